@@ -1,0 +1,130 @@
+"""AVG(x), and COUNT and SUM of the same x at the same price: the shared pair.
+
+With v' the clamped integer in [L', U'] and W = U' - L', a group's cells are A = sum(v' - L') and B = sum(U' - v'), over the rows with
+a value. A row adds v' - L' >= 0 to A and U' - v' >= 0 to B, together exactly W. If COUNT(*) over the same rows is asked too, a third
+cell N gets W for each row *without* a value; a row is in (A, B) or in N, never in both, so the three cells still move by at most W in
+L1 for a row, and by K * W for a unit with at most K rows.
+
+    COUNT(x) = (A + B) / W      COUNT(*) = (A + B + N) / W      SUM(x) = (L' (A + B) / W + A) q      AVG(x) = SUM(x) / COUNT(x)
+
+A unit with m rows in a group, n of them with a value, that is cut to m_c rows has n_c = round(n m_c / m) of them with a value; its
+total and its count are clamped together (T_c to [L' n_c, U' n_c]), so its three cells add up to exactly W m_c.
+Source: Kulesza, Suresh, Wang 2024 (arXiv 2312.06658); Fitzsimons et al. 2024 (arXiv 2408.10438); the third cell is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.aggregates.base import Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.count import counting
+from dpsql.aggregates.sum import clamped_total, filtered, in_type
+from dpsql.aggregates.term import Term
+from dpsql.algebra.scalar import Scalar
+from dpsql.sqltypes import DOUBLE, SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The cells (A, B), or (A, B, N) where `with_rows`; over the rows for which `counted` is true."""
+
+    term: Term
+    counted: Scalar | None
+    with_rows: bool
+
+    @property
+    def identity(self) -> str:
+        kind = "pair with rows" if self.with_rows else "pair"
+        return f"{kind}({self.term.identity}; {self.counted.sql if self.counted else ''})"
+
+    @property
+    def inputs(self) -> tuple[Scalar, ...]:
+        return (self.term.scalar,) if self.counted is None else (self.term.scalar, self.counted)
+
+    @property
+    def cells(self) -> int:
+        return 3 if self.with_rows else 2
+
+    @property
+    def sums(self) -> int:
+        return self.cells
+
+    def sensitivity(self, limits: Limits) -> Sensitivity:
+        return sensitivity_of_rows(limits, weight=self.term.width, cells=self.cells)
+
+    def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
+        value = self.term.own_sql(names[0])
+        where = filtered(names[1:])
+        pair = (f"count({value}){where}", f"sum({value}){where}")
+        return (*pair, counting(names[1] if names[1:] else None)) if self.with_rows else pair
+
+    def unit_sums(self, names: Sequence[str]) -> UnitSums:
+        value = self.term.quanta_sql(names[0])
+        where = filtered(names[1:])
+        n, total = f"count({value}){where}", f"sum({value}){where}"
+        if not self.with_rows:
+            return UnitSums(n, (("total", total),), ("{cut}", clamped_total(self.term, "{total}", "{rows}", "{cut}")))
+        kept = "(({n} * {cut} + {rows} // 2) // GREATEST({rows}, 1))"
+        rows = counting(names[1] if names[1:] else None)
+        return UnitSums(rows, (("n", n), ("total", total)), (kept, clamped_total(self.term, "{total}", "{n}", kept), "{cut}"))
+
+    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
+        lower, upper, width = self.term.lower, self.term.upper, self.term.width
+        a = [s - lower * n for n, s in zip(sums[0], sums[1], strict=True)]
+        b = [upper * n - s for n, s in zip(sums[0], sums[1], strict=True)]
+        if not self.with_rows:
+            return a, b
+        return a, b, [width * (m - n) for n, m in zip(sums[0], sums[2], strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class SumOfPair:
+    """SUM(x) = (L' (A + B) / W + A) q, rounded to the quantum."""
+
+    term: Term
+    sqltype: SqlType
+
+    def half_width(self, noise: Noise, level: Fraction) -> float:
+        lower, upper, width = self.term.lower, self.term.upper, self.term.width
+        return noise.half_width_of_weights(abs(upper) / width, abs(lower) / width, level) * float(self.term.quantum)
+
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+        lower, upper, width = self.term.lower, self.term.upper, self.term.width
+        h = self.half_width(noise, level)
+        sums = [round(Fraction(upper * a + lower * b, width)) for a, b in zip(cells[0], cells[1], strict=True)]
+        exact = [float(s * self.term.quantum) for s in sums]
+        return Column([in_type(s, self.term.quantum, self.sqltype) for s in sums], [(v - h, v + h) for v in exact])
+
+
+@dataclass(frozen=True, slots=True)
+class AvgOf:
+    """AVG(x) within the bounds; NULL where the noisy count is below 1.
+
+    The interval is Fieller's: the r with |A - r (A + B)| <= h, where h covers (1 - r) Z_A - r Z_B. For r in [0, 1] that combination
+    is spread no wider than one cell's noise (a convex combination of independent symmetric log-concave variables: Proschan 1965), so
+    h is taken from one cell and the level is at least what is said.
+    """
+
+    term: Term
+    sqltype: SqlType = DOUBLE
+
+    def half_width(self, noise: Noise, level: Fraction) -> None:
+        return None
+
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+        low, spread = self.term.lower * self.term.quantum, self.term.width * self.term.quantum
+        h = noise.half_width_of_sum(1, level)
+        values: list[object] = []
+        intervals: list[tuple[float, float] | None] = []
+        for a, b in zip(cells[0], cells[1], strict=True):
+            if a + b < self.term.width:
+                values.append(None)
+                intervals.append(None)
+                continue
+            shares = [min(1.0, max(0.0, x / (a + b))) for x in (a - h, a, a + h)]
+            below, value, above = (float(low) + share * float(spread) for share in shares)
+            values.append(value)
+            intervals.append((below, above))
+        return Column(values, intervals)

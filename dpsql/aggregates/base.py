@@ -1,0 +1,133 @@
+"""What every aggregate is made of: a statistic that noise is added to, and estimates that post-process it.
+
+A *statistic* is a vector of integer cells per group, in quanta. The engine returns a few exact integer sums per group; the cells are
+linear in them. Its sensitivity says how far one unit moves the whole vector, over all groups, given the limits that the engine SQL
+enforces on every unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from dpsql.algebra.scalar import Scalar
+from dpsql.sqltypes import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the engine SQL lets one unit contribute to one release.
+
+    rows    [rows] in all groups together
+    groups  [groups]
+    """
+
+    rows: int
+    groups: int
+
+    def __post_init__(self) -> None:
+        if self.rows < 1 or self.groups < 1:
+            raise ValueError("limits are at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """How far one unit, added or removed, moves a vector of cells [quanta]: cells moved, most per group, L1, squared L2."""
+
+    l0: int
+    linf: int
+    l1: int
+    l2_squared: int
+
+
+def sensitivity_of_rows(limits: Limits, weight: int, cells: int) -> Sensitivity:
+    """For a statistic in which a row moves its group's cells by at most `weight` in L1.
+
+    A unit has at most `limits.rows` rows in all, so L1 <= rows * weight; all of them may fall into one group, and L2 <= L1.
+    """
+    most = limits.rows * weight
+    return Sensitivity(min(limits.rows, limits.groups) * cells, most, most, most * most)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSums:
+    """How a unit with more than one row is summed, cut and added up (planner/lower.py puts the pieces together).
+
+    rows      SQL over the rows of one (unit, group): how many rows it brings to this statistic
+    inner     further (name, SQL) over the same rows
+    outer     SQL over one (unit, group), one per exact sum, where {cut} is the number of rows that the limit leaves it
+              and {rows}, {name}... are the columns above
+    """
+
+    rows: str
+    inner: tuple[tuple[str, str], ...]
+    outer: tuple[str, ...]
+
+
+class Statistic(Protocol):
+    """One vector of cells per group."""
+
+    @property
+    def identity(self) -> str:
+        """Canonical text: equal text is the same statistic."""
+        ...
+
+    @property
+    def inputs(self) -> tuple[Scalar, ...]:
+        """The row expressions that it reads; lower.py names them x0, x1, ... and passes the names on."""
+        ...
+
+    @property
+    def cells(self) -> int: ...
+
+    @property
+    def sums(self) -> int: ...
+
+    def sensitivity(self, limits: Limits) -> Sensitivity: ...
+
+    def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
+        """One SQL aggregate per exact sum, where a unit has at most one row."""
+        ...
+
+    def unit_sums(self, names: Sequence[str]) -> UnitSums:
+        """The same where a unit may have several rows."""
+        ...
+
+    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
+        """The cells of every group, from its exact sums."""
+        ...
+
+
+class Noise(Protocol):
+    """What an estimate needs to know of the mechanism whose noise is in its cells."""
+
+    def half_width_of_sum(self, copies: int, level: Fraction) -> int:
+        """h with P(|Z1 + ... + Zn| <= h) >= level for independent draws [quanta]."""
+        ...
+
+    def half_width_of_weights(self, first: float, second: float, level: Fraction) -> float:
+        """h with P(|first * Z1 + second * Z2| <= h) >= level for independent draws [quanta]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A released column: values in the sandbox's form, and an interval per value (None where there is none)."""
+
+    values: list[object]
+    intervals: list[tuple[float, float] | None]
+
+
+class Estimate(Protocol):
+    """A released column, made of the noisy cells of one statistic: post-processing."""
+
+    @property
+    def sqltype(self) -> SqlType: ...
+
+    def half_width(self, noise: Noise, level: Fraction) -> float | None:
+        """Of every value's interval, in the column's own unit; None where it depends on what is released."""
+        ...
+
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column: ...

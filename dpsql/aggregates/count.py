@@ -1,0 +1,69 @@
+"""COUNT(*) and COUNT(x): how many rows, or how many rows with a value.
+
+One row adds 1 to one cell, so a unit with at most K rows moves the vector by at most K in L1. NULL (and for DOUBLE also NaN, which
+is nobody's value here) is not counted by COUNT(x). A group without rows has the cell 0, and noise like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.aggregates.base import Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.algebra.scalar import Scalar
+from dpsql.sqltypes import BIGINT, SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The number of rows for which `counted` is true; None counts every row. One cell per group."""
+
+    counted: Scalar | None
+
+    @property
+    def identity(self) -> str:
+        return f"rows({self.counted.sql if self.counted else ''})"
+
+    @property
+    def inputs(self) -> tuple[Scalar, ...]:
+        return (self.counted,) if self.counted is not None else ()
+
+    cells = 1
+    sums = 1
+
+    def sensitivity(self, limits: Limits) -> Sensitivity:
+        return sensitivity_of_rows(limits, weight=1, cells=1)
+
+    def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
+        return (counting(names[0] if names else None),)
+
+    def unit_sums(self, names: Sequence[str]) -> UnitSums:
+        return UnitSums(counting(names[0] if names else None), (), ("{cut}",))
+
+    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
+        return (sums[0],)
+
+
+def counting(condition: str | None) -> str:
+    """SQL for the number of rows for which a condition column is true."""
+    return f"count(*) FILTER (WHERE {condition})" if condition else "count(*)"
+
+
+@dataclass(frozen=True, slots=True)
+class CountOf:
+    """COUNT as the sum of some cells over a common width: 1 for counted rows, W for the cells of a shared pair."""
+
+    used: int
+    width: int = 1
+    sqltype: SqlType = BIGINT
+
+    def half_width(self, noise: Noise, level: Fraction) -> float:
+        return noise.half_width_of_sum(self.used, level) / self.width
+
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+        h = self.half_width(noise, level)
+        sums = cells[0] if self.used == 1 else [sum(group) for group in zip(*cells[: self.used], strict=True)]
+        exact = sums if self.width == 1 else [s / self.width for s in sums]
+        values: list[object] = list(sums) if self.width == 1 else [round(c) for c in exact]
+        return Column(values, [(c - h, c + h) for c in exact])

@@ -1,0 +1,44 @@
+"""COUNT(DISTINCT unit): how many people, not rows.
+
+A unit adds 1 to the cell of each group that it appears in, and it appears in at most `limits.groups` of them, so L1 = groups and
+L2 = sqrt(groups). Where a unit has one row it is in one group. This is also the number that a private group key is selected by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpsql.aggregates.base import Limits, Sensitivity, UnitSums
+from dpsql.aggregates.count import counting
+from dpsql.algebra.scalar import Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The number of units with at least one row for which `counted` is true. One cell per group."""
+
+    counted: Scalar | None
+
+    @property
+    def identity(self) -> str:
+        return f"units({self.counted.sql if self.counted else ''})"
+
+    @property
+    def inputs(self) -> tuple[Scalar, ...]:
+        return (self.counted,) if self.counted is not None else ()
+
+    cells = 1
+    sums = 1
+
+    def sensitivity(self, limits: Limits) -> Sensitivity:
+        return Sensitivity(limits.groups, 1, limits.groups, limits.groups)
+
+    def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
+        return (counting(names[0] if names else None),)
+
+    def unit_sums(self, names: Sequence[str]) -> UnitSums:
+        return UnitSums(counting(names[0] if names else None), (), ("CASE WHEN {rows} > 0 THEN 1 ELSE 0 END",))
+
+    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
+        return (sums[0],)

@@ -1,0 +1,95 @@
+"""SUM(x) alone: the clamped values of a group, added up exactly.
+
+One row adds at most M = max(|L'|, |U'|) quanta, so a unit with at most K rows moves the vector by at most K * M in L1. Where a unit
+has n > n_c rows in a group, its total T is scaled to round(T * n_c / n) and clamped to [L' n_c, U' n_c]; a unit without a value
+adds 0, never a clamped 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.aggregates.base import Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.term import Term
+from dpsql.algebra.scalar import Scalar, decimal_text
+from dpsql.sqltypes import DOUBLE, HUGEINT, SqlType, decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The sum of a term over the rows for which `counted` is true. One cell per group, in the term's quanta."""
+
+    term: Term
+    counted: Scalar | None
+
+    @property
+    def identity(self) -> str:
+        return f"total({self.term.identity}; {self.counted.sql if self.counted else ''})"
+
+    @property
+    def inputs(self) -> tuple[Scalar, ...]:
+        return (self.term.scalar,) if self.counted is None else (self.term.scalar, self.counted)
+
+    cells = 1
+    sums = 1
+
+    def sensitivity(self, limits: Limits) -> Sensitivity:
+        return sensitivity_of_rows(limits, weight=self.term.magnitude, cells=1)
+
+    def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
+        return (f"sum({self.term.own_sql(names[0])}){filtered(names[1:])}",)
+
+    def unit_sums(self, names: Sequence[str]) -> UnitSums:
+        rows = f"count({self.term.quanta_sql(names[0])}){filtered(names[1:])}"
+        total = f"sum({self.term.quanta_sql(names[0])}){filtered(names[1:])}"
+        return UnitSums(rows, (("total", total),), (clamped_total(self.term, "{total}", "{rows}", "{cut}"),))
+
+    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
+        return (sums[0],)
+
+
+def filtered(names: Sequence[str]) -> str:
+    return f" FILTER (WHERE {names[0]})" if names else ""
+
+
+def clamped_total(term: Term, total: str, n: str, cut: str) -> str:
+    """SQL for a unit's total after its n rows are cut to `cut`: scaled first, then clamped to the bounds of `cut` rows."""
+    scaled = f"(({total} * {cut}) // GREATEST({n}, 1))"
+    low, high = f"CAST({term.lower} AS HUGEINT)", f"CAST({term.upper} AS HUGEINT)"
+    inside = f"GREATEST({low} * {cut}, LEAST({high} * {cut}, {scaled}))"
+    return f"CASE WHEN {cut} <= 0 THEN 0 WHEN {cut} = {n} THEN {total} ELSE {inside} END"
+
+
+
+def sum_type(sqltype: SqlType) -> SqlType:
+    """The type that DuckDB gives SUM over a type."""
+    if sqltype.is_decimal:
+        return decimal(38, sqltype.scale)
+    return HUGEINT if sqltype.is_integer or sqltype.is_boolean else DOUBLE
+
+
+def in_type(quanta: int, quantum: Fraction, sqltype: SqlType) -> object:
+    """A number of quanta as a value of a SUM's type, in the sandbox's form; the grid is kept."""
+    value = quanta * quantum
+    if sqltype.is_decimal:
+        scale = 10**sqltype.scale
+        return decimal_text(Fraction(round(value * scale), scale), sqltype.scale)
+    return str(round(value)) if sqltype == HUGEINT else float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class SumOf:
+    """SUM from a lone total."""
+
+    quantum: Fraction
+    sqltype: SqlType
+
+    def half_width(self, noise: Noise, level: Fraction) -> float:
+        return noise.half_width_of_sum(1, level) * float(self.quantum)
+
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+        h = self.half_width(noise, level)
+        exact = [float(c * self.quantum) for c in cells[0]]
+        return Column([in_type(c, self.quantum, self.sqltype) for c in cells[0]], [(v - h, v + h) for v in exact])

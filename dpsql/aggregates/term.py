@@ -1,0 +1,153 @@
+"""A value clamped to its bounds and put on a grid: what a sum adds up, as exact integers.
+
+The clamp's limits are integers, floor(L/q) and ceil(U/q) for the quantum q, and the clamp is repeated after the cast (soundness
+rule 20). NULL and NaN are decided before any branch that would replace them by a bound: they add nothing. Bounds are enforced here
+whatever the data holds, so one row moves a sum by at most max(|lower|, |upper|) quanta.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.algebra.scalar import Scalar, decimal_text, finite_hull
+from dpsql.domains import Interval
+from dpsql.errors import error
+from dpsql.sqltypes import SqlType
+
+WIDEST = 2**40
+"""The most quanta between the bounds: larger ranges get a coarser grid, so that noise scales stay far below 2^52."""
+FINE = 2**30
+"""About how many quanta a DOUBLE without a declared step gets: rounding is then far below any useful noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A clamped value on a grid.
+
+    scalar   the value
+    lower    [quanta] L' = floor(L/q)
+    upper    [quanta] U' = ceil(U/q), larger than lower
+    quantum  q, in the value's own unit
+    """
+
+    scalar: Scalar
+    lower: int
+    upper: int
+    quantum: Fraction
+
+    @property
+    def width(self) -> int:
+        """W = U' - L' [quanta]"""
+        return self.upper - self.lower
+
+    @property
+    def magnitude(self) -> int:
+        """The most that one row moves a sum of it [quanta]."""
+        return max(abs(self.lower), abs(self.upper))
+
+    @property
+    def identity(self) -> str:
+        return f"{self.scalar.sql} in [{self.lower}, {self.upper}] * {self.quantum}"
+
+    @property
+    def is_decimal(self) -> bool:
+        """Whether the grid is the value's own decimal type, so that the engine can sum it as it is."""
+        sqltype = self.scalar.sqltype
+        return sqltype.is_decimal and self.quantum == Fraction(1, 10**sqltype.scale)
+
+    @property
+    def is_integer(self) -> bool:
+        return (self.scalar.sqltype.is_integer or self.scalar.sqltype.is_boolean) and self.quantum == 1
+
+    def own_sql(self, x: str) -> str:
+        """The clamped value of a column `x` in its own exact type, where it has one; else quanta."""
+        if self.is_decimal:
+            return _clamp(x, x, self._decimal(self.lower), self._decimal(self.upper))
+        return self.quanta_sql(x)
+
+    def quanta_sql(self, x: str) -> str:
+        """The clamped value of a column `x` as BIGINT quanta; NULL for NULL and NaN."""
+        if self.is_decimal:
+            scale = self.scalar.sqltype.scale
+            # As wide as decimals get, so that the product cannot overflow.
+            return f"CAST(CAST({self.own_sql(x)} AS DECIMAL(38,{scale})) * {10**scale} AS BIGINT)"
+        if self.is_integer:
+            return _clamp(x, f"CAST({x} AS BIGINT)", _integer(self.lower), _integer(self.upper))
+        return self._grid_sql(f"CAST({x} AS DOUBLE)" if self.scalar.sqltype.name != "DOUBLE" else x)
+
+    def _grid_sql(self, x: str) -> str:
+        """DOUBLE: BETWEEN first, it is the fast case and false for NaN; the clamp is repeated after the cast."""
+        low, high = _double(self.lower * self.quantum), _double(self.upper * self.quantum)
+        inverse = 1 / self.quantum
+        scaled = f"{x} * {_double(inverse)}" if inverse.denominator == 1 else f"{x} / {_double(self.quantum)}"
+        lower, upper = _integer(self.lower), _integer(self.upper)
+        inside = f"GREATEST({lower}, LEAST({upper}, CAST({scaled} AS BIGINT)))"
+        return (
+            f"CASE WHEN {x} BETWEEN {low} AND {high} THEN {inside} "
+            f"WHEN {x} < {low} THEN {lower} WHEN {x} > {high} AND NOT isnan({x}) THEN {upper} END"
+        )
+
+    def _decimal(self, quanta: int) -> str:
+        sqltype = self.scalar.sqltype
+        return f"CAST({decimal_text(quanta * self.quantum, sqltype.scale)} AS {sqltype})"
+
+
+def _clamp(x: str, inside: str, low: str, high: str) -> str:
+    """`inside` between the limits, the limits beyond them, NULL for NULL."""
+    return f"CASE WHEN {x} BETWEEN {low} AND {high} THEN {inside} WHEN {x} < {low} THEN {low} WHEN {x} > {high} THEN {high} END"
+
+
+def _integer(value: int) -> str:
+    return f"CAST({value} AS BIGINT)"
+
+
+def _double(value: Fraction) -> str:
+    return f"CAST({float(value)!r} AS DOUBLE)"
+
+
+def term(scalar: Scalar, what: str) -> Term:
+    """The term of an expression.
+
+    Raises 201 where the expression has no bounds, 106 where it is no number.
+    """
+    if not (scalar.sqltype.is_number or scalar.sqltype.is_boolean):
+        raise error(106, f"{what} needs a number, not {scalar.sqltype}", hint="count it, or cast it to a number")
+    bounds = finite_hull(scalar)
+    if bounds is None:
+        raise error(
+            201,
+            f"{what} has no bounds, so one person could change it without limit",
+            hint="declare bounds for its columns, or write LEAST(GREATEST(..., 0), 100) inside it",
+        )
+    quantum = _quantum(scalar, bounds)
+    lower, upper = math.floor(bounds.lower / quantum), math.ceil(bounds.upper / quantum)
+    limits = scalar.sqltype.range
+    if limits is not None:
+        lower, upper = max(lower, math.ceil(limits.lower / quantum)), min(upper, math.floor(limits.upper / quantum))
+    # Equal bounds would make a sum without noise: one quantum more is still a clamp.
+    return Term(scalar, lower, upper if upper > lower else lower + 1, quantum)
+
+
+def _quantum(scalar: Scalar, bounds: Interval) -> Fraction:
+    """The declared step; else 1 for integers, the last digit of decimals, and a power of two for DOUBLE."""
+    quantum = scalar.step or _natural_quantum(scalar.sqltype, bounds)
+    spread = max(bounds.upper - bounds.lower, abs(bounds.lower), abs(bounds.upper))
+    while spread / quantum > WIDEST:
+        quantum *= 2
+    return quantum
+
+
+def _natural_quantum(sqltype: SqlType, bounds: Interval) -> Fraction:
+    if sqltype.is_decimal:
+        return Fraction(1, 10**sqltype.scale)
+    if sqltype.is_integer or sqltype.is_boolean:
+        return Fraction(1)
+    spread = max(bounds.upper - bounds.lower, max(abs(bounds.lower), abs(bounds.upper)) / 1024)
+    quantum = Fraction(1)
+    while spread > 0 and spread / quantum > FINE:
+        quantum *= 2
+    while spread > 0 and spread / quantum <= FINE // 2:
+        quantum /= 2
+    return quantum

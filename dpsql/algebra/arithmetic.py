@@ -1,0 +1,306 @@
+"""+ - * / // % and unary minus, abs, sign, rounding: computed in a type that interval arithmetic proves wide enough.
+
+Integers are widened to BIGINT or HUGEINT, decimals to the width that holds every result; what would not fit 38 digits is refused
+with the cast to write. Division by zero gives NULL for // and %, and what IEEE 754 says for / (always DOUBLE).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+from dpsql import domains
+from dpsql.algebra.scalar import NULL_TYPE, Scalar, convert, finite_hull, limits_of, literal
+from dpsql.domains import UNBOUNDED, Categories, Domain, Interval
+from dpsql.errors import Error, error
+from dpsql.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal, smallest_integer
+
+_EXACT: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "*": lambda x, y: x * y,
+}
+_INTERVALS = {"+": domains.add, "-": domains.subtract, "*": domains.multiply}
+
+
+def _number(scalar: Scalar, operator: str) -> Scalar:
+    if scalar.sqltype == NULL_TYPE:
+        return literal(None, BIGINT)
+    if not scalar.sqltype.is_number:
+        raise error(
+            106,
+            f"{operator} needs numbers, not {scalar.sqltype}",
+            hint="write CAST(... AS BIGINT) or CAST(... AS DOUBLE) around it",
+        )
+    return scalar
+
+
+def _too_wide(operator: str) -> Error:
+    return error(
+        202,
+        f"{operator} could overflow on some data",
+        hint="write CAST(... AS DOUBLE) around one side",
+    )
+
+
+def add_subtract_multiply(operator: str, left: Scalar, right: Scalar) -> Scalar:
+    """left + right, left - right or left * right for numbers."""
+    left, right = _number(left, operator), _number(right, operator)
+    if left.is_literal and right.is_literal and not (left.is_null or right.is_null):
+        folded = _fold(operator, left, right)
+        if folded is not None:
+            return folded
+    natural = _natural(operator, left.sqltype, right.sqltype)
+    domain, pairs_null = _binary_domain(operator, left, right)
+    nullable = left.nullable or right.nullable or pairs_null
+    if natural.is_float:
+        a, b = _as_float(left, natural), _as_float(right, natural)
+        sql = f"({a.sql} {operator} {b.sql})"
+        return Scalar(operator, (left, right), sql, natural, domain, None, nullable)
+    limits = _INTERVALS[operator](*_both_limits(left, right, operator))
+    if natural.is_integer:
+        physical = smallest_integer(limits)
+        if physical is None:
+            raise _too_wide(operator)
+        sql = f"({_integer_sql(left, physical)} {operator} {_integer_sql(right, physical)})"
+        return Scalar(operator, (left, right), sql, natural, domain, limits, nullable, integral=True)
+    return _decimal(operator, left, right, natural, domain, limits, nullable)
+
+
+def _decimal(
+    operator: str, left: Scalar, right: Scalar, natural: SqlType, domain: Domain, limits: Interval, nullable: bool
+) -> Scalar:
+    """Decimals are cast so wide that the engine's own result type already holds every value."""
+    scale = left.sqltype.scale + right.sqltype.scale if operator == "*" else max(left.sqltype.scale, right.sqltype.scale)
+    digits = len(str(int(max(abs(limits.lower), abs(limits.upper))))) + scale
+    if digits > 38:
+        raise _too_wide(operator)
+    if operator == "*":
+        width = max(digits, left.sqltype.scale + 1)
+        first = decimal(max(width - right.sqltype.scale, left.sqltype.scale + 1), left.sqltype.scale)
+        a, b = _decimal_sql(left, first), _decimal_sql(right, _own_decimal(right))
+        sql = f"CAST({a} * {b} AS {decimal(digits, scale)})" if digits <= 18 else f"({a} * {b})"
+    else:
+        both = decimal(digits, scale)
+        sql = f"CAST({_decimal_sql(left, both)} {operator} {_decimal_sql(right, both)} AS {both})"
+    return Scalar(operator, (left, right), sql, decimal(digits, scale), domain, limits, nullable)
+
+
+def _own_decimal(scalar: Scalar) -> SqlType:
+    if scalar.sqltype.is_decimal:
+        return scalar.sqltype
+    limits = limits_of(scalar)
+    assert limits is not None
+    return decimal(len(str(int(max(abs(limits.lower), abs(limits.upper))))), 0)
+
+
+def _decimal_sql(scalar: Scalar, sqltype: SqlType) -> str:
+    return scalar.sql if scalar.sqltype == sqltype else f"CAST({scalar.sql} AS {sqltype})"
+
+
+def _natural(operator: str, first: SqlType, second: SqlType) -> SqlType:
+    """The type that DuckDB names for the result; results are computed wider where needed."""
+    if first.is_float or second.is_float:
+        return DOUBLE if DOUBLE in (first, second) or not (first.is_float and second.is_float) else SqlType("FLOAT")
+    if first.is_integer and second.is_integer:
+        return first if _rank(first) >= _rank(second) else second
+    return decimal(38, first.scale + second.scale if operator == "*" else max(first.scale, second.scale))
+
+
+def _rank(sqltype: SqlType) -> Fraction:
+    limits = sqltype.range
+    assert limits is not None
+    return limits.upper
+
+
+def _fold(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
+    """The value of an operation on two exact constants."""
+    if left.sqltype.is_float or right.sqltype.is_float:
+        return None
+    x, y = Fraction(left.value), Fraction(right.value)  # type: ignore[arg-type]
+    result = _EXACT[operator](x, y)
+    if left.sqltype.is_integer and right.sqltype.is_integer:
+        from dpsql.algebra.scalar import integer_literal
+
+        return integer_literal(int(result))
+    scale = left.sqltype.scale + right.sqltype.scale if operator == "*" else max(left.sqltype.scale, right.sqltype.scale)
+    width = max(len(str(abs(int(result)))) + scale, scale + 1)
+    return literal(result, decimal(width, scale)) if width <= 38 else None
+
+
+def _as_float(scalar: Scalar, sqltype: SqlType) -> Scalar:
+    return convert(scalar, sqltype)
+
+
+def _integer_sql(scalar: Scalar, physical: SqlType) -> str:
+    return scalar.sql if scalar.is_literal and not scalar.is_null else f"CAST({scalar.sql} AS {physical})"
+
+
+def _both_limits(left: Scalar, right: Scalar, operator: str) -> tuple[Interval, Interval]:
+    a, b = limits_of(left), limits_of(right)
+    zero = domains.interval(0, 0)
+    a, b = (zero if left.is_null else a), (zero if right.is_null else b)
+    if a is None or b is None:
+        raise _too_wide(operator)
+    return a, b
+
+
+def _binary_domain(operator: str, left: Scalar, right: Scalar) -> tuple[Domain, bool]:
+    """Pairwise over short lists of numbers, so that `decade * 10` keeps its eleven values; else interval arithmetic."""
+    if isinstance(left.domain, Categories) and isinstance(right.domain, Categories) and not left.sqltype.is_float:
+        numeric = not any(isinstance(v, str) for v in left.domain.values + right.domain.values)
+        mapped = domains.map_integers(left.domain, right.domain, _EXACT[operator]) if numeric else None
+        if mapped is not None:
+            return mapped
+    a, b = finite_hull(left), finite_hull(right)
+    if a is None or b is None:
+        return UNBOUNDED, False
+    result = _INTERVALS[operator](a, b)
+    return (result if domains.hull(result) else UNBOUNDED), False
+
+
+def divide(left: Scalar, right: Scalar) -> Scalar:
+    """left / right, always DOUBLE; by zero it is infinite or NaN, which no sum counts."""
+    left, right = _number(left, "/"), _number(right, "/")
+    a, b = finite_hull(left), finite_hull(right)
+    quotient = domains.divide(a, b) if a is not None and b is not None else None
+    domain: Domain = quotient if quotient is not None and domains.hull(quotient) else UNBOUNDED
+    sql = f"({convert(left, DOUBLE).sql} / {convert(right, DOUBLE).sql})"
+    return Scalar("/", (left, right), sql, DOUBLE, domain, None, left.nullable or right.nullable)
+
+
+def integer_divide(left: Scalar, right: Scalar) -> Scalar:
+    """left // right for integers, towards zero; NULL where right is 0."""
+    left, right = _number(left, "//"), _number(right, "//")
+    if not (left.sqltype.is_integer and right.sqltype.is_integer):
+        raise error(106, "// needs integers", hint="write FLOOR(a / b)")
+    limits = domains.absolute(_both_limits(left, right, "//")[0])
+    spread = Interval(-limits.upper, limits.upper)
+    physical = smallest_integer(spread)
+    if physical is None:
+        raise _too_wide("//")
+    sql = f"({_integer_sql(left, physical)} // NULLIF({_integer_sql(right, physical)}, 0))"
+    domain, may_be_null = _quotient_domain(left, right)
+    nullable = left.nullable or right.nullable or may_be_null
+    natural = _natural("+", left.sqltype, right.sqltype)
+    return Scalar("//", (left, right), sql, natural, domain, spread, nullable, integral=True)
+
+
+def _quotient_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
+    def quotient(x: Fraction, y: Fraction) -> Fraction | None:
+        return domains.truncated_quotient(x, y) if y else None
+
+    if isinstance(left.domain, Categories) and isinstance(right.domain, Categories):
+        mapped = domains.map_integers(left.domain, right.domain, quotient)
+        if mapped is not None:
+            return mapped
+    a, b = finite_hull(left), finite_hull(right)
+    if a is None or b is None:
+        return UNBOUNDED, b is None or Fraction(0) in b
+    real = domains.divide(a, b)
+    if real is not None:
+        return domains.monotone(real, lambda x: Fraction(math.trunc(x))), False
+    top = domains.absolute(a).upper
+    return Interval(-top, top), True
+
+
+def modulo(left: Scalar, right: Scalar) -> Scalar:
+    """left % right with the sign of left; NULL (integers, decimals) where right is 0."""
+    left, right = _number(left, "%"), _number(right, "%")
+    a, b = finite_hull(left), finite_hull(right)
+    domain: Domain = domains.remainder(a, b) if a is not None and b is not None else UNBOUNDED
+    by_zero = b is None or Fraction(0) in b
+    nullable = left.nullable or right.nullable or by_zero
+    if left.sqltype.is_integer and right.sqltype.is_integer:
+        limits = domains.remainder(*_both_limits(left, right, "%"))
+        both = _both_limits(left, right, "%")
+        physical = smallest_integer(Interval(min(both[0].lower, both[1].lower) - 1, max(both[0].upper, both[1].upper) + 1))
+        if physical is None:
+            raise _too_wide("%")
+        sql = f"({_integer_sql(left, physical)} % NULLIF({_integer_sql(right, physical)}, 0))"
+        natural = _natural("+", left.sqltype, right.sqltype)
+        return Scalar("%", (left, right), sql, natural, domain, limits, nullable, integral=True)
+    sql = f"({convert(left, DOUBLE).sql} % {convert(right, DOUBLE).sql})"
+    return Scalar("%", (left, right), sql, DOUBLE, domain, None, nullable)
+
+
+def negative(scalar: Scalar) -> Scalar:
+    """-x"""
+    if scalar.is_literal and scalar.sqltype.is_number and scalar.value is not None and not isinstance(scalar.value, str):
+        return literal(-scalar.value, scalar.sqltype)
+    return add_subtract_multiply("-", literal(0, SqlType("TINYINT")), _number(scalar, "-"))
+
+
+def absolute(scalar: Scalar) -> Scalar:
+    """ABS(x)"""
+    scalar = _number(scalar, "ABS")
+    bounds = finite_hull(scalar)
+    domain: Domain = domains.absolute(bounds) if bounds is not None else UNBOUNDED
+    limits = domains.absolute(scalar.limits) if scalar.limits is not None else None
+    sql = scalar.sql
+    if scalar.sqltype.is_integer:
+        assert limits is not None
+        physical = smallest_integer(limits)
+        if physical is None or scalar.sqltype == HUGEINT:
+            raise _too_wide("ABS")
+        sql = _integer_sql(scalar, physical)
+    return replace(
+        scalar, function="abs", args=(scalar,), sql=f"abs({sql})", domain=domain, limits=limits, value=None, role="", step=None
+    )
+
+
+def sign(scalar: Scalar) -> Scalar:
+    """SIGN(x): -1, 0 or 1"""
+    scalar = _number(scalar, "SIGN")
+    sql = f"sign({scalar.sql})"
+    limits = domains.interval(-1, 1)
+    return Scalar("sign", (scalar,), sql, SqlType("TINYINT"), Categories((-1, 0, 1)), limits, scalar.nullable, integral=True)
+
+
+_ROUNDING: dict[str, Callable[[Fraction], int]] = {
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "trunc": math.trunc,
+    # Halves go away from zero; the hull of both neighbours holds either convention.
+    "round": lambda x: math.floor(x + Fraction(1, 2)) if x >= 0 else -math.floor(-x + Fraction(1, 2)),
+}
+
+
+def to_integer(function: str, scalar: Scalar) -> Scalar:
+    """FLOOR, CEIL, TRUNC and ROUND to a whole number: integer-valued, so a bounded one can be a group key."""
+    scalar = _number(scalar, function.upper())
+    if scalar.sqltype.is_integer:
+        return convert(scalar, DOUBLE) if function in ("floor", "ceil") else scalar
+    domain = domains.integers(_rounded(function, scalar)) or _rounded(function, scalar)
+    inner = convert(scalar, DOUBLE) if scalar.sqltype.is_decimal and scalar.sqltype.width == 38 else scalar
+    natural = decimal(inner.sqltype.width, 0) if inner.sqltype.is_decimal else inner.sqltype
+    sql = f"{function}({inner.sql})"
+    if natural.is_decimal:
+        # One digit more than the argument: rounding 9.9 up needs it.
+        natural = decimal(min(38, inner.sqltype.width + 1), 0)
+        sql = f"{function}(CAST({inner.sql} AS {decimal(min(38, inner.sqltype.width + 1), inner.sqltype.scale)}))"
+    return Scalar(function, (scalar,), sql, natural, domain, natural.range, scalar.nullable, integral=True)
+
+
+def _rounded(function: str, scalar: Scalar) -> Domain:
+    bounds = finite_hull(scalar)
+    return domains.monotone(bounds, lambda x: Fraction(_ROUNDING[function](x))) if bounds is not None else UNBOUNDED
+
+
+def round_to(scalar: Scalar, digits: Scalar) -> Scalar:
+    """ROUND(x, n) for a constant n; computed in DOUBLE."""
+    if not (digits.is_literal and isinstance(digits.value, int) and -15 <= digits.value <= 15):
+        raise error(106, "ROUND needs a constant number of digits from -15 to 15", hint="write ROUND(x, 2)")
+    if digits.value == 0:
+        return to_integer("round", scalar)
+    scalar = _number(scalar, "ROUND")
+    bounds = finite_hull(scalar)
+    grid = Fraction(10) ** -int(digits.value)
+    domain: Domain = UNBOUNDED
+    if bounds is not None:
+        domain = Interval(math.floor(bounds.lower / grid) * grid, math.ceil(bounds.upper / grid) * grid)
+    sql = f"round({convert(scalar, DOUBLE).sql}, {literal(digits.value, BIGINT).sql})"
+    return Scalar("round", (scalar, digits), sql, DOUBLE, domain, None, scalar.nullable)
+

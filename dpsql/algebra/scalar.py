@@ -1,0 +1,328 @@
+"""A scalar expression that cannot fail, with what is known about its values.
+
+Every Scalar is built by a function of this package, and each of those makes the engine SQL *total*: what DuckDB would raise is NULL
+by a guard in the text (soundness: an engine failure is an event that no privacy loss covers). Two kinds of knowledge are kept apart:
+
+domain  what the owner's declarations say the value is; only clamps and key lists rely on it, and they enforce it
+limits  what the value can be whatever the data holds, from its type and from constants; only overflow checks rely on it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+
+from dpsql.domains import UNBOUNDED, Categories, Domain, Interval, Value, categories, hull, interval
+from dpsql.errors import error
+from dpsql.sqltypes import BIGINT, BOOLEAN, DOUBLE, HUGEINT, INTEGER, VARCHAR, SqlType, decimal
+
+LONGEST_SQL = 200_000
+NULL_TYPE = SqlType("NULL")
+EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """An expression over the columns of one relation.
+
+    function  "column", "literal", or the operation's name
+    args      operands, in order
+    sql       the engine SQL, fully parenthesised; also its canonical text
+    sqltype   the type that DuckDB gives the same expression
+    domain    declared values, without NULL and NaN
+    limits    hard limits, or None where the value may be infinite, NaN or no number
+    nullable  whether NULL can occur for rows inside the declared domains
+    integral  whether every value is an integer, whatever the type
+    value     of a literal; None for NULL
+    role      of a column
+    step      the declared grid of a column, else None
+    """
+
+    function: str
+    args: tuple[Scalar, ...]
+    sql: str
+    sqltype: SqlType
+    domain: Domain = UNBOUNDED
+    limits: Interval | None = None
+    nullable: bool = False
+    integral: bool = False
+    value: Value | None = None
+    role: str = ""
+    step: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.sql) > LONGEST_SQL:
+            raise error(107, "the expression grows too large when it is made safe", hint="split it, or nest fewer functions")
+
+    @property
+    def is_literal(self) -> bool:
+        return self.function == "literal"
+
+    @property
+    def is_null(self) -> bool:
+        return self.is_literal and self.value is None
+
+    def walk(self) -> Iterator[Scalar]:
+        """This scalar and all its operands."""
+        yield self
+        for arg in self.args:
+            yield from arg.walk()
+
+
+def quoted(name: str) -> str:
+    """An identifier for the engine."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def column(
+    sql: str,
+    sqltype: SqlType,
+    domain: Domain,
+    *,
+    nullable: bool = False,
+    role: str = "measure",
+    step: Fraction | None = None,
+) -> Scalar:
+    """A column of a relation; `sql` is its qualified, quoted name."""
+    return Scalar(
+        "column", (), sql, sqltype, domain, sqltype.range, nullable, integral=sqltype.is_integer, role=role, step=step
+    )
+
+
+# --- literals -----------------------------------------------------------------------------------------------------
+
+
+def days(day: date) -> int:
+    return (day - EPOCH).days
+
+
+def microseconds(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+
+
+def literal(value: Value | None, sqltype: SqlType) -> Scalar:
+    """A constant of a type; dates in days and timestamps in microseconds since 1970."""
+    if value is None:
+        return Scalar("literal", (), "NULL", sqltype, nullable=True)
+    domain: Domain = Categories((value,))
+    number = None if isinstance(value, str) or sqltype.is_boolean else Fraction(value)
+    limits = Interval(number, number) if number is not None and not sqltype.is_temporal else None
+    integral = limits is not None and limits.lower.denominator == 1
+    return Scalar("literal", (), literal_sql(value, sqltype), sqltype, domain, limits, integral=integral, value=value)
+
+
+def literal_sql(value: Value, sqltype: SqlType) -> str:
+    """The text of a constant, typed so that the engine has nothing to infer."""
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if sqltype.is_boolean:
+        return "true" if value else "false"
+    number = Fraction(value)
+    if sqltype.name == "DATE":
+        return f"DATE '{EPOCH + timedelta(days=int(number))}'"
+    if sqltype.name == "TIMESTAMP":
+        return f"TIMESTAMP '{datetime(1970, 1, 1) + timedelta(microseconds=int(number))}'"
+    if sqltype.is_float:
+        return f"CAST({float(number)!r} AS {sqltype})"
+    if sqltype.is_decimal:
+        return f"CAST({decimal_text(number, sqltype.scale)} AS {sqltype})"
+    return str(int(number)) if number >= 0 else f"({int(number)})"
+
+
+def decimal_text(number: Fraction, scale: int) -> str:
+    """A number with `scale` digits after the point, exact (the caller has rounded)."""
+    quanta = number * 10**scale
+    if quanta.denominator != 1:
+        raise ValueError("a decimal literal must lie on its grid")
+    digits = str(abs(int(quanta))).rjust(scale + 1, "0")
+    sign = "-" if quanta < 0 else ""
+    return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"
+
+
+def number_literal(text: str) -> Scalar:
+    """A number as the user wrote it: digits are INTEGER, BIGINT or HUGEINT, a point makes DECIMAL, an exponent DOUBLE."""
+    if "e" in text.lower():
+        number = float(text)
+        if number in (float("inf"), float("-inf")):
+            raise error(106, f"{text[:40]} is beyond the range of DOUBLE", hint="write a smaller number")
+        return literal(Fraction(number), DOUBLE)
+    if "." in text:
+        exact = Decimal(text)
+        scale = len(text.partition(".")[2])
+        width = max(len(text.replace(".", "").lstrip("0")), scale + 1)
+        if width > 38:
+            raise error(106, f"{text[:40]} has more than 38 digits", hint="write fewer digits")
+        return literal(Fraction(exact), decimal(width, scale))
+    return integer_literal(int(text))
+
+
+def integer_literal(number: int) -> Scalar:
+    for sqltype in (INTEGER, BIGINT, HUGEINT):
+        limits = sqltype.range
+        if limits is not None and Fraction(number) in limits:
+            return literal(number, sqltype)
+    raise error(106, "an integer has more than 38 digits", hint="write a smaller number")
+
+
+def text_literal(text: str) -> Scalar:
+    return literal(text, VARCHAR)
+
+
+def boolean_literal(value: bool) -> Scalar:
+    return literal(value, BOOLEAN)
+
+
+NULL = literal(None, NULL_TYPE)
+
+
+# --- conversion ---------------------------------------------------------------------------------------------------
+
+
+def common_type(first: SqlType, second: SqlType) -> SqlType | None:
+    """The type in which two values are compared or unified without loss of a failure; None where they do not mix."""
+    if first == second or second == NULL_TYPE:
+        return first
+    if first == NULL_TYPE:
+        return second
+    if first.is_number and second.is_number:
+        return _common_number(first, second)
+    if first.is_temporal and second.is_temporal:
+        return SqlType("TIMESTAMP")
+    return None
+
+
+def _common_number(first: SqlType, second: SqlType) -> SqlType:
+    if first.is_float or second.is_float:
+        return DOUBLE if DOUBLE in (first, second) else SqlType("FLOAT")
+    if first.is_integer and second.is_integer:
+        a, b = first.range, second.range
+        assert a is not None and b is not None
+        both = Interval(min(a.lower, b.lower), max(a.upper, b.upper))
+        for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT"):
+            limits = SqlType(name).range
+            if limits is not None and limits.lower <= both.lower and both.upper <= limits.upper:
+                return SqlType(name)
+        return HUGEINT
+    scale = max(first.scale, second.scale)
+    whole = max(_whole_digits(first), _whole_digits(second))
+    return decimal(whole + scale, scale) if whole + scale <= 38 else DOUBLE
+
+
+def _whole_digits(sqltype: SqlType) -> int:
+    if sqltype.is_decimal:
+        return sqltype.width - sqltype.scale
+    limits = sqltype.range
+    assert limits is not None
+    return len(str(int(max(abs(limits.lower), abs(limits.upper)))))
+
+
+def convert(scalar: Scalar, sqltype: SqlType) -> Scalar:
+    """The same value in a type that common_type chose; where a value cannot be held it is NULL, never an error."""
+    if scalar.sqltype == sqltype:
+        return scalar
+    if scalar.is_null:
+        return literal(None, sqltype)
+    if scalar.is_literal and scalar.value is not None and not isinstance(scalar.value, str):
+        if sqltype.is_decimal and (Fraction(scalar.value) * 10**sqltype.scale).denominator == 1:
+            return literal(scalar.value, sqltype)
+        if sqltype.is_float or sqltype.is_integer:
+            return literal(scalar.value, sqltype)
+    domain = scalar.domain
+    if sqltype.name == "TIMESTAMP" and scalar.sqltype.name == "DATE":
+        domain = scaled(domain, 86_400_000_000)
+    limits = scalar.limits if sqltype.is_number and not sqltype.is_float else None
+    return replace(
+        scalar,
+        function="convert",
+        args=(scalar,),
+        sql=f"TRY_CAST({scalar.sql} AS {sqltype})",
+        sqltype=sqltype,
+        domain=domain,
+        limits=limits,
+        value=None,
+        step=None,
+    )
+
+
+def scaled(domain: Domain, factor: int) -> Domain:
+    """A domain of numbers times a positive integer."""
+    match domain:
+        case Interval(lower=lower, upper=upper):
+            return Interval(lower * factor, upper * factor)
+        case Categories(values=values) if not any(isinstance(v, str) for v in values):
+            return categories(int(v) * factor if Fraction(v).denominator == 1 else Fraction(v) * factor for v in values)  # type: ignore[arg-type]
+    return UNBOUNDED
+
+
+def unify(scalars: list[Scalar], what: str) -> tuple[list[Scalar], SqlType]:
+    """All scalars in one common type; text constants take the type of the others.
+
+    Raises 106 where two of them do not mix.
+    """
+    typed = [s for s in scalars if not (s.is_literal and (s.is_null or isinstance(s.value, str)))]
+    if typed:
+        scalars = [read_text(s, typed[0].sqltype) for s in scalars]
+    sqltype = NULL_TYPE
+    for scalar in scalars:
+        if scalar.is_literal and scalar.sqltype.is_number and not scalar.is_null and sqltype.is_number and _fits(scalar, sqltype):
+            continue
+        found = common_type(sqltype, scalar.sqltype)
+        if found is None:
+            raise error(
+                106,
+                f"{what} mixes {sqltype} and {scalar.sqltype}",
+                hint=f"write CAST(... AS {sqltype}) around the {scalar.sqltype} side",
+            )
+        sqltype = found
+    return [convert(s, sqltype) for s in scalars], sqltype
+
+
+def _fits(scalar: Scalar, sqltype: SqlType) -> bool:
+    """Whether a number literal is exactly a value of a type."""
+    assert scalar.value is not None and not isinstance(scalar.value, str)
+    number = Fraction(scalar.value)
+    limits = sqltype.range
+    if limits is None:
+        return sqltype.is_float
+    grid = 10**sqltype.scale if sqltype.is_decimal else 1
+    return number in limits and (number * grid).denominator == 1
+
+
+def read_text(scalar: Scalar, sqltype: SqlType) -> Scalar:
+    """A text constant read as a value of another type, as DuckDB reads `'2020-01-01'` beside a date; others unchanged."""
+    if not (scalar.is_literal and isinstance(scalar.value, str)) or sqltype.is_text or sqltype == NULL_TYPE:
+        return scalar
+    found = _parsed(scalar.value.strip(), sqltype)
+    if found is None:
+        raise error(106, f"the text constant is not a {sqltype}", hint=f"write a {sqltype} constant")
+    return found
+
+
+def _parsed(text: str, sqltype: SqlType) -> Scalar | None:
+    try:
+        if sqltype.name == "DATE":
+            return literal(days(date.fromisoformat(text)), sqltype)
+        if sqltype.name == "TIMESTAMP":
+            return literal(microseconds(datetime.fromisoformat(text).replace(tzinfo=None)), sqltype)
+        if sqltype.is_boolean:
+            return literal({"true": True, "t": True, "false": False, "f": False}[text.lower()], sqltype)
+        sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
+        read = number_literal(digits)
+    except (ValueError, KeyError, ArithmeticError):
+        return None
+    assert read.value is not None and not isinstance(read.value, str)
+    value = sign * Fraction(read.value)
+    return literal(int(value) if value.denominator == 1 else value, read.sqltype)
+
+
+def finite_hull(scalar: Scalar) -> Interval | None:
+    """The interval of a numeric scalar's declared values, or None."""
+    return hull(scalar.domain) if scalar.sqltype.is_number or scalar.sqltype.is_boolean else None
+
+
+def limits_of(scalar: Scalar) -> Interval | None:
+    """Hard limits for overflow checks; a boolean counts as 0 or 1."""
+    return interval(0, 1) if scalar.sqltype.is_boolean else scalar.limits

@@ -1,0 +1,80 @@
+"""What every additive noise offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Protocol
+
+from dpsql.loss import PrivacyLoss
+from dpsql.mechanisms.source import NoiseSource
+
+
+class AdditiveNoise(Protocol):
+    """Symmetric integer noise, added to an exact integer; lengths are in quanta of that integer."""
+
+    def tail(self, m: int) -> Fraction:
+        """An upper bound of P(Z >= m)."""
+        ...
+
+    def half_width(self, level: Fraction) -> int:
+        """The smallest h with P(|Z| > h) <= 1 - level."""
+        ...
+
+    def half_width_of_sum(self, copies: int, level: Fraction) -> int:
+        """The smallest h with P(|Z1 + ... + Zn| > h) <= 1 - level, for n = 1, 2 or 3 independent copies."""
+        ...
+
+    def half_width_of_weights(self, first: float, second: float, level: Fraction) -> float:
+        """h with P(|first * Z1 + second * Z2| > h) <= 1 - level, for independent draws."""
+        ...
+
+    def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
+        """Whether a vector with these sensitivities [quanta] loses at most `loss` under this noise."""
+        ...
+
+    def sample(self, source: NoiseSource, size: int) -> list[int]:
+        """Independent draws."""
+        ...
+
+    def describe(self) -> str:
+        """Name and parameter, for the plan and the receipt."""
+        ...
+
+
+def half_width_of(tail: Callable[[int], Fraction], level: Fraction, guess: int) -> int:
+    """The smallest h >= 0 with 2 * tail(h + 1) <= 1 - level."""
+    if not 0 <= level < 1:
+        raise ValueError("a level is at least 0 and below 1")
+    return smallest(lambda h: h >= 0 and 2 * tail(h + 1) <= 1 - level, guess)
+
+
+def smallest(holds: Callable[[int], bool], guess: int) -> int:
+    """The smallest integer where a condition holds that, once true, stays true; fast when the guess is near.
+
+    >>> smallest(lambda n: n * n * n >= 1000, 7)
+    10
+    """
+    low, high, step = guess - 1, guess, 1
+    while not holds(high):
+        low, high, step = high, high + step, 2 * step
+    while holds(low):
+        low, high, step = low - step, low, 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def check_copies(copies: int) -> None:
+    if copies not in (1, 2, 3):
+        raise ValueError("half-widths are known for the sum of one, two or three copies")
+
+
+def shown(number: Fraction) -> str:
+    """A scale as people read it: exact if short, else six digits.
+
+    >>> shown(Fraction(300)), shown(Fraction(10, 3)), shown(Fraction(2**60 + 1, 2**50))
+    ('300', '10/3', '1024')
+    """
+    return str(number) if number.denominator <= 1000 else f"{float(number):.6g}"

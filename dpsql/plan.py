@@ -1,0 +1,271 @@
+"""The values that pass between the stages. Frozen, slotted, exact: `int` and `Fraction` until a number has been released."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.aggregates.base import Estimate, Limits, Sensitivity, Statistic
+from dpsql.algebra.relations import Relation
+from dpsql.algebra.scalar import Scalar
+from dpsql.errors import error
+from dpsql.loss import PrivacyLoss, total
+from dpsql.mechanisms.additive import AdditiveNoise
+from dpsql.spans import Span
+from dpsql.sqltypes import SqlType
+
+KeyValue = int | str | bool | None
+"""How a group key travels: integers, booleans and text as they are, everything else as DuckDB's text of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyTable:
+    """What the release stage made of one release: the only form in which counts and sums leave it.
+
+    keys   one list per key column, all of the same length [groups]
+    cells  one list per noisy integer cell, in quanta of its measure, as long as the keys
+    """
+
+    keys: tuple[list[KeyValue], ...]
+    cells: tuple[list[int], ...]
+    groups: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublicTable:
+    """A table that holds nothing private: a release's estimates or a declared public table, ready for the sandbox.
+
+    columns  (name, type)
+    data     one list per column; types that Python does not hold exactly (DECIMAL, HUGEINT, dates) as DuckDB's text
+    """
+
+    name: str
+    columns: tuple[tuple[str, SqlType], ...]
+    data: tuple[list[object], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What the ledger wrote for one charged statement. id is None where nothing was charged."""
+
+    id: int | None
+    loss: PrivacyLoss
+    remaining: PrivacyLoss
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """low <= the exact value of the limited and clamped data <= high, with probability `level`, in the column's own unit."""
+
+    low: float
+    high: float
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeRequest:
+    """What the ledger needs to know to decide about one statement.
+
+    statement     canonical text, for the history
+    fingerprints  of the releases that are bought
+    mechanisms    one line per measure: name and parameters, for later accounting
+    """
+
+    analyst: str
+    data_version: str
+    statement: str
+    fingerprints: tuple[str, ...]
+    mechanisms: tuple[str, ...]
+    loss: PrivacyLoss
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a charge is checked against: the dataset's total, and the analyst's cap or None for each coordinate."""
+
+    total: PrivacyLoss
+    analyst_epsilon: Fraction | None = None
+    analyst_delta: Fraction | None = None
+
+
+# --- the stages' own types -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate that the statement asks for; equal ones are asked once.
+
+    function   "rows" (COUNT), "units" (COUNT(DISTINCT unit)), "sum" or "avg"
+    argument   of SUM and AVG, and of COUNT(x) so that it can share a pair; None for COUNT(*)
+    condition  of FILTER, or None
+    name       the column of the released table
+    """
+
+    function: str
+    argument: Scalar | None
+    condition: Scalar | None
+    name: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """One grouping expression.
+
+    values  the declared keys in the order in which they are shown, NULL last where it is one; None: selected privately
+    """
+
+    name: str
+    scalar: Scalar
+    values: tuple[KeyValue, ...] | None = None
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A SELECT block that aggregates a private relation over people: what becomes a release."""
+
+    name: str
+    source: Relation
+    keys: tuple[GroupKey, ...]
+    aggregates: tuple[Aggregate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """The query over released and public tables that makes the answer.
+
+    sql         over tables named as the blocks; its last column is the released row's number where `traced`
+    plain_sql   the statement as the caller wrote it, without our clauses: what columns are named after
+    public      declared public tables that it reads
+    direct      for each output column the released column that it shows unchanged, or None
+    """
+
+    sql: str
+    plain_sql: str
+    public: tuple[str, ...]
+    direct: tuple[tuple[str, str] | None, ...]
+    traced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Names, types and domains are known; private blocks are set apart from the shell."""
+
+    blocks: tuple[Block, ...]
+    shell: Shell
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A block with what one unit may contribute to it.
+
+    limits    enforced by the engine SQL
+    enforced  False only where the declared keys give a unit one row (verified structure): there is nothing to cut
+    """
+
+    block: Block
+    limits: Limits
+    enforced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One statistic with the noise that its sensitivity and its loss call for."""
+
+    name: str
+    statistic: Statistic
+    sensitivity: Sensitivity
+    noise: AdditiveNoise
+    loss: PrivacyLoss
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Private key selection: a group is released iff its noisy number of units (the measure at `measure`) reaches tau.
+
+    delta  [probability] that any group is released that only one unit is in
+    """
+
+    measure: int
+    tau: int
+    delta: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A column of the released table: an estimate over the noisy cells of one measure."""
+
+    name: str
+    measure: int
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One noisy table.
+
+    fingerprint  canonical text of everything that decides its distribution, hashed; without the data version
+    """
+
+    limited: Limited
+    measures: tuple[Measure, ...]
+    selection: Selection | None
+    outputs: tuple[Output, ...]
+    loss: PrivacyLoss
+    fingerprint: str
+
+    @property
+    def name(self) -> str:
+        return self.limited.block.name
+
+    @property
+    def keys(self) -> tuple[GroupKey, ...]:
+        return self.limited.block.keys
+
+    @property
+    def region(self) -> tuple[Scalar, ...]:
+        """Every expression over people's rows that decides what is counted: what the guard compares."""
+        block = self.limited.block
+        asked = (part for a in block.aggregates for part in (a.argument, a.condition) if part is not None)
+        return (*block.source.conditions, *(key.scalar for key in block.keys), *asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be released, at what price, and the shell that makes the answer of it.
+
+    price  what the caller asked for the whole statement; loss <= price, checked here before anything runs
+    """
+
+    releases: tuple[Release, ...]
+    shell: Shell
+    loss: PrivacyLoss
+    price: PrivacyLoss
+
+    def __post_init__(self) -> None:
+        for release in self.releases:
+            for measure in release.measures:
+                if not measure.noise.covers(measure.sensitivity.l1, measure.sensitivity.l2_squared, measure.loss):
+                    raise error(901, "a measure's noise does not cover its sensitivity at its loss")
+            delta = release.selection.delta if release.selection is not None else Fraction(0)
+            if total([*(m.loss for m in release.measures), PrivacyLoss(Fraction(0), delta)]) != release.loss:
+                raise error(901, "a release's loss is not the sum of its parts")
+        if total(r.loss for r in self.releases) != self.loss or not self.loss.fits(self.price):
+            raise error(901, "the plan does not spend what was asked")
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRelease:
+    """A release and its engine SQL; `$cut` in it stands for the secret that orders what a limit cuts."""
+
+    release: Release
+    sql: str
+    key_columns: int
+    sum_columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    plan: Plan
+    releases: tuple[CompiledRelease, ...]

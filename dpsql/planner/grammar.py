@@ -1,0 +1,194 @@
+"""The grammar: which syntax nodes may occur at all, with which parts.
+
+A node type or a part that is not listed here is refused (102), so a construct nobody thought about cannot slip through. The lists
+serve the whole statement; what a *private* block may use is narrower (resolve/scalars.py builds every scalar itself).
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpsql.errors import Error, error
+from dpsql.spans import span_of
+
+# Parts that change nothing, or that only print differently.
+_HARMLESS = {"quoted", "is_string", "big_int", "nested", "safe", "typed", "coalesce", "ignore_nulls", "date_part_boundary", "over"}
+
+STRUCTURE: dict[type[exp.Expression], set[str]] = {
+    exp.Select: {"expressions", "from_", "where", "group", "having", "order", "limit", "offset", "distinct", "qualify", "windows", "joins", "with_"},
+    exp.From: {"this"},
+    exp.Table: {"this", "db", "alias"},
+    exp.TableAlias: {"this"},
+    exp.Alias: {"this", "alias"},
+    exp.Column: {"this", "table", "db"},
+    exp.Identifier: {"this"},
+    exp.Star: set(),
+    exp.Where: {"this"},
+    exp.Group: {"expressions", "all"},
+    exp.Having: {"this"},
+    exp.Order: {"expressions", "this"},
+    exp.Ordered: {"this", "desc", "nulls_first"},
+    exp.Limit: {"expression"},
+    exp.Offset: {"expression"},
+    exp.Distinct: {"expressions"},
+    exp.Qualify: {"this"},
+    exp.Join: {"this", "on", "using", "side", "kind", "method"},
+    exp.With: {"expressions"},
+    exp.CTE: {"this", "alias"},
+    exp.Subquery: {"this", "alias"},
+    exp.Union: {"this", "expression", "distinct", "order", "limit", "offset", "with_"},
+    exp.Except: {"this", "expression", "distinct", "order", "limit", "offset", "with_"},
+    exp.Intersect: {"this", "expression", "distinct", "order", "limit", "offset", "with_"},
+    exp.Window: {"this", "partition_by", "order", "spec", "alias"},
+    exp.WindowSpec: {"kind", "start", "start_side", "end", "end_side"},
+    exp.Var: {"this"},
+    exp.Filter: {"this", "expression"},
+    exp.Exists: {"this"},
+    exp.Values: {"expressions", "alias"},
+    exp.Tuple: {"expressions"},
+}
+
+SCALARS: dict[type[exp.Expression], set[str]] = {
+    exp.Literal: {"this"},
+    exp.Null: set(),
+    exp.Boolean: {"this"},
+    exp.Placeholder: {"this"},
+    exp.Parameter: {"this"},
+    exp.Paren: {"this"},
+    exp.Neg: {"this"},
+    exp.Not: {"this"},
+    exp.Is: {"this", "expression"},
+    exp.In: {"this", "expressions", "query"},
+    exp.Between: {"this", "low", "high"},
+    exp.Like: {"this", "expression", "negate"},
+    exp.ILike: {"this", "expression", "negate"},
+    exp.Escape: {"this", "expression"},
+    exp.Case: {"this", "ifs", "default"},
+    exp.If: {"this", "true", "false"},
+    exp.Coalesce: {"this", "expressions"},
+    exp.Nullif: {"this", "expression"},
+    exp.Least: {"this", "expressions"},
+    exp.Greatest: {"this", "expressions"},
+    exp.Cast: {"this", "to"},
+    exp.TryCast: {"this", "to"},
+    exp.DataType: {"this", "expressions"},
+    exp.DataTypeParam: {"this"},
+    exp.Interval: {"this", "unit"},
+    exp.Extract: {"this", "expression"},
+    exp.DateTrunc: {"this", "unit"},
+    exp.TimestampTrunc: {"this", "unit"},
+    exp.DateDiff: {"this", "expression", "unit"},
+    exp.CurrentDate: set(),
+    exp.CurrentTimestamp: set(),
+    exp.Anonymous: {"this", "expressions"},
+    exp.PropertyEQ: {"this", "expression"},
+    exp.Round: {"this", "decimals"},
+    exp.Log: {"this", "expression"},
+    exp.Substring: {"this", "start", "length"},
+    exp.Trim: {"this", "position"},
+    exp.Concat: {"expressions"},
+    **{
+        node: {"this", "expression"}
+        for node in (
+            exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.DPipe,
+            exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ,
+            exp.StartsWith, exp.EndsWith, exp.Contains, exp.Left, exp.Right,
+        )
+    },
+    **{node: {"this", "expression", "expressions"} for node in (exp.And, exp.Or)},
+    **{
+        node: {"this"}
+        for node in (
+            exp.Abs, exp.Floor, exp.Ceil, exp.Sign, exp.Sqrt, exp.Ln, exp.Exp, exp.IsNan, exp.IsInf,
+            exp.Length, exp.Lower, exp.Upper,
+            exp.Year, exp.Quarter, exp.Month, exp.Day, exp.DayOfWeek, exp.DayOfYear, exp.DayOfMonth, exp.WeekOfYear, exp.Week,
+            exp.Hour, exp.Minute, exp.Second,
+        )
+    },
+}  # fmt: skip
+
+if hasattr(exp, "Trunc"):  # The lower end of the supported parser versions keeps TRUNC by its name.
+    SCALARS[exp.Trunc] = {"this"}
+
+AGGREGATES: dict[type[exp.Expression], set[str]] = {
+    node: {"this"} for node in (exp.Count, exp.CountIf, exp.Sum, exp.Avg)
+}
+
+# Only over public or released rows, in the sandbox.
+SHELL_ONLY: dict[type[exp.Expression], set[str]] = {
+    **{node: {"this", "expressions"} for node in (exp.Min, exp.Max)},
+    **{node: {"this"} for node in (exp.Median, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop)},
+    **{node: set() for node in (exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)},
+    exp.Ntile: {"this"},
+    exp.Lag: {"this", "offset", "default"},
+    exp.Lead: {"this", "offset", "default"},
+    exp.FirstValue: {"this"},
+    exp.LastValue: {"this"},
+    exp.NthValue: {"this", "offset"},
+}
+
+ALLOWED = {**STRUCTURE, **SCALARS, **AGGREGATES, **SHELL_ONLY}
+
+# Functions that the parser keeps by name.
+SCALAR_NAMES = frozenset(
+    "isfinite isinf trunc dow isodow weekday doy dayofyear weekofyear date_part datepart date_diff datediff "
+    "ends_with suffix prefix starts_with contains today now strlen".split()
+)
+AGGREGATE_NAMES = frozenset({"dp_sum", "mean"})
+ALLOWED_NAMES = SCALAR_NAMES | AGGREGATE_NAMES
+
+_FIXES: dict[str, str] = {
+    "Sample": "ask over all rows; the noise already protects people",
+    "TableSample": "ask over all rows; the noise already protects people",
+    "Rollup": "GROUP BY the columns, and add up the released rows",
+    "Cube": "GROUP BY the columns, and add up the released rows",
+    "GroupingSets": "GROUP BY the columns, and add up the released rows",
+    "Lateral": "write the condition in WHERE",
+    "Pivot": "write SELECT ..., COUNT(*) ... GROUP BY ...",
+    "HistogramAgg": "GROUP BY a band, such as FLOOR(x / 10)",
+}
+
+
+def check_nodes(tree: exp.Expression) -> None:
+    """Refuse (102, 103) the first node, or part of a node, that the grammar does not have."""
+    for node in tree.walk(bfs=False):
+        parts = ALLOWED.get(type(node))
+        if parts is None:
+            raise unsupported(node)
+        for name, value in node.args.items():
+            if value and name not in parts and name not in _HARMLESS:
+                raise _unsupported_part(node, name, value)
+        if isinstance(node, exp.Anonymous) and str(node.this).lower() not in ALLOWED_NAMES:
+            raise unsupported(node)
+        if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
+            raise error(
+                103,
+                "a function in FROM could read a file, a setting or the catalog",
+                hint="name a declared table",
+                span=span_of(node),
+            )
+
+
+def name_of(node: exp.Expression) -> str:
+    """What the user calls a construct."""
+    if isinstance(node, exp.Anonymous):
+        return f"{str(node.this).upper()[:40]}()"
+    if isinstance(node, exp.Func):
+        return f"{node.sql_name()}()"
+    return type(node).__name__
+
+
+def unsupported(node: exp.Expression) -> Error:
+    hint = _FIXES.get(type(node).__name__)
+    if hint is None and isinstance(node, exp.Func):
+        hint = "see grammar_notes for the functions that can be used"
+    return error(102, f"{name_of(node)} is not supported", hint=hint or "leave it out", span=span_of(node))
+
+
+def _unsupported_part(node: exp.Expression, name: str, value: object) -> Error:
+    first = value[0] if isinstance(value, list) else value
+    if isinstance(first, exp.Expression):
+        known = _FIXES.get(type(first).__name__)
+        words = type(first).__name__ if type(first) not in ALLOWED else name.strip("_").upper()
+        return error(102, f"{words} is not supported here", hint=known or "leave it out", span=span_of(first) or span_of(node))
+    return error(102, f"{name.strip('_').upper().replace('_', ' ')} is not supported here", hint="leave it out", span=span_of(node))

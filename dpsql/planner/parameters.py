@@ -1,0 +1,88 @@
+"""Parameters and the current time become constants of the tree before anything is analysed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dpsql.errors import error
+
+Parameters = Sequence[object] | Mapping[str, object]
+
+
+def bind(tree: exp.Expression, parameters: Parameters, now: datetime) -> exp.Expression:
+    """The tree with every placeholder and every name of the current time replaced by a constant.
+
+    Raises 108 where placeholders and values do not match, or a value has no SQL constant.
+    """
+    used: set[str] = set()
+
+    def replaced(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Placeholder | exp.Parameter):
+            name = node.name or str(node.this)
+            used.add(name)
+            return constant(_value(name, parameters), name)
+        if isinstance(node, exp.CurrentDate) or _is_call(node, "today"):
+            return _typed(now.date().isoformat(), "DATE")
+        if isinstance(node, exp.CurrentTimestamp) or _is_call(node, "now"):
+            return _typed(now.isoformat(sep=" "), "TIMESTAMP")
+        return node
+
+    bound = tree.transform(replaced)
+    given = {str(i + 1) for i in range(len(parameters))} if not isinstance(parameters, Mapping) else set(parameters)
+    if given - used:
+        raise error(108, f"{len(given)} parameters are given, {len(used)} are used", hint="give one value for each placeholder")
+    return bound
+
+
+def _is_call(node: exp.Expression, name: str) -> bool:
+    return isinstance(node, exp.Anonymous) and str(node.this).lower() == name and not node.expressions
+
+
+def _value(name: str, parameters: Parameters) -> object:
+    if isinstance(parameters, Mapping):
+        if name in parameters:
+            return parameters[name]
+    elif name.isdigit() and 1 <= int(name) <= len(parameters):
+        return parameters[int(name) - 1]
+    raise error(108, f"the placeholder {name!r} has no value", hint="give one value for each placeholder")
+
+
+def _typed(text: str, sqltype: str) -> exp.Expression:
+    return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(sqltype, dialect="duckdb"))
+
+
+def constant(value: object, name: str) -> exp.Expression:
+    """A Python value as a constant of the tree."""
+    match value:
+        case None:
+            return exp.Null()
+        case bool():
+            return exp.Boolean(this=value)
+        case int() | Decimal() | Fraction() | float():
+            return _number(value, name)
+        case str():
+            return exp.Literal.string(value)
+        case datetime():
+            return _typed(value.replace(tzinfo=None).isoformat(sep=" "), "TIMESTAMP")
+        case date():
+            return _typed(value.isoformat(), "DATE")
+    raise error(108, f"parameter {name} is a {type(value).__name__}", hint="give a number, text, date, boolean or None")
+
+
+def _number(value: int | float | Decimal | Fraction, name: str) -> exp.Expression:
+    if isinstance(value, float | Decimal) and not math.isfinite(value):
+        raise error(108, f"parameter {name} is not a finite number", hint="give a finite number")
+    if isinstance(value, Fraction):
+        value = float(value)
+    size = abs(value)
+    text = f"{size!r}" if isinstance(size, float) else f"{size:f}" if isinstance(size, Decimal) else str(size)
+    if isinstance(size, float) and "e" not in text:
+        text += "e0"
+    found: exp.Expression = exp.Literal.number(text)
+    return exp.Neg(this=found) if value < 0 else found

@@ -1,0 +1,209 @@
+"""parse: text -> Parsed. One statement, every node type allowed, options lifted out, parameters bound as constants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal as OneOf
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import Token, TokenType
+
+from dpsql.errors import Error, error
+from dpsql.planner.grammar import check_nodes
+from dpsql.planner.options import Options, read_comment, set_option
+from dpsql.planner.parameters import bind
+from dpsql.spans import Span
+
+LONGEST = 200_000
+DEEPEST = 60
+MOST_TOKENS = 40_000
+DUCKDB = Dialect.get_or_raise("duckdb")
+QUESTIONS = ("SELECT", "WITH", "FROM", "(", "VALUES", "TABLE")
+Kind = OneOf["query", "explain", "set", "reset"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """One statement.
+
+    sql      the caller's text; all spans point into it
+    kind     a query, EXPLAIN of one, or a session setting
+    tree     the query, or None for a setting
+    options  from comments and OPTIONS(...); for a setting, what it sets
+    """
+
+    sql: str
+    kind: Kind
+    tree: exp.Expression | None
+    options: Options
+    names: tuple[str, ...] = ()
+
+
+def parse(sql: str, parameters: Sequence[object] | Mapping[str, object] = (), now: datetime | None = None) -> Parsed:
+    """Read one statement.
+
+    parameters  values for `?` and `$1` (a sequence) or `:name` and `$name` (a mapping)
+    now         what CURRENT_DATE and CURRENT_TIMESTAMP stand for; bound once
+
+    Raises 101 (unreadable), 102, 103 (not a question), 104 (options), 107 (too large), 108 (parameters).
+    """
+    try:
+        return _parse(sql, parameters, now or datetime.now(UTC).replace(tzinfo=None))
+    except RecursionError:
+        pass
+    raise error(107, "the statement is nested too deeply", hint="write fewer nested expressions")
+
+
+def _parse(sql: str, parameters: Sequence[object] | Mapping[str, object], now: datetime) -> Parsed:
+    tokens = _one_statement(_tokens(sql))
+    first = tokens[0].text.upper()
+    if first in ("SET", "RESET"):
+        return _setting(sql, first, tokens)
+    kind: Kind = "query"
+    if first == "EXPLAIN":
+        kind, tokens = "explain", _explained(sql, tokens[0])
+        first = tokens[0].text.upper()
+    if first not in QUESTIONS:
+        raise _not_a_question(tokens[0])
+    tokens, options = _lift_clause(tokens, _comment_options(tokens))
+    tree = _tree(sql, _number_placeholders(tokens))
+    check_nodes(tree)
+    return Parsed(sql, kind, bind(tree, parameters, now), options)
+
+
+def _tokens(sql: str) -> list[Token]:
+    if len(sql) > LONGEST:
+        raise error(107, f"the statement has {len(sql):,} characters; at most {LONGEST:,} are read", hint="split it into several")
+    try:
+        tokens = list(DUCKDB.tokenize(sql))
+    except TokenError:
+        tokens = None  # type: ignore[assignment]
+    if tokens is None:
+        raise error(101, "a quote or comment is opened and never closed", hint="close it")
+    if len(tokens) > MOST_TOKENS:
+        raise error(107, f"the statement has {len(tokens):,} words; at most {MOST_TOKENS:,} are read", hint="split it into several")
+    depth = 0
+    for token in tokens:
+        depth += (token.text in ("(", "[", "{") and token.token_type != TokenType.STRING) - (token.text in (")", "]", "}"))
+        if depth > DEEPEST:
+            span = Span(token.start, token.end + 1)
+            raise error(107, f"parentheses are nested more than {DEEPEST} deep", hint="write fewer nested expressions", span=span)
+    return tokens
+
+
+def _comment_options(tokens: list[Token]) -> Options:
+    options = Options()
+    for token in tokens:
+        for comment in token.comments:
+            options = read_comment(comment, options)
+    return options
+
+
+def _one_statement(tokens: list[Token]) -> list[Token]:
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens = tokens[:-1]
+    while tokens and tokens[0].token_type == TokenType.SEMICOLON:
+        tokens = tokens[1:]
+    if not tokens:
+        raise error(101, "there is no statement", hint="write SELECT ...")
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            raise error(101, "there is more than one statement", hint="send them one at a time", span=Span(token.start, token.end + 1))
+    return tokens
+
+
+def _explained(sql: str, word: Token) -> list[Token]:
+    """The tokens after EXPLAIN, which the tokenizer would swallow whole; positions stay those of the text."""
+    start = sql.upper().index("EXPLAIN", word.start)
+    tokens = _one_statement(_tokens(sql[:start] + " " * len("EXPLAIN") + sql[start + len("EXPLAIN") :]))
+    if tokens[0].text.upper() == "ANALYZE":
+        raise error(103, "EXPLAIN ANALYZE would run the statement and show facts about the data", hint="write EXPLAIN SELECT ...")
+    return tokens
+
+
+def _not_a_question(token: Token) -> Error:
+    span = Span(token.start, token.end + 1)
+    word = token.text.split()[0].upper()[:30] if token.text.split() else token.text
+    return error(103, f"{word} is not a question about the data", hint="write SELECT ...", span=span)
+
+
+def _setting(sql: str, word: str, tokens: list[Token]) -> Parsed:
+    """SET dp_epsilon = 0.2 and RESET dp_epsilon."""
+    text = " ".join(t.text for t in tokens[1:])
+    match = re.fullmatch(r"(?:SESSION\s+)?(\w+)(?:\s*(?:=|TO)\s*(.+))?", text, re.IGNORECASE)
+    if not match or not match[1].lower().startswith("dp_") or (word == "SET") != bool(match[2]):
+        raise error(103, f"{word} can only change dp_ options of this session", hint="write SET dp_epsilon = 0.2")
+    name = match[1].lower().removeprefix("dp_")
+    # RESET checks the name the same way.
+    value = match[2] if match[2] else {"mechanism": "laplace", "delta": "1e-9"}.get(name, "1")
+    return Parsed(sql, "set" if word == "SET" else "reset", None, set_option(Options(), name, value.replace(" ", "")), (name,))
+
+
+def _lift_clause(tokens: list[Token], options: Options) -> tuple[list[Token], Options]:
+    """Take `WITH DIFFERENTIAL_PRIVACY [OPTIONS (...)]` out after the first SELECT."""
+    words = [t.text.upper() for t in tokens]
+    at = next((i for i in range(len(words) - 2) if words[i : i + 3] == ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]), None)
+    if at is None:
+        return tokens, options
+    end = at + 3
+    if words[end : end + 2] == ["OPTIONS", "("]:
+        close = next((i for i in range(end, len(words)) if words[i] == ")"), None)
+        if close is None:
+            raise error(101, "OPTIONS( is never closed", hint="write OPTIONS(epsilon=0.2)")
+        text = " ".join(t.text for t in tokens[end + 2 : close])
+        for piece in filter(None, (p.strip() for p in text.split(","))):
+            name, equals, value = piece.partition("=")
+            if not equals:
+                raise error(104, f"the option {piece[:40]!r} has no value", hint="write OPTIONS(epsilon=0.2)")
+            options = set_option(options, name, value.replace(" ", ""), long_names=True)
+        end = close + 1
+    return tokens[: at + 1] + tokens[end:], options
+
+
+def _number_placeholders(tokens: list[Token]) -> list[Token]:
+    """Each `?` as `$1`, `$2`, ... in the order of the text, which the tree does not keep."""
+    numbered: list[Token] = []
+    count = 0
+    for token in tokens:
+        if token.token_type == TokenType.PLACEHOLDER:
+            count += 1
+            at = (token.line, token.col, token.start, token.end)
+            numbered.append(Token(TokenType.PARAMETER, "$", *at))
+            numbered.append(Token(TokenType.NUMBER, str(count), *at))
+        else:
+            numbered.append(token)
+    return numbered
+
+
+def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
+    problem: ParseError | None = None
+    try:
+        trees = DUCKDB.parser().parse(tokens, sql)
+    except ParseError as failure:
+        problem = failure
+    if problem is not None:
+        raise _unreadable(sql, problem)
+    if len(trees) != 1 or trees[0] is None:
+        raise error(101, "this is not one statement", hint="send one SELECT at a time")
+    tree = trees[0]
+    while isinstance(tree, exp.Subquery) and set(k for k, v in tree.args.items() if v) == {"this"}:
+        tree = tree.this
+    return tree
+
+
+def _unreadable(sql: str, problem: ParseError) -> Error:
+    """Our own words: the parser's carry colour codes."""
+    place = problem.errors[0] if problem.errors else {}
+    near = str(place.get("highlight") or "").strip()[:40]
+    span = _span_at(sql, near)
+    return error(101, f"the text is not readable SQL{f' near {near}' if near else ''}", hint="check the words just before it", span=span)
+
+
+def _span_at(sql: str, near: str) -> Span | None:
+    at = sql.find(near) if near and sql.count(near) == 1 else -1
+    return Span(at, at + len(near)) if at >= 0 else None

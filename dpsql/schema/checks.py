@@ -1,0 +1,242 @@
+"""What can be wrong between the parts of a schema, each of which can be read by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from posixpath import normpath
+
+from dpsql.domains import Interval, integers
+from dpsql.schema.mistakes import Mistakes, printable, suggestion
+from dpsql.schema.model import ROW, Column, Reference, Schema, Table
+from dpsql.schema.roles import holds_unit
+from dpsql.schema.write import name, quoted
+
+MOST_PATHS_SHOWN = 4
+
+
+def check(schema: Schema, broken: frozenset[str], mistakes: Mistakes) -> None:
+    """Add every mistake between tables. `broken` names the tables with references that could not be read at all.
+
+    The unit is "" where it could not be read: what depends on it is then left unsaid.
+    """
+    _check_any_private(schema, mistakes)
+    bad = set(broken)
+    for table in schema.tables:
+        _check_key(table, mistakes)
+        _check_source(schema, table, mistakes)
+        for reference in table.references:
+            if not _check_reference(schema, table, reference, mistakes):
+                bad.add(table.name)
+        for column in table.columns:
+            _check_domain_from(schema, table, column, mistakes)
+            _check_role(schema, table, column, mistakes)
+    if schema.privacy.unit == ROW:
+        _check_row_level(schema, mistakes)
+    elif _check_unit(schema, mistakes):
+        _check_paths(schema, bad, mistakes)
+
+
+def _at(table: Table, column: str | None = None) -> str:
+    place = f"table {printable(table.name)}"
+    return place if column is None else f"{place}, column {printable(column)}"
+
+
+def _names(tables: Iterable[Table]) -> list[str]:
+    return [printable(t.name) for t in tables]
+
+
+# --- one table ----------------------------------------------------------------------------------------------------
+
+
+def _check_any_private(schema: Schema, mistakes: Mistakes) -> None:
+    if schema.tables and all(t.public for t in schema.tables):
+        mistakes.add(
+            "[tables]", "every table is public, so there is nothing to protect", "remove public = true from one"
+        )
+
+
+def _check_key(table: Table, mistakes: Mistakes) -> None:
+    """A private table's key is verified on its declared columns; nothing else of it is ever read."""
+    for column in table.key:
+        if not table.public and table.column(column) is None:
+            remedy = f'write {name(column)} = {{ type = "BIGINT" }} under its columns'
+            mistakes.add(_at(table), f"key names {printable(column)}, which is not a declared column", remedy)
+
+
+def _check_source(schema: Schema, table: Table, mistakes: Mistakes) -> None:
+    """The same file as a private and as a public table would publish it."""
+    for other in schema.tables:
+        if table.public and not other.public and normpath(table.source).lower() == normpath(other.source).lower():
+            what = f"is public, but its source is also that of the private table {printable(other.name)}"
+            mistakes.add(_at(table), what, "remove public = true, or write another source")
+
+
+def _check_domain_from(schema: Schema, table: Table, column: Column, mistakes: Mistakes) -> None:
+    """A domain that a private table listed would be an exact fact about people."""
+    if column.domain_from is None:
+        return
+    source = schema.table(column.domain_from[0])
+    public = [t for t in schema.tables if t.public]
+    if source is None:
+        what = f"domain comes from {printable(column.domain_from[0])}, which is not a declared table"
+        mistakes.add(_at(table, column.name), what, suggestion(column.domain_from[0], _names(public)))
+    elif not source.public:
+        what = f"domain comes from {printable(source.name)}, which is private"
+        mistakes.add(_at(table, column.name), what, "write the list of values, or the column of a public table")
+
+
+def _check_role(schema: Schema, table: Table, column: Column, mistakes: Mistakes) -> None:
+    """A role may not promise the guard what the column does not have, nor hide the unit from it."""
+    place = _at(table, column.name)
+    if mistakes.at(place):
+        return
+    if holds_unit(schema, table, column.name) and column.role != "identifier":
+        mistakes.add(place, f"role {column.role} would hide that this is the privacy unit", 'write role = "identifier"')
+    if column.role == "dimension" and not _listable(schema, table, column):
+        mistakes.add(place, "role dimension needs a finite list of values", "write domain = [...], or another role")
+    if column.role == "grid" and (not isinstance(column.domain, Interval) or column.step is None):
+        mistakes.add(place, "role grid needs bounds and step", "write both, or another role")
+
+
+def _listable(schema: Schema, table: Table, column: Column) -> bool:
+    """Whether the values of a column can be listed, now or when the public tables are read."""
+    if column.domain_from or column.sqltype.is_boolean or _refers_to_public(schema, table, column):
+        return True
+    return not column.sqltype.is_float and integers(column.domain) is not None
+
+
+def _refers_to_public(schema: Schema, table: Table, column: Column) -> bool:
+    reference = table.reference(column.name)
+    target = schema.table(reference.table) if reference else None
+    return target is not None and target.public
+
+
+# --- references and paths -----------------------------------------------------------------------------------------
+
+
+def _check_reference(schema: Schema, table: Table, reference: Reference, mistakes: Mistakes) -> bool:
+    """Whether a reference leads to the one-column key of a declared table; else it is reported."""
+    target = schema.table(reference.table)
+    place = _at(table, reference.column)
+    if target is None:
+        others = _names(t for t in schema.tables if t is not table)
+        what = f"refers to {printable(reference.table)}, which is not a declared table"
+        mistakes.add(place, what, suggestion(reference.table, others))
+    elif table.public and not target.public:
+        what = f"refers to the private table {printable(target.name)} from a public one"
+        mistakes.add(place, what, "remove the reference, or public = true")
+    elif target.key != (reference.target,):
+        what = f"refers to {printable(target.name)}.{printable(reference.target)}, which is not the key of that table"
+        mistakes.add(place, what, _key_remedy(target, reference.target))
+    else:
+        return True
+    return False
+
+
+def _key_remedy(target: Table, column: str) -> str:
+    if len(target.key) == 1:
+        return f"write {quoted(f'{target.name}.{target.key[0]}')}"
+    return f"write key = [{quoted(column)}] for table {printable(target.name)} if that is unique there"
+
+
+def _check_unit(schema: Schema, mistakes: Mistakes) -> bool:
+    """Whether the unit is the one-column key of a private table; else it is reported."""
+    unit, table = schema.privacy.unit, schema.table(schema.privacy.unit_table or "")
+    private = [t for t in schema.tables if not t.public]
+    if not unit or not private:
+        return False
+    if table is None:
+        what = f"unit is {quoted(unit)}, but no such table is declared"
+        mistakes.add("[privacy]", what, suggestion(schema.privacy.unit_table or "", _names(private)))
+    elif table.public:
+        mistakes.add("[privacy]", f"unit is in the public table {printable(table.name)}", "write a private table's key")
+    elif table.column(schema.privacy.unit_column or "") is None:
+        what = f"unit is {quoted(unit)}, but no such column is declared"
+        mistakes.add(
+            "[privacy]", what, suggestion(schema.privacy.unit_column or "", [printable(c.name) for c in table.columns])
+        )
+    elif table.key != (schema.privacy.unit_column,):
+        remedy = f"write key = [{quoted(schema.privacy.unit_column or '')}]"
+        mistakes.add(_at(table), "holds the privacy unit, which must be its key", remedy)
+    else:
+        return True
+    return False
+
+
+def _check_paths(schema: Schema, broken: set[str], mistakes: Mistakes) -> None:
+    """Every private table must reach the unit, by one path or by the one that its owner chose."""
+    reach = {t.name: _reach(schema, t) for t in schema.tables}
+    broken = broken | _check_cycles(schema, reach, mistakes)
+    for table in schema.tables:
+        if not table.public and not broken & {table.name, *reach[table.name]}:
+            _check_path(schema, table, mistakes)
+
+
+def _reach(schema: Schema, table: Table) -> set[str]:
+    """The private tables that references lead to from a table."""
+    found: set[str] = set()
+    waiting = [table]
+    while waiting:
+        for reference in waiting.pop().references:
+            target = schema.table(reference.table)
+            if target is not None and not target.public and target.name not in found:
+                found.add(target.name)
+                waiting.append(target)
+    return found
+
+
+def _check_cycles(schema: Schema, reach: dict[str, set[str]], mistakes: Mistakes) -> set[str]:
+    """The tables on a circle of references; each circle is reported once, at its first table."""
+    cyclic = [t for t in schema.tables if t.name in reach[t.name]]
+    reported: set[str] = set()
+    for table in cyclic:
+        circle = [t for t in cyclic if t.name in reach[table.name] and table.name in reach[t.name]]
+        if table.name not in reported:
+            what = f"references go in a circle ({', '.join(_names(circle))})"
+            mistakes.add(_at(table), what, "remove one, so that every path ends at the unit")
+        reported |= {t.name for t in circle}
+    return {t.name for t in cyclic}
+
+
+def _check_path(schema: Schema, table: Table, mistakes: Mistakes) -> None:
+    """Soundness rule 3: with several paths the owner says which people are protected."""
+    if table.name == schema.privacy.unit_table:
+        if table.unit_path is not None:
+            mistakes.add(_at(table), "unit_path makes no sense for the table that holds the unit", "remove unit_path")
+    else:
+        _check_unit_path(schema, table, mistakes)
+    if table.population is not None and not schema.one_row_per_unit(table):
+        what = "population needs a table with one row per unit, whose key is the unit"
+        mistakes.add(_at(table), what, "remove population, or write the unit's column as key")
+
+
+def _check_unit_path(schema: Schema, table: Table, mistakes: Mistakes) -> None:
+    paths = [tuple(r.column for r in path) for path in schema.paths_to_unit(table)]
+    written = " or ".join(f"unit_path = [{', '.join(map(quoted, p))}]" for p in paths[:MOST_PATHS_SHOWN])
+    if not paths:
+        remedy = (
+            f"write references = {{ column = {quoted(schema.privacy.unit)} }}, or public = true if it is about nobody"
+        )
+        mistakes.add(_at(table), "is private and no reference leads to the privacy unit", remedy)
+    elif table.unit_path is None and len(paths) > 1:
+        what = "more than one path leads to the privacy unit, and only the people on one are protected"
+        mistakes.add(_at(table), what, f"write {written}")
+    elif table.unit_path is not None and table.unit_path not in paths:
+        mistakes.add(_at(table), "unit_path is not a path of references to the privacy unit", f"write {written}")
+
+
+def _check_row_level(schema: Schema, mistakes: Mistakes) -> None:
+    """Soundness rule 4: a row is its own unit, so no table leads to another and there is nothing to limit."""
+    for table in (t for t in schema.tables if not t.public):
+        for key in ("unit_path", "max_rows_per_unit", "max_groups_per_unit"):
+            if getattr(table, key) is not None:
+                mistakes.add(_at(table), f'{key} makes no sense with unit = "row"', f"remove {key}")
+        for reference in table.references:
+            target = schema.table(reference.table)
+            if target is not None and not target.public:
+                what = f'a reference to the private table {printable(target.name)} makes no sense with unit = "row"'
+                mistakes.add(_at(table, reference.column), what, "remove the reference, or write a table's key as unit")
+        for column in table.columns:
+            if column.unit_bounds is not None:
+                what = 'unit_bounds makes no sense with unit = "row"'
+                mistakes.add(_at(table, column.name), what, "remove unit_bounds; bounds says the same")

@@ -1,0 +1,216 @@
+"""The declared schema as frozen values.
+
+Reading and writing it is schema/toml.py; nothing here touches a file or the data. A schema that exists is consistent: toml.from_toml
+reports every mistake before it builds one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+from dpsql.domains import Categories, Domain, Interval
+from dpsql.loss import PrivacyLoss
+from dpsql.sqltypes import SqlType
+
+ROW = "row"
+ROLES = ("identifier", "quasi", "dimension", "grid", "measure")
+GUARD_MODES = ("off", "warn", "block", "audit")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One declared column.
+
+    domain       Interval (`bounds`), Categories (`domain`, or a boolean) or Unbounded; dates in days, timestamps in microseconds
+    nullable     whether NULL is a value of its own; a NULL found in a column that is not nullable is treated as NULL all the same
+    role         one of ROLES (declared, or the default of semantics: see schema/toml.py)
+    step         the grid that sums of this column are rounded to, or None
+    unit_bounds  bounds of one unit's total of this column, or None
+    domain_from  ("table", "column") of a public table that lists the domain, or None; filled in at opening
+    """
+
+    name: str
+    sqltype: SqlType
+    domain: Domain
+    nullable: bool
+    role: str
+    step: Fraction | None = None
+    unit_bounds: Interval | None = None
+    domain_from: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """`column` of this table holds values of `table.target`, a one-column key."""
+
+    column: str
+    table: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One declared table. A public table's columns are empty in the file and filled in at opening.
+
+    source               file or table name inside the dataset's source
+    key                  columns that are unique together; () if none is declared
+    unit_path            the reference columns to follow to the unit, where more than one path exists, else None
+    max_rows_per_unit    [rows] enforced
+    max_groups_per_unit  [groups] enforced
+    population           the public number of units, for one-row-per-unit tables, or None
+    """
+
+    name: str
+    source: str
+    public: bool
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+    references: tuple[Reference, ...] = ()
+    unit_path: tuple[str, ...] | None = None
+    max_rows_per_unit: int | None = None
+    max_groups_per_unit: int | None = None
+    population: int | None = None
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name; SQL names do not depend on case."""
+        return next((c for c in self.columns if c.name.lower() == name.lower()), None)
+
+    def reference(self, column: str) -> Reference | None:
+        return next((r for r in self.references if r.column == column), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Privacy:
+    """The promise: the unit, the dataset's total, the default price of a statement and the most one may cost.
+
+    unit       "table.column", or "row"
+    budget     the total for all analysts together
+    units      the owner's public estimate of the number of people, or None
+    query      default price of a whole statement
+    caps       the most that one statement may spend
+    max_cells  the most declared groups that one release may have
+    """
+
+    unit: str
+    budget: PrivacyLoss
+    units: int | None
+    query: PrivacyLoss
+    caps: PrivacyLoss
+    max_cells: int = 1_000_000
+
+    @property
+    def unit_table(self) -> str | None:
+        return None if self.unit == ROW else self.unit.rpartition(".")[0]
+
+    @property
+    def unit_column(self) -> str | None:
+        return None if self.unit == ROW else self.unit.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The difference-query guard's setting: mode is one of GUARD_MODES, k the fewest people of an answer."""
+
+    mode: str = "block"
+    k: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Analyst:
+    """A declared analyst and the most they may spend; None is no cap below the dataset's total."""
+
+    name: str
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The whole declaration. `folder` is where relative paths start; analysts is None where none are declared."""
+
+    name: str
+    source: str
+    ledger: str | None
+    privacy: Privacy
+    guard: Guard
+    tables: tuple[Table, ...]
+    analysts: tuple[Analyst, ...] | None = None
+    folder: Path = Path(".")
+
+    def table(self, name: str) -> Table | None:
+        """The table of that name; SQL names do not depend on case."""
+        return next((t for t in self.tables if t.name.lower() == name.lower()), None)
+
+    def path_to_unit(self, table: Table) -> tuple[Reference, ...]:
+        """The references from a private table up to the one whose column holds the unit's value; () at the unit's own table.
+
+        The last reference points at the unit key itself, so the unit's value is already in its column: the unit table need
+        not be joined.
+        """
+        if self.privacy.unit == ROW or table.name == self.privacy.unit_table:
+            return ()
+        path = self.paths_to_unit(table)
+        if table.unit_path is not None:
+            path = [p for p in path if tuple(r.column for r in p) == table.unit_path]
+        return path[0] if path else ()
+
+    def paths_to_unit(self, table: Table, seen: tuple[str, ...] = ()) -> list[tuple[Reference, ...]]:
+        """Every reference path from a table to the unit key."""
+        found: list[tuple[Reference, ...]] = []
+        for reference in table.references:
+            target = self.table(reference.table)
+            if target is None or target.public or target.name in seen:
+                continue
+            if f"{target.name}.{reference.target}" == self.privacy.unit:
+                found.append((reference,))
+            else:
+                onward = self.paths_to_unit(target, (*seen, table.name))
+                found += [(reference, *rest) for rest in onward]
+        return found
+
+    def unit_column(self, table: Table) -> str | None:
+        """The column of this very table that holds the unit's value, or None (row-level, or the unit is further away)."""
+        if table.name == self.privacy.unit_table:
+            return self.privacy.unit_column
+        path = self.path_to_unit(table)
+        return path[0].column if len(path) == 1 else None
+
+    def one_row_per_unit(self, table: Table) -> bool:
+        """Whether the declared keys say that a unit has at most one row here (rule 36: verified and approved, not enforced)."""
+        if self.privacy.unit == ROW:
+            return True
+        unit = self.unit_column(table)
+        return unit is not None and table.key == (unit,)
+
+    def with_public_facts(self, domains: dict[tuple[str, str], Categories], columns: dict[str, tuple[Column, ...]]) -> Schema:
+        """A copy with domains that public tables list, and with the columns of public tables, filled in."""
+
+        def filled(table: Table) -> Table:
+            if table.public:
+                return replace(table, columns=columns.get(table.name, table.columns))
+            return replace(
+                table,
+                columns=tuple(
+                    replace(c, domain=domains[table.name, c.name]) if (table.name, c.name) in domains else c for c in table.columns
+                ),
+            )
+
+        return replace(self, tables=tuple(filled(t) for t in self.tables))
+
+    @staticmethod
+    def from_toml(path: str | Path) -> Schema:
+        """Read a schema file.
+
+        Raises SchemaError (DPSQL-801) with every mistake: file, table, column and what to write.
+        """
+        from dpsql.schema.toml import from_toml
+
+        return from_toml(path)
+
+    def to_toml(self) -> str:
+        """The text of a schema file that reads back as an equal schema."""
+        from dpsql.schema.toml import to_toml
+
+        return to_toml(self)

@@ -1,0 +1,97 @@
+"""Reading [privacy]: the unit, the total, and what one statement costs and may cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.loss import PrivacyLoss
+from dpsql.schema.columns import column_name
+from dpsql.schema.mistakes import shown
+from dpsql.schema.model import ROW, Privacy
+from dpsql.schema.section import Section
+
+LOSS = {"epsilon": "0.5", "delta": "1e-8"}
+PRIVACY = {
+    "unit": '"person.person_id"',
+    "epsilon": "4.0",
+    "delta": "1e-6",
+    "units": "10000",
+    "query": "{ epsilon = 0.1, delta = 1e-9 }",
+    "caps": "{ epsilon = 0.5, delta = 1e-8 }",
+    "max_cells": "1000000",
+}
+MAX_CELLS = 1_000_000
+PRICE = Fraction(1, 10)  # epsilon of a statement, where the owner names none
+STAND_IN = Fraction(1, 10**6)  # for a total that could not be read; never used, since that was reported
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the file says of one coordinate; None where it says nothing that can be read."""
+
+    coordinate: str
+    total: Fraction | None
+    query: Fraction | None
+    caps: Fraction | None
+
+
+def read_privacy(top: Section) -> Privacy:
+    """The promise.
+
+    A price that is not written is epsilon 0.1 and a thousandth of delta; a cap 5 and 10 times it, within the total.
+    """
+    section = _section(top)
+    query, caps = (section.inner(key, LOSS, f"[privacy], {key}") for key in ("query", "caps"))
+    epsilon = _amounts(section, _epsilons(section, query, caps), PRICE, 5)
+    deltas = _deltas(section, query, caps)
+    delta = _amounts(section, deltas, (deltas.total or STAND_IN) / 1000, 10)
+    total, price, cap = (PrivacyLoss(e, d) for e, d in zip(epsilon, delta, strict=True))
+    return Privacy(_unit(section), total, section.count("units"), price, cap, section.count("max_cells") or MAX_CELLS)
+
+
+def _section(top: Section) -> Section:
+    """[privacy], or an empty stand-in where there is none (reported)."""
+    section = top.inner("privacy", PRIVACY, "[privacy]")
+    if section is not None:
+        section.require("unit", "epsilon", "delta")
+        return section
+    if "privacy" not in top:
+        top.wrong("[privacy] is missing", 'write [privacy] with unit = "person.person_id", epsilon = 4.0, delta = 1e-6')
+    return Section({}, "[privacy]", PRIVACY, top.mistakes)
+
+
+def _unit(section: Section) -> str:
+    """The unit as written; "" where it cannot be read, and then nothing more is said of what depends on it."""
+    if section.values.get("unit") == ROW:
+        return ROW
+    return ".".join(column_name(section, "unit") or ())
+
+
+def _epsilons(section: Section, query: Section | None, caps: Section | None) -> Written:
+    return Written("epsilon", *(s.positive("epsilon") if s else None for s in (section, query, caps)))
+
+
+def _deltas(section: Section, query: Section | None, caps: Section | None) -> Written:
+    return Written("delta", *(s.probability("delta") if s else None for s in (section, query, caps)))
+
+
+def _amounts(section: Section, written: Written, default: Fraction, factor: int) -> tuple[Fraction, Fraction, Fraction]:
+    """Total, price and cap of one coordinate; a default never passes a limit that the owner wrote."""
+    _compare(section, written)
+    if written.total is None:
+        return STAND_IN, STAND_IN, STAND_IN
+    most = written.total if written.caps is None else min(written.caps, written.total)
+    price = min(default, most) if written.query is None else written.query
+    return written.total, price, most if written.caps is not None else min(price * factor, most)
+
+
+def _compare(section: Section, written: Written) -> None:
+    """Report a price above the cap and a cap above the total."""
+    name, total, query, caps = written.coordinate, written.total, written.query, written.caps
+    if total is not None and caps is not None and caps > total:
+        most = shown(section.values[name])
+        section.wrong(f"caps has more {name} than the dataset's total", f"write caps with {name} of at most {most}")
+    limit, whose = (total, "the dataset's total") if caps is None else (caps, "caps")
+    if limit is not None and query is not None and query > limit:
+        section.wrong(f"query has more {name} than {whose}", f"write query with less {name}, or raise {whose}")

@@ -1,0 +1,85 @@
+"""From the TOML document to a Schema: every value is read, every wrong one is reported, nothing is guessed.
+
+A value that is wrong reads as a stand-in, so that the rest of the file can still be judged; toml.from_toml raises
+before any of it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from dpsql.schema.checks import check
+from dpsql.schema.mistakes import Mistakes, printable, shown, suggestion
+from dpsql.schema.model import GUARD_MODES, Analyst, Guard, Privacy, Schema, Table
+from dpsql.schema.privacy import read_privacy
+from dpsql.schema.roles import default_role
+from dpsql.schema.section import Section
+from dpsql.schema.tables import Declared, read_columns, read_tables, spelt_column
+
+TOP = {"dataset": "{ ... }", "privacy": "{ ... }", "guard": "{ ... }", "analysts": "{ ... }", "tables": "{ ... }"}
+DATASET = {"name": '"clinic"', "source": '"."', "ledger": '"clinic.ledger"'}
+GUARD = {"mode": '"block"', "k": "20"}
+ANALYST = {"epsilon": "1.0", "delta": "1e-7"}
+NOT_IN_A_FILE_NAME = '/\\:*?"<>|'
+
+
+def read(document: Mapping[str, object], folder: Path, mistakes: Mistakes) -> Schema:
+    """The schema of a document; all that is wrong with it is added to `mistakes`."""
+    top = Section(document, "the file", TOP, mistakes)
+    top.refuse_unknown()
+    name, source, ledger = _dataset(top)
+    privacy, guard, analysts = read_privacy(top), _guard(top), _analysts(top)
+    declared = read_tables(top, source)
+    tables = tuple(read_columns(declared))
+    schema = Schema(name, source or "", ledger, _spelt(privacy, declared), guard, tables, analysts, folder)
+    schema = replace(schema, tables=tuple(_with_roles(schema, t) for t in tables))
+    check(schema, frozenset(d.table.name for d in declared if d.broken), mistakes)
+    return schema
+
+
+def _spelt(privacy: Privacy, declared: list[Declared]) -> Privacy:
+    """The unit's names as they are declared."""
+    if not privacy.unit or privacy.unit_table is None or privacy.unit_column is None:
+        return privacy
+    return replace(privacy, unit=".".join(spelt_column(privacy.unit_table, privacy.unit_column, declared)))
+
+
+def _with_roles(schema: Schema, table: Table) -> Table:
+    columns = (replace(c, role=c.role or default_role(schema, table, c)) for c in table.columns)
+    return replace(table, columns=tuple(columns))
+
+
+def _dataset(top: Section) -> tuple[str, str | None, str | None]:
+    """Name, source and ledger; the name becomes part of a file's name, so it may not lead elsewhere."""
+    section = top.inner("dataset", DATASET, "[dataset]")
+    if section is None:
+        if "dataset" not in top:
+            top.wrong("[dataset] is missing", 'write [dataset] with name = "clinic", source = "."')
+        return "", None, None
+    section.require("name", "source")
+    name = section.text("name") or ""
+    if name.startswith(".") or any(c in NOT_IN_A_FILE_NAME for c in name):
+        section.misfit("name", "a name that can begin a file's name")
+    return name, section.text("source"), section.text("ledger")
+
+
+def _guard(top: Section) -> Guard:
+    section = top.inner("guard", GUARD, "[guard]")
+    if section is None:
+        return Guard()
+    mode = section.text("mode") or Guard().mode
+    if mode not in GUARD_MODES:
+        section.wrong(f"mode {shown(mode)} is unknown", suggestion(mode, list(GUARD_MODES)))
+    return Guard(mode, section.count("k") or Guard().k)
+
+
+def _analysts(top: Section) -> tuple[Analyst, ...] | None:
+    """The declared analysts; () lets nobody ask, None lets everybody."""
+    section = top.free("analysts", "[analysts]", "{ epsilon = 1.0 }")
+    if section is None:
+        return None
+    section.refuse_bad_names("analyst")
+    caps = {name: section.inner(name, ANALYST, f"analyst {printable(name)}") for name in section.values}
+    return tuple(Analyst(n, s.positive("epsilon"), s.probability("delta")) for n, s in caps.items() if s is not None)

@@ -1,0 +1,31 @@
+"""Which role a column has when its owner names none."""
+
+from __future__ import annotations
+
+from dpsql.domains import Categories, Interval
+from dpsql.schema.model import Column, Schema, Table
+
+
+def default_role(schema: Schema, table: Table, column: Column) -> str:
+    """The first that fits, so that what identifies a person is never taken for anything weaker.
+
+    A reference to any private table counts as one on the path to the unit: its values are those of an identifier.
+    """
+    reference = table.reference(column.name)
+    target = schema.table(reference.table) if reference else None
+    own_key = not table.public and table.key == (column.name,)
+    if holds_unit(schema, table, column.name) or own_key or (target and not target.public):
+        return "identifier"
+    if isinstance(column.domain, Categories) or column.domain_from or column.sqltype.is_boolean or target:
+        return "dimension"
+    if isinstance(column.domain, Interval):
+        return "grid" if column.step is not None else "measure"
+    return "quasi"
+
+
+def holds_unit(schema: Schema, table: Table, column: str) -> bool:
+    """Whether a column's values are the unit's: the unit itself, or a reference to it."""
+    reference = table.reference(column)
+    return schema.privacy.unit == f"{table.name}.{column}" or (
+        reference is not None and schema.privacy.unit == f"{reference.table}.{reference.target}"
+    )

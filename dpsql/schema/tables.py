@@ -1,0 +1,242 @@
+"""Reading [tables]: each table, its references, and its columns with their types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from dpsql.domains import UNBOUNDED
+from dpsql.schema.columns import COLUMN, column_name, declared_type, read_column
+from dpsql.schema.mistakes import printable
+from dpsql.schema.model import Column, Reference, Table
+from dpsql.schema.section import Section
+from dpsql.schema.write import quoted
+from dpsql.sqltypes import VARCHAR, SqlType
+
+PER_UNIT = {"unit_path": '["person_id"]', "max_rows_per_unit": "5", "max_groups_per_unit": "3", "population": "10000"}
+TABLE = PER_UNIT | {
+    "source": '"person.parquet"',
+    "key": '["person_id"]',
+    "references": '{ person_id = "person.person_id" }',
+    "public": "true",
+    "columns": '{ income = { type = "DOUBLE", bounds = [0, 30000] } }',
+}
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A table whose columns are not read yet.
+
+    columns  the sections of its columns by name, in the order of the file; None for one that is wrong (reported)
+    broken   whether a reference could not be read (reported), so that nothing can be said of its paths
+    """
+
+    table: Table
+    section: Section
+    columns: dict[str, Section | None]
+    broken: bool
+
+
+def read_tables(top: Section, dataset_source: str | None) -> list[Declared]:
+    """Every table, its names spelt as they are declared: SQL names do not depend on case."""
+    section = top.free("tables", "[tables]", "{ ... }")
+    if section is None or not section.values:
+        if section is not None or "tables" not in top:
+            top.wrong(
+                "no table is declared", 'write [tables.person] with source = "person.parquet", key = ["person_id"]'
+            )
+        return []
+    section.refuse_bad_names("table")
+    found = [_declared(section, name, dataset_source) for name in section.values]
+    tables = [d for d in found if d is not None]
+    return [replace(d, table=_spelt(d, tables)) for d in tables]
+
+
+def read_columns(tables: list[Declared]) -> list[Table]:
+    """The tables with their columns; a role is "" where none is declared."""
+    types = _types(tables)
+    return [replace(d.table, columns=tuple(_column(d, name, types, tables) for name in d.columns)) for d in tables]
+
+
+def spelt(name: str, names: Iterable[str]) -> str:
+    """A name as it is declared, or unchanged where no such name is."""
+    return next((n for n in names if n.lower() == name.lower()), name)
+
+
+def spelt_column(table: str, column: str, tables: list[Declared]) -> Place:
+    """A table and a column of it as they are declared; of a public table only the key is known."""
+    found = next((d for d in tables if d.table.name.lower() == table.lower()), None)
+    if found is None:
+        return table, column
+    return found.table.name, spelt(column, found.table.key if found.table.public else found.columns)
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def _declared(tables: Section, name: str, dataset_source: str | None) -> Declared | None:
+    section = tables.inner(name, TABLE, f"table {printable(name)}")
+    if section is None:
+        return None
+    public = section.flag("public")
+    references = _references(section)
+    columns = {} if public else _sections(section, references)
+    if public:
+        _refuse_privacy(section)
+    table = Table(
+        name=name,
+        source=_source(section, name, dataset_source),
+        public=public,
+        key=section.names("key"),
+        columns=(),
+        references=tuple(r for r in references.values() if r is not None),
+        unit_path=section.names("unit_path") or None,
+        max_rows_per_unit=section.count("max_rows_per_unit"),
+        max_groups_per_unit=section.count("max_groups_per_unit"),
+        population=section.count("population"),
+    )
+    return Declared(table, section, columns, None in references.values() or _is_no_table(section, "references"))
+
+
+def _is_no_table(section: Section, key: str) -> bool:
+    return key in section and not isinstance(section.values[key], dict)
+
+
+def _refuse_privacy(section: Section) -> None:
+    """A public table is about nobody, and shows all its columns."""
+    for key in PER_UNIT:
+        section.refuse(key, "makes no sense for a public table", f"remove {key}, or public = true")
+    section.refuse(
+        "columns", "is not for a public table, which shows all its columns", "remove columns, or public = true"
+    )
+
+
+def _source(section: Section, name: str, dataset_source: str | None) -> str:
+    """Where the table is inside the dataset. In a database it is found by its name, but a folder holds files."""
+    written = section.text("source")
+    if written is not None or "source" in section or dataset_source is None:
+        return written or name
+    if ":" not in dataset_source and not PurePosixPath(dataset_source).suffix:
+        section.wrong("source is missing, and a folder holds files", f"write source = {quoted(f'{name}.parquet')}")
+    return name
+
+
+def _references(section: Section) -> dict[str, Reference | None]:
+    """The references by column; None for one that could not be read (reported)."""
+    inner = section.free("references", f"{section.place}, references", '"table.column"')
+    if inner is None:
+        return {}
+    inner.refuse_bad_names("column")
+    targets = {column: column_name(inner, column) for column in inner.values}
+    return {column: Reference(column, *target) if target else None for column, target in targets.items()}
+
+
+def _sections(section: Section, references: dict[str, Reference | None]) -> dict[str, Section | None]:
+    """The sections of the declared columns, then of the reference columns that are not listed."""
+    inner = section.free("columns", section.place, '{ type = "DOUBLE" }')
+    found: dict[str, Section | None] = {}
+    if inner is not None:
+        inner.refuse_bad_names("column")
+        found = {name: inner.inner(name, COLUMN, _place(section, name)) for name in inner.values}
+    for name, reference in references.items():
+        if spelt(name, found) not in found:
+            empty = Section({}, _place(section, name), COLUMN, section.mistakes)
+            found[name] = empty if reference is not None else None
+    if not found and not _is_no_table(section, "columns"):
+        section.wrong("no column is declared", f"write columns = {TABLE['columns']}")
+    return found
+
+
+def _place(table: Section, column: str) -> str:
+    return f"{table.place}, column {printable(column)}"
+
+
+def _spelt(declared: Declared, tables: list[Declared]) -> Table:
+    """The table with every name of a column or table as it is declared."""
+    table = declared.table
+    if table.public:
+        columns: Iterable[str] = table.key
+    else:
+        columns = declared.columns
+    references = tuple(
+        Reference(spelt(r.column, columns), *spelt_column(r.table, r.target, tables)) for r in table.references
+    )
+    path = table.unit_path
+    return replace(
+        table,
+        key=tuple(spelt(c, columns) for c in table.key),
+        references=references,
+        unit_path=None if path is None else tuple(spelt(c, _path_columns(tables)) for c in path),
+    )
+
+
+def _path_columns(tables: list[Declared]) -> list[str]:
+    """The columns that a path may follow, in whichever table they are."""
+    return [r.column for d in tables for r in d.table.references]
+
+
+# --- columns ------------------------------------------------------------------------------------------------------
+
+
+def _column(declared: Declared, name: str, types: dict[Place, SqlType], tables: list[Declared]) -> Column:
+    section = declared.columns[name]
+    if section is None:
+        return Column(name, VARCHAR, UNBOUNDED, False, "")
+    column = read_column(name, section, types.get((declared.table.name, name)))
+    if column.domain_from is None:
+        return column
+    return replace(column, domain_from=spelt_column(*column.domain_from, tables))
+
+
+def _types(tables: list[Declared]) -> dict[Place, SqlType]:
+    """The type of every column: the written one, else that of the column it refers to; the rest is reported."""
+    written = _written_types(tables)
+    targets = {(d.table.name, r.column): (r.table, r.target) for d in tables for r in d.table.references}
+    found = dict(written)
+    for declared in tables:
+        for name, section in declared.columns.items():
+            here = declared.table.name, name
+            far = _follow(targets.get(here), written, targets)
+            if section is not None and here not in written:
+                _refuse_untyped(section, targets.get(here), tables)
+            elif section is not None and far is not None and far != written[here]:
+                target = ".".join(targets[here])
+                section.wrong(f"type {written[here]} differs from {far}, the type of {target}", f'write type = "{far}"')
+            if far is not None:
+                found.setdefault(here, far)
+    return found
+
+
+def _written_types(tables: list[Declared]) -> dict[Place, SqlType]:
+    found: dict[Place, SqlType] = {}
+    for declared in tables:
+        for name, section in declared.columns.items():
+            sqltype = declared_type(section) if section is not None else None
+            if sqltype is not None:
+                found[declared.table.name, name] = sqltype
+    return found
+
+
+def _follow(place: Place | None, written: dict[Place, SqlType], targets: dict[Place, Place]) -> SqlType | None:
+    """The first written type along the references; None at their end, or where they go in a circle."""
+    seen: set[Place] = set()
+    while place is not None and place not in seen:
+        if place in written:
+            return written[place]
+        seen.add(place)
+        place = targets.get(place)
+    return None
+
+
+def _refuse_untyped(section: Section, target: Place | None, tables: list[Declared]) -> None:
+    """Report a column without a type, unless it has a wrong one, or one to come from a private table."""
+    if "type" in section:
+        return
+    if target is None:
+        section.require("type")
+    elif any(d.table.public and d.table.name == target[0] for d in tables):
+        section.wrong(
+            f"type is missing, and public table {target[0]} is not read yet", 'write its type, as in type = "INTEGER"'
+        )

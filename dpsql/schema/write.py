@@ -1,0 +1,216 @@
+"""Writing a schema as the text of a schema.toml."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+
+from dpsql.domains import Categories, Interval, Value
+from dpsql.errors import error
+from dpsql.loss import PrivacyLoss
+from dpsql.schema.model import Analyst, Column, Schema, Table
+from dpsql.schema.roles import default_role
+from dpsql.sqltypes import SqlType
+
+EPOCH = datetime(1970, 1, 1)
+_BARE = re.compile(r"[A-Za-z0-9_-]+$")
+_LARGEST_INTEGER = 2**63 - 1  # TOML promises no more for integers; beyond it the same number is written as a float
+
+
+def write(schema: Schema) -> str:
+    """The text of a schema file that reads back as an equal schema (apart from its folder).
+
+    What is filled in at opening, the columns of public tables and the domains they list, is left out.
+
+    Raises SchemaError (DPSQL-801) where a number has no exact decimal: the file could not say it.
+    """
+    parts = [_dataset(schema), _privacy(schema), _guard(schema), *_analysts(schema.analysts)]
+    parts += [_table(schema, t) for t in schema.tables]
+    return "\n\n".join(parts) + "\n"
+
+
+def quoted(text: str) -> str:
+    """A TOML string on one line.
+
+    >>> print(quoted('say "hi"'))
+    "say \\"hi\\""
+    """
+    return '"' + "".join(_escaped(c) for c in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    return character if character.isprintable() else f"\\U{ord(character):08x}"
+
+
+def name(text: str) -> str:
+    """A TOML key: bare where it may be."""
+    return text if _BARE.match(text) else quoted(text)
+
+
+def exact(value: Fraction) -> str:
+    """A number as a TOML integer or float that reads back exactly.
+
+    >>> exact(Fraction(4)), exact(Fraction(1, 10)), exact(Fraction(1, 10**9))
+    ('4', '0.1', '1e-9')
+    """
+    if value.denominator == 1:
+        return str(value) if abs(value) <= _LARGEST_INTEGER else f"{value}.0"
+    places = _decimal_places(value)
+    digits = str(abs(value.numerator) * 10**places // value.denominator)
+    sign = "-" if value < 0 else ""
+    if places > 6:
+        return f"{sign}{digits}e-{places}"
+    digits = digits.zfill(places + 1)
+    return f"{sign}{digits[:-places]}.{digits[-places:]}"
+
+
+def _decimal_places(value: Fraction) -> int:
+    """How many decimals say the number exactly."""
+    rest, twos, fives = value.denominator, 0, 0
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    if rest != 1:
+        raise error(801, f"{value} has no exact decimal, so a schema file cannot say it", hint="round it first")
+    return max(twos, fives)
+
+
+def _value(value: Value, sqltype: SqlType) -> str:
+    """One bound or domain value, in the notation of the column's type."""
+    if isinstance(value, str):
+        return quoted(value)
+    return _moment(Fraction(value), sqltype) if sqltype.is_temporal else exact(Fraction(value))
+
+
+def _moment(value: Fraction, sqltype: SqlType) -> str:
+    """A date of so many days, or a time of so many microseconds, since 1970-01-01."""
+    if value.denominator == 1:
+        try:
+            if sqltype.name == "DATE":
+                return (EPOCH + timedelta(days=int(value))).date().isoformat()
+            return (EPOCH + timedelta(microseconds=int(value))).isoformat()
+        except OverflowError:
+            pass
+    raise error(801, f"{value} is not a {sqltype} between the years 1 and 9999, so a schema file cannot say it")
+
+
+def days(value: date) -> int:
+    """Days since 1970-01-01."""
+    return (value - EPOCH.date()).days
+
+
+def microseconds(value: datetime) -> int:
+    """Microseconds since 1970-01-01, of a time without a zone."""
+    return (value - EPOCH) // timedelta(microseconds=1)
+
+
+def _list(items: Iterable[str]) -> str:
+    return f"[{', '.join(items)}]"
+
+
+def _inline(pairs: Iterable[tuple[str, str]]) -> str:
+    return "{ " + ", ".join(f"{key} = {value}" for key, value in pairs) + " }"
+
+
+def _lines(header: str, pairs: Iterable[tuple[str, str]]) -> str:
+    return "\n".join([header, *(f"{key} = {value}" for key, value in pairs)])
+
+
+def _loss(loss: PrivacyLoss) -> str:
+    return _inline([("epsilon", exact(loss.epsilon)), ("delta", exact(loss.delta))])
+
+
+def _dataset(schema: Schema) -> str:
+    pairs = [("name", quoted(schema.name)), ("source", quoted(schema.source))]
+    if schema.ledger is not None:
+        pairs.append(("ledger", quoted(schema.ledger)))
+    return _lines("[dataset]", pairs)
+
+
+def _privacy(schema: Schema) -> str:
+    privacy = schema.privacy
+    pairs = [
+        ("unit", quoted(privacy.unit)),
+        ("epsilon", exact(privacy.budget.epsilon)),
+        ("delta", exact(privacy.budget.delta)),
+    ]
+    if privacy.units is not None:
+        pairs.append(("units", str(privacy.units)))
+    pairs += [("query", _loss(privacy.query)), ("caps", _loss(privacy.caps)), ("max_cells", str(privacy.max_cells))]
+    return _lines("[privacy]", pairs)
+
+
+def _guard(schema: Schema) -> str:
+    return _lines("[guard]", [("mode", quoted(schema.guard.mode)), ("k", str(schema.guard.k))])
+
+
+def _analysts(analysts: tuple[Analyst, ...] | None) -> list[str]:
+    """One part an analyst; the bare header where the list is declared and empty."""
+    if analysts is None:
+        return []
+    return [_analyst(a) for a in analysts] or ["[analysts]"]
+
+
+def _analyst(analyst: Analyst) -> str:
+    caps = [("epsilon", analyst.epsilon), ("delta", analyst.delta)]
+    return _lines(f"[analysts.{name(analyst.name)}]", [(key, exact(cap)) for key, cap in caps if cap is not None])
+
+
+def _table(schema: Schema, table: Table) -> str:
+    head = _lines(f"[tables.{name(table.name)}]", _head(table))
+    if table.public:
+        return head
+    columns = [(name(c.name), _column(schema, table, c)) for c in table.columns]
+    return head + "\n" + _lines(f"[tables.{name(table.name)}.columns]", columns)
+
+
+def _head(table: Table) -> list[tuple[str, str]]:
+    pairs = [("public", "true")] if table.public else []
+    pairs.append(("source", quoted(table.source)))
+    if table.key:
+        pairs.append(("key", _list(map(quoted, table.key))))
+    if table.references:
+        pairs.append(
+            ("references", _inline((name(r.column), quoted(f"{r.table}.{r.target}")) for r in table.references))
+        )
+    if table.unit_path is not None:
+        pairs.append(("unit_path", _list(map(quoted, table.unit_path))))
+    limits = {
+        "max_rows_per_unit": table.max_rows_per_unit,
+        "max_groups_per_unit": table.max_groups_per_unit,
+        "population": table.population,
+    }
+    return pairs + [(key, str(limit)) for key, limit in limits.items() if limit is not None]
+
+
+def _column(schema: Schema, table: Table, column: Column) -> str:
+    pairs = [("type", quoted(str(column.sqltype))), *_domain(column)]
+    if column.step is not None:
+        pairs.append(("step", exact(column.step)))
+    if column.unit_bounds is not None:
+        pairs.append(("unit_bounds", _list([exact(column.unit_bounds.lower), exact(column.unit_bounds.upper)])))
+    if column.nullable:
+        pairs.append(("nullable", "true"))
+    if column.role != default_role(schema, table, column):
+        pairs.append(("role", quoted(column.role)))
+    return _inline(pairs)
+
+
+def _domain(column: Column) -> list[tuple[str, str]]:
+    """The `bounds` or `domain` of a column; a boolean needs neither."""
+    if column.domain_from is not None:
+        return [("domain", _inline([("from", quoted(".".join(column.domain_from)))]))]
+    if column.sqltype.is_boolean:
+        return []
+    match column.domain:
+        case Interval(lower=lower, upper=upper):
+            return [("bounds", _list([_value(lower, column.sqltype), _value(upper, column.sqltype)]))]
+        case Categories(values=values):
+            return [("domain", _list(_value(v, column.sqltype) for v in values))]
+        case _:
+            return []

@@ -1,0 +1,188 @@
+"""Writing a schema: it reads back as the same schema, whatever was declared."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from schema_files import CLINIC, read
+
+from dpsql.domains import UNBOUNDED, Categories, Domain, Interval, categories, interval
+from dpsql.errors import SchemaError
+from dpsql.loss import PrivacyLoss
+from dpsql.schema import Analyst, Column, Guard, Privacy, Reference, Schema, Table, from_toml, to_toml
+from dpsql.schema.roles import default_role
+from dpsql.sqltypes import BIGINT, SqlType, decimal
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def again(schema: Schema) -> Schema:
+    """What the written text reads as."""
+    with tempfile.TemporaryDirectory() as folder:
+        return replace(read(Path(folder), to_toml(schema)), folder=schema.folder)
+
+
+# --- schemas ------------------------------------------------------------------------------------------------------
+
+letters = st.characters(exclude_categories=["C", "Z", "Lu", "Lt"], exclude_characters=".")
+names = st.text(letters, min_size=1, max_size=8).map(lambda n: "c_" + n.lower()).filter(lambda n: n == n.lower())
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+decimals = st.decimals(-(10**9), 10**9, places=5, allow_nan=False).map(Fraction)
+whole = st.integers(-(2**15), 2**15 - 1)
+days = st.integers(-700_000, 2_900_000)
+microseconds = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)
+TYPES = [SqlType(n) for n in ("SMALLINT", "BIGINT", "FLOAT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP")]
+VALUES = {
+    "VARCHAR": texts,
+    "DATE": days,
+    "TIMESTAMP": microseconds,
+    "DECIMAL": st.integers(-9999, 9999).map(lambda n: Fraction(n, 100)),
+}
+
+
+def value_of(sqltype: SqlType) -> st.SearchStrategy[object]:
+    return VALUES.get(sqltype.name, decimals if sqltype.is_float else whole)
+
+
+@st.composite
+def domains(draw: st.DrawFn, sqltype: SqlType) -> Domain:
+    if sqltype.is_boolean:
+        return Categories((False, True))
+    values = value_of(sqltype)
+    kinds = ["none"] + ["bounds"] * (not sqltype.is_text) + ["list"] * (not sqltype.is_float)
+    match draw(st.sampled_from(kinds)):
+        case "bounds":
+            return interval(*sorted([draw(values), draw(values)]))
+        case "list":
+            return categories(draw(st.lists(values, min_size=1, max_size=5)))
+    return UNBOUNDED
+
+
+@st.composite
+def columns(draw: st.DrawFn, name: str) -> Column:
+    sqltype = draw(st.sampled_from([*TYPES, decimal(6, 2)]))
+    column = Column(name, sqltype, draw(domains(sqltype)), draw(st.booleans()), "")
+    grid = (
+        st.integers(1, 10**6).map(Fraction)
+        if sqltype.is_integer or sqltype.is_temporal
+        else decimals.map(lambda d: abs(d) + 1)
+    )
+    if not (sqltype.is_text or sqltype.is_boolean) and draw(st.booleans()):
+        column = replace(column, step=draw(grid))
+    if sqltype.is_number and draw(st.booleans()):
+        column = replace(column, unit_bounds=interval(*sorted([draw(decimals), draw(decimals)])))
+    if not sqltype.is_boolean and not sqltype.is_float and draw(st.integers(0, 4)) == 0:
+        column = replace(column, domain=UNBOUNDED, domain_from=("ward", draw(names)))
+    return replace(column, role=draw(st.sampled_from(["", "quasi", "measure", "identifier"])))
+
+
+limits = st.none() | st.integers(1, 10**6)
+key_column = Column("id", BIGINT, UNBOUNDED, False, "")
+
+
+@st.composite
+def private_tables(draw: st.DrawFn, name: str, column: Column) -> Table:
+    found = tuple(draw(columns(n)) for n in draw(st.lists(names, max_size=4, unique=True)))
+    return Table(
+        name=name,
+        source=draw(names),
+        public=False,
+        key=(column.name,),
+        columns=draw(st.permutations([column, *found]).map(tuple)),
+        max_rows_per_unit=draw(limits),
+        max_groups_per_unit=draw(limits),
+    )
+
+
+@st.composite
+def privacies(draw: st.DrawFn) -> Privacy:
+    epsilons = sorted(draw(st.lists(st.integers(1, 10**9), min_size=3, max_size=3)))
+    deltas = sorted(draw(st.lists(st.integers(1, 10**12 - 1), min_size=3, max_size=3)))
+    query, caps, budget = (
+        PrivacyLoss(Fraction(e, 10**6), Fraction(d, 10**12)) for e, d in zip(epsilons, deltas, strict=True)
+    )
+    return Privacy("person.id", budget, draw(limits), query, caps, draw(st.integers(1, 10**7)))
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> Schema:
+    """A person table, one of several visits by two ways with one chosen, and a public table."""
+    person = replace(draw(private_tables("person", key_column)), population=draw(limits))
+    visit = draw(private_tables("visit", replace(key_column, name="visit")))
+    people = tuple(Reference(c, "person", "id") for c in ("buyer", "seller"))
+    refers = tuple(replace(key_column, name=r.column) for r in people)
+    visit = replace(
+        visit,
+        references=people,
+        columns=visit.columns + refers,
+        unit_path=(draw(st.sampled_from(["buyer", "seller"])),),
+    )
+    ward = Table(
+        "ward",
+        f"public {person.source} {visit.source}",
+        True,
+        tuple(draw(st.lists(names, max_size=2, unique=True))),
+        (),
+    )
+    analyst = st.builds(Analyst, names, st.none() | st.just(Fraction(1, 8)), st.none() | st.just(Fraction(1, 10**9)))
+    schema = Schema(
+        name=draw(st.sampled_from(["clinic", "a b-c.d", "Klinik Süd"])),
+        source=draw(st.sampled_from([".", "data", 'a "b" \\ c', "clinic.duckdb"])),
+        ledger=draw(st.none() | st.just("some where/x.ledger")),
+        privacy=draw(privacies()),
+        guard=Guard(draw(st.sampled_from(["off", "warn", "block", "audit"])), draw(st.integers(1, 99))),
+        tables=draw(st.permutations([person, visit, ward]).map(tuple)),
+        analysts=draw(st.none() | st.lists(analyst, max_size=3, unique_by=lambda a: a.name).map(tuple)),
+    )
+    return replace(schema, tables=tuple(with_roles(schema, t) for t in schema.tables))
+
+
+def with_roles(schema: Schema, table: Table) -> Table:
+    return replace(
+        table, columns=tuple(replace(c, role=c.role or default_role(schema, table, c)) for c in table.columns)
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(schemas())
+def test_round_trip(schema: Schema) -> None:
+    assert again(schema) == schema
+
+
+@pytest.mark.parametrize("name", ["randhie", "nhefs"])
+def test_round_trip_of_the_examples(name: str) -> None:
+    schema = from_toml(EXAMPLES / name / "schema.toml")
+    assert again(schema) == schema
+
+
+def test_the_text_is_a_fixed_point(tmp_path: Path) -> None:
+    text = to_toml(read(tmp_path, CLINIC))
+    assert to_toml(read(tmp_path, text)) == text
+
+
+def test_what_opening_fills_in_is_not_written(tmp_path: Path) -> None:
+    schema = read(tmp_path, CLINIC)
+    opened = schema.with_public_facts(
+        {("person", "ward"): categories([1, 2])}, {"ward": (Column("ward", BIGINT, UNBOUNDED, False, "dimension"),)}
+    )
+    assert opened != schema
+    assert to_toml(opened) == to_toml(schema)
+
+
+def test_default_roles_are_not_written(tmp_path: Path) -> None:
+    assert "role" not in to_toml(read(tmp_path, CLINIC))
+
+
+@pytest.mark.parametrize("bounds", [interval(0, Fraction(1, 3)), interval(-(10**9), 0), interval(0, 10**30)])
+def test_what_no_file_can_say_is_refused(tmp_path: Path, bounds: Interval) -> None:
+    schema = read(tmp_path, CLINIC)
+    person, *others = schema.tables
+    born = replace(person.columns[-1], domain=bounds)
+    with pytest.raises(SchemaError, match="cannot say it"):
+        to_toml(replace(schema, tables=(replace(person, columns=(*person.columns[:-1], born)), *others)))
