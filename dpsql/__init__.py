@@ -1,10 +1,10 @@
 """dpsql: ordinary SQL over private data, answered with differential privacy.
 
-    import dpsql
-    connection = dpsql.connect("examples/randhie/schema.toml")
-    cursor = connection.cursor()
-    cursor.execute("SELECT site, COUNT(*) FROM person GROUP BY site")
-    cursor.fetchall(), cursor.privacy, cursor.accuracy
+import dpsql
+connection = dpsql.connect("examples/randhie/schema.toml")
+cursor = connection.cursor()
+cursor.execute("SELECT site, COUNT(*) FROM person GROUP BY site")
+cursor.fetchall(), cursor.privacy, cursor.accuracy
 """
 
 from __future__ import annotations

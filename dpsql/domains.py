@@ -174,6 +174,6 @@ def map_integers(
     """The image of a finite product, and whether some pair has no value (NULL); None where the product is too large."""
     if len(a.values) * len(b.values) > MOST_CATEGORIES:
         return None
-    results = [f(Fraction(x), Fraction(y)) for x in a.values for y in b.values]  # type: ignore[arg-type]
+    results = [f(Fraction(x), Fraction(y)) for x in a.values for y in b.values]
     found = [int(r) if r.denominator == 1 else r for r in results if r is not None]
     return (categories(found), len(found) < len(results)) if found else None

@@ -23,7 +23,7 @@ from __future__ import annotations
 from dpsql.spans import Span, caret
 
 
-class Warning(Exception):  # noqa: A001 - PEP 249's name
+class Warning(Exception):
     """PEP 249: an important warning. dpsql raises none."""
 
 

@@ -68,7 +68,9 @@ class Pair:
             return UnitSums(n, (("total", total),), ("{cut}", clamped_total(self.term, "{total}", "{rows}", "{cut}")))
         kept = "(({n} * {cut} + {rows} // 2) // GREATEST({rows}, 1))"
         rows = counting(names[1] if names[1:] else None)
-        return UnitSums(rows, (("n", n), ("total", total)), (kept, clamped_total(self.term, "{total}", "{n}", kept), "{cut}"))
+        return UnitSums(
+            rows, (("n", n), ("total", total)), (kept, clamped_total(self.term, "{total}", "{n}", kept), "{cut}")
+        )
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
         lower, upper, width = self.term.lower, self.term.upper, self.term.width

@@ -62,7 +62,6 @@ def clamped_total(term: Term, total: str, n: str, cut: str) -> str:
     return f"CASE WHEN {cut} <= 0 THEN 0 WHEN {cut} = {n} THEN {total} ELSE {inside} END"
 
 
-
 def sum_type(sqltype: SqlType) -> SqlType:
     """The type that DuckDB gives SUM over a type."""
     if sqltype.is_decimal:

@@ -59,41 +59,47 @@ def add_subtract_multiply(operator: str, left: Scalar, right: Scalar) -> Scalar:
         a, b = _as_float(left, natural), _as_float(right, natural)
         sql = f"({a.sql} {operator} {b.sql})"
         return Scalar(operator, (left, right), sql, natural, domain, None, nullable)
-    limits = _INTERVALS[operator](*_both_limits(left, right, operator))
+    both = _both_limits(left, right, operator)
+    limits = _INTERVALS[operator](*both)
     if natural.is_integer:
-        physical = smallest_integer(limits)
+        physical = _physical(limits, *both)
         if physical is None:
             raise _too_wide(operator)
         sql = f"({_integer_sql(left, physical)} {operator} {_integer_sql(right, physical)})"
         return Scalar(operator, (left, right), sql, natural, domain, limits, nullable, integral=True)
-    return _decimal(operator, left, right, natural, domain, limits, nullable)
+    return _decimal(operator, left, right, domain, limits, nullable)
 
 
-def _decimal(
-    operator: str, left: Scalar, right: Scalar, natural: SqlType, domain: Domain, limits: Interval, nullable: bool
-) -> Scalar:
-    """Decimals are cast so wide that the engine's own result type already holds every value."""
-    scale = left.sqltype.scale + right.sqltype.scale if operator == "*" else max(left.sqltype.scale, right.sqltype.scale)
-    digits = len(str(int(max(abs(limits.lower), abs(limits.upper))))) + scale
-    if digits > 38:
-        raise _too_wide(operator)
+def _decimal(operator: str, left: Scalar, right: Scalar, domain: Domain, limits: Interval, nullable: bool) -> Scalar:
+    """Decimals are cast so wide that the operands fit and the engine's own result type already holds every value."""
+    first, second = _both_limits(left, right, operator)
     if operator == "*":
-        width = max(digits, left.sqltype.scale + 1)
-        first = decimal(max(width - right.sqltype.scale, left.sqltype.scale + 1), left.sqltype.scale)
-        a, b = _decimal_sql(left, first), _decimal_sql(right, _own_decimal(right))
-        sql = f"CAST({a} * {b} AS {decimal(digits, scale)})" if digits <= 18 else f"({a} * {b})"
+        scale = left.sqltype.scale + right.sqltype.scale
+        digits = _whole_digits(limits) + scale
+        narrow = _own_decimal(right, second)
+        # The engine keeps a product of two decimals of at most 18 digits in 18 digits.
+        width = max(_own_decimal(left, first).width, digits - narrow.width, 19 if digits > 18 else 1)
+        if digits > 38:
+            raise _too_wide(operator)
+        result = decimal(digits, scale)
+        a, b = _decimal_sql(left, decimal(width, left.sqltype.scale)), _decimal_sql(right, narrow)
     else:
-        both = decimal(digits, scale)
-        sql = f"CAST({_decimal_sql(left, both)} {operator} {_decimal_sql(right, both)} AS {both})"
-    return Scalar(operator, (left, right), sql, decimal(digits, scale), domain, limits, nullable)
+        scale = max(left.sqltype.scale, right.sqltype.scale)
+        digits = max(_whole_digits(limits), _whole_digits(first), _whole_digits(second)) + scale
+        if digits > 38:
+            raise _too_wide(operator)
+        result = decimal(digits, scale)
+        a, b = _decimal_sql(left, result), _decimal_sql(right, result)
+    return Scalar(operator, (left, right), f"CAST({a} {operator} {b} AS {result})", result, domain, limits, nullable)
 
 
-def _own_decimal(scalar: Scalar) -> SqlType:
-    if scalar.sqltype.is_decimal:
-        return scalar.sqltype
-    limits = limits_of(scalar)
-    assert limits is not None
-    return decimal(len(str(int(max(abs(limits.lower), abs(limits.upper))))), 0)
+def _whole_digits(limits: Interval) -> int:
+    """How many digits stand before the point."""
+    return len(str(int(max(abs(limits.lower), abs(limits.upper)))))
+
+
+def _own_decimal(scalar: Scalar, limits: Interval) -> SqlType:
+    return scalar.sqltype if scalar.sqltype.is_decimal else decimal(min(38, _whole_digits(limits)), 0)
 
 
 def _decimal_sql(scalar: Scalar, sqltype: SqlType) -> str:
@@ -125,7 +131,9 @@ def _fold(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
         from dpsql.algebra.scalar import integer_literal
 
         return integer_literal(int(result))
-    scale = left.sqltype.scale + right.sqltype.scale if operator == "*" else max(left.sqltype.scale, right.sqltype.scale)
+    scale = (
+        left.sqltype.scale + right.sqltype.scale if operator == "*" else max(left.sqltype.scale, right.sqltype.scale)
+    )
     width = max(len(str(abs(int(result)))) + scale, scale + 1)
     return literal(result, decimal(width, scale)) if width <= 38 else None
 
@@ -136,6 +144,11 @@ def _as_float(scalar: Scalar, sqltype: SqlType) -> Scalar:
 
 def _integer_sql(scalar: Scalar, physical: SqlType) -> str:
     return scalar.sql if scalar.is_literal and not scalar.is_null else f"CAST({scalar.sql} AS {physical})"
+
+
+def _physical(*limits: Interval) -> SqlType | None:
+    """The integer type that holds a result and its operands: the cast of an operand must not fail either."""
+    return smallest_integer(Interval(min(x.lower for x in limits), max(x.upper for x in limits)))
 
 
 def _both_limits(left: Scalar, right: Scalar, operator: str) -> tuple[Interval, Interval]:
@@ -178,7 +191,7 @@ def integer_divide(left: Scalar, right: Scalar) -> Scalar:
         raise error(106, "// needs integers", hint="write FLOOR(a / b)")
     limits = domains.absolute(_both_limits(left, right, "//")[0])
     spread = Interval(-limits.upper, limits.upper)
-    physical = smallest_integer(spread)
+    physical = _physical(spread, *_both_limits(left, right, "//"))
     if physical is None:
         raise _too_wide("//")
     sql = f"({_integer_sql(left, physical)} // NULLIF({_integer_sql(right, physical)}, 0))"
@@ -207,7 +220,7 @@ def _quotient_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
 
 
 def modulo(left: Scalar, right: Scalar) -> Scalar:
-    """left % right with the sign of left; NULL (integers, decimals) where right is 0."""
+    """left % right with the sign of left; where right is 0, NULL for integers and decimals and NaN for DOUBLE."""
     left, right = _number(left, "%"), _number(right, "%")
     a, b = finite_hull(left), finite_hull(right)
     domain: Domain = domains.remainder(a, b) if a is not None and b is not None else UNBOUNDED
@@ -216,19 +229,42 @@ def modulo(left: Scalar, right: Scalar) -> Scalar:
     if left.sqltype.is_integer and right.sqltype.is_integer:
         limits = domains.remainder(*_both_limits(left, right, "%"))
         both = _both_limits(left, right, "%")
-        physical = smallest_integer(Interval(min(both[0].lower, both[1].lower) - 1, max(both[0].upper, both[1].upper) + 1))
+        physical = smallest_integer(
+            Interval(min(both[0].lower, both[1].lower) - 1, max(both[0].upper, both[1].upper) + 1)
+        )
         if physical is None:
             raise _too_wide("%")
         sql = f"({_integer_sql(left, physical)} % NULLIF({_integer_sql(right, physical)}, 0))"
         natural = _natural("+", left.sqltype, right.sqltype)
         return Scalar("%", (left, right), sql, natural, domain, limits, nullable, integral=True)
+    if not (left.sqltype.is_float or right.sqltype.is_float):
+        return _decimal_remainder(left, right, domain, nullable)
     sql = f"({convert(left, DOUBLE).sql} % {convert(right, DOUBLE).sql})"
-    return Scalar("%", (left, right), sql, DOUBLE, domain, None, nullable)
+    # By zero it is NaN, as a quotient is: no number, and not NULL either.
+    return Scalar(
+        "%", (left, right), sql, DOUBLE, UNBOUNDED if by_zero else domain, None, left.nullable or right.nullable
+    )
+
+
+def _decimal_remainder(left: Scalar, right: Scalar, domain: Domain, nullable: bool) -> Scalar:
+    first, second = _both_limits(left, right, "%")
+    scale = max(left.sqltype.scale, right.sqltype.scale)
+    digits = max(_whole_digits(first), _whole_digits(second)) + scale
+    if digits > 38:
+        raise _too_wide("%")
+    both = decimal(digits, scale)
+    sql = f"({_decimal_sql(left, both)} % NULLIF({_decimal_sql(right, both)}, CAST(0 AS {both})))"
+    return Scalar("%", (left, right), sql, both, domain, domains.remainder(first, second), nullable)
 
 
 def negative(scalar: Scalar) -> Scalar:
     """-x"""
-    if scalar.is_literal and scalar.sqltype.is_number and scalar.value is not None and not isinstance(scalar.value, str):
+    if (
+        scalar.is_literal
+        and scalar.sqltype.is_number
+        and scalar.value is not None
+        and not isinstance(scalar.value, str)
+    ):
         return literal(-scalar.value, scalar.sqltype)
     return add_subtract_multiply("-", literal(0, SqlType("TINYINT")), _number(scalar, "-"))
 
@@ -247,7 +283,15 @@ def absolute(scalar: Scalar) -> Scalar:
             raise _too_wide("ABS")
         sql = _integer_sql(scalar, physical)
     return replace(
-        scalar, function="abs", args=(scalar,), sql=f"abs({sql})", domain=domain, limits=limits, value=None, role="", step=None
+        scalar,
+        function="abs",
+        args=(scalar,),
+        sql=f"abs({sql})",
+        domain=domain,
+        limits=limits,
+        value=None,
+        role="",
+        step=None,
     )
 
 
@@ -256,7 +300,9 @@ def sign(scalar: Scalar) -> Scalar:
     scalar = _number(scalar, "SIGN")
     sql = f"sign({scalar.sql})"
     limits = domains.interval(-1, 1)
-    return Scalar("sign", (scalar,), sql, SqlType("TINYINT"), Categories((-1, 0, 1)), limits, scalar.nullable, integral=True)
+    return Scalar(
+        "sign", (scalar,), sql, SqlType("TINYINT"), Categories((-1, 0, 1)), limits, scalar.nullable, integral=True
+    )
 
 
 _ROUNDING: dict[str, Callable[[Fraction], int]] = {
@@ -303,4 +349,3 @@ def round_to(scalar: Scalar, digits: Scalar) -> Scalar:
         domain = Interval(math.floor(bounds.lower / grid) * grid, math.ceil(bounds.upper / grid) * grid)
     sql = f"round({convert(scalar, DOUBLE).sql}, {literal(digits.value, BIGINT).sql})"
     return Scalar("round", (scalar, digits), sql, DOUBLE, domain, None, scalar.nullable)
-

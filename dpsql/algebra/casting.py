@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -13,6 +14,11 @@ from dpsql.errors import error
 from dpsql.sqltypes import SqlType
 
 
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_WORD = re.compile(r"(?!inf|nan)[a-z][a-z _-]*|", re.IGNORECASE)
+"""Text that the engine reads as no number, not even as an infinite one."""
+
+
 def cast(scalar: Scalar, sqltype: SqlType) -> Scalar:
     """The value as another type; NULL where there is none."""
     if scalar.sqltype == sqltype:
@@ -20,7 +26,11 @@ def cast(scalar: Scalar, sqltype: SqlType) -> Scalar:
     if scalar.sqltype == NULL_TYPE:
         return literal(None, sqltype)
     if scalar.is_literal and isinstance(scalar.value, str) and not sqltype.is_text:
-        return replace(read_text(scalar, sqltype), sqltype=sqltype) if sqltype.is_temporal else _number_of_text(scalar, sqltype)
+        return (
+            replace(read_text(scalar, sqltype), sqltype=sqltype)
+            if sqltype.is_temporal
+            else _number_of_text(scalar, sqltype)
+        )
     _check(scalar.sqltype, sqltype)
     domain, sure = _image(scalar, sqltype)
     return Scalar(
@@ -43,7 +53,11 @@ def _number_of_text(scalar: Scalar, sqltype: SqlType) -> Scalar:
 def _check(source: SqlType, target: SqlType) -> None:
     """Refuse conversions that have no meaning, such as a date as a number."""
     if source.is_temporal and not (target.is_temporal or target.is_text):
-        raise error(106, f"a {source} cannot be cast to {target}", hint="write EXTRACT(YEAR FROM ...) or DATE_DIFF('day', ..., ...)")
+        raise error(
+            106,
+            f"a {source} cannot be cast to {target}",
+            hint="write EXTRACT(YEAR FROM ...) or DATE_DIFF('day', ..., ...)",
+        )
     if target.is_temporal and not (source.is_temporal or source.is_text):
         raise error(106, f"a {source} cannot be cast to {target}", hint="compare dates with dates")
 
@@ -85,11 +99,13 @@ def _numbers(scalar: Scalar, target: SqlType) -> tuple[Domain, bool]:
 
 
 def _numbers_of_text(domain: Domain, target: SqlType) -> tuple[Domain, bool]:
-    """Text that is declared as a list of plain integers has a list of integers; any other text may fail."""
+    """Text that is declared as a list of plain integers, beside plain words, has a list of integers; other text may be anything."""
     if not isinstance(domain, Categories):
         return UNBOUNDED, False
     texts = [v for v in domain.values if isinstance(v, str)]
-    read = [int(v) for v in texts if v.isascii() and v.isdigit() and len(v) <= 18]
+    read = [int(v) for v in texts if _INTEGER.fullmatch(v)]
+    if any(not (_INTEGER.fullmatch(v) or _WORD.fullmatch(v)) for v in texts):
+        return UNBOUNDED, False
     kept = [v for v in read if target.range is None or Fraction(v) in target.range]
     return (domains.categories(kept), len(kept) == len(texts)) if kept else (UNBOUNDED, False)
 

@@ -74,9 +74,12 @@ def extreme(function: str, scalars: list[Scalar]) -> Scalar:
 def lowest(scalar: Scalar) -> Fraction | None:
     """A lower bound of the declared values, or None. NULL operands are skipped by the engine, so only sure ones raise a bound."""
     if scalar.function == "greatest":
-        return _largest([lowest(a) for a in scalar.args if not a.nullable]) or _smallest([lowest(a) for a in scalar.args])
+        sure = _largest([lowest(a) for a in scalar.args if not a.nullable])
+        return sure if sure is not None else _smallest([lowest(a) for a in scalar.args])
     if scalar.function == "least":
         return _smallest([lowest(a) for a in scalar.args])
+    if scalar.function == "convert" and scalar.sqltype.is_number:
+        return lowest(scalar.args[0])
     bounds = finite_hull(scalar) if not scalar.sqltype.is_temporal else domains.hull(scalar.domain)
     return bounds.lower if bounds is not None else None
 
@@ -92,6 +95,8 @@ def highest(scalar: Scalar) -> Fraction | None:
     if scalar.function == "greatest":
         found = [highest(a) for a in scalar.args]
         return max(b for b in found if b is not None) if all(b is not None for b in found) else None
+    if scalar.function == "convert" and scalar.sqltype.is_number:
+        return highest(scalar.args[0])
     bounds = finite_hull(scalar) if not scalar.sqltype.is_temporal else domains.hull(scalar.domain)
     return bounds.upper if bounds is not None else None
 

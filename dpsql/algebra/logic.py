@@ -58,8 +58,9 @@ def like(value: Scalar, pattern: Scalar, escape: Scalar | None, ignore_case: boo
         raise error(102, f"the pattern of {word} must be a constant text", hint=f"write {word} '...'")
     tail = ""
     if escape is not None:
-        if not (isinstance(escape.value, str) and len(escape.value) == 1):
-            raise error(106, "ESCAPE needs one character", hint="write ESCAPE '!'")
+        if not (isinstance(escape.value, str) and len(escape.value) == 1 and escape.value.isascii()):
+            # The engine takes one byte, and raises on more.
+            raise error(106, "ESCAPE needs one ASCII character", hint="write ESCAPE '!'")
         if not _escapes_well(pattern.value, escape.value):
             raise error(106, "the pattern ends in the middle of an escape", hint="double the escape character")
         tail = f" ESCAPE {escape.sql}"
@@ -80,7 +81,9 @@ def truth(scalar: Scalar) -> Scalar:
     if scalar.sqltype == NULL_TYPE:
         return literal(None, BOOLEAN)
     if not scalar.sqltype.is_boolean:
-        raise error(106, f"a condition must be true or false, not {scalar.sqltype}", hint="write a comparison, such as ... <> 0")
+        raise error(
+            106, f"a condition must be true or false, not {scalar.sqltype}", hint="write a comparison, such as ... <> 0"
+        )
     return scalar
 
 

@@ -27,7 +27,9 @@ def _double(scalar: Scalar, function: str) -> Scalar:
     if scalar.sqltype == NULL_TYPE:
         return literal(None, DOUBLE)
     if not scalar.sqltype.is_number:
-        raise error(106, f"{function.upper()} needs a number, not {scalar.sqltype}", hint="write CAST(... AS DOUBLE) around it")
+        raise error(
+            106, f"{function.upper()} needs a number, not {scalar.sqltype}", hint="write CAST(... AS DOUBLE) around it"
+        )
     return convert(scalar, DOUBLE)
 
 
@@ -49,7 +51,7 @@ def _image(function: str, bounds: Interval | None) -> Domain:
     if bounds is None or (function == "exp" and bounds.upper > 700):
         return UNBOUNDED
     lower = max(bounds.lower, Fraction(0)) if function == "sqrt" else bounds.lower
-    if function in ("ln", "log10", "log2") and lower <= 0 or bounds.upper < lower:
+    if (function in ("ln", "log10", "log2") and lower <= 0) or bounds.upper < lower:
         return UNBOUNDED
     f = _FUNCTIONS[function]
     low, high = Fraction(f(float(lower))), Fraction(f(float(bounds.upper)))
@@ -68,7 +70,9 @@ def power(base: Scalar, exponent: Scalar) -> Scalar:
         for _ in range(power_of):
             domain = domains.multiply(domain, bounds)
         domain = domain if domains.hull(domain) else UNBOUNDED
-    return Scalar("pow", (base, exponent), f"pow({a.sql}, {b.sql})", DOUBLE, domain, None, base.nullable or exponent.nullable)
+    return Scalar(
+        "pow", (base, exponent), f"pow({a.sql}, {b.sql})", DOUBLE, domain, None, base.nullable or exponent.nullable
+    )
 
 
 def float_test(function: str, scalar: Scalar) -> Scalar:

@@ -9,6 +9,7 @@ limits  what the value can be whatever the data holds, from its type and from co
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
@@ -17,11 +18,13 @@ from fractions import Fraction
 
 from dpsql.domains import UNBOUNDED, Categories, Domain, Interval, Value, categories, hull, interval
 from dpsql.errors import error
-from dpsql.sqltypes import BIGINT, BOOLEAN, DOUBLE, HUGEINT, INTEGER, VARCHAR, SqlType, decimal
+from dpsql.sqltypes import BIGINT, BOOLEAN, DOUBLE, FLOAT, HUGEINT, INTEGER, VARCHAR, SqlType, decimal
 
 LONGEST_SQL = 200_000
 NULL_TYPE = SqlType("NULL")
 EPOCH = date(1970, 1, 1)
+LARGEST_FLOAT = 2**127
+"""A little below the largest number that FLOAT holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,9 @@ class Scalar:
 
     def __post_init__(self) -> None:
         if len(self.sql) > LONGEST_SQL:
-            raise error(107, "the expression grows too large when it is made safe", hint="split it, or nest fewer functions")
+            raise error(
+                107, "the expression grows too large when it is made safe", hint="split it, or nest fewer functions"
+            )
 
     @property
     def is_literal(self) -> bool:
@@ -107,11 +112,18 @@ def literal(value: Value | None, sqltype: SqlType) -> Scalar:
     """A constant of a type; dates in days and timestamps in microseconds since 1970."""
     if value is None:
         return Scalar("literal", (), "NULL", sqltype, nullable=True)
+    if sqltype.is_float and not isinstance(value, str):
+        value = as_float(Fraction(value), sqltype)
     domain: Domain = Categories((value,))
     number = None if isinstance(value, str) or sqltype.is_boolean else Fraction(value)
     limits = Interval(number, number) if number is not None and not sqltype.is_temporal else None
     integral = limits is not None and limits.lower.denominator == 1
     return Scalar("literal", (), literal_sql(value, sqltype), sqltype, domain, limits, integral=integral, value=value)
+
+
+def as_float(number: Fraction, sqltype: SqlType) -> Fraction:
+    """The nearest number that a floating-point type holds."""
+    return Fraction(struct.unpack("f", struct.pack("f", float(number)))[0] if sqltype == FLOAT else float(number))
 
 
 def literal_sql(value: Value, sqltype: SqlType) -> str:
@@ -201,7 +213,17 @@ def _common_number(first: SqlType, second: SqlType) -> SqlType:
         a, b = first.range, second.range
         assert a is not None and b is not None
         both = Interval(min(a.lower, b.lower), max(a.upper, b.upper))
-        for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT"):
+        for name in (
+            "TINYINT",
+            "SMALLINT",
+            "INTEGER",
+            "BIGINT",
+            "UTINYINT",
+            "USMALLINT",
+            "UINTEGER",
+            "UBIGINT",
+            "HUGEINT",
+        ):
             limits = SqlType(name).range
             if limits is not None and limits.lower <= both.lower and both.upper <= limits.upper:
                 return SqlType(name)
@@ -253,7 +275,7 @@ def scaled(domain: Domain, factor: int) -> Domain:
         case Interval(lower=lower, upper=upper):
             return Interval(lower * factor, upper * factor)
         case Categories(values=values) if not any(isinstance(v, str) for v in values):
-            return categories(int(v) * factor if Fraction(v).denominator == 1 else Fraction(v) * factor for v in values)  # type: ignore[arg-type]
+            return categories(int(v) * factor if Fraction(v).denominator == 1 else Fraction(v) * factor for v in values)
     return UNBOUNDED
 
 
@@ -267,7 +289,13 @@ def unify(scalars: list[Scalar], what: str) -> tuple[list[Scalar], SqlType]:
         scalars = [read_text(s, typed[0].sqltype) for s in scalars]
     sqltype = NULL_TYPE
     for scalar in scalars:
-        if scalar.is_literal and scalar.sqltype.is_number and not scalar.is_null and sqltype.is_number and _fits(scalar, sqltype):
+        if (
+            scalar.is_literal
+            and scalar.sqltype.is_number
+            and not scalar.is_null
+            and sqltype.is_number
+            and _fits(scalar, sqltype)
+        ):
             continue
         found = common_type(sqltype, scalar.sqltype)
         if found is None:
@@ -286,7 +314,7 @@ def _fits(scalar: Scalar, sqltype: SqlType) -> bool:
     number = Fraction(scalar.value)
     limits = sqltype.range
     if limits is None:
-        return sqltype.is_float
+        return sqltype == DOUBLE or (sqltype == FLOAT and scalar.sqltype != DOUBLE and abs(number) < LARGEST_FLOAT)
     grid = 10**sqltype.scale if sqltype.is_decimal else 1
     return number in limits and (number * grid).denominator == 1
 

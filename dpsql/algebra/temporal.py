@@ -9,7 +9,7 @@ from __future__ import annotations
 import calendar
 import math
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from fractions import Fraction
 
 from dpsql import domains
@@ -75,7 +75,9 @@ def part_name(text: str) -> str:
 
 def _temporal(scalar: Scalar, function: str) -> Scalar:
     if not scalar.sqltype.is_temporal:
-        raise error(106, f"{function} needs a date or timestamp, not {scalar.sqltype}", hint="write CAST(... AS DATE) around it")
+        raise error(
+            106, f"{function} needs a date or timestamp, not {scalar.sqltype}", hint="write CAST(... AS DATE) around it"
+        )
     return scalar
 
 
@@ -113,7 +115,9 @@ def extract(part: str, scalar: Scalar) -> Scalar:
     else:
         raise error(102, f"EXTRACT({part[:20]} ...) is not supported", hint="use " + ", ".join(["year", *_RANGES]))
     sql = guarded(scalar, f"date_part('{part}', {scalar.sql})")
-    return Scalar(f"extract {part}", (scalar,), sql, BIGINT, domain, limits, scalar.nullable or bounds is None, integral=True)
+    return Scalar(
+        f"extract {part}", (scalar,), sql, BIGINT, domain, limits, scalar.nullable or bounds is None, integral=True
+    )
 
 
 def truncate(part: str, scalar: Scalar) -> Scalar:
@@ -164,7 +168,9 @@ def difference(part: str, start: Scalar, end: Scalar) -> Scalar:
     """DATE_DIFF(part, start, end): the number of boundaries crossed, BIGINT."""
     part = part_name(part)
     if part not in _FIXED_UNITS and part not in _MONTHS:
-        raise error(102, f"DATE_DIFF('{part[:20]}', ...) is not supported", hint="use year, quarter, month, week, day or hour")
+        raise error(
+            102, f"DATE_DIFF('{part[:20]}', ...) is not supported", hint="use year, quarter, month, week, day or hour"
+        )
     start, end = _temporal(start, "DATE_DIFF"), _temporal(end, "DATE_DIFF")
     if start.sqltype != end.sqltype:
         start, end = convert(start, TIMESTAMP), convert(end, TIMESTAMP)
@@ -172,11 +178,12 @@ def difference(part: str, start: Scalar, end: Scalar) -> Scalar:
     a, b = domains.hull(start.domain), domains.hull(end.domain)
     domain: Domain = UNBOUNDED
     if a is not None and b is not None:
-        size = _FIXED_UNITS.get(part, _MONTHS.get(part, 1) * 28 * DAY)
         unit = DAY if start.sqltype == DATE else 1
         apart = domains.subtract(b, a)
-        # At most one boundary more than whole units fit.
-        domain = Interval(Fraction(math.floor(apart.lower * unit / size) - 1), Fraction(math.ceil(apart.upper * unit / size) + 1))
+        # Months have 28 to 31 days, and there is at most one boundary more than whole units fit.
+        sizes = [_FIXED_UNITS[part]] if part in _FIXED_UNITS else [_MONTHS[part] * length * DAY for length in (28, 31)]
+        counts = [x * unit / size for x in (apart.lower, apart.upper) for size in sizes]
+        domain = Interval(Fraction(math.floor(min(counts)) - 1), Fraction(math.ceil(max(counts)) + 1))
     limits = interval(-400_000_000_000, 400_000_000_000)
     nullable = start.nullable or end.nullable or a is None or b is None
     return Scalar(f"date_diff {part}", (start, end), sql, BIGINT, domain, limits, nullable, integral=True)
@@ -195,8 +202,10 @@ def shift(scalar: Scalar, amount: int, unit: str) -> Scalar:
     """x + INTERVAL amount unit, a TIMESTAMP; for a constant amount."""
     unit = part_name(unit)
     scalar = _temporal(scalar, "INTERVAL arithmetic")
-    if unit not in _FIXED_UNITS and unit not in _MONTHS or abs(amount) > 10_000:
-        raise error(102, "an interval must be a constant of at most 10000 years, months, weeks, days, hours, minutes or seconds")
+    if (unit not in _FIXED_UNITS and unit not in _MONTHS) or abs(amount) > 10_000:
+        raise error(
+            102, "an interval must be a constant of at most 10000 years, months, weeks, days, hours, minutes or seconds"
+        )
     bounds = domains.hull(scalar.domain)
     domain: Domain = UNBOUNDED
     if bounds is not None:
@@ -224,4 +233,3 @@ def _shifted(when: datetime, amount: int, unit: str) -> datetime | None:
         return when.replace(year=year, month=month + 1, day=day)
     except (ValueError, OverflowError):
         return None
-

@@ -15,14 +15,18 @@ def _text(scalar: Scalar, function: str) -> Scalar:
     if scalar.sqltype == NULL_TYPE:
         return literal(None, VARCHAR)
     if not scalar.sqltype.is_text:
-        raise error(106, f"{function.upper()} needs text, not {scalar.sqltype}", hint="write CAST(... AS VARCHAR) around it")
+        raise error(
+            106, f"{function.upper()} needs text, not {scalar.sqltype}", hint="write CAST(... AS VARCHAR) around it"
+        )
     return scalar
 
 
 def length(scalar: Scalar) -> Scalar:
     scalar = _text(scalar, "length")
     limits = interval(0, _MOST)
-    return Scalar("length", (scalar,), f"length({scalar.sql})", BIGINT, UNBOUNDED, limits, scalar.nullable, integral=True)
+    return Scalar(
+        "length", (scalar,), f"length({scalar.sql})", BIGINT, UNBOUNDED, limits, scalar.nullable, integral=True
+    )
 
 
 def change(function: str, scalar: Scalar) -> Scalar:
@@ -33,7 +37,9 @@ def change(function: str, scalar: Scalar) -> Scalar:
 
 def _position(scalar: Scalar, function: str) -> Scalar:
     if not (scalar.is_literal and isinstance(scalar.value, int) and abs(scalar.value) < 10_000):
-        raise error(102, f"the positions of {function.upper()} must be constant whole numbers", hint="write SUBSTRING(x, 1, 2)")
+        raise error(
+            102, f"the positions of {function.upper()} must be constant whole numbers", hint="write SUBSTRING(x, 1, 2)"
+        )
     return scalar
 
 
@@ -57,4 +63,3 @@ def concatenate(left: Scalar, right: Scalar) -> Scalar:
     left, right = _text(left, "||"), _text(right, "||")
     sql = f"({left.sql} || {right.sql})"
     return Scalar("||", (left, right), sql, VARCHAR, UNBOUNDED, None, left.nullable or right.nullable)
-

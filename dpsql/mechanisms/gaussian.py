@@ -76,7 +76,7 @@ class DiscreteGaussian:
 
     def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
         """Whether a vector with these sensitivities [quanta] loses at most `loss` under this noise."""
-        return loss.delta > 0 and self.rho(l2_squared) <= largest_rho(loss)
+        return loss.epsilon > 0 and loss.delta > 0 and self.rho(l2_squared) <= largest_rho(loss)
 
     def sample(self, source: NoiseSource, size: int) -> list[int]:
         return source.gaussian(self.sigma_squared, size)

@@ -34,5 +34,5 @@ def _outside(h: float, large: float, small: float) -> float:
 
 
 def gaussian_half_width(half_width: int, first: float, second: float) -> float:
-    """The same for discrete Gaussian draws with a known half-width: independent variances add."""
-    return math.hypot(first, second) * half_width + (abs(first) + abs(second)) / 2
+    """The same for discrete Gaussian draws with a known half-width: independent variances add, and a quantum of each for the grid."""
+    return math.hypot(first, second) * half_width + abs(first) + abs(second)

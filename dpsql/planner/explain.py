@@ -16,7 +16,9 @@ def explain(compiled: Compiled, schema: Schema) -> str:
         return "public: reads no people's rows, so the answer is exact and free\nsql: " + compiled.plan.shell.sql
     lines = [line for part in compiled.releases for line in _release(part, schema)]
     loss = compiled.plan.loss
-    lines.append(f"price: epsilon {_number(loss.epsilon)}, delta {_number(loss.delta)} (free where the answer is stored)")
+    lines.append(
+        f"price: epsilon {_number(loss.epsilon)}, delta {_number(loss.delta)} (free where the answer is stored)"
+    )
     lines.append(f"answer: {compiled.plan.shell.sql}")
     return "\n".join(lines)
 
@@ -26,7 +28,10 @@ def _release(part: CompiledRelease, schema: Schema) -> list[str]:
     lines = [f"release {release.name}", f"  rows: {release.limited.block.source.from_sql}"]
     lines += [f"  where: {condition.sql}" for condition in release.limited.block.source.conditions]
     lines.append(f"  privacy unit: {schema.privacy.unit}; {_limits(release)}")
-    lines += [f"  group key {key.name}: {key.scalar.sql}, {_values(len(key.values) if key.values else 0)}" for key in release.keys]
+    lines += [
+        f"  group key {key.name}: {key.scalar.sql}, {_values(len(key.values) if key.values else 0)}"
+        for key in release.keys
+    ]
     if not release.measures:
         return [*lines, "  the declared keys are public: free"]
     lines += [_measure(m) for m in release.measures]
@@ -47,7 +52,9 @@ def _limits(release: Release) -> str:
 
 
 def _values(count: int) -> str:
-    return f"{count:,} declared values, all shown; rows with other values are left out" if count else "selected privately"
+    return (
+        f"{count:,} declared values, all shown; rows with other values are left out" if count else "selected privately"
+    )
 
 
 def _measure(measure: Measure) -> str:

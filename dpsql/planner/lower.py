@@ -30,10 +30,8 @@ def lower(release: Release) -> CompiledRelease:
     statistics = [m.statistic for m in release.measures]
     names, inputs = _inputs(statistics)
     rows = _rows_sql(release, inputs)
-    if release.limited.enforced:
-        sql = _per_unit(release, statistics, names, rows)
-    else:
-        sql = _per_row(release, statistics, names, rows)
+    summed = _per_unit if release.limited.enforced else _per_row
+    sql = summed(release, statistics, names, rows)
     return CompiledRelease(release, sql, len(release.keys), sum(s.sums for s in statistics))
 
 
@@ -138,12 +136,15 @@ def _ordered(by_unit: str, keys: list[str], parts: int) -> str:
     texts = ", ".join(f"CAST({name} AS VARCHAR)" for name in ["u", *keys])
     window = f"(PARTITION BY u ORDER BY md5(concat_ws('|', {CUT}, {texts})), {', '.join(keys)}"
     before = ", ".join(
-        f"COALESCE(sum(r{i}) OVER {window} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before{i}" for i in range(parts)
+        f"COALESCE(sum(r{i}) OVER {window} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before{i}"
+        for i in range(parts)
     )
     return f"SELECT *, row_number() OVER {window}) AS turn{', ' + before if before else ''} FROM ({by_unit}) AS by_unit"
 
 
 def _cut(ordered: str, limits: Limits, parts: int) -> str:
     """The rows that each statistic keeps of each (unit, group)."""
-    cuts = ", ".join(f"CAST(GREATEST(0, LEAST(r{i}, {limits.rows} - before{i})) AS BIGINT) AS c{i}" for i in range(parts))
+    cuts = ", ".join(
+        f"CAST(GREATEST(0, LEAST(r{i}, {limits.rows} - before{i})) AS BIGINT) AS c{i}" for i in range(parts)
+    )
     return f"SELECT *, {cuts} FROM ({ordered}) AS ordered WHERE turn <= {limits.groups}"

@@ -67,8 +67,12 @@ def measure(limited: Limited, price: PrivacyLoss, mechanism: str, identity: str)
     selection = _selection(measures[0], limited, share.delta) if selects else None
     positions = {s.identity: i for i, s in enumerate(found)}
     outputs = tuple(Output(a.name, positions[name], estimate) for a, name, estimate in statistics.reads)
-    spent = total([*(m.loss for m in measures), PrivacyLoss(Fraction(0), selection.delta if selection else Fraction(0))])
-    return Release(limited, measures, selection, outputs, spent, _fingerprint(limited, found, price, mechanism, identity))
+    spent = total(
+        [*(m.loss for m in measures), PrivacyLoss(Fraction(0), selection.delta if selection else Fraction(0))]
+    )
+    return Release(
+        limited, measures, selection, outputs, spent, _fingerprint(limited, found, price, mechanism, identity)
+    )
 
 
 def _no_aggregate(limited: Limited) -> Error:
@@ -110,7 +114,11 @@ def _value_key(argument: Scalar) -> str:
 
 
 def _of_value(
-    group: list[Aggregate], others: list[Aggregate], statistics: _Statistics, paired: dict[str, Pair], rows_are_selected: bool
+    group: list[Aggregate],
+    others: list[Aggregate],
+    statistics: _Statistics,
+    paired: dict[str, Pair],
+    rows_are_selected: bool,
 ) -> None:
     """COUNT, SUM and AVG of one value over the same rows."""
     asked = {a.function for a in group}
@@ -132,7 +140,11 @@ def _of_value(
     pair = Pair(value, first.condition, with_rows)
     if with_rows:
         paired[condition] = pair
-    estimates: dict[str, Estimate] = {"count": CountOf(2, value.width), "sum": SumOfPair(value, result), "avg": AvgOf(value)}
+    estimates: dict[str, Estimate] = {
+        "count": CountOf(2, value.width),
+        "sum": SumOfPair(value, result),
+        "avg": AvgOf(value),
+    }
     for aggregate in group:
         statistics.read(aggregate, pair, estimates[aggregate.function])
 
@@ -156,14 +168,16 @@ def _counted(argument: Scalar, condition: Scalar | None) -> Scalar:
     return conjunction([*parts, condition] if condition is not None else parts)
 
 
-def _of_rows(aggregate: Aggregate, limited: Limited, statistics: _Statistics, paired: dict[str, Pair], selects: bool) -> None:
+def _of_rows(
+    aggregate: Aggregate, limited: Limited, statistics: _Statistics, paired: dict[str, Pair], selects: bool
+) -> None:
     """COUNT(*) and COUNT(DISTINCT unit)."""
     condition = _text(aggregate.condition)
     one_row = not limited.enforced
     if aggregate.function == "rows" and condition in paired:
         pair = paired[condition]
         statistics.read(aggregate, pair, CountOf(3, pair.term.width))
-    elif aggregate.function == "units" and not one_row or (one_row and selects and not condition):
+    elif (aggregate.function == "units" and not one_row) or (one_row and selects and not condition):
         statistics.read(aggregate, Units(aggregate.condition), CountOf(1))
     else:
         statistics.read(aggregate, Rows(aggregate.condition), CountOf(1))
@@ -181,7 +195,9 @@ def _measure(name: str, statistic: Statistic, limited: Limited, share: PrivacyLo
         noise = DiscreteLaplace.for_loss(sensitivity.l1, loss.epsilon)
         wide = noise.scale > WIDEST_SCALE
     if wide:
-        raise error(202, "the noise would be too large to add exactly", hint="ask at a larger epsilon, or with smaller limits")
+        raise error(
+            202, "the noise would be too large to add exactly", hint="ask at a larger epsilon, or with smaller limits"
+        )
     return Measure(name, statistic, sensitivity, noise, loss)
 
 
@@ -190,7 +206,9 @@ def _selection(units: Measure, limited: Limited, delta: Fraction) -> Selection:
     return Selection(0, threshold(units.noise, units.sensitivity.l0, delta), delta)
 
 
-def _fingerprint(limited: Limited, statistics: list[Statistic], price: PrivacyLoss, mechanism: str, identity: str) -> str:
+def _fingerprint(
+    limited: Limited, statistics: list[Statistic], price: PrivacyLoss, mechanism: str, identity: str
+) -> str:
     """What was asked, in canonical form; no scale, share or threshold, which follow from it."""
     block = limited.block
     unit = block.source.unit

@@ -68,7 +68,9 @@ def set_option(options: Options, name: str, text: str, *, long_names: bool = Fal
         return replace(options, **{field: _positive(field, value)})  # type: ignore[arg-type]
     if field == "mechanism":
         if value.lower() not in MECHANISMS:
-            raise error(104, f"mechanism {value[:30]!r} does not exist", hint="write mechanism=laplace or mechanism=gaussian")
+            raise error(
+                104, f"mechanism {value[:30]!r} does not exist", hint="write mechanism=laplace or mechanism=gaussian"
+            )
         return replace(options, mechanism=value.lower())
     if not re.fullmatch(r"[1-9]\d{0,6}", value):
         raise error(104, f"{field} must be a whole number from 1 to 9999999", hint=f"write {field}=3")

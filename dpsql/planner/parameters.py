@@ -36,7 +36,9 @@ def bind(tree: exp.Expression, parameters: Parameters, now: datetime) -> exp.Exp
     bound = tree.transform(replaced)
     given = {str(i + 1) for i in range(len(parameters))} if not isinstance(parameters, Mapping) else set(parameters)
     if given - used:
-        raise error(108, f"{len(given)} parameters are given, {len(used)} are used", hint="give one value for each placeholder")
+        raise error(
+            108, f"{len(given)} parameters are given, {len(used)} are used", hint="give one value for each placeholder"
+        )
     return bound
 
 

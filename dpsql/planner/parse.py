@@ -11,7 +11,7 @@ from typing import Literal as OneOf
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.errors import Error, error
 from dpsql.planner.grammar import check_nodes
@@ -78,21 +78,38 @@ def _parse(sql: str, parameters: Sequence[object] | Mapping[str, object], now: d
 
 def _tokens(sql: str) -> list[Token]:
     if len(sql) > LONGEST:
-        raise error(107, f"the statement has {len(sql):,} characters; at most {LONGEST:,} are read", hint="split it into several")
+        raise error(
+            107,
+            f"the statement has {len(sql):,} characters; at most {LONGEST:,} are read",
+            hint="split it into several",
+        )
+    tokens: list[Token] = []
+    readable = True
     try:
         tokens = list(DUCKDB.tokenize(sql))
     except TokenError:
-        tokens = None  # type: ignore[assignment]
-    if tokens is None:
+        readable = False
+    if not readable:
         raise error(101, "a quote or comment is opened and never closed", hint="close it")
     if len(tokens) > MOST_TOKENS:
-        raise error(107, f"the statement has {len(tokens):,} words; at most {MOST_TOKENS:,} are read", hint="split it into several")
+        raise error(
+            107,
+            f"the statement has {len(tokens):,} words; at most {MOST_TOKENS:,} are read",
+            hint="split it into several",
+        )
     depth = 0
     for token in tokens:
-        depth += (token.text in ("(", "[", "{") and token.token_type != TokenType.STRING) - (token.text in (")", "]", "}"))
+        depth += (token.text in ("(", "[", "{") and token.token_type != TokenType.STRING) - (
+            token.text in (")", "]", "}")
+        )
         if depth > DEEPEST:
             span = Span(token.start, token.end + 1)
-            raise error(107, f"parentheses are nested more than {DEEPEST} deep", hint="write fewer nested expressions", span=span)
+            raise error(
+                107,
+                f"parentheses are nested more than {DEEPEST} deep",
+                hint="write fewer nested expressions",
+                span=span,
+            )
     return tokens
 
 
@@ -113,7 +130,12 @@ def _one_statement(tokens: list[Token]) -> list[Token]:
         raise error(101, "there is no statement", hint="write SELECT ...")
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
-            raise error(101, "there is more than one statement", hint="send them one at a time", span=Span(token.start, token.end + 1))
+            raise error(
+                101,
+                "there is more than one statement",
+                hint="send them one at a time",
+                span=Span(token.start, token.end + 1),
+            )
     return tokens
 
 
@@ -122,7 +144,11 @@ def _explained(sql: str, word: Token) -> list[Token]:
     start = sql.upper().index("EXPLAIN", word.start)
     tokens = _one_statement(_tokens(sql[:start] + " " * len("EXPLAIN") + sql[start + len("EXPLAIN") :]))
     if tokens[0].text.upper() == "ANALYZE":
-        raise error(103, "EXPLAIN ANALYZE would run the statement and show facts about the data", hint="write EXPLAIN SELECT ...")
+        raise error(
+            103,
+            "EXPLAIN ANALYZE would run the statement and show facts about the data",
+            hint="write EXPLAIN SELECT ...",
+        )
     return tokens
 
 
@@ -141,13 +167,17 @@ def _setting(sql: str, word: str, tokens: list[Token]) -> Parsed:
     name = match[1].lower().removeprefix("dp_")
     # RESET checks the name the same way.
     value = match[2] if match[2] else {"mechanism": "laplace", "delta": "1e-9"}.get(name, "1")
-    return Parsed(sql, "set" if word == "SET" else "reset", None, set_option(Options(), name, value.replace(" ", "")), (name,))
+    return Parsed(
+        sql, "set" if word == "SET" else "reset", None, set_option(Options(), name, value.replace(" ", "")), (name,)
+    )
 
 
 def _lift_clause(tokens: list[Token], options: Options) -> tuple[list[Token], Options]:
     """Take `WITH DIFFERENTIAL_PRIVACY [OPTIONS (...)]` out after the first SELECT."""
     words = [t.text.upper() for t in tokens]
-    at = next((i for i in range(len(words) - 2) if words[i : i + 3] == ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]), None)
+    at = next(
+        (i for i in range(len(words) - 2) if words[i : i + 3] == ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]), None
+    )
     if at is None:
         return tokens, options
     end = at + 3
@@ -191,7 +221,8 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
     if len(trees) != 1 or trees[0] is None:
         raise error(101, "this is not one statement", hint="send one SELECT at a time")
     tree = trees[0]
-    while isinstance(tree, exp.Subquery) and set(k for k, v in tree.args.items() if v) == {"this"}:
+    assert isinstance(tree, exp.Expression)
+    while isinstance(tree, exp.Subquery) and {name for name, value in tree.args.items() if value} == {"this"}:
         tree = tree.this
     return tree
 
@@ -201,7 +232,12 @@ def _unreadable(sql: str, problem: ParseError) -> Error:
     place = problem.errors[0] if problem.errors else {}
     near = str(place.get("highlight") or "").strip()[:40]
     span = _span_at(sql, near)
-    return error(101, f"the text is not readable SQL{f' near {near}' if near else ''}", hint="check the words just before it", span=span)
+    return error(
+        101,
+        f"the text is not readable SQL{f' near {near}' if near else ''}",
+        hint="check the words just before it",
+        span=span,
+    )
 
 
 def _span_at(sql: str, near: str) -> Span | None:

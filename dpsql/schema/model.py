@@ -184,7 +184,9 @@ class Schema:
         unit = self.unit_column(table)
         return unit is not None and table.key == (unit,)
 
-    def with_public_facts(self, domains: dict[tuple[str, str], Categories], columns: dict[str, tuple[Column, ...]]) -> Schema:
+    def with_public_facts(
+        self, domains: dict[tuple[str, str], Categories], columns: dict[str, tuple[Column, ...]]
+    ) -> Schema:
         """A copy with domains that public tables list, and with the columns of public tables, filled in."""
 
         def filled(table: Table) -> Table:
@@ -193,7 +195,8 @@ class Schema:
             return replace(
                 table,
                 columns=tuple(
-                    replace(c, domain=domains[table.name, c.name]) if (table.name, c.name) in domains else c for c in table.columns
+                    replace(c, domain=domains[table.name, c.name]) if (table.name, c.name) in domains else c
+                    for c in table.columns
                 ),
             )
 

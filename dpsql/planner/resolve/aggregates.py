@@ -91,17 +91,29 @@ class Collector:
         if isinstance(argument, exp.Distinct):
             return self._count_distinct(argument, condition)
         value = scalar(argument, self.scope)
+        if value.is_literal and not value.is_null:
+            return Aggregate("rows", None, condition, "", span)
         return Aggregate("count", value, condition, "", span)
 
     def _count_distinct(self, node: exp.Distinct, condition: Scalar | None) -> Aggregate:
         if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Star):
-            raise error(101, "COUNT(DISTINCT ...) needs one column", hint="write COUNT(*) for rows, COUNT(DISTINCT column) for values")
+            raise error(
+                101,
+                "COUNT(DISTINCT ...) needs one column",
+                hint="write COUNT(*) for rows, COUNT(DISTINCT column) for values",
+            )
         value = scalar(node.expressions[0], self.scope)
         if self.unit_sql is None or value.sql != self.unit_sql:
-            raise error(102, "COUNT(DISTINCT ...) counts people only", hint="name the column of the privacy unit, or write COUNT(*)")
+            raise error(
+                102,
+                "COUNT(DISTINCT ...) counts people only",
+                hint="name the column of the privacy unit, or write COUNT(*)",
+            )
         return Aggregate("units", None, condition, "", span_of(node))
 
-    def _of_value(self, node: exp.Expression, function: str, argument: exp.Expression, condition: Scalar | None) -> Aggregate:
+    def _of_value(
+        self, node: exp.Expression, function: str, argument: exp.Expression, condition: Scalar | None
+    ) -> Aggregate:
         words = function.upper()
         if isinstance(argument, exp.Distinct):
             raise error(102, f"{words}(DISTINCT ...) is not supported", hint=f"write {words}(x)")
@@ -120,12 +132,18 @@ class Collector:
         named = {p.this.name.lower(): p.expression for p in node.expressions if isinstance(p, exp.PropertyEQ)}
         values = [p for p in node.expressions if not isinstance(p, exp.PropertyEQ)]
         if len(values) != 1 or set(named) - {"lower", "upper"} or len(named) != len(node.expressions) - 1:
-            raise error(106, "dp_sum takes a value and lower := and upper :=", hint="write dp_sum(x, lower := 0, upper := 100)")
+            raise error(
+                106, "dp_sum takes a value and lower := and upper :=", hint="write dp_sum(x, lower := 0, upper := 100)"
+            )
         value = scalar(values[0], self.scope)
         limits = [scalar(named[name], self.scope) for name in ("lower", "upper") if name in named]
         numbers = [s.limits.lower for s in limits if s.is_literal and s.limits is not None and s.sqltype.is_number]
         if len(numbers) != 2 or numbers[0] > numbers[1]:
-            raise error(106, "lower and upper of dp_sum must be constants, lower first", hint="write dp_sum(x, lower := 0, upper := 100)")
+            raise error(
+                106,
+                "lower and upper of dp_sum must be constants, lower first",
+                hint="write dp_sum(x, lower := 0, upper := 100)",
+            )
         clamped = replace(value, domain=Interval(numbers[0], numbers[1]), step=value.step)
         return Aggregate("sum", clamped, condition, "", span_of(node))
 
@@ -136,7 +154,9 @@ def _without_bounds(function: str, argument: str, value: Scalar, scope: Scope) -
     message = f"{function}({shown}) has no bounds, so one person could change it without limit"
     if any(part.role == "identifier" for part in value.walk()):
         return error(201, message, hint="count people instead: COUNT(*)")
-    bare = [p for p in value.walk() if p.function == "column" and isinstance(p.domain, Unbounded) and p.sqltype.is_number]
+    bare = [
+        p for p in value.walk() if p.function == "column" and isinstance(p.domain, Unbounded) and p.sqltype.is_number
+    ]
     names = sorted({f"{scope.table.name}.{p.sql.rpartition('.')[2].strip(chr(34))}" for p in bare})
     declare = f"declare bounds for {', '.join(names)} or " if names else ""
     return error(201, message, hint=f"{declare}write dp_sum({shown}, lower := 0, upper := 100)")

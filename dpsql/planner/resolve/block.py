@@ -43,7 +43,9 @@ class _Rewriter:
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
-            raise error(301, "* would show rows of people", hint="aggregate, such as SELECT COUNT(*)", span=span_of(node))
+            raise error(
+                301, "* would show rows of people", hint="aggregate, such as SELECT COUNT(*)", span=span_of(node)
+            )
         copy = node.copy()
         for name, value in node.args.items():
             if isinstance(value, exp.Expression):
@@ -54,7 +56,9 @@ class _Rewriter:
 
     def _key(self, node: exp.Expression) -> GroupKey | None:
         """The group key that a node is another spelling of."""
-        if not self.keys or isinstance(node, exp.Literal | exp.Null | exp.Boolean | exp.Identifier | exp.DataType | exp.Var):
+        if not self.keys or isinstance(
+            node, exp.Literal | exp.Null | exp.Boolean | exp.Identifier | exp.DataType | exp.Var
+        ):
             return None
         try:
             return self.keys.get(scalar(node, self.scope).sql)
@@ -85,9 +89,10 @@ def _released(name: str) -> exp.Column:
 def resolve_block(select: exp.Select, table: Table, schema: Schema) -> Resolved:
     """The release and the shell of one SELECT over one private table."""
     source = select.args["from_"].this
-    scan = Scan(schema, table, source.alias_or_name or table.name)
+    # The engine knows the table by its declared name, so that an alias or its case makes no other question of it.
+    scan = Scan(schema, table, table.name)
     relation: Relation = reach_unit(scan)
-    scope = scope_of(relation, scan.alias, table)
+    scope = scope_of(relation, source.alias_or_name or table.name, table)
     aliases = {p.alias.lower(): p.this for p in select.expressions if isinstance(p, exp.Alias)}
     where = select.args.get("where")
     if where is not None:
@@ -140,7 +145,7 @@ def _keys(select: exp.Select, scope: Scope, aliases: dict[str, exp.Expression]) 
         nodes = [_unaliased(p) for p in select.expressions]
     keys: dict[str, GroupKey] = {}
     for node in nodes:
-        if isinstance(node, exp.Star) or isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
             raise error(301, "* would show rows of people", hint="name the columns to group by", span=span_of(node))
         found = scalar(node, scope)
         if not found.is_literal:
@@ -154,15 +159,22 @@ def _unaliased(node: exp.Expression) -> exp.Expression:
 
 def _aggregates(node: exp.Expression) -> bool:
     """Whether a projection aggregates or windows, so that GROUP BY ALL does not group by it."""
-    return any(is_aggregate(part) or isinstance(part, exp.Window) for part in node.walk())
+    return any(isinstance(p, exp.Window) or (isinstance(p, exp.Expression) and is_aggregate(p)) for p in node.walk())
 
 
-def _grouping(node: exp.Expression, select: exp.Select, scope: Scope, aliases: dict[str, exp.Expression]) -> exp.Expression:
+def _grouping(
+    node: exp.Expression, select: exp.Select, scope: Scope, aliases: dict[str, exp.Expression]
+) -> exp.Expression:
     """What GROUP BY 2, GROUP BY alias or GROUP BY expression groups by; a column comes before an alias of its name."""
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(node.name) if node.name.isdigit() else 0
         if not 1 <= position <= len(select.expressions):
-            raise error(305, f"GROUP BY {node.name[:20]} names no column", hint=f"write 1 to {len(select.expressions)}", span=span_of(node))
+            raise error(
+                305,
+                f"GROUP BY {node.name[:20]} names no column",
+                hint=f"write 1 to {len(select.expressions)}",
+                span=span_of(node),
+            )
         node = _unaliased(select.expressions[position - 1])
     elif isinstance(node, exp.Column) and not node.table and node.name.lower() not in scope.columns:
         node = aliases.get(node.name.lower(), node)
@@ -181,11 +193,26 @@ def _check_people(select: exp.Select, keys: list[GroupKey], collector: Collector
                 hint="group by what people share, or leave the identifier out of GROUP BY",
                 span=key.span,
             )
-    columns = {part.sql.rpartition(".")[2].strip('"').lower() for key in keys for part in key.scalar.walk() if part.function == "column"}
+    columns = {
+        part.sql.rpartition(".")[2].strip('"').lower()
+        for key in keys
+        for part in key.scalar.walk()
+        if part.function == "column"
+    }
     if table.key and {name.lower() for name in table.key} <= columns:
-        raise error(302, "each group would be one row, because the keys hold the table's key", hint="group by fewer columns", span=span_of(select))
+        raise error(
+            302,
+            "each group would be one row, because the keys hold the table's key",
+            hint="group by fewer columns",
+            span=span_of(select),
+        )
     if not keys and not collector.found:
-        raise error(301, "the result would be rows of people", hint="aggregate, such as SELECT COUNT(*)", span=span_of(select.expressions[0]))
+        raise error(
+            301,
+            "the result would be rows of people",
+            hint="aggregate, such as SELECT COUNT(*)",
+            span=span_of(select.expressions[0]),
+        )
 
 
 def _shell_tree(
@@ -243,7 +270,7 @@ def _distinct(value: exp.Expression) -> exp.Expression:
 def _ordered(node: exp.Expression, rewriter: _Rewriter, select: exp.Select) -> exp.Expression:
     """ORDER BY 2, ORDER BY ALL and ORDER BY alias keep their meaning: the shell has the same columns, and one more at the end."""
     inner = node.this
-    keeps = isinstance(inner, exp.Literal) or isinstance(inner, exp.Var)
+    keeps = isinstance(inner, exp.Literal | exp.Var)
     keeps = keeps or (isinstance(inner, exp.Column) and not inner.table and inner.name.lower() in rewriter.aliases)
     copy = node.copy()
     if not keeps:

@@ -46,9 +46,15 @@ def _build(node: exp.Expression, scope: Scope, build: Build) -> Scalar:
     if type(node) in AGGREGATES or type(node) in SHELL_ONLY or isinstance(node, exp.Filter):
         raise error(109, f"{name_of(node)} cannot stand here", hint="aggregate in the SELECT list, HAVING or ORDER BY")
     if isinstance(node, exp.Window):
-        raise error(102, "a window over people's rows is not supported", hint="aggregate first; windows over the groups are fine")
+        raise error(
+            102,
+            "a window over people's rows is not supported",
+            hint="aggregate first; windows over the groups are fine",
+        )
     if isinstance(node, exp.Select | exp.Subquery | exp.Union | exp.Exists):
-        raise error(402, "a subquery inside a condition about people is not supported", hint="ask the subquery by itself first")
+        raise error(
+            402, "a subquery inside a condition about people is not supported", hint="ask the subquery by itself first"
+        )
     if isinstance(node, exp.Anonymous):
         return _anonymous(node, build)
     builder = BUILDERS.get(type(node))
@@ -181,13 +187,23 @@ def sqltype_of(node: exp.Expression) -> SqlType:
     name = node.this.value if hasattr(node.this, "value") else str(node.this)
     found = parse_type(f"{name}({','.join(parameters)})" if parameters and name == "DECIMAL" else _duckdb_name(name))
     if found is None:
-        raise error(106, f"the type {name[:30]} is not supported", hint="use BIGINT, DOUBLE, DECIMAL, VARCHAR, BOOLEAN, DATE or TIMESTAMP")
+        raise error(
+            106,
+            f"the type {name[:30]} is not supported",
+            hint="use BIGINT, DOUBLE, DECIMAL, VARCHAR, BOOLEAN, DATE or TIMESTAMP",
+        )
     return found
 
 
 def _duckdb_name(name: str) -> str:
     """The parser calls some types by its own names."""
-    return {"INT128": "HUGEINT", "TIMESTAMPNTZ": "TIMESTAMP", "CHAR": "VARCHAR", "NCHAR": "VARCHAR", "DECIMAL": "DECIMAL(18,3)"}.get(name, name)
+    return {
+        "INT128": "HUGEINT",
+        "TIMESTAMPNTZ": "TIMESTAMP",
+        "CHAR": "VARCHAR",
+        "NCHAR": "VARCHAR",
+        "DECIMAL": "DECIMAL(18,3)",
+    }.get(name, name)
 
 
 def _cast(node: exp.Expression, build: Build) -> Scalar:
@@ -247,8 +263,14 @@ def _anonymous(node: exp.Anonymous, build: Build) -> Scalar:
         raise unsupported(node)
     args = [build(part) for part in node.expressions]
     if len(args) != builder[0]:
-        raise error(106, f"{name.upper()} takes {builder[0]} argument{'s' * (builder[0] > 1)}", hint="give exactly that many")
+        raise error(
+            106, f"{name.upper()} takes {builder[0]} argument{'s' * (builder[0] > 1)}", hint="give exactly that many"
+        )
     return builder[1](args)
+
+
+def _extracting(part: str) -> Callable[[list[Scalar]], Scalar]:
+    return lambda a: temporal.extract(part, a[0])
 
 
 ANONYMOUS: dict[str, tuple[int, Callable[[list[Scalar]], Scalar]]] = {
@@ -261,7 +283,7 @@ ANONYMOUS: dict[str, tuple[int, Callable[[list[Scalar]], Scalar]]] = {
     "prefix": (2, lambda a: text.contains("starts_with", a[0], a[1])),
     "starts_with": (2, lambda a: text.contains("starts_with", a[0], a[1])),
     "contains": (2, lambda a: text.contains("contains", a[0], a[1])),
-    **{part: (1, lambda a, p=part: temporal.extract(p, a[0])) for part in ("dow", "isodow", "weekday", "doy", "dayofyear", "weekofyear")},
+    **{part: (1, _extracting(part)) for part in ("dow", "isodow", "weekday", "doy", "dayofyear", "weekofyear")},
 }
 
 BUILDERS: dict[type[exp.Expression], Builder] = {
@@ -334,6 +356,7 @@ BUILDERS: dict[type[exp.Expression], Builder] = {
     exp.Day: _part("day"),
     exp.DayOfMonth: _part("day"),
     exp.DayOfWeek: _part("dayofweek"),
+    exp.DayOfWeekIso: _part("isodow"),
     exp.DayOfYear: _part("dayofyear"),
     exp.WeekOfYear: _part("week"),
     exp.Week: _part("week"),

@@ -39,7 +39,11 @@ class Scope:
         names = [c.name for c in self.table.columns]
         near = difflib.get_close_matches(node.name.lower(), [n.lower() for n in names], 1)
         shown = next((n for n in names if near and n.lower() == near[0]), None)
-        hint = f"did you mean {shown}?" if shown else "its columns are " + ", ".join(names[:12]) + ", ..." * (len(names) > 12)
+        hint = (
+            f"did you mean {shown}?"
+            if shown
+            else "its columns are " + ", ".join(names[:12]) + ", ..." * (len(names) > 12)
+        )
         return error(105, f"there is no column {node.name!r} in {self.table.name}", hint=hint, span=span_of(node))
 
     def narrowed(self, condition: Scalar | None) -> Scope:

@@ -49,8 +49,18 @@ def check_shape(tree: exp.Expression, nodes: list[exp.Table], private: list[Tabl
             raise error(402, message, hint=hint, span=span_of(found))
     for node in tree.find_all(exp.In):
         if node.args.get("query"):
-            raise error(402, "IN (SELECT ...) over people's rows is not supported", hint="list the values: x IN (1, 2)", span=span_of(node))
+            raise error(
+                402,
+                "IN (SELECT ...) over people's rows is not supported",
+                hint="list the values: x IN (1, 2)",
+                span=span_of(node),
+            )
     if len(nodes) != 1 or len(list(tree.find_all(exp.Select))) != 1:
-        raise error(402, "a subquery over people's rows is not supported", hint="ask about one table at a time", span=span_of(nodes[-1]))
+        raise error(
+            402,
+            "a subquery over people's rows is not supported",
+            hint="ask about one table at a time",
+            span=span_of(nodes[-1]),
+        )
     assert private
     return tree

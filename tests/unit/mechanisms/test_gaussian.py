@@ -117,5 +117,15 @@ def test_half_width_is_quick() -> None:
     assert time.perf_counter() - started < 1
 
 
+def test_noise_covers_its_own_loss_and_nothing_less() -> None:
+    loss = PrivacyLoss(Fraction(1), Fraction(1, 10**6))
+    noise = DiscreteGaussian.for_loss(9, loss)
+    assert noise.covers(5, 9, loss)
+    assert not noise.covers(5, 10, loss)
+    assert not noise.covers(5, 9, PrivacyLoss(Fraction(99, 100), loss.delta))
+    assert not noise.covers(5, 9, PrivacyLoss(Fraction(1), loss.delta / 2))
+    assert not noise.covers(5, 9, PrivacyLoss(Fraction(1), Fraction(0)))
+
+
 def test_description() -> None:
     assert DiscreteGaussian(Fraction(144)).describe() == "discrete Gaussian, sigma 12"

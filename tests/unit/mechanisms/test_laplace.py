@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from series import both_sides_of_sum, tail, weights
 
+from dpsql.loss import PrivacyLoss
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.rounding import drawn_scale
 
@@ -85,6 +86,13 @@ def test_half_width_is_quick() -> None:
 def test_half_width_needs_a_sensible_question(copies: int, level: Fraction) -> None:
     with pytest.raises(ValueError):
         DiscreteLaplace(Fraction(1)).half_width_of_sum(copies, level)
+
+
+def test_noise_covers_its_own_loss_and_nothing_less() -> None:
+    noise = DiscreteLaplace.for_loss(7, Fraction(3, 10))
+    assert noise.covers(7, 49, PrivacyLoss(Fraction(3, 10), Fraction(0)))
+    assert not noise.covers(8, 49, PrivacyLoss(Fraction(3, 10), Fraction(0)))
+    assert not noise.covers(7, 49, PrivacyLoss(Fraction(3, 10) - Fraction(1, 10**30), Fraction(1, 2)))
 
 
 def test_description() -> None:

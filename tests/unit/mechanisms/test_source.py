@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from dpsql.loss import PrivacyLoss
-from dpsql.mechanisms import source
+from dpsql.mechanisms import exact_sampler, source
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.rounding import drawn_scale, drawn_sigma
@@ -45,8 +45,8 @@ def test_the_length_decides_who_draws_and_both_get_the_same_scale(
 
     monkeypatch.setattr(source, "_opendp_laplace", note("opendp"))
     monkeypatch.setattr(source, "_opendp_gaussian", note("opendp"))
-    monkeypatch.setattr(source.exact_sampler, "laplace", note("exact"))
-    monkeypatch.setattr(source.exact_sampler, "gaussian", note("exact"))
+    monkeypatch.setattr(exact_sampler, "laplace", note("exact"))
+    monkeypatch.setattr(exact_sampler, "gaussian", note("exact"))
     source.SystemNoise().laplace(Fraction(10, 3), size)
     source.SystemNoise().gaussian(Fraction(2), size)
     assert seen == [(expected, drawn_scale(Fraction(10, 3))), (expected, drawn_sigma(Fraction(2)))]

@@ -1,0 +1,65 @@
+"""Stored answers: a release that was paid for is given again for nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+
+from dpsql.accounting import payload
+from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.store import clean
+from dpsql.errors import error
+from dpsql.plan import NoisyTable
+
+_GET = "SELECT digest, payload FROM answer WHERE fingerprint = ?"
+_PUT = "INSERT INTO answer VALUES (?, ?, ?, ?) ON CONFLICT (fingerprint) DO NOTHING"
+
+
+class Answers:
+    """The answers stored in one ledger, by the fingerprint of their release.
+
+    Why     the same noise twice tells nothing new, fresh noise would: a fingerprint keeps its first answer
+    Errors  704, 705, 802 as the ledger's; 705 too where a stored answer is damaged
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._store = ledger.store
+
+    def get(self, fingerprint: str) -> NoisyTable | None:
+        """The stored answer, exactly as it was released; None if there is none."""
+        name = clean(fingerprint)
+        row: tuple[bytes, bytes] | None = self._store.read(
+            lambda connection: connection.execute(_GET, (name,)).fetchone()
+        )
+        if row is None:
+            return None
+        digest, stored = row
+        table = payload.decode(stored) if isinstance(stored, bytes) and digest == self._digest(name, stored) else None
+        if table is None:
+            raise self._store.damaged()
+        return table
+
+    def put(self, charge_id: int, fingerprint: str, table: NoisyTable) -> NoisyTable:
+        """Store what the charge bought, durably, and return what is stored: this table, or one that was there first.
+
+        Errors  901 no such charge, or a table that holds anything but integers, text, booleans and NULL
+        """
+        name, stored = clean(fingerprint), payload.encode(table)
+        if stored is None:
+            raise error(901, "a released table cannot be stored")
+        row = (name, charge_id, self._digest(name, stored), stored)
+        if self._store.write(lambda connection: _inserted(connection, row)):
+            return table
+        first = self.get(fingerprint)
+        return table if first is None else first
+
+    def _digest(self, fingerprint: str, stored: bytes) -> bytes:
+        """Ties the bytes to their fingerprint, so that damage and a row moved to another name are both noticed."""
+        keyed = hashlib.blake2b(fingerprint.encode("utf-8"), key=self._store.secret, digest_size=16)
+        keyed.update(b"\0")
+        keyed.update(stored)
+        return keyed.digest()
+
+
+def _inserted(connection: sqlite3.Connection, row: tuple[str, int, bytes, bytes]) -> bool:
+    return connection.execute(_PUT, row).rowcount == 1

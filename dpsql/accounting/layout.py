@@ -1,0 +1,123 @@
+"""How a ledger's file is laid out, made and recognised."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dpsql.accounting import problems
+from dpsql.errors import Error
+
+LAYOUT = 1
+SECRET_BYTES = 32
+
+_TABLES = """
+CREATE TABLE meta (layout INTEGER NOT NULL, identity TEXT NOT NULL, secret BLOB NOT NULL, created TEXT NOT NULL);
+CREATE TABLE charge (
+    id INTEGER PRIMARY KEY, time TEXT NOT NULL, analyst TEXT NOT NULL, version TEXT NOT NULL, statement TEXT NOT NULL,
+    fingerprints TEXT NOT NULL, mechanisms TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL
+);
+CREATE TABLE total (
+    scope TEXT NOT NULL, name TEXT NOT NULL, charges INTEGER NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
+    PRIMARY KEY (scope, name)
+) WITHOUT ROWID;
+CREATE TABLE answer (
+    fingerprint TEXT PRIMARY KEY, charge INTEGER NOT NULL REFERENCES charge (id),
+    digest BLOB NOT NULL, payload BLOB NOT NULL
+);
+CREATE TABLE version (
+    id TEXT PRIMARY KEY, content TEXT NOT NULL UNIQUE, facts TEXT NOT NULL,
+    approval INTEGER NOT NULL, time TEXT NOT NULL
+);
+CREATE TABLE signature (signature TEXT PRIMARY KEY, version TEXT NOT NULL REFERENCES version (id));
+"""
+# One statement, so that it sees one moment while others charge.
+_CURRENT = """SELECT charges = (SELECT coalesce(max(id), 0) FROM charge) FROM total
+WHERE scope = 'dataset' AND name = ''"""
+
+
+def now() -> str:
+    """The time in UTC, as the ledger writes it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def fill(connection: sqlite3.Connection, identity: str) -> None:
+    """Lay out an empty database as the ledger of one dataset, with nothing spent and a fresh secret."""
+    connection.executescript(_TABLES)
+    secret = secrets.token_bytes(SECRET_BYTES)
+    connection.execute("INSERT INTO meta VALUES (?, ?, ?, ?)", (LAYOUT, identity, secret, now()))
+    connection.execute("INSERT INTO total VALUES ('dataset', '', 0, '0', '0')")
+
+
+def create(path: Path, identity: str) -> None:
+    """Put a new ledger at `path`, unless another process was first.
+
+    Why     it is made under a draft name and linked into place when complete: nobody ever sees half a ledger, a crash
+            leaves no empty file that could pass for one in which nothing is spent, and the first of two creators wins
+    Errors  OSError, sqlite3.Error
+    """
+    draft = path.with_name(f".ledger-{secrets.token_hex(8)}")
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        _fill_file(draft, identity)
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            Path(f"{draft}{suffix}").unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def secret_of(connection: sqlite3.Connection, path: str, identity: str) -> bytes | Error:
+    """The ledger's secret if this is a whole ledger of that dataset, else the error to raise; in constant time."""
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'").fetchone() is None:
+        return problems.foreign(path)
+    layout = _single(connection, "SELECT layout FROM meta")
+    if layout is None:
+        return problems.damaged(path)
+    if layout != LAYOUT:
+        return problems.other_layout(path, layout)
+    theirs = _single(connection, "SELECT identity FROM meta")
+    if theirs != identity:
+        return problems.other_dataset(path, str(theirs), identity)
+    secret = _single(connection, "SELECT secret FROM meta")
+    if not isinstance(secret, bytes) or len(secret) != SECRET_BYTES or not _totals_are_current(connection):
+        return problems.damaged(path)
+    return secret
+
+
+def touch(connection: sqlite3.Connection) -> None:
+    """Ask to write, and write nothing: fails where a charge would."""
+    connection.execute("UPDATE meta SET layout = layout WHERE 0")
+
+
+def _totals_are_current(connection: sqlite3.Connection) -> bool:
+    """Whether the running total counts the last charge: a lost tail of the file shows here."""
+    return _single(connection, _CURRENT) == 1
+
+
+def _single(connection: sqlite3.Connection, query: str) -> object:
+    row: tuple[object] | None = connection.execute(query).fetchone()
+    return row[0] if row else None
+
+
+def _fill_file(path: Path, identity: str) -> None:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        fill(connection, identity)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name durable, where the system lets folders be opened."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,74 @@
+"""Data versions: which contents the owner's check approved, under random ids that say nothing about them."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+
+from dpsql.accounting import layout
+from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.store import clean
+
+_BY_SIGNATURE = "SELECT version FROM signature WHERE signature = ?"
+_BY_CONTENT = "SELECT id FROM version WHERE content = ?"
+_FACTS = "SELECT facts FROM version WHERE id = ?"
+_LATEST = "SELECT id, facts FROM version ORDER BY approval DESC LIMIT 1"
+_APPROVE = """INSERT INTO version VALUES (?, ?, ?, (SELECT coalesce(max(approval), 0) + 1 FROM version), ?)
+ON CONFLICT (content) DO UPDATE SET facts = excluded.facts, approval = excluded.approval, time = excluded.time"""
+_RECORD = "INSERT INTO signature VALUES (?, ?) ON CONFLICT (signature) DO UPDATE SET version = excluded.version"
+
+
+class Versions:
+    """The approved data versions of one ledger.
+
+    content    text of an HMAC of the data, made by the caller under the ledger's secret
+    signature  text by which unchanged files are recognised without reading them
+    facts      text of what the check verified, the caller's to read
+    Why        a version's id is random, so that what is shown of it depends on no value (soundness.md 37)
+    Errors     704, 705, 802 as the ledger's; 901 a version that was never approved
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._store = ledger.store
+
+    def by_signature(self, signature: str) -> str | None:
+        """The version whose files bore this signature last; None if it was never recorded."""
+        return self._first(_BY_SIGNATURE, signature)
+
+    def by_content(self, content: str) -> str | None:
+        """The version that has this content; None if it was never approved."""
+        return self._first(_BY_CONTENT, content)
+
+    def facts(self, version: str) -> str | None:
+        """What the last check of this version verified; None if there is no such version."""
+        return self._first(_FACTS, version)
+
+    def latest(self) -> tuple[str, str] | None:
+        """(version, facts) of the last approval; None before the first."""
+        row: tuple[str, str] | None = self._store.read(lambda connection: connection.execute(_LATEST).fetchone())
+        return row
+
+    def approve(self, content: str, signature: str, facts: str) -> str:
+        """Approve this content, known by this signature too, and return its version.
+
+        Content that was approved before keeps its id, takes the new facts and becomes the latest.
+        """
+
+        def work(connection: sqlite3.Connection) -> str:
+            connection.execute(_APPROVE, (secrets.token_hex(16), clean(content), clean(facts), layout.now()))
+            (version,) = connection.execute(_BY_CONTENT, (clean(content),)).fetchone()
+            connection.execute(_RECORD, (clean(signature), version))
+            return str(version)
+
+        return self._store.write(work)
+
+    def record_signature(self, version: str, signature: str) -> None:
+        """Remember that files with this signature hold this version, in place of any that they held before."""
+        row = (clean(signature), clean(version))
+        self._store.write(lambda connection: connection.execute(_RECORD, row))
+
+    def _first(self, query: str, value: str) -> str | None:
+        row: tuple[str] | None = self._store.read(
+            lambda connection: connection.execute(query, (clean(value),)).fetchone()
+        )
+        return row[0] if row else None

@@ -1,0 +1,46 @@
+"""What an engine must do, and the wall around what it returns."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from dpsql.plan import KeyValue
+
+
+class ExactTable:
+    """Exact sums per group, on their way to the release stage.
+
+    Nothing but dpsql/release.py calls `open_exact` (tests/architecture checks it); there is no repr, no iteration, no pickle.
+    """
+
+    __slots__ = ("__keys", "__sums")
+
+    def __init__(self, keys: tuple[list[KeyValue], ...], sums: tuple[list[int], ...]) -> None:
+        self.__keys = keys
+        self.__sums = sums
+
+    def __repr__(self) -> str:
+        return "<ExactTable>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("an ExactTable cannot be copied or pickled")
+
+    def open_exact(self) -> tuple[tuple[list[KeyValue], ...], tuple[list[int], ...]]:
+        """(keys, sums), one list per column, rows in the engine's order. For the release stage alone."""
+        return self.__keys, self.__sums
+
+
+class Engine(Protocol):
+    """Runs SQL that the planner printed on the private data."""
+
+    def exact(self, sql: str, keys: int, sums: int) -> ExactTable:
+        """Run one statement whose first `keys` columns are group keys and whose next `sums` columns are integers (as text or
+        BIGINT). Raises OperationalError 701 with constant text, 703 when interrupted, 702 when the data is not the version
+        that was opened."""
+        ...
+
+    def interrupt(self) -> None:
+        """Stop the statement that is running, from another thread."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,71 @@
+"""CSV files, read in one fixed dialect: looking for a dialect or types would make them depend on the rows.
+
+Comma, double quotes (doubled inside), UTF-8, the first line names the columns, every column text, an empty field NULL.
+No row raises: one that has too few fields is filled up with NULL, one that cannot be read is left out.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from dpsql.engines.locked import name, text
+
+_DIALECT = """auto_detect = false, header = true, delim = ',', quote = '"', escape = '"', nullstr = '',
+encoding = 'utf-8', compression = 'none', ignore_errors = true, null_padding = true, strict_mode = false,
+parallel = false"""
+"""One thread: null_padding with a line break inside quotes raises in the parallel reader."""
+
+_INFERRED = (
+    ("BIGINT", r"[+-]?(0|[1-9][0-9]{0,17})"),
+    ("HUGEINT", r"[+-]?(0|[1-9][0-9]{0,37})"),
+    ("DOUBLE", r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?"),
+    ("DATE", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+    ("TIMESTAMP", r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"),
+    ("BOOLEAN", r"(?i:true|false)"),
+)
+"""The ways of writing values of a type; a leading zero is that of a code, so such a column stays text."""
+
+
+class HeaderError(ValueError):
+    """The first line does not name the columns; the text says why, in words about the file's form."""
+
+
+def header(path: Path) -> list[str]:
+    """The column names of a CSV file. Raises HeaderError, or OSError."""
+    try:
+        # bytes that are no text may stand in the rows that the first block of the file brings along
+        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            names = next(csv.reader(file, strict=True), [])
+        "".join(names).encode()
+    except (UnicodeEncodeError, csv.Error):
+        names = []
+    if not names or not all(n.strip() for n in names):
+        raise HeaderError("has no first line of column names, separated by commas, in UTF-8")
+    if len({n.lower() for n in names}) < len(names):
+        raise HeaderError("names a column twice in its first line")
+    return names
+
+
+def reader(path: Path, columns: list[str]) -> str:
+    """SQL that reads a CSV file with these columns, all VARCHAR."""
+    types = ", ".join(f"{text(c)}: 'VARCHAR'" for c in columns)
+    return f"read_csv({text(str(path))}, columns = {{{types}}}, {_DIALECT})"
+
+
+def inference(path: Path, columns: list[str]) -> str:
+    """SQL for one row of type names, one a column: the first type in which all its values are written.
+
+    Of a public file only, since the type then depends on every row.
+    """
+    choices = (_choice(name(column)) for column in columns)
+    return f"SELECT {', '.join(choices)} FROM {reader(path, columns)}"
+
+
+def _choice(column: str) -> str:
+    branches = "".join(
+        f" WHEN count({column}) = count(CASE WHEN regexp_full_match({column}, {text(pattern)})"
+        f" THEN TRY_CAST({column} AS {sqltype}) END) THEN {text(sqltype)}"
+        for sqltype, pattern in _INFERRED
+    )
+    return f"CASE WHEN count({column}) = 0 THEN 'VARCHAR'{branches} ELSE 'VARCHAR' END"

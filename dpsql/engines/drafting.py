@@ -1,0 +1,46 @@
+"""What a source shows of itself for a first schema: names and types, from file headers only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from dpsql.engines import sources
+from dpsql.engines.locked import connect
+from dpsql.errors import error
+from dpsql.schema.draft import DraftTable
+
+SUFFIXES = (".parquet", ".csv")
+
+
+def describe(path: Path) -> list[DraftTable]:
+    """The tables of a folder or of a DuckDB file, by name. A CSV file's columns are all text. Raises 707."""
+    if not path.exists():
+        raise error(707, f"{path} does not exist", hint="write a folder of Parquet or CSV files, or a DuckDB file")
+    connection = connect(None)
+    try:
+        return (_folder if path.is_dir() else _database)(connection, path)
+    finally:
+        connection.close()
+
+
+def _folder(connection: duckdb.DuckDBPyConnection, path: Path) -> list[DraftTable]:
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+    return [_table(connection, sources.Source(file.stem, file), file.name) for file in files]
+
+
+def _database(connection: duckdb.DuckDBPyConnection, path: Path) -> list[DraftTable]:
+    sources.attach(connection, path)
+    stored = sources.stored_tables(connection)
+    return [_table(connection, sources.Source(s[1], path, s), sources.dotted(s)) for s in stored]
+
+
+def _table(connection: duckdb.DuckDBPyConnection, source: sources.Source, written: str) -> DraftTable:
+    columns = sources.stored_columns(connection, source)
+    return DraftTable(source.table, written, [(column, _plain(sqltype)) for column, sqltype in columns])
+
+
+def _plain(sqltype: str) -> str:
+    """A type without what it quotes of the rows: an ENUM lists its values."""
+    return "VARCHAR" if sqltype.startswith("ENUM") else sqltype if "'" not in sqltype else sqltype.partition("(")[0]

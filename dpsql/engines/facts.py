@@ -1,0 +1,148 @@
+"""Exact facts about the data, for its owner's eyes: what the declared limits would change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.domains import Categories, Interval
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.locked import name
+from dpsql.engines.values import literal, measured
+from dpsql.schema.model import ROW, Column, Reference, Schema, Table
+from dpsql.sqltypes import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFacts:
+    """One column of a private table [rows].
+
+    nulls    NULL, or a stored value that does not fit the declared type
+    nans     NaN, of FLOAT and DOUBLE
+    outside  values that bounds would clamp, or that a domain does not list; None where neither is declared
+    """
+
+    column: Column
+    nulls: int
+    nans: int
+    outside: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFacts:
+    """How the rows of a private table spread over the units.
+
+    units     units that have rows here
+    most      rows of the unit that has most
+    ownerless rows that reach no unit, and are left out of every answer
+    over      units above max_rows_per_unit
+    cut       rows above it
+    """
+
+    units: int
+    most: int
+    mean: Fraction
+    ownerless: int
+    over: int
+    cut: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """A private table.
+
+    unique    whether its key allows one row per unit
+    dangling  for each reference, the rows whose value its target does not hold [rows]
+    """
+
+    table: Table
+    rows: int
+    unique: bool
+    unit: UnitFacts | None
+    columns: tuple[ColumnFacts, ...]
+    dangling: tuple[tuple[Reference, int], ...]
+
+
+def table_facts(engine: DuckDBEngine, schema: Schema, table: Table) -> TableFacts:
+    """Everything that the owner's check shows of a private table. `schema` has its public facts filled in."""
+    rows, columns = _columns(engine, table)
+    unit = None if schema.privacy.unit == ROW else _unit(engine, schema, table)
+    dangling = tuple((r, _dangling(engine, table, r)) for r in table.references)
+    return TableFacts(table, rows, schema.one_row_per_unit(table), unit, columns, dangling)
+
+
+def _columns(engine: DuckDBEngine, table: Table) -> tuple[int, tuple[ColumnFacts, ...]]:
+    items = ["count(*)"]
+    for column in table.columns:
+        quoted = name(column.name)
+        nan = f"isnan({quoted})" if column.sqltype.is_float else "false"
+        counts = (f"{quoted} IS NULL", nan, _outside(column))
+        items += [f"count(*) FILTER ({condition})" for condition in counts]
+    (row,) = engine.owner_rows(f"SELECT {', '.join(items)} FROM main.{name(table.name)}")
+    rows, *found = (_integer(cell) for cell in row)
+    facts = (
+        ColumnFacts(column, nulls, nans, outside if _is_limited(column) else None)
+        for column, nulls, nans, outside in zip(table.columns, found[::3], found[1::3], found[2::3], strict=True)
+    )
+    return rows, tuple(facts)
+
+
+def _is_limited(column: Column) -> bool:
+    return isinstance(column.domain, Interval | Categories) and not column.sqltype.is_boolean
+
+
+def _outside(column: Column) -> str:
+    """SQL: the value is neither NULL nor NaN, and its declaration does not hold it."""
+    value = _comparable(name(column.name), column.sqltype)
+    match column.domain:
+        case Interval(lower=lower, upper=upper):
+            return f"{value} < {literal(lower)} OR {value} > {literal(upper)}"
+        case Categories(values=values) if not column.sqltype.is_boolean:
+            return f"{value} NOT IN ({', '.join(literal(v) for v in values)})"
+        case _:
+            return "false"
+
+
+def _comparable(column: str, sqltype: SqlType) -> str:
+    """The value in its domain's unit; unlike `measured` it keeps an infinite DOUBLE, which a clamp changes."""
+    if sqltype.is_float:
+        return f"CASE WHEN NOT isnan({column}) THEN {column} END"
+    return measured(column, sqltype) if sqltype.is_temporal else column
+
+
+def _unit(engine: DuckDBEngine, schema: Schema, table: Table) -> UnitFacts:
+    rows, unit = _with_unit(schema, table)
+    most = table.max_rows_per_unit
+    over = "0" if most is None else f"count(*) FILTER (u IS NOT NULL AND n > {most})"
+    cut = "0" if most is None else f"coalesce(sum(n - {most}) FILTER (u IS NOT NULL AND n > {most}), 0)"
+    sql = f"""SELECT count(u), coalesce(max(n) FILTER (u IS NOT NULL), 0), coalesce(sum(n) FILTER (u IS NOT NULL), 0),
+        coalesce(sum(n) FILTER (u IS NULL), 0), {over}, {cut}
+        FROM (SELECT {unit} AS u, count(*) AS n FROM {rows} GROUP BY 1)"""
+    ((units, largest, owned, ownerless, above, excess),) = [
+        tuple(_integer(cell) for cell in row) for row in engine.owner_rows(sql)
+    ]
+    return UnitFacts(units, largest, Fraction(owned, max(units, 1)), ownerless, above, excess)
+
+
+def _with_unit(schema: Schema, table: Table) -> tuple[str, str]:
+    """SQL of a table's rows joined up to the unit, and of the unit's value; rows without one keep NULL."""
+    path = schema.path_to_unit(table)
+    joined, here = f"main.{name(table.name)} AS t0", "t0"
+    for i, reference in enumerate(path[:-1], start=1):
+        joined += f" LEFT JOIN main.{name(reference.table)} AS t{i}"
+        joined += f" ON {here}.{name(reference.column)} = t{i}.{name(reference.target)}"
+        here = f"t{i}"
+    column = path[-1].column if path else schema.privacy.unit_column or ""
+    return joined, f"{here}.{name(column)}"
+
+
+def _dangling(engine: DuckDBEngine, table: Table, reference: Reference) -> int:
+    column, target = name(reference.column), f"main.{name(reference.table)}"
+    sql = f"""SELECT count(*) FROM main.{name(table.name)} AS t WHERE t.{column} IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM {target} AS r WHERE r.{name(reference.target)} = t.{column})"""
+    ((count,),) = engine.owner_rows(sql)
+    return _integer(count)
+
+
+def _integer(cell: object) -> int:
+    return int(str(cell))

@@ -1,0 +1,75 @@
+"""In-memory DuckDB connections that reach only what they are given: the wall behind the allow-list of statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import duckdb
+
+from dpsql.errors import error
+
+Settings = dict[str, str | bool | int | float | list[str]]
+BASE_SETTINGS: Settings = {
+    "python_enable_replacements": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
+    "default_collation": "",
+}
+
+
+def connect(spill: Path | None, threads: int | None = None) -> duckdb.DuckDBPyConnection:
+    """A new in-memory database that still may open files; what it cannot hold in memory goes to `spill`, or nowhere."""
+    settings: Settings = {**BASE_SETTINGS, "temp_directory": str(spill) if spill else ""}
+    if threads is not None:
+        settings["threads"] = threads
+    connection = duckdb.connect(":memory:", config=settings)
+    # casts between timestamps with and without a zone would else depend on where the program runs
+    connection.execute("SET TimeZone = 'UTC'")
+    # DuckDB 2.0 moves TRY_CAST into its CSV reader, and a value that does not fit then loses its whole row
+    connection.execute(f"SET GLOBAL disabled_optimizers = {text(_known_optimizer(connection, 'type_pushdown'))}")
+    return connection
+
+
+def _known_optimizer(connection: duckdb.DuckDBPyConnection, optimizer: str) -> str:
+    """The name of an optimizer, or nothing where this DuckDB does not have it."""
+    found = connection.execute("SELECT name FROM duckdb_optimizers() WHERE name = ?", [optimizer]).fetchone()
+    return optimizer if found else ""
+
+
+def lock(connection: duckdb.DuckDBPyConnection, allowed: Iterable[Path] = ()) -> None:
+    """Close the way to every file but the allowed ones, and to the settings; it cannot be opened again."""
+    paths = ", ".join(text(str(path)) for path in allowed)
+    connection.execute(f"SET allowed_paths = [{paths}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    """The statement in a text that must hold exactly one question.
+
+    Raises 901 for anything else; DuckDB's own exception where it does not parse, so callers keep it inside their wall.
+    """
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise error(901, "something other than one question was about to run")
+    return statements[0]
+
+
+def was_interrupted(fault: BaseException) -> bool:
+    """Whether DuckDB stopped because it was asked to; for Ctrl-C it raises a bare RuntimeError."""
+    if isinstance(fault, KeyboardInterrupt | duckdb.InterruptException):
+        return True
+    return isinstance(fault, RuntimeError) and str(fault) == "Query interrupted"
+
+
+def name(identifier: str) -> str:
+    """An identifier in double quotes."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def text(value: str) -> str:
+    """A text literal."""
+    return "'" + value.replace("'", "''") + "'"

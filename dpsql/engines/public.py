@@ -1,0 +1,80 @@
+"""What public tables say: their columns, and the domains that columns of private tables take from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.domains import MOST_CATEGORIES, UNBOUNDED, Categories, Domain, categories, interval
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.locked import name
+from dpsql.engines.sources import raise_all
+from dpsql.engines.values import measured, value
+from dpsql.schema.mistakes import printable, suggestion
+from dpsql.schema.model import Column, Schema, Table
+from dpsql.schema.roles import default_role
+from dpsql.sqltypes import SqlType
+
+MOST_LISTED = 1_000
+"""A public column with at most this many values is a list of them; the limit keeps opening fast."""
+
+
+def fill(engine: DuckDBEngine, schema: Schema) -> Schema:
+    """The schema with the columns of its public tables and the domains they list.
+
+    Raises 804 with every domain that cannot be taken from the column that the schema names.
+    """
+    shown = {t.name: engine.tables[t.name] for t in schema.tables if t.public}
+    takers = [(t, c, c.domain_from) for t in schema.tables for c in t.columns if c.domain_from is not None]
+    found = {(t.name, c.name): _listed(engine, shown, t, c, place) for t, c, place in takers}
+    raise_all(804, [problem for problem in found.values() if isinstance(problem, str)])
+    columns = {t.name: _columns(engine, schema, t) for t in shown.values()}
+    return schema.with_public_facts({k: v for k, v in found.items() if isinstance(v, Categories)}, columns)
+
+
+def _columns(engine: DuckDBEngine, schema: Schema, table: Table) -> tuple[Column, ...]:
+    columns = (replace(c, domain=_domain(engine, table, c)) for c in table.columns)
+    return tuple(replace(c, role=default_role(schema, table, c)) for c in columns)
+
+
+def _domain(engine: DuckDBEngine, table: Table, column: Column) -> Domain:
+    """What a public column holds: a list where it is short, else an interval of its finite values."""
+    if column.sqltype.is_boolean:
+        return categories([False, True])
+    if column.sqltype.is_integer or column.sqltype.is_text:
+        values = engine.distinct(table.name, column.name, MOST_LISTED + 1)
+        if 0 < len(values) <= MOST_LISTED:
+            return categories(values)
+    return UNBOUNDED if column.sqltype.is_text else _interval(engine, table, column)
+
+
+def _interval(engine: DuckDBEngine, table: Table, column: Column) -> Domain:
+    quoted, sqltype = name(column.name), column.sqltype
+    finite = f" FILTER (isfinite({quoted}))" if sqltype.is_float or sqltype.is_temporal else ""
+    ends = ", ".join(measured(f"({end}({quoted}){finite})", sqltype) for end in ("min", "max"))
+    ((low, high),) = engine.owner_rows(f"SELECT {ends} FROM main.{name(table.name)}")
+    if low is None or high is None:
+        return UNBOUNDED
+    lower, upper = value(low, sqltype), value(high, sqltype)
+    return UNBOUNDED if isinstance(lower, str) or isinstance(upper, str) else interval(lower, upper)
+
+
+def _listed(
+    engine: DuckDBEngine, shown: dict[str, Table], table: Table, column: Column, place: tuple[str, str]
+) -> Categories | str:
+    """The domain that a column takes from a public one, or what is wrong with it."""
+    where = f"table {printable(table.name)}, column {printable(column.name)}: domain from {'.'.join(place)}"
+    source = shown[place[0]]
+    listed = source.column(place[1])
+    if listed is None:
+        return f"{where} is not a column of that table; {suggestion(place[1], [c.name for c in source.columns])}"
+    if _kind(listed.sqltype) != _kind(column.sqltype):
+        return f"{where} is of type {listed.sqltype}, not {column.sqltype}; write another column"
+    values = engine.distinct(source.name, listed.name, MOST_CATEGORIES + 1)
+    if not values or len(values) > MOST_CATEGORIES:
+        much = "has no values" if not values else f"has more than {MOST_CATEGORIES:,} values"
+        return f"{where} {much}; write a list, or bounds"
+    return categories(values)
+
+
+def _kind(sqltype: SqlType) -> str:
+    return "number" if sqltype.is_number else sqltype.name

@@ -1,0 +1,73 @@
+"""By what files are recognised: without reading them, and by their contents."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+CHUNK = 1 << 20  # [bytes]
+TICK_NS = 20_000_000
+"""Longer than one tick of a file system's clock: two writes within one tick have the same times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What the file system says of some files: path, size [bytes], mtime and ctime [ns], inode.
+
+    All are -1 where there is no file. The modification time alone would not do: it can be set to any value, the change
+    time and the inode cannot.
+    """
+
+    files: tuple[tuple[str, int, int, int, int], ...]
+
+    @staticmethod
+    def take(paths: Iterable[Path]) -> Signature:
+        """Look at the files; a file that was changed in this very tick is looked at again after it."""
+        listed = tuple(paths)
+        files = tuple(_look(path) for path in listed)
+        newest = max((max(mtime, ctime) for _, _, mtime, ctime, _ in files), default=-1)
+        if 0 <= time.time_ns() - newest < TICK_NS:
+            time.sleep(TICK_NS / 1e9)
+            files = tuple(_look(path) for path in listed)
+        return Signature(files)
+
+    def holds(self) -> bool:
+        """Whether the files still look the same."""
+        return all(_look(Path(file[0])) == file for file in self.files)
+
+    def keyed(self, secret: bytes, structure: str) -> str:
+        """Text that stands for these files and for what is declared about them; without the key it says nothing."""
+        return hmac.new(secret, f"signature\n{structure}\n{self.files}".encode(), hashlib.sha256).hexdigest()
+
+    def content(self, secret: bytes, structure: str) -> str:
+        """Text that stands for the bytes of these files, wherever they are, and for what is declared about them.
+
+        Reads every byte. Raises OSError where a file cannot be read.
+        """
+        keyed = hmac.new(secret, f"content\n{structure}\n".encode(), hashlib.sha256)
+        for path, size, *_ in self.files:
+            if size >= 0:
+                keyed.update(_digest(Path(path)))
+        return keyed.hexdigest()
+
+
+def _look(path: Path) -> tuple[str, int, int, int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return str(path), -1, -1, -1, -1
+    return str(path), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def _digest(path: Path) -> bytes:
+    """SHA-256 of one file, so that the border between two files counts."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.digest()

@@ -1,0 +1,203 @@
+"""Where the declared tables are: which files, which columns of them, and the view that shows a table as declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from dpsql.engines import delimited
+from dpsql.engines.locked import name, text
+from dpsql.errors import Error, error
+from dpsql.schema.mistakes import printable, suggestion
+from dpsql.schema.model import Schema, Table
+from dpsql.sqltypes import VARCHAR, SqlType, parse_type
+
+ATTACHED = "dpsql source"
+Typed = tuple[str, str]
+"""(name, type as DuckDB writes it)"""
+
+_TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = ? ORDER BY ALL"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The place of one table: a file, or a table (schema, name) inside a DuckDB file."""
+
+    table: str
+    path: Path
+    inner: tuple[str, str] | None = None
+
+    @property
+    def place(self) -> str:
+        """How a message names it."""
+        return f"{self.path}, table {printable(self.table)}"
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+def root(schema: Schema) -> Path:
+    """The dataset's folder or DuckDB file. Raises 707."""
+    path = (schema.folder / schema.source).resolve()
+    if "://" in schema.source or not path.exists():
+        raise error(
+            707,
+            f"[dataset] source {printable(schema.source)} does not exist: {path}",
+            hint="write a folder or a DuckDB file",
+        )
+    return path
+
+
+def in_folder(folder: Path, tables: Iterable[Table]) -> list[Source]:
+    """The file of every table. Raises 707 with everything that is missing or cannot be read."""
+    sources = [Source(t.name, (folder / t.source).resolve()) for t in tables]
+    raise_all(707, [f"{s.place}: {what}" for s in sources if (what := _unreadable(s.path)) is not None])
+    return sources
+
+
+def in_database(connection: duckdb.DuckDBPyConnection, path: Path, tables: Iterable[Table]) -> list[Source]:
+    """The table in the attached DuckDB file of every declared table. Raises 707 with everything that is missing.
+
+    Views inside the file do not count: they could reach other files, or change from one reading to the next.
+    """
+    stored = stored_tables(connection)
+    sources, lines = [], []
+    for table in tables:
+        inner = _match(table.source, stored)
+        if inner is None:
+            hint = suggestion(table.source, [dotted(s) for s in stored])
+            lines.append(f"{path}, table {printable(table.name)}: holds no table {printable(table.source)}; {hint}")
+        else:
+            sources.append(Source(table.name, path, inner))
+    raise_all(707, lines)
+    return sources
+
+
+def attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Open a DuckDB file for reading only. Raises 707."""
+    problem = _unreadable(path)
+    try:
+        if problem is None:
+            connection.execute(f"ATTACH {text(str(path))} AS {name(ATTACHED)} (READ_ONLY)")
+            return
+    except duckdb.Error:
+        problem = (
+            f"is not a DuckDB file that DuckDB {duckdb.__version__} can read, or a program has it open for writing"
+        )
+    raise error(707, f"{path}: {problem}")
+
+
+def stored_tables(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
+    """(schema, name) of every table in the attached file."""
+    return [(str(s), str(t)) for s, t in connection.execute(_TABLES, [ATTACHED]).fetchall()]
+
+
+def files(sources: Iterable[Source]) -> list[Path]:
+    """Every file that the tables are read from; a DuckDB file's log of changes is one, also while there is none."""
+    found: dict[Path, None] = {}
+    for source in sources:
+        found[source.path] = None
+        if source.inner is not None:
+            found[source.path.with_name(source.path.name + ".wal")] = None
+    return list(found)
+
+
+def raise_all(code: int, lines: list[str]) -> None:
+    """Raise one error for all problems, if there are any: a useful first line, then one line each."""
+    if len(lines) == 1:
+        raise error(code, lines[0])
+    if lines:
+        raise error(code, "\n".join([f"{len(lines)} problems with the data: {lines[0]}", *lines]))
+
+
+def _unreadable(path: Path) -> str | None:
+    """What keeps a file from being read, or None."""
+    if any(c in str(path) for c in "*?["):
+        return "a source is one file, so its path may not contain * ? ["
+    if not path.is_file():
+        return "there is no such file"
+    try:
+        path.open("rb").close()
+    except OSError:
+        return "the file may not be read"
+    return None
+
+
+def _match(written: str, stored: list[tuple[str, str]]) -> tuple[str, str] | None:
+    """The stored table that a declaration names: as schema.name, or by its name alone in schema main."""
+    folded = written.lower()
+    exact = [s for s in stored if s[0] == "main" and s[1].lower() == folded]
+    return next(iter([*exact, *(s for s in stored if f"{s[0]}.{s[1]}".lower() == folded)]), None)
+
+
+def dotted(stored: tuple[str, str]) -> str:
+    return stored[1] if stored[0] == "main" else f"{stored[0]}.{stored[1]}"
+
+
+# --- columns ------------------------------------------------------------------------------------------------------
+
+
+def stored_columns(connection: duckdb.DuckDBPyConnection, source: Source) -> list[Typed]:
+    """The columns as they are stored, from the file's description of itself. Raises 707."""
+    problem: Error | None = None
+    try:
+        if source.inner is None and source.path.suffix.lower() == ".csv":
+            return [(column, "VARCHAR") for column in delimited.header(source.path)]
+        rows = connection.execute(f"DESCRIBE SELECT * FROM {relation(source, [])}").fetchall()
+        return [(str(row[0]), str(row[1])) for row in rows]
+    except delimited.HeaderError as fault:
+        problem = error(707, f"{source.place}: {fault}")
+    except (duckdb.Error, OSError):
+        what = "is not a Parquet file that can be read" if source.inner is None else "cannot be read"
+        problem = error(707, f"{source.place}: {what}")
+    raise problem
+
+
+def relation(source: Source, columns: list[Typed]) -> str:
+    """SQL for the rows as they are stored; `columns` is needed for CSV only."""
+    if source.inner is not None:
+        return ".".join(name(part) for part in (ATTACHED, *source.inner))
+    if source.path.suffix.lower() == ".csv":
+        return delimited.reader(source.path, [column for column, _ in columns])
+    # a folder called year=2020 must not add a column
+    return f"read_parquet({text(str(source.path))}, hive_partitioning = false)"
+
+
+def computable(sqltype: str) -> SqlType | None:
+    """The type in which dpsql reads a stored column if it is free to choose; None where there is none."""
+    return VARCHAR if sqltype.startswith("ENUM") else parse_type(sqltype)
+
+
+def view(table: Table, source: Source, stored: list[Typed]) -> str:
+    """SQL that shows a table as it is declared. Call `unfit` first."""
+    types = {column.lower(): (column, sqltype) for column, sqltype in stored}
+    items = [_item(c.name, c.sqltype, types[c.name.lower()], source) for c in table.columns]
+    return f"CREATE VIEW main.{name(table.name)} AS SELECT {', '.join(items)} FROM {relation(source, stored)}"
+
+
+def _item(declared: str, sqltype: SqlType, stored: Typed, source: Source) -> str:
+    """One column: as it is where the types agree, else cast, with NULL for what does not fit (no row may raise)."""
+    column = name(stored[0])
+    value = column if stored[1] == str(sqltype) else f"TRY_CAST({column} AS {sqltype})"
+    if sqltype.is_text and source.inner is not None:
+        # a collation of the file would change what equality and GROUP BY mean; a cast keeps it
+        value = f'({value}) COLLATE "binary"'
+    return f"{value} AS {name(declared)}"
+
+
+def unfit(table: Table, source: Source, stored: list[Typed]) -> list[str]:
+    """One line for each declared column that the file does not have, or has in a form that plain types cannot show."""
+    types = {column.lower(): sqltype for column, sqltype in stored}
+    lines = []
+    for column in table.columns:
+        sqltype = types.get(column.name.lower())
+        if sqltype is None:
+            hint = suggestion(column.name, [n for n, _ in stored])
+            lines.append(f"{source.place}: has no column {printable(column.name)}; {hint}")
+        elif sqltype.endswith("]") or sqltype.startswith(("STRUCT", "MAP", "UNION", "BLOB")):
+            kind = sqltype.partition("(")[0] if not sqltype.endswith("]") else "a list"
+            lines.append(f"{source.place}: column {printable(column.name)} is stored as {kind}; remove it")
+    return lines

@@ -1,0 +1,73 @@
+"""What is declared about private tables and cannot be enforced, only verified: keys, and with them one unit a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.locked import name
+from dpsql.engines.sources import raise_all
+from dpsql.schema.mistakes import printable
+from dpsql.schema.model import Schema, Table
+
+FORMAT = "structure 1"
+
+
+def canonical(schema: Schema) -> str:
+    """Text that is equal for two schemas exactly if they declare the same structure: approvals are for one structure.
+
+    Bounds, domains and limits are no part of it: they are enforced whatever the data (soundness.md 35, 36).
+    """
+    tables = tuple(
+        (
+            (t.name, t.source, t.public, t.key, t.unit_path),
+            tuple((r.column, r.table, r.target) for r in t.references),
+            () if t.public else tuple((c.name, str(c.sqltype)) for c in t.columns),
+        )
+        for t in schema.tables
+    )
+    return repr((FORMAT, schema.privacy.unit, tables))
+
+
+def verify(engine: DuckDBEngine, schema: Schema) -> tuple[str, ...]:
+    """Check every key on the data, NULL counted as a value; what was verified, one line each.
+
+    `schema` has its public columns filled in. Raises 804 naming every table and key that fails, without values or
+    counts; 707 where a file cannot be read to its end.
+    """
+    for table in schema.tables:
+        _read_through(engine, table)
+    claims = list(_unique(schema))
+    failed = [(t, key) for t, key in claims if _repeats(engine, t, key)]
+    raise_all(804, [_failure(t, key) for t, key in failed])
+    return tuple(f"{t.name} ({', '.join(key)}) unique" for t, key in claims)
+
+
+def _unique(schema: Schema) -> Iterator[tuple[Table, tuple[str, ...]]]:
+    """Every set of columns that must be unique: declared keys, and what references point to."""
+    targets = {(r.table, r.target) for t in schema.tables for r in t.references}
+    for table in schema.tables:
+        keys = {table.key} if table.key else set()
+        keys |= {(target,) for name_, target in targets if name_ == table.name}
+        yield from ((table, key) for key in sorted(keys))
+
+
+def _repeats(engine: DuckDBEngine, table: Table, key: tuple[str, ...]) -> bool:
+    columns = ", ".join(name(column) for column in key)
+    sql = f"SELECT 1 FROM main.{name(table.name)} GROUP BY {columns} HAVING count(*) > 1 LIMIT 1"
+    return bool(engine.owner_rows(sql))
+
+
+def _read_through(engine: DuckDBEngine, table: Table) -> None:
+    """Read every value once: a damaged page must show here, not in an analyst's statement."""
+    columns = ", ".join(name(c.name) for c in table.columns)
+    if columns:
+        engine.owner_rows(f"SELECT bit_xor(hash({columns})) FROM main.{name(table.name)}")
+
+
+def _failure(table: Table, key: tuple[str, ...]) -> str:
+    columns = ", ".join(printable(column) for column in key)
+    return (
+        f"table {printable(table.name)}: rows repeat in ({columns}), which is declared unique; "
+        "remove the repeated rows, or declare a key that is unique"
+    )

@@ -1,0 +1,148 @@
+"""release: ExactTable -> NoisyTable. The only code that reads exact sums.
+
+Declared keys are all there, with zeros where the engine had no rows, and a key that was not declared is dropped. Noise is drawn for
+a vector of zeros and added to the exact integers in Python, so an exact sum never enters a machine integer. A privately selected key
+stays iff its noisy number of units reaches the threshold. The order of groups is that of the declared list, or of the released keys
+themselves: never the engine's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+from dpsql.engines.base import ExactTable
+from dpsql.mechanisms.source import NoiseSource
+from dpsql.plan import CompiledRelease, KeyValue, NoisyTable, PublicTable, Release
+from dpsql.sqltypes import BIGINT, SqlType
+
+ROW_NUMBER = "release_row"
+Columns = tuple[list[KeyValue], ...]
+
+
+def release(compiled: CompiledRelease, exact: ExactTable, noise: NoiseSource) -> NoisyTable:
+    """Add noise to the exact sums of one release and select its keys.
+
+    Output     keys and noisy integer cells [quanta]
+    Loss       the release's own; charged before this is called
+    """
+    asked = compiled.release
+    keys, sums = exact.open_exact()
+    if asked.selection is None:
+        keys, sums = _fill(asked, keys, sums)
+        groups = len(keys[0]) if keys else 1
+        return NoisyTable(
+            keys, tuple(c for i in range(len(asked.measures)) for c in _noisy(asked, i, sums, groups, noise)), groups
+        )
+    return _select(asked, keys, sums, noise)
+
+
+def declared_keys(asked: Release) -> Columns:
+    """All combinations of the declared key values, in their order; no columns for a release without keys."""
+    values = [key.values for key in asked.keys if key.values is not None]
+    combinations = list(product(*values))
+    return tuple([combination[i] for combination in combinations] for i in range(len(values)))
+
+
+def _fill(asked: Release, keys: Columns, sums: tuple[list[int], ...]) -> tuple[Columns, tuple[list[int], ...]]:
+    """Sums for exactly the declared keys: zeros where there were no rows, other keys left out."""
+    if not asked.keys:
+        return (), tuple(column[:1] or [0] for column in sums)
+    declared = declared_keys(asked)
+    position = {key: i for i, key in enumerate(zip(*declared, strict=True))}
+    places = [position.get(key) for key in zip(*keys, strict=True)]
+    filled = tuple([0] * len(position) for _ in sums)
+    for column, target in zip(sums, filled, strict=True):
+        for place, value in zip(places, column, strict=True):
+            if place is not None:
+                target[place] = value
+    return declared, filled
+
+
+def _noisy(asked: Release, index: int, sums: tuple[list[int], ...], groups: int, noise: NoiseSource) -> list[list[int]]:
+    """The noisy cells of one measure: one vector of draws over all its cells and groups."""
+    measure = asked.measures[index]
+    start = sum(m.statistic.sums for m in asked.measures[:index])
+    cells = measure.statistic.to_cells(sums[start : start + measure.statistic.sums])
+    draws = measure.noise.sample(noise, len(cells) * groups)
+    return [
+        [exact + draw for exact, draw in zip(cell, draws[i * groups : (i + 1) * groups], strict=True)]
+        for i, cell in enumerate(cells)
+    ]
+
+
+def _select(asked: Release, keys: Columns, sums: tuple[list[int], ...], noise: NoiseSource) -> NoisyTable:
+    """Keep the groups whose noisy number of units reaches tau; draw the other measures' noise for those alone."""
+    selection = asked.selection
+    assert selection is not None and selection.measure == 0
+    groups = len(keys[0])
+    units = _noisy(asked, 0, sums, groups, noise)[0]
+    allowed = [None if key.values is None else set(key.values) for key in asked.keys]
+    kept = [
+        i
+        for i, (noisy, exact) in enumerate(zip(units, sums[0], strict=True))
+        if noisy >= selection.tau
+        and exact > 0
+        and all(a is None or column[i] in a for a, column in zip(allowed, keys, strict=True))
+    ]
+    kept.sort(key=lambda i: [_order(column[i]) for column in keys])
+    chosen_keys = tuple([column[i] for i in kept] for column in keys)
+    chosen_sums = tuple([column[i] for i in kept] for column in sums)
+    cells: list[list[int]] = [[units[i] for i in kept]]
+    for index in range(1, len(asked.measures)):
+        cells += _noisy(asked, index, chosen_sums, len(kept), noise)
+    return NoisyTable(chosen_keys, tuple(cells), len(kept))
+
+
+def _order(value: KeyValue) -> tuple[bool, int | bool, str]:
+    """NULL last; numbers by size, text by code point."""
+    if value is None:
+        return True, 0, ""
+    return (False, 0, value) if isinstance(value, str) else (False, value, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """A released table as the sandbox loads it, with an interval per value (None where there is none)."""
+
+    table: PublicTable
+    intervals: dict[str, list[tuple[float, float] | None]]
+
+
+def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict[str, SqlType]) -> Estimated:
+    """Counts, sums and averages from the noisy cells: post-processing.
+
+    key_types  the SQL types of key columns where they differ from the scalar's own
+    """
+    columns: list[tuple[str, SqlType]] = []
+    data: list[list[object]] = []
+    intervals: dict[str, list[tuple[float, float] | None]] = {}
+    for key, values in zip(asked.keys, noisy.keys, strict=True):
+        columns.append((key.name, key_types.get(key.name, key.scalar.sqltype)))
+        data.append(list(values))
+    starts = [0]
+    for measure in asked.measures:
+        starts.append(starts[-1] + measure.statistic.cells)
+    for output in asked.outputs:
+        cells = noisy.cells[starts[output.measure] : starts[output.measure + 1]]
+        found = output.estimate.column(cells, asked.measures[output.measure].noise, level)
+        columns.append((output.name, output.estimate.sqltype))
+        data.append(found.values)
+        intervals[output.name] = found.intervals
+    columns.append((ROW_NUMBER, BIGINT))
+    data.append(list(range(noisy.groups)))
+    return Estimated(PublicTable(asked.name, tuple(columns), tuple(data)), intervals)
+
+
+def empty(asked: Release) -> NoisyTable:
+    """A table of that release without groups, to check the shell against."""
+    return NoisyTable(
+        tuple([] for _ in asked.keys), tuple([] for m in asked.measures for _ in range(m.statistic.cells)), 0
+    )
+
+
+def key_list(asked: Release) -> NoisyTable:
+    """A release without measures: the declared keys, which are public."""
+    keys = declared_keys(asked)
+    return NoisyTable(keys, (), len(keys[0]) if keys else 1)

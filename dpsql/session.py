@@ -1,0 +1,236 @@
+"""One statement from text to answer.
+
+Everything above the charge reads only the text and the declared schema, so its errors may speak freely and cost nothing. Everything
+below has touched data: its errors are constant text, and the charge stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.accounting.answers import Answers
+from dpsql.accounting.ledger import Ledger
+from dpsql.engines.sandbox import Sandbox
+from dpsql.errors import Error, error
+from dpsql.guard.tracker import check
+from dpsql.loss import NO_LOSS, PrivacyLoss, total
+from dpsql.mechanisms.source import NoiseSource, SystemNoise
+from dpsql.opening import Dataset
+from dpsql.plan import Accuracy, Budget, ChargeRequest, Compiled, CompiledRelease, NoisyTable, Receipt
+from dpsql.planner.explain import explain
+from dpsql.planner.lower import CUT
+from dpsql.planner.options import Options
+from dpsql.planner.parse import Parsed, parse
+from dpsql.planner.planning import compile_statement, schema_identity
+from dpsql.release import Estimated, empty, estimate, key_list, release
+from dpsql.schema.model import Analyst
+from dpsql.sqltypes import SqlType, parse_type
+
+LEVEL = Fraction(95, 100)
+Parameters = Sequence[object] | Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one statement gave.
+
+    columns   (name, DuckDB type)
+    rows      in the order of the statement
+    accuracy  parallel to the rows: one Accuracy or None per cell
+    receipt   what it cost and what is left
+    cached    True only where everything came from stored answers
+    releases  how many releases were charged
+    notes     what the guard warns of, in mode "warn"
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    rows: list[tuple[object, ...]]
+    accuracy: list[tuple[Accuracy | None, ...]]
+    receipt: Receipt
+    cached: bool = False
+    releases: int = 0
+    notes: tuple[str, ...] = ()
+
+
+class Session:
+    """A dataset, an analyst and their options; statements run one at a time."""
+
+    def __init__(self, dataset: Dataset, ledger: Ledger, analyst: Analyst, noise: NoiseSource | None = None) -> None:
+        self._dataset = dataset
+        self._ledger = ledger
+        self._answers = Answers(ledger)
+        self._analyst = analyst
+        self._noise = noise if noise is not None else SystemNoise()
+        self._identity = schema_identity(dataset.schema)
+        self._sandbox = Sandbox()
+        self._sandbox.define(dataset.schema)
+        self._options: dict[str, Options] = {}
+
+    def execute(self, sql: str, parameters: Parameters = ()) -> Answer:
+        """Answer one statement, or raise an Error that says why not."""
+        problem: Error
+        try:
+            return self._execute(sql, parameters)
+        except Error as raised:
+            problem = raised
+        raise problem.located(sql)
+
+    def explain(self, sql: str, parameters: Parameters = ()) -> str:
+        """The plan of a statement, without running or charging it."""
+        problem: Error
+        try:
+            parsed = parse(sql, parameters)
+            return "" if parsed.tree is None else self._explain(parsed)
+        except Error as raised:
+            problem = raised
+        raise problem.located(sql)
+
+    def _execute(self, sql: str, parameters: Parameters) -> Answer:
+        parsed = parse(sql, parameters)
+        if parsed.tree is None:
+            return self._set(parsed)
+        if parsed.kind == "explain":
+            return self._free((("plan", "VARCHAR"),), [(line,) for line in self._explain(parsed).splitlines()])
+        compiled = self._compile(parsed)
+        columns = self._describe(compiled)
+        findings = check((part.release for part in compiled.releases), self._dataset.schema.guard)
+        stored = {part.release.name: self._stored(part) for part in compiled.releases}
+        missing = [part for part in compiled.releases if stored[part.release.name] is None]
+        receipt = self._charge(compiled, missing)
+        for part in missing:
+            stored[part.release.name] = self._run(part, receipt)
+        noisy = {name: table for name, table in stored.items() if table is not None}
+        paid = [part for part in compiled.releases if part.release.measures]
+        rows, accuracy = self._finish(compiled, noisy, columns)
+        return Answer(
+            columns, rows, accuracy, receipt, bool(paid) and not missing, len(missing), tuple(str(f) for f in findings)
+        )
+
+    # --- above the charge ---------------------------------------------------------------------------------------------
+
+    def _options_now(self) -> Options:
+        options = Options()
+        for one in self._options.values():
+            options = one.over(options)
+        return options
+
+    def _compile(self, parsed: Parsed) -> Compiled:
+        return compile_statement(parsed, self._options_now(), self._dataset.schema, self._identity)
+
+    def _set(self, parsed: Parsed) -> Answer:
+        """SET and RESET change this session's options; a price above the owner's cap is refused at once."""
+        name = parsed.names[0]
+        if parsed.kind == "reset":
+            self._options.pop(name, None)
+        else:
+            parsed.options.price(self._dataset.schema)
+            self._options[name] = parsed.options
+        return self._free((), [])
+
+    def _free(self, columns: tuple[tuple[str, str], ...], rows: list[tuple[object, ...]]) -> Answer:
+        return Answer(columns, rows, [tuple(None for _ in row) for row in rows], self._receipt(NO_LOSS))
+
+    def _receipt(self, loss: PrivacyLoss) -> Receipt:
+        return Receipt(None, loss, self._ledger.remaining(self._budget(), self._analyst.name))
+
+    def _budget(self) -> Budget:
+        return Budget(self._dataset.schema.privacy.budget, self._analyst.epsilon, self._analyst.delta)
+
+    def _explain(self, parsed: Parsed) -> str:
+        compiled = self._compile(parsed)
+        self._describe(compiled)
+        return explain(compiled, self._dataset.schema)
+
+    def _describe(self, compiled: Compiled) -> tuple[tuple[str, str], ...]:
+        """Names and types of the result, from tables that are empty; a shell that could not run is refused before the charge."""
+        shell = compiled.plan.shell
+        named = self._sandbox.names(shell.plain_sql)
+        if not compiled.releases:
+            return named
+        for part in compiled.releases:
+            table = estimate(part.release, empty(part.release), LEVEL, _key_types(compiled, part, named))
+            self._sandbox.load(table.table)
+        shown = self._sandbox.describe(shell.sql)
+        return tuple((name, sqltype) for (name, _), (_, sqltype) in zip(named, shown, strict=False))
+
+    def _stored(self, part: CompiledRelease) -> NoisyTable | None:
+        if not part.release.measures:
+            return key_list(part.release)
+        return self._answers.get(self._fingerprint(part))
+
+    def _fingerprint(self, part: CompiledRelease) -> str:
+        return f"{part.release.fingerprint}:{self._dataset.version}"
+
+    def _charge(self, compiled: Compiled, missing: list[CompiledRelease]) -> Receipt:
+        """One durable transaction before the engine is called; nothing below gives it back."""
+        loss = total(part.release.loss for part in missing)
+        if not missing:
+            return self._receipt(loss)
+        request = ChargeRequest(
+            self._analyst.name,
+            self._dataset.version,
+            compiled.plan.shell.plain_sql,
+            tuple(self._fingerprint(part) for part in missing),
+            tuple(m.noise.describe() for part in missing for m in part.release.measures),
+            loss,
+        )
+        return self._ledger.charge(request, self._budget())
+
+    # --- below the charge ---------------------------------------------------------------------------------------------
+
+    def _run(self, part: CompiledRelease, receipt: Receipt) -> NoisyTable:
+        """Exact sums, noise, and the answer stored: in that order."""
+        if receipt.id is None:
+            raise error(901, "a release reached the engine without a charge")
+        sql = part.sql.replace(CUT, f"'{self._ledger.secret.hex()}'")
+        exact = self._dataset.engine.exact(sql, part.key_columns, part.sum_columns)
+        noisy = release(part, exact, self._noise)
+        return self._answers.put(receipt.id, self._fingerprint(part), noisy)
+
+    def _finish(
+        self, compiled: Compiled, noisy: dict[str, NoisyTable], columns: tuple[tuple[str, str], ...]
+    ) -> tuple[list[tuple[object, ...]], list[tuple[Accuracy | None, ...]]]:
+        """The shell over released and public tables."""
+        shell = compiled.plan.shell
+        for name in shell.public:
+            self._sandbox.load(self._dataset.engine.public_table(name))
+        tables: dict[str, Estimated] = {}
+        for part in compiled.releases:
+            found = estimate(part.release, noisy[part.release.name], LEVEL, _key_types(compiled, part, columns))
+            self._sandbox.load(found.table)
+            tables[part.release.name] = found
+        _, rows = self._sandbox.run(shell.sql)
+        if not shell.traced:
+            return rows, [tuple(None for _ in row) for row in rows]
+        accuracy = [tuple(_accuracy(tables, source, row[-1]) for source in shell.direct) for row in rows]
+        return [row[:-1] for row in rows], accuracy
+
+    def interrupt(self) -> None:
+        self._dataset.engine.interrupt()
+        self._sandbox.interrupt()
+
+    def close(self) -> None:
+        self._sandbox.close()
+        self._dataset.engine.close()
+        self._ledger.close()
+
+
+def _key_types(compiled: Compiled, part: CompiledRelease, columns: tuple[tuple[str, str], ...]) -> dict[str, SqlType]:
+    """Keys that are shown as they are take the type that the engine names for them."""
+    types: dict[str, SqlType] = {}
+    keys = {key.name for key in part.release.keys}
+    for source, (_, text) in zip(compiled.plan.shell.direct, columns, strict=False):
+        found = parse_type(text)
+        if source is not None and source[0] == part.release.name and source[1] in keys and found is not None:
+            types[source[1]] = found
+    return types
+
+
+def _accuracy(tables: dict[str, Estimated], source: tuple[str, str] | None, row: object) -> Accuracy | None:
+    """The interval of a cell that shows a released value unchanged."""
+    if source is None or source[1] not in tables[source[0]].intervals or not isinstance(row, int):
+        return None
+    interval = tables[source[0]].intervals[source[1]][row]
+    return Accuracy(interval[0], interval[1], float(LEVEL)) if interval is not None else None

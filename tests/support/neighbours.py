@@ -1,0 +1,248 @@
+"""Does one person change a statement's exact vectors by no more than its plan claims? On generated databases and statements.
+
+`check` raises Violation with what was found. It needs no noise and no session: it compiles the statement, runs the engine SQL on D and
+on D without one person, and compares the cells of every measure with the claimed l0, linf, l1 and l2. Beside that it checks what
+sensitivity rests on: keys are those declared, rows inside the declarations are not changed by the clamp, values that are NULL or NaN
+add nothing, a threshold holds its delta exactly, other people's contributions do not move.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from dpsql.aggregates.avg import Pair
+from dpsql.aggregates.sum import Total
+from dpsql.errors import Error
+from dpsql.mechanisms.threshold import delta_per_group
+from dpsql.plan import CompiledRelease, KeyValue, Measure
+from dpsql.planner.lower import CUT
+from dpsql.planner.options import Options
+from dpsql.planner.parse import parse
+from dpsql.planner.planning import compile_statement
+from dpsql.schema.model import Schema
+from tests.support import clinic
+from tests.support.generate import statement
+
+Key = tuple[KeyValue, ...]
+Vectors = list[dict[Key, tuple[int, ...]]]
+Part = tuple[str, CompiledRelease]
+
+
+class Violation(AssertionError):
+    """One person changed more than was claimed."""
+
+
+def whole(cell: object) -> int:
+    """An exact sum as it crosses: an integer, or the text of an integer or of a decimal in its last digit."""
+    return cell if isinstance(cell, int) else int(str(cell).replace(".", ""))
+
+
+@dataclass(slots=True)
+class Cases:
+    """A stream of generated cases over one connection; `refused` counts statements that the planner did not take."""
+
+    folder: Path
+    seed: int
+    refused: int = 0
+    checked: int = 0
+
+    def run(self, count: int) -> None:
+        """Check `count` accepted cases. Raises Violation."""
+        chance = random.Random(self.seed)
+        schemas = {"patient": clinic.schema(self.folder), "row": clinic.schema(self.folder, unit="row")}
+        connection = duckdb.connect(config={"threads": "1"})
+        while self.checked < count:
+            unit = chance.choice(["patient", "patient", "patient", "row"])
+            parts = self._compiled(chance, schemas[unit], row_level=unit == "row")
+            check(connection, parts, clinic.database(chance, wild=chance.random() < 0.7), chance, schemas[unit])
+            self.checked += len(parts)
+        connection.close()
+
+    def _compiled(self, chance: random.Random, schema: Schema, *, row_level: bool) -> list[Part]:
+        parts: list[Part] = []
+        for _ in range(8):
+            sql = statement(chance, row_level=row_level)
+            try:
+                compiled = compile_statement(parse(sql), Options(), schema, "")
+            except Error as refused:
+                if refused.code == "DPSQL-901":
+                    raise Violation(f"an invariant failed in {sql}: {refused}") from refused
+                self.refused += 1
+            else:
+                parts += [(sql, part) for part in compiled.releases]
+        return parts
+
+
+def check(
+    connection: duckdb.DuckDBPyConnection,
+    parts: list[Part],
+    data: clinic.Database,
+    chance: random.Random,
+    schema: Schema,
+) -> None:
+    """Some statements on one database, with one person removed."""
+    neighbour = _neighbour(data, chance, schema)
+    clinic.fill(connection, data)
+    before = [vectors(connection, part, sql) for sql, part in parts]
+    clinic.fill(connection, neighbour)
+    after = [vectors(connection, part, sql) for sql, part in parts]
+    for (sql, part), one, other in zip(parts, before, after, strict=True):
+        for measure, cells, moved in zip(part.release.measures, one, other, strict=True):
+            _compare(measure, cells, moved, sql)
+        _check_noise(part, sql)
+        _check_selection(part, sql)
+    clinic.fill(connection, clinic.database(chance, wild=False))
+    for sql, part in parts:
+        _check_inside(connection, part, sql)
+    _check_alone(connection, parts, before, data, schema)
+
+
+def _neighbour(data: clinic.Database, chance: random.Random, schema: Schema) -> clinic.Database:
+    people = data["patient"]
+    if not people:
+        return data
+    if schema.privacy.unit == "row":
+        return clinic.without_row(data, chance.randrange(len(people)))
+    # Heavy patients are where limits matter.
+    heaviest = max(people, key=lambda row: sum(visit[1] == row[0] for visit in data["visit"]))
+    return clinic.without(data, chance.choice([*people, heaviest, heaviest])[0])
+
+
+def vectors(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> Vectors:
+    """The exact cells of every measure, by key. The engine must not raise, whatever the data."""
+    problem = ""
+    try:
+        rows = connection.execute(part.sql.replace(CUT, "'secret'")).fetchall()
+    except duckdb.Error as raised:
+        problem = str(raised)
+    if problem:
+        raise Violation(f"the engine raised on {sql}: {problem}\n{part.sql}")
+    keys = [tuple(row[: part.key_columns]) for row in rows]
+    sums = [[whole(row[part.key_columns + i]) for row in rows] for i in range(part.sum_columns)]
+    declared = [key.values for key in part.release.keys]
+    for key in keys:
+        for value, values in zip(key, declared, strict=True):
+            if values is not None and value not in values:
+                raise Violation(f"the undeclared key {value!r} came out of {sql}")
+    found: Vectors = []
+    start = 0
+    for measure in part.release.measures:
+        cells = measure.statistic.to_cells(sums[start : start + measure.statistic.sums])
+        start += measure.statistic.sums
+        found.append(dict(zip(keys, zip(*cells, strict=True), strict=True)))
+    return found
+
+
+def _compare(measure: Measure, one: dict[Key, tuple[int, ...]], other: dict[Key, tuple[int, ...]], sql: str) -> None:
+    zero = (0,) * measure.statistic.cells
+    moves = [
+        abs(x - y) for key in {*one, *other} for x, y in zip(one.get(key, zero), other.get(key, zero), strict=True)
+    ]
+    claimed = measure.sensitivity
+    measured = (sum(m > 0 for m in moves), max(moves, default=0), sum(moves), sum(m * m for m in moves))
+    allowed = (claimed.l0, claimed.linf, claimed.l1, claimed.l2_squared)
+    if any(x > y for x, y in zip(measured, allowed, strict=True)):
+        raise Violation(f"one person moved {measure.statistic.identity} by {measured}, claimed {allowed}, in {sql}")
+    if isinstance(measure.statistic, Pair):
+        for cells in (*one.values(), *other.values()):
+            if min(cells) < 0:
+                raise Violation(f"a cell of the pair is negative in {sql}")
+
+
+def _check_noise(part: CompiledRelease, sql: str) -> None:
+    for measure in part.release.measures:
+        if not measure.noise.covers(measure.sensitivity.l1, measure.sensitivity.l2_squared, measure.loss):
+            raise Violation(f"the noise of {measure.name} is too small in {sql}")
+
+
+def _check_selection(part: CompiledRelease, sql: str) -> None:
+    """A group of one unit passes with at most its share of delta; one less than tau would not hold it."""
+    selection = part.release.selection
+    if selection is None:
+        return
+    units = part.release.measures[selection.measure]
+    share = delta_per_group(units.sensitivity.l0, selection.delta)
+    if units.noise.tail(selection.tau - 1) > share or units.noise.tail(selection.tau - 2) <= share:
+        raise Violation(f"the threshold {selection.tau} is not the smallest that holds delta in {sql}")
+
+
+def _check_inside(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> None:
+    """Where every column is inside its declaration, so is every expression: the clamp changes nothing, no key is lost."""
+    source = part.release.limited.block.source
+    where = " AND ".join([c.sql for c in source.conditions]) or "true"
+    for measure in part.release.measures:
+        if isinstance(measure.statistic, Pair | Total):
+            term = measure.statistic.term
+            low, high = float(term.lower * term.quantum), float(term.upper * term.quantum)
+            slack = float(term.quantum) + 1e-9 * max(abs(low), abs(high))
+            x = f"CAST({term.scalar.sql} AS DOUBLE)"
+            beyond = f"NOT isnan({x}) AND ({x} < {low - slack} OR {x} > {high + slack})"
+            outside = f"SELECT count(*) FROM {source.from_sql} WHERE {where} AND {beyond}"
+            if connection.execute(outside).fetchall() != [(0,)]:
+                raise Violation(f"{term.scalar.sql} leaves [{low}, {high}] inside the declarations in {sql}")
+    for key in part.release.keys:
+        if key.values is not None and None not in key.values:
+            missing = f"SELECT count(*) FROM {source.from_sql} WHERE {where} AND {key.scalar.sql} IS NULL"
+            if connection.execute(missing).fetchall() != [(0,)]:
+                raise Violation(f"{key.scalar.sql} is NULL inside the declarations in {sql}")
+
+
+def _check_alone(
+    connection: duckdb.DuckDBPyConnection,
+    parts: list[Part],
+    together: list[Vectors],
+    data: clinic.Database,
+    schema: Schema,
+) -> None:
+    """The vector of a database is the sum of the vectors of its people alone."""
+    if schema.privacy.unit == "row" or not data["patient"] or len(data["patient"]) > 5:
+        return
+    alone: list[list[Vectors]] = []
+    for person in data["patient"]:
+        rest = data
+        for other in data["patient"]:
+            rest = clinic.without(rest, other[0]) if other is not person else rest
+        clinic.fill(connection, rest)
+        alone.append([vectors(connection, part, sql) for sql, part in parts])
+    for index, (sql, part) in enumerate(parts):
+        for number, measure in enumerate(part.release.measures):
+            _compare_sum(measure, [one[index][number] for one in alone], together[index][number], sql)
+    for sql, part in parts:
+        _check_void(connection, part, rest, sql)
+
+
+def _compare_sum(
+    measure: Measure, alone: list[dict[Key, tuple[int, ...]]], together: dict[Key, tuple[int, ...]], sql: str
+) -> None:
+    zero = (0,) * measure.statistic.cells
+    for key in {key for one in alone for key in one} | set(together):
+        added = tuple(sum(column) for column in zip(*(one.get(key, zero) for one in alone), strict=True))
+        if added != together.get(key, zero):
+            raise Violation(f"people's contributions to {measure.statistic.identity} depend on one another in {sql}")
+
+
+def _check_void(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, data: clinic.Database, sql: str) -> None:
+    """With every number NULL or NaN, a bare column's sum and pair are zero."""
+    for void in (None, clinic.NAN):
+        clinic.fill(connection, data)
+        for table in ("patient", "visit", "item"):
+            for column in ("income", "weight", "cost", *(("age", "score", "days", "amount") if void is None else ())):
+                if column in clinic.DDL[table]:
+                    connection.execute(f"UPDATE {table} SET {column} = ?", [void])
+        for measure, found in zip(part.release.measures, vectors(connection, part, sql), strict=True):
+            statistic = measure.statistic
+            if not isinstance(statistic, Pair | Total) or statistic.term.scalar.function != "column":
+                continue
+            name = statistic.term.scalar.sql.rpartition(".")[2].strip('"')
+            if name not in (
+                ("income", "weight", "cost")
+                if void is not None
+                else ("income", "weight", "cost", "age", "score", "days", "amount")
+            ):
+                continue
+            if any(any(cells[:2]) for cells in found.values()):
+                raise Violation(f"{name} without a value adds to {statistic.identity} in {sql}")

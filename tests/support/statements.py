@@ -1,0 +1,44 @@
+"""Reading the lists of statements in tests/fixtures: one statement a paragraph, comments above it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """sql and what its comment says: the schema it is over, the number of releases, bound parameters."""
+
+    sql: str
+    schema: str
+    releases: int | None
+    parameters: tuple[int, ...]
+    comment: str
+
+
+def read(name: str) -> list[Statement]:
+    """The statements of tests/fixtures/NAME."""
+    found = []
+    for paragraph in (FIXTURES / name).read_text().split("\n\n"):
+        lines = paragraph.strip().split("\n")
+        comment = " ".join(line.removeprefix("--").strip() for line in lines if line.startswith("--"))
+        sql = "\n".join(line for line in lines if not line.startswith("--")).strip()
+        if not sql:
+            continue
+        schema = re.search(r"schema: (\w+)", comment)
+        releases = re.search(r"releases: (\d+)", comment)
+        parameters = re.search(r"parameters: \[([^\]]*)\]", comment)
+        found.append(
+            Statement(
+                sql,
+                schema[1] if schema else "randhie",
+                int(releases[1]) if releases else None,
+                tuple(int(p) for p in parameters[1].split(",")) if parameters else (),
+                comment,
+            )
+        )
+    return found

@@ -1,0 +1,185 @@
+"""Stored answers come back exactly, or not at all."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsql.accounting import Answers, Ledger, payload
+from dpsql.errors import IntegrityError, InternalError
+from dpsql.loss import PrivacyLoss
+from dpsql.plan import Budget, ChargeRequest, KeyValue, NoisyTable
+
+Asks = Callable[..., ChargeRequest]
+BUDGET = Budget(PrivacyLoss(Fraction(100), Fraction(0)))
+INTEGERS = (
+    st.integers() | st.integers(-(2**200), 2**200) | st.sampled_from([2**20000, -(2**20000), 2**2048, -(2**2048)])
+)
+TEXTS = st.text(st.characters(), max_size=8)
+KEYS = st.none() | st.booleans() | INTEGERS | TEXTS
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> NoisyTable:
+    groups = draw(st.integers(0, 6))
+    keys = draw(st.lists(st.lists(KEYS, min_size=groups, max_size=groups), max_size=3))
+    cells = draw(st.lists(st.lists(INTEGERS, min_size=groups, max_size=groups), max_size=3))
+    return NoisyTable(tuple(keys), tuple(cells), groups)
+
+
+def typed(table: NoisyTable) -> list[list[tuple[type, KeyValue]]]:
+    """True == 1, so equality alone would not see a key that changed its type."""
+    return [[(type(value), value) for value in column] for column in (*table.keys, *table.cells)]
+
+
+@settings(deadline=None)
+@given(tables())
+def test_a_table_round_trips(table: NoisyTable) -> None:
+    stored = payload.encode(table)
+    assert stored is not None
+    again = payload.decode(stored)
+    assert again is not None and again == table and typed(again) == typed(table)
+
+
+def test_a_table_round_trips_under_a_narrower_limit_of_digits() -> None:
+    table = NoisyTable(([2**1900, "x"],), ([2**3000, -(2**50000)],), 2)
+    stored = payload.encode(table)
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(640)
+    try:
+        assert stored is not None and payload.decode(stored) == table
+    finally:
+        sys.set_int_max_str_digits(limit)
+
+
+def test_large_tables_are_compressed() -> None:
+    table = NoisyTable((["north", "south"] * 5000,), ([7] * 10000,), 10000)
+    stored = payload.encode(table)
+    assert stored is not None and len(stored) < 5000
+    assert payload.decode(stored) == table
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        NoisyTable(([1.5],), (), 1),  # type: ignore[arg-type, list-item]
+        NoisyTable(([float("nan")],), (), 1),  # type: ignore[list-item]
+        NoisyTable((), ([True],), 1),
+        NoisyTable((), (["x"],), 1),  # type: ignore[list-item]
+        NoisyTable((), ([None],), 1),  # type: ignore[list-item]
+        NoisyTable(([1, 2],), ([1],), 2),
+        NoisyTable(([1],), ([1],), 2),
+    ],
+)
+def test_what_is_no_noisy_table_is_not_stored(ledger: Ledger, asks: Asks, table: NoisyTable) -> None:
+    ledger.charge(asks("0.1"), BUDGET)
+    with pytest.raises(InternalError, match="DPSQL-901: a released table cannot be stored"):
+        Answers(ledger).put(1, "f", table)
+    assert Answers(ledger).get("f") is None
+
+
+@given(st.binary(max_size=60) | st.binary(max_size=60).map(lambda tail: b"j" + tail))
+def test_other_bytes_are_no_table(stored: bytes) -> None:
+    assert payload.decode(stored) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1",
+        "[]",
+        "[1,[],[]",
+        "[1,[]]",
+        "[1,[[1.5]],[]]",
+        "[1,[[NaN]],[]]",
+        "[1,[],[[true]]]",
+        '["1",[],[]]',
+        "[true,[],[]]",
+        "[1,[[1,2]],[]]",
+        "[1,[7],[]]",
+        '[1,[{"hex":[[]]}],[]]',
+        '[1,[{"hex":[["g"]]}],[]]',
+        '[1,[{"hey":[]}],[]]',
+        '[1,[{"hex":3}],[]]',
+        "[" * 100_000,
+    ],
+)
+def test_other_json_is_no_table(text: str) -> None:
+    assert payload.decode(b"j" + text.encode()) is None
+
+
+def test_an_answer_is_stored_for_good(ledger: Ledger, asks: Asks, path: Path) -> None:
+    table = NoisyTable(([1, None, True, "x"], ["a", "b", "c", "d"]), ([-5, 0, 2**70, 3],), 4)
+    assert Answers(ledger).get("f") is None
+    receipt = ledger.charge(asks("0.1"), BUDGET)
+    assert receipt.id is not None
+    assert Answers(ledger).put(receipt.id, "f", table) is table
+    ledger.close()
+    again = Answers(Ledger.open(path, "example"))
+    assert again.get("f") == table
+    assert again.get("g") is None
+
+
+def test_the_first_answer_stays(ledger: Ledger, asks: Asks) -> None:
+    first, second = NoisyTable((), ([10],), 1), NoisyTable((), ([12],), 1)
+    ledger.charge(asks("0.1"), BUDGET)
+    ledger.charge(asks("0.1"), BUDGET)
+    answers = Answers(ledger)
+    answers.put(1, "f", first)
+    assert answers.put(2, "f", second) == first
+    assert answers.get("f") == first
+
+
+def test_threads_that_store_at_once_agree(ledger: Ledger, asks: Asks) -> None:
+    ledger.charge(asks("0.1"), BUDGET)
+    answers, stored = Answers(ledger), []
+
+    def work(number: int) -> None:
+        stored.append(answers.put(1, "f", NoisyTable((), ([number],), 1)))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert stored == [answers.get("f")] * 16
+
+
+def test_an_answer_needs_a_charge(ledger: Ledger) -> None:
+    with pytest.raises(InternalError) as caught:
+        Answers(ledger).put(1, "f", NoisyTable((), ([1],), 1))
+    assert str(caught.value) == "DPSQL-901: the ledger was asked for something that contradicts it"
+    assert caught.value.__context__ is None
+    assert Answers(ledger).get("f") is None
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "UPDATE answer SET payload = x'6a5b312c5b5d2c5b5b395d5d5d' WHERE fingerprint = 'f'",  # [1,[],[[9]]]
+        "UPDATE answer SET payload = substr(payload, 1, 5) WHERE fingerprint = 'f'",
+        "UPDATE answer SET payload = 'text' WHERE fingerprint = 'f'",
+        "UPDATE answer SET payload = x'' WHERE fingerprint = 'f'",
+        "UPDATE answer SET digest = x'00' WHERE fingerprint = 'f'",
+        "UPDATE answer SET digest = 7 WHERE fingerprint = 'f'",
+        "UPDATE answer SET fingerprint = CASE fingerprint WHEN 'f' THEN 'moved' ELSE 'f' END",
+    ],
+)
+def test_a_damaged_answer_is_refused(ledger: Ledger, asks: Asks, path: Path, edit: str) -> None:
+    ledger.charge(asks("0.1"), BUDGET)
+    answers = Answers(ledger)
+    answers.put(1, "f", NoisyTable((), ([1],), 1))
+    answers.put(1, "g", NoisyTable((), ([2],), 1))
+    ledger.store.write(lambda connection: connection.execute(edit))
+    with pytest.raises(IntegrityError) as caught:
+        answers.get("f")
+    assert str(caught.value) == f"DPSQL-705: the ledger {path} is damaged; restore its newest backup"
+    assert caught.value.__context__ is None
