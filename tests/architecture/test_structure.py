@@ -1,0 +1,102 @@
+"""What the code may not do, read from its text: layers, who opens exact sums, no printing, logging or seeding."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted((ROOT / "dpsql").rglob("*.py"))
+
+
+def _calls(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            found.add(ast.unparse(node.func))
+    return found
+
+
+def _imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    return found
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_only_the_release_stage_opens_exact_sums() -> None:
+    readers = [_name(path) for path in MODULES if ".open_exact" in path.read_text() and path.name != "base.py"]
+    assert readers == ["dpsql/release.py"]
+
+
+def test_only_the_command_line_prints() -> None:
+    printing = [_name(path) for path in MODULES if "print" in _calls(path)]
+    assert all(name.startswith("dpsql/clients/") for name in printing), printing
+
+
+def test_nothing_logs() -> None:
+    assert [_name(path) for path in MODULES if {"logging", "warnings"} & _imports(path)] == []
+
+
+def test_randomness_comes_from_the_operating_system() -> None:
+    """No generator of numpy or of the standard library, and no seed, anywhere in the package."""
+    for path in MODULES:
+        assert not {"random", "numpy.random"} & _imports(path), path
+        assert not re.search(r"default_rng|np\.random|numpy\.random", path.read_text()), path
+        names = {n.arg for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.arg | ast.keyword)}
+        assert not {"seed", "random_state"} & names, path
+
+
+def test_only_the_noise_source_draws() -> None:
+    drawing = [_name(path) for path in MODULES if "os.urandom" in _calls(path) or "opendp" in " ".join(_imports(path))]
+    assert all(name.startswith("dpsql/mechanisms/") for name in drawing), drawing
+
+
+def test_no_float_decides_privacy() -> None:
+    """Sensitivities, losses, plans and the accountant compute with int and Fraction."""
+    exact = ["loss.py", "aggregates/base.py", "planner/measure.py", "planner/limit.py", "accounting/budget.py"]
+    for name in exact:
+        calls = _calls(ROOT / "dpsql" / name)
+        assert "float" not in calls, name
+
+
+def test_no_unfinished_code() -> None:
+    for path in MODULES:
+        assert not re.search(r"\b(TODO|FIXME|XXX)\b|NotImplementedError", path.read_text()), path
+
+
+def test_the_top_level_is_fixed() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\n")
+    if not any(listed):
+        pytest.skip("not a checkout")
+    top = {name.split("/")[0] for name in listed if name}
+    allowed = {"pyproject.toml", "README.md", "dpsql", "tests", "grammar_notes", "examples"}
+    assert {name for name in top if not name.startswith(".")} <= allowed
+
+
+@pytest.mark.parametrize("module", ["opendp", "pandas", "pyarrow", "duckdb", "sqlglot", "numpy"])
+def test_importing_the_package_is_light(module: str) -> None:
+    code = f"import sys, dpsql; sys.exit({module!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_public_names_are_complete() -> None:
+    import dpsql
+
+    for name in dpsql.__all__:
+        assert hasattr(dpsql, name)
+    errors = {"Warning", "Error", "InterfaceError", "DatabaseError", "DataError", "OperationalError", "IntegrityError"}
+    assert errors | {"InternalError", "ProgrammingError", "NotSupportedError", "connect", "Schema"} <= set(dpsql.__all__)

@@ -1,0 +1,236 @@
+"""The command line as a newcomer meets it: the main job, and every kind of bad input as one clear line with nothing lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RANDHIE = ROOT / "examples/randhie"
+MAIN_JOB = "SELECT site, COUNT(*) AS people, AVG(income) AS mean_income FROM person GROUP BY site ORDER BY site"
+
+
+def dpsql(*arguments: str, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "dpsql", *arguments],
+        capture_output=True,
+        text=True,
+        input=stdin,
+        cwd=ROOT,
+        check=False,
+        timeout=120,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    shutil.copytree(RANDHIE, tmp_path / "randhie", ignore=shutil.ignore_patterns("*.ledger*"))
+    return tmp_path / "randhie/schema.toml"
+
+
+def refused(result: subprocess.CompletedProcess[str], code: str, exit_code: int) -> str:
+    """The first line of an error; nothing else was said, and no traceback."""
+    assert result.returncode == exit_code, result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    first = result.stderr.splitlines()[0]
+    assert first.startswith(f"DPSQL-{code}: "), first
+    return first
+
+
+def spent(schema: Path, *more: str) -> str:
+    return next(line for line in dpsql("budget", str(schema), *more).stdout.splitlines() if "spent" in line)
+
+
+def test_the_main_job(schema: Path) -> None:
+    result = dpsql(str(schema), "-c", MAIN_JOB)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["site", "people", "mean_income"]
+    assert [line.split()[0] for line in lines[2:8]] == ["1", "2", "3", "4", "5", "6"]
+    assert lines[8].startswith("95 % error: people +-50, mean_income +-")
+    assert lines[9] == "6 rows; price: epsilon 0.1; remaining: epsilon 3.9, delta 1e-06"
+    again = dpsql(str(schema), "-c", MAIN_JOB)
+    assert again.stdout.splitlines()[:8] == lines[:8]
+    assert again.stdout.splitlines()[9] == "6 rows; stored answer, free; remaining: epsilon 3.9, delta 1e-06"
+
+
+def test_a_file_and_standard_input(schema: Path, tmp_path: Path) -> None:
+    (tmp_path / "q.sql").write_text("SELECT COUNT(*) AS n\nFROM person; -- a comment\n")
+    assert "remaining" in dpsql(str(schema), "-f", str(tmp_path / "q.sql")).stdout
+    assert "stored answer" in dpsql(str(schema), stdin="SELECT COUNT(*) AS n FROM person").stdout
+    assert refused(dpsql(str(schema), "-f", str(tmp_path / "none.sql")), "802", 2)
+
+
+def test_several_statements_and_a_setting(schema: Path) -> None:
+    result = dpsql(str(schema), "-c", "SET dp_epsilon = 0.2", "-c", "SELECT COUNT(*) FROM person")
+    assert "price: epsilon 0.2" in result.stdout
+
+
+def test_exhausted_budget(schema: Path) -> None:
+    for i in range(8):
+        assert dpsql(str(schema), "-c", f"/* dpsql: epsilon=0.5 */ SELECT COUNT(*) FROM person WHERE income > {i}").returncode == 0
+    line = refused(dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person WHERE female"), "501", 3)
+    assert "0 is left" in line
+
+
+def test_owner_verbs(schema: Path) -> None:
+    drafted = dpsql("init", str(schema.parent))
+    assert drafted.returncode == 0 and "[tables.person]" in drafted.stdout and "bounds = [0, 30000]" not in drafted.stdout
+    checked = dpsql("check", str(schema))
+    assert checked.returncode == 0 and "5,912 rows" in checked.stdout
+    assert "remaining  epsilon 4" in dpsql("budget", str(schema)).stdout
+
+
+@pytest.mark.parametrize(
+    ("sql", "code", "says"),
+    [
+        ("SELECT COUNT(*) FROM persn", "105", "did you mean person?"),
+        ("SELECT COUNT(incme) FROM person", "105", "did you mean income?"),
+        ("SELECT COUNT(*) FORM person", "101", "near person"),
+        ("SELECT COUNT(*) FROM person; SELECT COUNT(*) FROM plan", "101", "one at a time"),
+        ("SELECT COUNT(*) FROM person WHERE " + "(" * 5000 + "female" + ")" * 5000, "107", "nested"),
+        ("SELECT COUNT(*) FROM person WHERE person_id = 125024", "601", "R1"),
+        ("", "101", "write SELECT"),
+        ("SELECT 'open", "101", "close it"),
+        ("SELECT * FROM person", "301", "aggregate"),
+        ("/* dpsql: epsilon=oops */ SELECT COUNT(*) FROM person", "104", "epsilon"),
+        ("/* dpsql: epsilom=0.2 */ SELECT COUNT(*) FROM person", "104", "did you mean epsilon?"),
+    ],
+)
+def test_bad_statements(schema: Path, sql: str, code: str, says: str) -> None:
+    assert says in refused(dpsql(str(schema), "-c", sql), code, 1)
+    assert "epsilon 0" in spent(schema)
+
+
+def test_a_statement_of_ten_megabytes(schema: Path, tmp_path: Path) -> None:
+    (tmp_path / "big.sql").write_text("SELECT COUNT(*) FROM person WHERE site IN (" + "1," * 5_000_000 + "1)")
+    started = time.monotonic()
+    assert "characters" in refused(dpsql(str(schema), "-f", str(tmp_path / "big.sql")), "107", 1)
+    assert time.monotonic() - started < 60
+
+
+def test_a_schema_with_ten_mistakes(tmp_path: Path) -> None:
+    text = (RANDHIE / "schema.toml").read_text()
+    for old, new in (
+        ("epsilon = 4.0", "epsilon = -4.0"),
+        ('mode = "block"', 'mode = "strict"'),
+        ("k    = 20", "k = 0"),
+        ("bounds = [0, 30000]", "bounds = [30000, 0]"),
+        ("domain = [1, 2, 3, 4, 5, 6]", "domain = []"),
+        ("max_rows_per_unit = 5", "max_rows_per_unit = 0"),
+        ("bounds = [0, 80]", "bound = [0, 80]"),
+        ('type = "BOOLEAN"', 'type = "BOOLAEN"'),
+        ("bounds = [0, 10]", 'bounds = ["a", 10]'),
+        ('key    = ["plan"]', 'key = ["plam", 3]'),
+    ):
+        text = text.replace(old, new)
+    path = tmp_path / "schema.toml"
+    path.write_text(text)
+    result = dpsql(str(path), "-c", "SELECT 1")
+    assert "mistakes" in refused(result, "801", 2)
+    assert len(result.stderr.splitlines()) >= 9
+    assert all("schema.toml" in line for line in result.stderr.splitlines())
+
+
+def test_missing_files(schema: Path) -> None:
+    assert "none.toml" in refused(dpsql("none.toml", "-c", "SELECT 1"), "801", 2)
+    (schema.parent / "person.parquet").unlink()
+    assert "person.parquet" in refused(dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person"), "707", 4)
+
+
+def test_data_that_is_not_what_was_declared(schema: Path) -> None:
+    target = schema.parent / "person.parquet"
+    duckdb.sql(f"COPY (SELECT * FROM '{RANDHIE}/person.parquet' UNION ALL SELECT * FROM '{RANDHIE}/person.parquet') TO '{target}'")
+    line = refused(dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person"), "804", 2)
+    assert "person" in line and "key" in line
+
+
+def test_a_ledger_of_another_dataset(schema: Path, tmp_path: Path) -> None:
+    ledger = str(tmp_path / "other.ledger")
+    assert dpsql("budget", "examples/nhefs/schema.toml", "--ledger", ledger).returncode == 0
+    assert "nhefs" in refused(dpsql(str(schema), "--ledger", ledger, "-c", "SELECT COUNT(*) FROM person"), "705", 4)
+
+
+def test_a_truncated_ledger(schema: Path) -> None:
+    assert dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person").returncode == 0
+    ledger = schema.parent / "randhie.ledger"
+    ledger.write_bytes(ledger.read_bytes()[:5000])
+    refused(dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person"), "705", 4)
+
+
+def test_a_locked_ledger(schema: Path) -> None:
+    assert dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person").returncode == 0
+    holder = sqlite3.connect(schema.parent / "randhie.ledger", isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    try:
+        line = refused(dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person WHERE female"), "704", 4)
+    finally:
+        holder.close()
+    assert "lock" in line or "busy" in line
+
+
+def test_a_folder_that_cannot_hold_a_ledger(schema: Path) -> None:
+    refused(dpsql(str(schema), "--ledger", "/proc/nowhere.ledger", "-c", "SELECT 1"), "704", 4)
+    refused(dpsql(str(schema), "--ledger", str(schema.parent), "-c", "SELECT 1"), "704", 4)
+
+
+def test_a_full_disk(schema: Path) -> None:
+    """A file may not grow past what the ledger has already: the charge cannot be written, so nothing is released."""
+    assert dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person").returncode == 0
+    command = [sys.executable, "-m", "dpsql", str(schema), "-c", "SELECT COUNT(*) FROM person WHERE female"]
+    limited = f"import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); sys.argv = {command[2:]!r}; "
+    limited += "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); runpy.run_module('dpsql', run_name='__main__')"
+    result = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True, cwd=ROOT, check=False, timeout=60)
+    refused(result, "704", 4)
+    assert "epsilon 0.1" in spent(schema)
+
+
+def test_ctrl_c_during_the_query(schema: Path) -> None:
+    """The query stops, one line says that the charge stands, and it does."""
+    target = schema.parent / "person_year.parquet"
+    big = f"SELECT t.* FROM '{RANDHIE}/person_year.parquet' t, range(1500)"
+    duckdb.sql(f"COPY ({big}) TO '{target}' (ROW_GROUP_SIZE 1000000)")
+    text = schema.read_text().replace('key        = ["person_id", "year"]', "").replace('key = ["person_id", "year"]', "")
+    schema.write_text(text)
+    assert dpsql("check", str(schema)).returncode == 0
+    sql = "SELECT family_size, COUNT(*), SUM(medical_usd), SUM(drug_usd) FROM person_year GROUP BY family_size"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dpsql", str(schema), "-c", sql],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    for _ in range(200):
+        if "epsilon 0.1" in spent(schema):
+            break
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert out == "" and "stays charged" in errors and "Traceback" not in errors
+    assert "epsilon 0.1" in spent(schema)
+
+
+def test_a_closed_pipe_ends_quietly(schema: Path) -> None:
+    command = f"{sys.executable} -m dpsql {schema} -c 'SELECT year, COUNT(*) FROM person_year GROUP BY year' | head -1"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, check=False, timeout=60)
+    assert result.stderr == "" and "year" in result.stdout
+
+
+def test_help_says_how(schema: Path) -> None:
+    text = dpsql("--help").stdout
+    assert "SCHEMA" in text and "init" in text and "exit codes" in text
+    assert dpsql("check", "--help").returncode == 0
+    assert dpsql().returncode == 2

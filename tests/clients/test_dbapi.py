@@ -1,0 +1,167 @@
+"""PEP 249 as far as questions go, and what dpsql adds to it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from collections.abc import Iterator
+from datetime import date
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import dpsql
+from dpsql.clients.dbapi import open_session
+from dpsql.errors import Error
+from tests.support import clinic
+from tests.support.noise import RecordedNoise
+
+RANDHIE = Path(__file__).parents[2] / "examples/randhie/schema.toml"
+
+
+@pytest.fixture
+def connection() -> Iterator[dpsql.clients.dbapi.Connection]:  # type: ignore[name-defined]
+    with dpsql.connect(RANDHIE, ledger=":memory:") as opened:
+        yield opened
+
+
+def code(action: object, *arguments: object) -> str:
+    with pytest.raises(Error) as raised:
+        action(*arguments)  # type: ignore[operator]
+    assert raised.value.__cause__ is None
+    return raised.value.code
+
+
+def test_globals() -> None:
+    assert (dpsql.apilevel, dpsql.threadsafety, dpsql.paramstyle) == ("2.0", 1, "qmark")
+
+
+def test_exceptions_hang_together() -> None:
+    assert issubclass(dpsql.InterfaceError, dpsql.Error) and issubclass(dpsql.DatabaseError, dpsql.Error)
+    for name in ("DataError", "OperationalError", "IntegrityError", "InternalError", "ProgrammingError", "NotSupportedError"):
+        assert issubclass(getattr(dpsql, name), dpsql.DatabaseError)
+        assert getattr(dpsql.clients.dbapi.Connection, name) is getattr(dpsql, name)
+
+
+def test_execute_and_fetch(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+    cursor = connection.cursor()
+    assert cursor.description is None and cursor.rowcount == -1
+    assert cursor.execute("SELECT site, COUNT(*) AS n FROM person GROUP BY site ORDER BY site") is cursor
+    assert [column[:2] for column in cursor.description] == [("site", "INTEGER"), ("n", "BIGINT")]
+    assert all(len(column) == 7 for column in cursor.description)
+    assert cursor.rowcount == 6
+    first = cursor.fetchone()
+    assert first is not None and first[0] == 1
+    assert [row[0] for row in cursor.fetchmany(2)] == [2, 3]
+    assert [row[0] for row in cursor] == [4, 5, 6]
+    assert cursor.fetchone() is None and cursor.fetchall() == []
+
+
+def test_privacy_and_accuracy(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+    sql = "SELECT site, COUNT(*) AS n, COUNT(*) * 2 AS twice FROM person GROUP BY site"
+    cursor = connection.execute(sql)
+    assert cursor.privacy.epsilon == Fraction(1, 10) and cursor.privacy.delta == 0
+    assert cursor.privacy.remaining == Fraction(39, 10) and cursor.privacy.remaining_delta == Fraction(1, 10**6)
+    assert (cursor.privacy.cached, cursor.privacy.releases) == (False, 1)
+    rows = cursor.fetchall()
+    for row, accuracy in zip(rows, cursor.accuracy, strict=True):
+        assert accuracy[0] is None and accuracy[2] is None
+        assert accuracy[1].low < row[1] < accuracy[1].high and accuracy[1].level == 0.95
+    again = connection.execute(sql)
+    assert again.fetchall() == rows
+    assert (again.privacy.cached, again.privacy.releases, again.privacy.epsilon) == (True, 0, 0)
+
+
+def test_other_shells_over_the_same_release_are_free(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+    first = dict(connection.execute("SELECT site, COUNT(*) AS n FROM person GROUP BY site").fetchall())
+    other = connection.execute("SELECT COUNT(*) + 1, site FROM person GROUP BY site HAVING COUNT(*) > 0 ORDER BY 1 DESC LIMIT 2")
+    assert other.privacy.cached
+    assert [(n - 1, site) for n, site in other.fetchall()] == sorted(((n, s) for s, n in first.items()), reverse=True)[:2]
+
+
+@pytest.mark.parametrize(
+    ("sql", "parameters"),
+    [
+        ("SELECT COUNT(*) FROM person WHERE site = ? AND income > ?", [2, 5000.5]),
+        ("SELECT COUNT(*) FROM person WHERE site = $1 AND income > $2", (2, 5000.5)),
+        ("SELECT COUNT(*) FROM person WHERE site = :site AND income > :low", {"site": 2, "low": 5000.5}),
+        ("SELECT COUNT(*) FROM person WHERE site = $site AND income > $low", {"site": 2, "low": 5000.5}),
+    ],
+)
+def test_parameters_in_every_spelling_are_one_statement(
+    connection: dpsql.clients.dbapi.Connection,  # type: ignore[name-defined]
+    sql: str,
+    parameters: object,
+) -> None:
+    plain = connection.execute("SELECT COUNT(*) FROM person WHERE site = 2 AND income > 5000.5e0")
+    found = connection.execute(sql, parameters)
+    assert found.privacy.cached and found.fetchall() == plain.fetchall()
+
+
+def test_parameters_that_do_not_fit(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+    sql = "SELECT COUNT(*) FROM person WHERE site = ?"
+    for parameters in ([], [1, 2], [object()], [[1]], [float("nan")], {"a": 1}, [b"x"]):
+        assert code(connection.execute, sql, parameters) == "DPSQL-108"
+    assert code(connection.execute, sql, "2") == "DPSQL-802"
+    assert code(connection.execute, sql, ["2x"]) == "DPSQL-106"
+    assert code(connection.execute, sql, [date(2020, 1, 1)]) == "DPSQL-106"
+    assert code(connection.execute, 5) == "DPSQL-802"
+    assert connection.execute("SELECT 1").privacy.remaining == 4
+
+
+def test_closing(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+    cursor = connection.execute("SELECT 1")
+    cursor.close()
+    assert code(cursor.fetchall) == "DPSQL-802"
+    other = connection.cursor()
+    connection.close()
+    connection.close()
+    for action in (connection.cursor, connection.commit, connection.rollback, other.fetchall):
+        assert code(action) == "DPSQL-802"
+
+
+def test_executemany_is_refused(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+    assert code(connection.cursor().executemany, "SELECT COUNT(*) FROM person", []) == "DPSQL-802"
+
+
+def test_objects_show_and_pickle_nothing(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+    cursor = connection.execute("SELECT COUNT(*) FROM person")
+    assert repr(connection) == "<dpsql.Connection open>" and repr(cursor) == "<dpsql.Cursor open>"
+    for thing in (connection, cursor):
+        with pytest.raises(Exception):  # noqa: B017 - any refusal will do
+            pickle.dumps(thing)
+        with pytest.raises(Exception):  # noqa: B017 - any refusal will do
+            copy.deepcopy(thing)
+
+
+def test_two_threads_do_not_share_a_connection(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+    connection._lock.acquire()
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.append(code(connection.execute, "SELECT 1")))
+    thread.start()
+    thread.join()
+    connection._lock.release()
+    assert found == ["DPSQL-802"]
+
+
+def test_declared_analysts_only(tmp_path: Path) -> None:
+    clinic.write(tmp_path, {"patient": [], "visit": [], "item": [], "drug": []})
+    text = clinic.UNIT + "[analysts.alice]\nepsilon = 2.0\n" + clinic.PATIENT
+    (tmp_path / "schema.toml").write_text(text)
+    for analyst in (None, "mallory"):
+        with pytest.raises(dpsql.InterfaceError) as raised:
+            dpsql.connect(tmp_path / "schema.toml", analyst=analyst, ledger=":memory:")
+        assert raised.value.code == "DPSQL-803"
+    with pytest.raises(dpsql.OperationalError) as unapproved:
+        dpsql.connect(tmp_path / "schema.toml", analyst="alice", ledger=":memory:")
+    assert unapproved.value.code == "DPSQL-708" and "dpsql check" in str(unapproved.value)
+
+
+def test_noise_is_drawn_once_a_measure_as_one_vector(tmp_path: Path) -> None:
+    noise = RecordedNoise()
+    session = open_session(RANDHIE, None, ":memory:", noise)
+    session.execute("SELECT site, COUNT(*), AVG(income), SUM(income), COUNT(income) FROM person GROUP BY site")
+    assert noise.drawn == [("laplace", Fraction(300000), 18)]
+    session.close()
