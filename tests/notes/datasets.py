@@ -1,0 +1,59 @@
+"""The datasets that pages ask: the bundled ones, and a small clinic with dates, decimals, NULLs and three private tables."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from unittest.mock import patch
+
+from dpsql.accounting.ledger import Ledger
+from dpsql.loss import PrivacyLoss
+from dpsql.opening import open_dataset
+from dpsql.plan import Compiled
+from dpsql.planner.options import Options
+from dpsql.planner.parse import parse
+from dpsql.planner.planning import compile_statement, schema_identity
+from dpsql.schema.model import Analyst, Schema
+from dpsql.session import Parameters, Session
+from tests.notes.pages import ROOT
+from tests.support.noise import ZeroNoise
+
+PLENTY = PrivacyLoss(Fraction(10**6), Fraction(1, 2))
+FILES = {
+    "randhie": ROOT / "examples/randhie/schema.toml",
+    "nhefs": ROOT / "examples/nhefs/schema.toml",
+    "clinic": ROOT / "tests/notes/clinic/schema.toml",
+    "rows": ROOT / "tests/notes/clinic/rows.toml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A dataset that answers without noise, and has a budget for all pages together."""
+
+    schema: Schema
+    session: Session
+
+    def compile(self, sql: str, parameters: Parameters) -> Compiled:
+        return compile_statement(parse(sql, parameters), Options(), self.schema, schema_identity(self.schema))
+
+
+@cache
+def opened(name: str) -> Opened:
+    declared = Schema.from_toml(FILES[name])
+    plenty = replace(declared, privacy=replace(declared.privacy, budget=PLENTY))
+    # What a cut keeps depends on the ledger's secret: a fixed one, so that the pages hold one answer.
+    with patch("dpsql.accounting.layout.secrets.token_bytes", bytes):
+        ledger = Ledger.open(":memory:", name)
+    dataset = open_dataset(plenty, ledger, approve=True)
+    return Opened(dataset.schema, Session(dataset, ledger, Analyst("reader"), ZeroNoise()))
+
+
+def copy_to(folder: Path) -> None:
+    """What a reader at the top of the repository has: the examples, without anybody's ledger, and the clinic."""
+    without_ledgers = shutil.ignore_patterns("*.ledger*")
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=without_ledgers)
+    shutil.copytree(ROOT / "tests/notes/clinic", folder / "clinic", ignore=without_ledgers)

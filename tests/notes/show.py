@@ -1,0 +1,97 @@
+"""What each kind of fence must hold, from what the code does now."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+
+from dpsql.clients.table import table
+from dpsql.errors import Error
+from dpsql.plan import Compiled
+from dpsql.schema.mistakes import Mistakes
+from dpsql.schema.read import read
+from tests.notes.datasets import FILES, opened
+from tests.notes.pages import Case, Fence
+from tests.notes.sql_lines import on_lines, on_one_line
+
+
+def shown(case: Case, fence: Fence) -> str:
+    """The body of a generated fence. Raises Error where an accepted statement is refused."""
+    sql, parameters = case.fence.body, case.fence.parameters
+    if fence.kind == "text message":
+        return message(case)
+    dataset = opened(case.schema)
+    match fence.kind:
+        case "text plan":
+            return dataset.session.explain(sql, parameters)
+        case "text answer":
+            return answer(case)
+        case "sql exact":
+            return "\n\n".join(on_lines(part.sql) for part in dataset.compile(sql, parameters).releases)
+        case "sql shell":
+            return on_lines(dataset.compile(sql, parameters).plan.shell.sql)
+        case "text sensitivity":
+            return sensitivities(dataset.compile(sql, parameters))
+    raise ValueError(f"nothing is shown in a fence {fence.info!r}")
+
+
+def same(fence: Fence, body: str) -> bool:
+    """Whether a fence holds this; SQL may be broken over lines anywhere."""
+    if fence.kind.startswith("sql"):
+        return on_one_line(fence.body) == on_one_line(body)
+    return fence.body == body
+
+
+def answer(case: Case) -> str:
+    """The rows without noise, as the command line prints them."""
+    given = opened(case.schema).session.execute(case.fence.body, case.fence.parameters)
+    text = table([name for name, _ in given.columns], given.rows)
+    return "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+def refusal(case: Case) -> Error:
+    """The error of a statement that must be refused. Raises AssertionError where it is answered."""
+    try:
+        opened(case.schema).session.execute(case.fence.body, case.fence.parameters)
+    except Error as problem:
+        return problem
+    raise AssertionError(f"{case.name} is answered: {case.fence.body}")
+
+
+def message(case: Case) -> str:
+    return "\n".join(line.rstrip() for line in str(refusal(case)).split("\n"))
+
+
+def sensitivities(compiled: Compiled) -> str:
+    """One line a measure, in quanta, for one unit added or removed."""
+    measures = [measure for part in compiled.releases for measure in part.release.measures]
+    lines = []
+    for measure in measures:
+        s = measure.sensitivity
+        lines.append(f"{measure.statistic.identity}")
+        lines.append(f"  l0 {s.l0}, linf {s.linf}, l1 {s.l1}, l2_squared {s.l2_squared}")
+    return "\n".join(lines)
+
+
+def schema_mistakes(case: Case) -> list[str]:
+    """What is wrong with a schema snippet, read as an addition to the page's schema; a snippet with [dataset] stands alone."""
+    written = tomllib.loads(case.fence.body, parse_float=Decimal)
+    if "dataset" not in written:
+        written = _merged(tomllib.loads(FILES[case.schema].read_text(encoding="utf-8"), parse_float=Decimal), written)
+    mistakes = Mistakes(case.name)
+    read(written, Path(), mistakes)
+    return mistakes.lines
+
+
+def _merged(base: Mapping[str, object], more: Mapping[str, object]) -> dict[str, object]:
+    result = dict(base)
+    for key, value in more.items():
+        old = result.get(key)
+        result[key] = (
+            _merged(old, value)
+            if isinstance(old, Mapping) and isinstance(value, Mapping) and "type" not in value
+            else value
+        )
+    return result

@@ -1,0 +1,68 @@
+"""Every fence of grammar_notes is executed; what it shows must be what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.notes.datasets import opened
+from tests.notes.pages import NOTES, Case, all_cases, cases, pages
+from tests.notes.show import message, refusal, same, schema_mistakes, shown
+from tests.notes.sql_lines import on_lines, on_one_line
+from tests.notes.transcript import desk, replayed
+
+CASES = all_cases()
+_LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def of_kind(kind: str) -> list[object]:
+    return [pytest.param(case, id=case.name) for case in CASES if case.fence.kind == kind]
+
+
+@pytest.mark.parametrize("case", of_kind("sql accept"))
+def test_an_accepted_statement_is_answered_as_shown(case: Case) -> None:
+    opened(case.schema).session.execute(case.fence.body, case.fence.parameters)
+    for fence in case.shown:
+        now = shown(case, fence)
+        assert same(fence, now), f"{case.name}: {fence.info} is now\n{now}"
+
+
+@pytest.mark.parametrize("case", of_kind("sql refuse"))
+def test_a_refused_statement_says_what_is_shown(case: Case) -> None:
+    assert refusal(case).code == case.fence.code
+    assert all(fence.body == message(case) for fence in case.shown)
+
+
+@pytest.mark.parametrize("case", of_kind("toml"))
+def test_a_schema_snippet_is_a_schema(case: Case) -> None:
+    assert schema_mistakes(case) == []
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in pages() if any(c.fence.kind == "session" for c in cases(p))], ids=lambda p: p.name
+)
+def test_a_transcript_goes_as_shown(page: Path) -> None:
+    with desk() as names:
+        for case in cases(page):
+            if case.fence.kind == "session":
+                assert replayed(case.fence.body, names) == case.fence.body
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(NOTES)))
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    links = [target for target, _ in _LINK.findall(page.read_text(encoding="utf-8")) if "://" not in target]
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_index_lists_every_page() -> None:
+    index = (NOTES / "README.md").read_text(encoding="utf-8")
+    listed = {(NOTES / target).resolve() for target, _ in _LINK.findall(index)}
+    assert {page for page in pages() if page.name != "README.md"} <= listed
+
+
+def test_lines_of_sql_are_the_sql_again() -> None:
+    sql = """SELECT k0, sum(x) AS s0 FROM (SELECT 'a  b' AS k0 FROM "t  u" WHERE (1 = 1)) AS q GROUP BY k0"""
+    assert on_one_line(on_lines(sql)) == sql
+    assert on_lines(sql).split("\n")[1:3] == ["FROM (SELECT 'a  b' AS k0", '  FROM "t  u"']
