@@ -12,7 +12,7 @@ from dpsql.errors import error
 from dpsql.loss import PrivacyLoss, total
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.spans import Span
-from dpsql.sqltypes import SqlType
+from dpsql.sqltypes import BIGINT, SqlType
 
 KeyValue = int | str | bool | None
 """How a group key travels: integers, booleans and text as they are, everything else as DuckDB's text of it."""
@@ -99,6 +99,7 @@ class Aggregate:
     argument   of SUM and AVG, and of COUNT(x) so that it can share a pair; None for COUNT(*)
     condition  of FILTER, or None
     name       the column of the released table
+    sqltype    of a count
     """
 
     function: str
@@ -106,6 +107,7 @@ class Aggregate:
     condition: Scalar | None
     name: str
     span: Span | None = None
+    sqltype: SqlType = BIGINT
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
+from dpsql.algebra.scalar import limits_of
+from dpsql.domains import hull
 from dpsql.engines.base import ExactTable
 from dpsql.mechanisms.source import NoiseSource
-from dpsql.plan import CompiledRelease, KeyValue, NoisyTable, PublicTable, Release
-from dpsql.sqltypes import BIGINT, SqlType
+from dpsql.plan import CompiledRelease, GroupKey, KeyValue, NoisyTable, PublicTable, Release
+from dpsql.sqltypes import BIGINT, SqlType, smallest_integer
 
 ROW_NUMBER = "release_row"
 Columns = tuple[list[KeyValue], ...]
@@ -119,7 +121,7 @@ def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict
     data: list[list[object]] = []
     intervals: dict[str, list[tuple[float, float] | None]] = {}
     for key, values in zip(asked.keys, noisy.keys, strict=True):
-        columns.append((key.name, key_types.get(key.name, key.scalar.sqltype)))
+        columns.append((key.name, _holding(key_types.get(key.name, key.scalar.sqltype), key)))
         data.append(list(values))
     starts = [0]
     for measure in asked.measures:
@@ -133,6 +135,15 @@ def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict
     columns.append((ROW_NUMBER, BIGINT))
     data.append(list(range(noisy.groups)))
     return Estimated(PublicTable(asked.name, tuple(columns), tuple(data)), intervals)
+
+
+def _holding(sqltype: SqlType, key: GroupKey) -> SqlType:
+    """The type if it holds every key, else a wider one: keys are computed wider than DuckDB names them."""
+    possible = limits_of(key.scalar) if key.values is None else hull(key.scalar.domain)
+    held = sqltype.range
+    if held is None or possible is None or (possible.lower in held and possible.upper in held):
+        return sqltype
+    return (smallest_integer(possible) if key.scalar.integral else None) or key.scalar.sqltype
 
 
 def empty(asked: Release) -> NoisyTable:

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
+from dpsql.engines.base import ExactTable
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import Error, error
 from dpsql.guard.tracker import check
@@ -20,7 +21,7 @@ from dpsql.mechanisms.source import NoiseSource, SystemNoise
 from dpsql.opening import Dataset
 from dpsql.plan import Accuracy, Budget, ChargeRequest, Compiled, CompiledRelease, NoisyTable, Receipt
 from dpsql.planner.explain import explain
-from dpsql.planner.lower import CUT
+from dpsql.planner.lower import with_secret
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Parsed, parse
 from dpsql.planner.planning import compile_statement, schema_identity
@@ -94,7 +95,7 @@ class Session:
         if parsed.kind == "explain":
             return self._free((("plan", "VARCHAR"),), [(line,) for line in self._explain(parsed).splitlines()])
         compiled = self._compile(parsed)
-        columns = self._describe(compiled)
+        columns = self._describe(compiled, parsed.plain)
         findings = check((part.release for part in compiled.releases), self._dataset.schema.guard)
         stored = {part.release.name: self._stored(part) for part in compiled.releases}
         missing = [part for part in compiled.releases if stored[part.release.name] is None]
@@ -140,13 +141,20 @@ class Session:
 
     def _explain(self, parsed: Parsed) -> str:
         compiled = self._compile(parsed)
-        self._describe(compiled)
+        self._describe(compiled, parsed.plain)
+        check((part.release for part in compiled.releases), self._dataset.schema.guard)
         return explain(compiled, self._dataset.schema)
 
-    def _describe(self, compiled: Compiled) -> tuple[tuple[str, str], ...]:
-        """Names and types of the result, from tables that are empty; a shell that could not run is refused before the charge."""
+    def _describe(self, compiled: Compiled, plain: str | None) -> tuple[tuple[str, str], ...]:
+        """Names and types of the result, from tables that are empty; a shell that could not run is refused before the charge.
+
+        plain  the query as it was written, which DuckDB names columns after: POW(x, 2) is not POWER(x, 2)
+        """
         shell = compiled.plan.shell
         named = self._sandbox.names(shell.plain_sql)
+        written = self._named(plain) if plain is not None else ()
+        if len(written) == len(named):
+            named = tuple((name, sqltype) for (name, _), (_, sqltype) in zip(written, named, strict=True))
         if not compiled.releases:
             return named
         for part in compiled.releases:
@@ -154,6 +162,13 @@ class Session:
             self._sandbox.load(table.table)
         shown = self._sandbox.describe(shell.sql)
         return tuple((name, sqltype) for (name, _), (_, sqltype) in zip(named, shown, strict=False))
+
+    def _named(self, plain: str) -> tuple[tuple[str, str], ...]:
+        """The columns of the statement as it was written; none where DuckDB does not read it as the parser did."""
+        try:
+            return self._sandbox.names(plain)
+        except Error:
+            return ()
 
     def _stored(self, part: CompiledRelease) -> NoisyTable | None:
         if not part.release.measures:
@@ -184,10 +199,21 @@ class Session:
         """Exact sums, noise, and the answer stored: in that order."""
         if receipt.id is None:
             raise error(901, "a release reached the engine without a charge")
-        sql = part.sql.replace(CUT, f"'{self._ledger.secret.hex()}'")
+        sql = with_secret(part.sql, self._ledger.secret.hex())
         exact = self._dataset.engine.exact(sql, part.key_columns, part.sum_columns)
-        noisy = release(part, exact, self._noise)
+        noisy = self._released(part, exact)
         return self._answers.put(receipt.id, self._fingerprint(part), noisy)
+
+    def _released(self, part: CompiledRelease, exact: ExactTable) -> NoisyTable:
+        """The release stage; what goes wrong in it is raised anew, without the frames that hold exact sums."""
+        code, text = 901, "the noise could not be added"
+        try:
+            return release(part, exact, self._noise)
+        except KeyboardInterrupt:
+            code, text = 703, "interrupted"
+        except Exception:
+            pass
+        raise error(code, f"{text}; nothing was released and what was charged stays charged")
 
     def _finish(
         self, compiled: Compiled, noisy: dict[str, NoisyTable], columns: tuple[tuple[str, str], ...]

@@ -20,7 +20,7 @@ from fractions import Fraction
 
 from dpsql.aggregates.base import Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.count import counting
-from dpsql.aggregates.sum import clamped_total, filtered, in_type
+from dpsql.aggregates.sum import clamped_total, filtered, in_type, to_double
 from dpsql.aggregates.term import Term
 from dpsql.algebra.scalar import Scalar
 from dpsql.sqltypes import DOUBLE, SqlType
@@ -96,7 +96,7 @@ class SumOfPair:
         lower, upper, width = self.term.lower, self.term.upper, self.term.width
         h = self.half_width(noise, level)
         sums = [round(Fraction(upper * a + lower * b, width)) for a, b in zip(cells[0], cells[1], strict=True)]
-        exact = [float(s * self.term.quantum) for s in sums]
+        exact = [to_double(s * self.term.quantum) for s in sums]
         return Column([in_type(s, self.term.quantum, self.sqltype) for s in sums], [(v - h, v + h) for v in exact])
 
 

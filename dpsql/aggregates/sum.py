@@ -1,7 +1,7 @@
 """SUM(x) alone: the clamped values of a group, added up exactly.
 
 One row adds at most M = max(|L'|, |U'|) quanta, so a unit with at most K rows moves the vector by at most K * M in L1. Where a unit
-has n > n_c rows in a group, its total T is scaled to round(T * n_c / n) and clamped to [L' n_c, U' n_c]; a unit without a value
+has n > n_c rows in a group, its total T is scaled to T * n_c / n, rounded towards zero, and clamped to [L' n_c, U' n_c]; a unit without a value
 adds 0, never a clamped 0.
 """
 
@@ -14,6 +14,7 @@ from fractions import Fraction
 from dpsql.aggregates.base import Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.term import Term
 from dpsql.algebra.scalar import Scalar, decimal_text
+from dpsql.domains import LARGEST_DOUBLE
 from dpsql.sqltypes import DOUBLE, HUGEINT, SqlType, decimal
 
 
@@ -70,12 +71,20 @@ def sum_type(sqltype: SqlType) -> SqlType:
 
 
 def in_type(quanta: int, quantum: Fraction, sqltype: SqlType) -> object:
-    """A number of quanta as a value of a SUM's type, in the sandbox's form; the grid is kept."""
+    """A number of quanta as a value of a SUM's type, in the sandbox's form; the grid is kept, beyond the type its end is given."""
     value = quanta * quantum
+    held = sqltype.range
+    if held is not None:
+        value = max(held.lower, min(held.upper, value))
     if sqltype.is_decimal:
         scale = 10**sqltype.scale
         return decimal_text(Fraction(round(value * scale), scale), sqltype.scale)
-    return str(round(value)) if sqltype == HUGEINT else float(value)
+    return str(round(value)) if sqltype == HUGEINT else to_double(value)
+
+
+def to_double(value: Fraction) -> float:
+    """The nearest finite DOUBLE."""
+    return float(max(-LARGEST_DOUBLE, min(LARGEST_DOUBLE, value)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,5 +99,5 @@ class SumOf:
 
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
         h = self.half_width(noise, level)
-        exact = [float(c * self.quantum) for c in cells[0]]
+        exact = [to_double(c * self.quantum) for c in cells[0]]
         return Column([in_type(c, self.quantum, self.sqltype) for c in cells[0]], [(v - h, v + h) for v in exact])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.algebra.scalar import Scalar, decimal_text, finite_hull
-from dpsql.domains import Interval
+from dpsql.domains import LARGEST_DOUBLE, Interval
 from dpsql.errors import error
 from dpsql.sqltypes import SqlType
 
@@ -20,6 +20,10 @@ WIDEST = 2**40
 """The most quanta between the bounds: larger ranges get a coarser grid, so that noise scales stay far below 2^52."""
 FINE = 2**30
 """About how many quanta a DOUBLE without a declared step gets: rounding is then far below any useful noise."""
+
+
+FINEST = Fraction(1, 2**1000)
+"""The smallest quantum: its inverse is still a DOUBLE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,11 @@ class Term:
     def is_decimal(self) -> bool:
         """Whether the grid is the value's own decimal type, so that the engine can sum it as it is."""
         sqltype = self.scalar.sqltype
-        return sqltype.is_decimal and self.quantum == Fraction(1, 10**sqltype.scale)
+        held = sqltype.range
+        if held is None or not sqltype.is_decimal or self.quantum != Fraction(1, 10**sqltype.scale):
+            return False
+        # A limit that the type cannot hold would make the engine raise as soon as there is a row.
+        return self.lower * self.quantum in held and self.upper * self.quantum in held
 
     @property
     def is_integer(self) -> bool:
@@ -123,6 +131,8 @@ def term(scalar: Scalar, what: str) -> Term:
         )
     quantum = _quantum(scalar, bounds)
     lower, upper = math.floor(bounds.lower / quantum), math.ceil(bounds.upper / quantum)
+    if max(abs(lower), abs(upper), upper - lower) * quantum > LARGEST_DOUBLE:
+        raise error(201, f"the bounds of {what} are beyond the range of DOUBLE", hint="write smaller bounds")
     limits = scalar.sqltype.range
     if limits is not None:
         lower, upper = max(lower, math.ceil(limits.lower / quantum)), min(upper, math.floor(limits.upper / quantum))
@@ -132,7 +142,7 @@ def term(scalar: Scalar, what: str) -> Term:
 
 def _quantum(scalar: Scalar, bounds: Interval) -> Fraction:
     """The declared step; else 1 for integers, the last digit of decimals, and a power of two for DOUBLE."""
-    quantum = scalar.step or _natural_quantum(scalar.sqltype, bounds)
+    quantum = max(FINEST, scalar.step or _natural_quantum(scalar.sqltype, bounds))
     spread = max(bounds.upper - bounds.lower, abs(bounds.lower), abs(bounds.upper))
     while spread / quantum > WIDEST:
         quantum *= 2

@@ -58,7 +58,7 @@ def add_subtract_multiply(operator: str, left: Scalar, right: Scalar) -> Scalar:
     if natural.is_float:
         a, b = _as_float(left, natural), _as_float(right, natural)
         sql = f"({a.sql} {operator} {b.sql})"
-        return Scalar(operator, (left, right), sql, natural, domain, None, nullable)
+        return Scalar(operator, (left, right), sql, natural, domain, None, nullable, left.integral and right.integral)
     both = _both_limits(left, right, operator)
     limits = _INTERVALS[operator](*both)
     if natural.is_integer:
@@ -162,7 +162,9 @@ def _both_limits(left: Scalar, right: Scalar, operator: str) -> tuple[Interval, 
 
 def _binary_domain(operator: str, left: Scalar, right: Scalar) -> tuple[Domain, bool]:
     """Pairwise over short lists of numbers, so that `decade * 10` keeps its eleven values; else interval arithmetic."""
-    if isinstance(left.domain, Categories) and isinstance(right.domain, Categories) and not left.sqltype.is_float:
+    floats = left.sqltype.is_float or right.sqltype.is_float
+    exact = not floats or (left.integral and right.integral)
+    if isinstance(left.domain, Categories) and isinstance(right.domain, Categories) and exact:
         numeric = not any(isinstance(v, str) for v in left.domain.values + right.domain.values)
         mapped = domains.map_integers(left.domain, right.domain, _EXACT[operator]) if numeric else None
         if mapped is not None:
@@ -222,9 +224,7 @@ def _quotient_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
 def modulo(left: Scalar, right: Scalar) -> Scalar:
     """left % right with the sign of left; where right is 0, NULL for integers and decimals and NaN for DOUBLE."""
     left, right = _number(left, "%"), _number(right, "%")
-    a, b = finite_hull(left), finite_hull(right)
-    domain: Domain = domains.remainder(a, b) if a is not None and b is not None else UNBOUNDED
-    by_zero = b is None or Fraction(0) in b
+    domain, by_zero = _remainder_domain(left, right)
     nullable = left.nullable or right.nullable or by_zero
     if left.sqltype.is_integer and right.sqltype.is_integer:
         limits = domains.remainder(*_both_limits(left, right, "%"))
@@ -236,6 +236,8 @@ def modulo(left: Scalar, right: Scalar) -> Scalar:
             raise _too_wide("%")
         sql = f"({_integer_sql(left, physical)} % NULLIF({_integer_sql(right, physical)}, 0))"
         natural = _natural("+", left.sqltype, right.sqltype)
+        domain, may_be_null = _remainder_domain(left, right)
+        nullable = left.nullable or right.nullable or may_be_null
         return Scalar("%", (left, right), sql, natural, domain, limits, nullable, integral=True)
     if not (left.sqltype.is_float or right.sqltype.is_float):
         return _decimal_remainder(left, right, domain, nullable)
@@ -244,6 +246,24 @@ def modulo(left: Scalar, right: Scalar) -> Scalar:
     return Scalar(
         "%", (left, right), sql, DOUBLE, UNBOUNDED if by_zero else domain, None, left.nullable or right.nullable
     )
+
+
+def _remainder_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
+    """Of integers: pairwise over short lists, so that `site % 2` has the keys 0 and 1; else smaller than the divisor."""
+
+    def remainder(x: Fraction, y: Fraction) -> Fraction | None:
+        return x - y * domains.truncated_quotient(x, y) if y else None
+
+    if isinstance(left.domain, Categories) and isinstance(right.domain, Categories):
+        mapped = domains.map_integers(left.domain, right.domain, remainder)
+        if mapped is not None:
+            return mapped
+    a, b = finite_hull(left), finite_hull(right)
+    if a is None or b is None:
+        return UNBOUNDED, b is None or Fraction(0) in b
+    found = domains.remainder(a, b)
+    most = max(domains.absolute(b).upper - 1, Fraction(0))
+    return domains.intersect(found, Interval(-most, most)), Fraction(0) in b
 
 
 def _decimal_remainder(left: Scalar, right: Scalar, domain: Domain, nullable: bool) -> Scalar:
@@ -255,6 +275,21 @@ def _decimal_remainder(left: Scalar, right: Scalar, domain: Domain, nullable: bo
     both = decimal(digits, scale)
     sql = f"({_decimal_sql(left, both)} % NULLIF({_decimal_sql(right, both)}, CAST(0 AS {both})))"
     return Scalar("%", (left, right), sql, both, domain, domains.remainder(first, second), nullable)
+
+
+def _remainder_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
+    """The declared remainders, and whether the divisor can be 0."""
+
+    def remainder(x: Fraction, y: Fraction) -> Fraction | None:
+        return x - y * domains.truncated_quotient(x, y) if y else None
+
+    if isinstance(left.domain, Categories) and isinstance(right.domain, Categories) and left.integral and right.integral:
+        mapped = domains.map_integers(left.domain, right.domain, remainder)
+        if mapped is not None:
+            return mapped
+    a, b = finite_hull(left), finite_hull(right)
+    by_zero = b is None or Fraction(0) in b
+    return (domains.remainder(a, b) if a is not None and b is not None else UNBOUNDED), by_zero
 
 
 def negative(scalar: Scalar) -> Scalar:
@@ -336,7 +371,7 @@ def _rounded(function: str, scalar: Scalar) -> Domain:
 
 
 def round_to(scalar: Scalar, digits: Scalar) -> Scalar:
-    """ROUND(x, n) for a constant n; computed in DOUBLE."""
+    """ROUND(x, n) for a constant n, in the type of x."""
     if not (digits.is_literal and isinstance(digits.value, int) and -15 <= digits.value <= 15):
         raise error(106, "ROUND needs a constant number of digits from -15 to 15", hint="write ROUND(x, 2)")
     if digits.value == 0:
@@ -347,5 +382,29 @@ def round_to(scalar: Scalar, digits: Scalar) -> Scalar:
     domain: Domain = UNBOUNDED
     if bounds is not None:
         domain = Interval(math.floor(bounds.lower / grid) * grid, math.ceil(bounds.upper / grid) * grid)
+    if not scalar.sqltype.is_float and scalar.sqltype.width < 38:
+        return _round_exactly(scalar, digits, domain)
     sql = f"round({convert(scalar, DOUBLE).sql}, {literal(digits.value, BIGINT).sql})"
     return Scalar("round", (scalar, digits), sql, DOUBLE, domain, None, scalar.nullable)
+
+
+def _round_exactly(scalar: Scalar, digits: Scalar, domain: Domain) -> Scalar:
+    """ROUND(x, n) of integers and decimals; one digit more than x has, since rounding 99 up needs it."""
+    places = digits.value
+    limits = limits_of(scalar)
+    if limits is None:  # NULL
+        return scalar
+    assert isinstance(places, int)
+    if places >= scalar.sqltype.scale:
+        return scalar
+    grid = Fraction(10) ** -places
+    rounded = Interval(math.floor(limits.lower / grid) * grid, math.ceil(limits.upper / grid) * grid)
+    if scalar.sqltype.is_integer:
+        physical, natural = _physical(limits, rounded), scalar.sqltype
+    else:
+        physical = decimal(scalar.sqltype.width + 1, scalar.sqltype.scale)
+        natural = decimal(scalar.sqltype.width + 1, max(places, 0))
+    if physical is None:
+        raise _too_wide("ROUND")
+    sql = f"round(CAST({scalar.sql} AS {physical}), {literal(places, BIGINT).sql})"
+    return Scalar("round", (scalar, digits), sql, natural, domain, rounded, scalar.nullable, integral=places <= 0)

@@ -55,11 +55,11 @@ def _check(source: SqlType, target: SqlType) -> None:
     if source.is_temporal and not (target.is_temporal or target.is_text):
         raise error(
             106,
-            f"a {source} cannot be cast to {target}",
+            f"a value of type {source} cannot be cast to {target}",
             hint="write EXTRACT(YEAR FROM ...) or DATE_DIFF('day', ..., ...)",
         )
     if target.is_temporal and not (source.is_temporal or source.is_text):
-        raise error(106, f"a {source} cannot be cast to {target}", hint="compare dates with dates")
+        raise error(106, f"a value of type {source} cannot be cast to {target}", hint="compare dates with dates")
 
 
 def _image(scalar: Scalar, target: SqlType) -> tuple[Domain, bool]:
@@ -121,6 +121,8 @@ def _texts(scalar: Scalar) -> Domain:
 def _moments(scalar: Scalar, target: SqlType) -> Domain:
     if target.is_temporal and target.name == "TIMESTAMP":
         return scaled(scalar.domain, 86_400_000_000)
+    if isinstance(scalar.domain, Categories) and target.name == "DATE":
+        return domains.categories(math.floor(Fraction(v) / 86_400_000_000) for v in scalar.domain.values if not isinstance(v, str))
     bounds = domains.hull(scalar.domain)
     if target.name == "DATE" and bounds is not None:
         return domains.monotone(bounds, lambda x: Fraction(math.floor(x / 86_400_000_000)))

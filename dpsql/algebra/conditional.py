@@ -9,7 +9,7 @@ from functools import reduce
 from dpsql import domains
 from dpsql.algebra.logic import truth
 from dpsql.algebra.scalar import Scalar, finite_hull, unify
-from dpsql.domains import UNBOUNDED, Domain, Interval
+from dpsql.domains import UNBOUNDED, Categories, Domain, Interval
 from dpsql.errors import error
 
 
@@ -39,7 +39,11 @@ def nullif(left: Scalar, right: Scalar) -> Scalar:
     """NULL where both are equal, else the first."""
     (left, right), sqltype = unify([left, right], "NULLIF")
     chosen = Scalar("nullif", (left, right), f"NULLIF({left.sql}, {right.sql})", sqltype, nullable=True)
-    return _holding(chosen, [left])
+    held = _holding(chosen, [left])
+    if isinstance(held.domain, Categories) and right.is_literal and not sqltype.is_boolean:
+        rest = tuple(v for v in held.domain.values if v != right.value)
+        return replace(held, domain=Categories(rest)) if rest else held
+    return held
 
 
 def _holding(chosen: Scalar, values: list[Scalar]) -> Scalar:

@@ -168,7 +168,8 @@ def number_literal(text: str) -> Scalar:
         if width > 38:
             raise error(106, f"{text[:40]} has more than 38 digits", hint="write fewer digits")
         return literal(Fraction(exact), decimal(width, scale))
-    return integer_literal(int(text))
+    digits = text.lstrip("0") or "0"
+    return integer_literal(int(digits) if len(digits) < 50 else 10**50)
 
 
 def integer_literal(number: int) -> Scalar:
@@ -325,7 +326,7 @@ def read_text(scalar: Scalar, sqltype: SqlType) -> Scalar:
         return scalar
     found = _parsed(scalar.value.strip(), sqltype)
     if found is None:
-        raise error(106, f"the text constant is not a {sqltype}", hint=f"write a {sqltype} constant")
+        raise error(106, f"the text constant is no value of type {sqltype}", hint=f"write a constant of type {sqltype}")
     return found
 
 

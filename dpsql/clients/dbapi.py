@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -105,11 +106,17 @@ class Connection:
             raise error(
                 802, f"a statement is text, not {type(sql).__name__}", hint='write cursor.execute("SELECT ...")'
             )
+        with self._alone() as session:
+            return session.execute(sql, parameters)
+
+    @contextmanager
+    def _alone(self) -> Iterator[Session]:
+        """The session, for one statement at a time. Raises 802 where another is running."""
         session = self._open()
         if not self._lock.acquire(blocking=False):
             raise error(802, "another statement is running on this connection", hint="open one connection per thread")
         try:
-            return session.execute(sql, parameters)
+            yield session
         finally:
             self._lock.release()
 
@@ -123,7 +130,8 @@ class Connection:
 
     def explain(self, sql: str, parameters: Parameters = ()) -> str:
         """The plan of a statement as text: what is released, how one person can change it, price and error. Free."""
-        return self._open().explain(sql, parameters)
+        with self._alone() as session:
+            return session.explain(sql, parameters)
 
     def commit(self) -> None:
         """Does nothing: a charge is durable before the answer is computed."""

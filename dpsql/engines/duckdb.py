@@ -18,7 +18,7 @@ import duckdb
 from dpsql.domains import UNBOUNDED, Value
 from dpsql.engines import delimited, fetch, sources
 from dpsql.engines.base import ExactTable
-from dpsql.engines.locked import connect, lock, name, one_select, was_interrupted
+from dpsql.engines.locked import connect, interruptible, lock, name, one_select, was_interrupted
 from dpsql.engines.signature import Signature
 from dpsql.engines.values import measured, value
 from dpsql.errors import Error, error
@@ -149,7 +149,7 @@ class DuckDBEngine:
     ) -> tuple[Result | None, int | None]:
         try:
             with self._cursor() as cursor:
-                return read(cursor), None
+                return interruptible(cursor, lambda: read(cursor)), None
         except (Exception, KeyboardInterrupt) as fault:
             if was_interrupted(fault):
                 return None, 703
@@ -165,8 +165,6 @@ class DuckDBEngine:
         finally:
             with self._guard:
                 self._running.discard(cursor)
-            # after Ctrl-C the statement still runs, and closing would wait for its end
-            cursor.interrupt()
             cursor.close()
 
 

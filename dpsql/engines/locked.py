@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 
 from dpsql.errors import error
 
 Settings = dict[str, str | bool | int | float | list[str]]
+Result = TypeVar("Result")
+POLL = 0.05  # [seconds] between two looks at whether an interrupted statement has stopped
 BASE_SETTINGS: Settings = {
     "python_enable_replacements": False,
     "autoinstall_known_extensions": False,
@@ -56,6 +60,52 @@ def one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statem
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise error(901, "something other than one question was about to run")
     return statements[0]
+
+
+def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Result]) -> Result:
+    """Run something that may take long on a connection, so that Ctrl-C stops it at once and raises KeyboardInterrupt.
+
+    DuckDB 2.0 notices Ctrl-C only by luck when the main thread is busy inside it, so there another thread does the work.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    results: list[Result] = []
+    faults: list[BaseException] = []
+    # not Thread.join: Python 3.11 takes a thread for dead when Ctrl-C comes in the middle of it
+    done = threading.Event()
+    stopped = not _started(threading.Thread(target=_collect, args=(work, results, faults, done), daemon=True))
+    while not done.is_set():
+        try:
+            done.wait(POLL)
+        except KeyboardInterrupt:
+            stopped = True
+        if stopped:
+            connection.interrupt()
+    if stopped:
+        raise KeyboardInterrupt
+    if faults:
+        raise faults[0]
+    return results[0]
+
+
+def _started(worker: threading.Thread) -> bool:
+    """Start a thread; False if Ctrl-C came meanwhile."""
+    try:
+        worker.start()
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def _collect(
+    work: Callable[[], Result], results: list[Result], faults: list[BaseException], done: threading.Event
+) -> None:
+    try:
+        results.append(work())
+    except BaseException as fault:
+        faults.append(fault)
+    finally:
+        done.set()
 
 
 def was_interrupted(fault: BaseException) -> bool:

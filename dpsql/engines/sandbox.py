@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.engines.locked import connect, lock, name, one_select, was_interrupted
+from dpsql.engines.locked import connect, interruptible, lock, name, one_select, was_interrupted
 from dpsql.errors import Error, error
 from dpsql.plan import PublicTable
 from dpsql.schema.model import Schema
@@ -66,7 +66,7 @@ class Sandbox:
             return [(str(c[0]), str(c[1])) for c in result.description or []], result.fetchall()
 
         with self._turn:
-            return self._walled(work, 706)
+            return self._walled(lambda: interruptible(self._connection, work), 706)
 
     def describe(self, sql: str) -> tuple[Typed, ...]:
         """The columns that a question over the loaded tables would have; it is not run. Raises 106."""
@@ -101,7 +101,8 @@ class Sandbox:
         if self._declared is not None:
             self._declared.close()
 
-    def _walled(self, work: Callable[[], Result], code: int) -> Result:
+    @staticmethod
+    def _walled(work: Callable[[], Result], code: int) -> Result:
         """Raise what goes wrong as constant text, outside of any except block: DuckDB's messages quote values."""
         failed = code
         try:
@@ -109,8 +110,6 @@ class Sandbox:
         except (Exception, KeyboardInterrupt) as fault:
             if was_interrupted(fault):
                 failed = 703
-                # after Ctrl-C the statement still runs
-                self._connection.interrupt()
             elif isinstance(fault, Error):
                 failed = 901
         raise error(failed, _TEXTS.get(failed, "something other than one question reached the sandbox"))

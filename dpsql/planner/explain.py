@@ -48,7 +48,12 @@ def _limits(release: Release) -> str:
     if not release.limited.enforced:
         return "one row per unit (by declared keys), nothing to cut"
     limits = release.limited.limits
-    return f"at most {limits.rows} rows and {limits.groups} groups of one unit, enforced (may be skipped)"
+    rows, groups = _counted(limits.rows, "row"), _counted(limits.groups, "group")
+    return f"at most {rows} and {groups} of one unit, enforced (may be skipped)"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _values(count: int) -> str:

@@ -202,6 +202,8 @@ def check_nodes(tree: exp.Expression) -> None:
 
 def name_of(node: exp.Expression) -> str:
     """What the user calls a construct."""
+    if "word" in node.meta:
+        return f"{node.meta['word'].upper()[:40]}()"
     if isinstance(node, exp.Anonymous):
         return f"{str(node.this).upper()[:40]}()"
     if isinstance(node, exp.Func):

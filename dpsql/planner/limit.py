@@ -96,7 +96,7 @@ def _listed(key: GroupKey) -> GroupKey:
         return key
     raise error(
         303,
-        f"a {scalar.sqltype} cannot be a group key by itself",
+        f"a value of type {scalar.sqltype} cannot be a group key by itself",
         hint="group by a band, such as CAST(FLOOR(x / 10) AS INTEGER) of a bounded column, or DATE_TRUNC('month', ...)",
         span=key.span,
     )

@@ -16,6 +16,8 @@ One unit, added or removed, changes step 5's addends of its own (unit, group) pa
 
 from __future__ import annotations
 
+import re
+
 from dpsql.aggregates.base import Limits, Statistic
 from dpsql.algebra.scalar import Scalar, literal_sql
 from dpsql.domains import Categories, Value, integers
@@ -23,6 +25,7 @@ from dpsql.plan import CompiledRelease, GroupKey, Release
 from dpsql.planner.limit import travels_as_text
 
 CUT = "$cut"
+_QUOTED_OR_CUT = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$cut""")
 
 
 def lower(release: Release) -> CompiledRelease:
@@ -33,6 +36,11 @@ def lower(release: Release) -> CompiledRelease:
     summed = _per_unit if release.limited.enforced else _per_row
     sql = summed(release, statistics, names, rows)
     return CompiledRelease(release, sql, len(release.keys), sum(s.sums for s in statistics))
+
+
+def with_secret(sql: str, secret: str) -> str:
+    """Engine SQL with a hexadecimal secret where `$cut` stands; a caller's own text and names are left alone."""
+    return _QUOTED_OR_CUT.sub(lambda found: f"'{secret}'" if found[0] == CUT else found[0], sql)
 
 
 def _inputs(statistics: list[Statistic]) -> tuple[list[list[str]], list[Scalar]]:
@@ -85,8 +93,10 @@ def _declared(key: GroupKey) -> str:
 
 
 def _inside(scalar: Scalar, values: tuple[Value, ...]) -> str:
-    numbers = [v for v in values if not isinstance(v, str | bool)]
-    if len(numbers) == len(values) and len(values) > 2 and numbers[-1] - numbers[0] == len(values) - 1:
+    numbers = [v for v in values if isinstance(v, int) and not isinstance(v, bool)]
+    whole = scalar.integral or scalar.sqltype.name == "DATE"
+    # Only where nothing lies between the values: 1.5 is not on the list 1, 2, 3.
+    if whole and len(numbers) == len(values) > 2 and numbers[-1] - numbers[0] == len(values) - 1:
         return f"({scalar.sql} BETWEEN {literal_sql(values[0], scalar.sqltype)} AND {literal_sql(values[-1], scalar.sqltype)})"
     return f"({scalar.sql} IN ({', '.join(literal_sql(v, scalar.sqltype) for v in values)}))"
 

@@ -176,11 +176,11 @@ def _of_rows(
     one_row = not limited.enforced
     if aggregate.function == "rows" and condition in paired:
         pair = paired[condition]
-        statistics.read(aggregate, pair, CountOf(3, pair.term.width))
+        statistics.read(aggregate, pair, CountOf(3, pair.term.width, aggregate.sqltype))
     elif (aggregate.function == "units" and not one_row) or (one_row and selects and not condition):
         statistics.read(aggregate, Units(aggregate.condition), CountOf(1))
     else:
-        statistics.read(aggregate, Rows(aggregate.condition), CountOf(1))
+        statistics.read(aggregate, Rows(aggregate.condition), CountOf(1, sqltype=aggregate.sqltype))
 
 
 def _measure(name: str, statistic: Statistic, limited: Limited, share: PrivacyLoss, mechanism: str) -> Measure:

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from dpsql.domains import LARGEST_DOUBLE
 from dpsql.errors import error
 
 Parameters = Sequence[object] | Mapping[str, object]
@@ -50,7 +51,7 @@ def _value(name: str, parameters: Parameters) -> object:
     if isinstance(parameters, Mapping):
         if name in parameters:
             return parameters[name]
-    elif name.isdigit() and 1 <= int(name) <= len(parameters):
+    elif name.isascii() and name.isdigit() and len(name) < 6 and 1 <= int(name) <= len(parameters):
         return parameters[int(name) - 1]
     raise error(108, f"the placeholder {name!r} has no value", hint="give one value for each placeholder")
 
@@ -68,8 +69,10 @@ def constant(value: object, name: str) -> exp.Expression:
             return exp.Boolean(this=value)
         case int() | Decimal() | Fraction() | float():
             return _number(value, name)
-        case str():
+        case str() if is_text(value):
             return exp.Literal.string(value)
+        case str():
+            raise error(108, f"parameter {name} holds a character that is no text", hint="remove NUL and lone surrogates")
         case datetime():
             return _typed(value.replace(tzinfo=None).isoformat(sep=" "), "TIMESTAMP")
         case date():
@@ -77,9 +80,21 @@ def constant(value: object, name: str) -> exp.Expression:
     raise error(108, f"parameter {name} is a {type(value).__name__}", hint="give a number, text, date, boolean or None")
 
 
+def _is_writable(value: int | float | Decimal | Fraction) -> bool:
+    """Whether a number is finite and has a constant of reasonable length."""
+    if isinstance(value, Decimal):
+        return value.is_finite() and -400 < value.adjusted() < 309 and len(value.as_tuple().digits) < 400
+    return math.isfinite(value) if isinstance(value, float) else abs(Fraction(value)) <= LARGEST_DOUBLE
+
+
+def is_text(value: str) -> bool:
+    """Whether the engine can hold a text: not every version takes NUL, and half a surrogate pair has no UTF-8."""
+    return "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
+
+
 def _number(value: int | float | Decimal | Fraction, name: str) -> exp.Expression:
-    if isinstance(value, float | Decimal) and not math.isfinite(value):
-        raise error(108, f"parameter {name} is not a finite number", hint="give a finite number")
+    if not _is_writable(value):
+        raise error(108, f"parameter {name} is not a finite number of DOUBLE's range", hint="give a smaller number")
     if isinstance(value, Fraction):
         value = float(value)
     size = abs(value)

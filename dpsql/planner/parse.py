@@ -16,7 +16,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from dpsql.errors import Error, error
 from dpsql.planner.grammar import check_nodes
 from dpsql.planner.options import Options, read_comment, set_option
-from dpsql.planner.parameters import bind
+from dpsql.planner.parameters import bind, is_text
 from dpsql.spans import Span
 
 LONGEST = 200_000
@@ -35,6 +35,7 @@ class Parsed:
     kind     a query, EXPLAIN of one, or a session setting
     tree     the query, or None for a setting
     options  from comments and OPTIONS(...); for a setting, what it sets
+    plain    the query as it was written, for DuckDB to name its columns; None where it holds what only dpsql knows
     """
 
     sql: str
@@ -42,6 +43,7 @@ class Parsed:
     tree: exp.Expression | None
     options: Options
     names: tuple[str, ...] = ()
+    plain: str | None = None
 
 
 def parse(sql: str, parameters: Sequence[object] | Mapping[str, object] = (), now: datetime | None = None) -> Parsed:
@@ -70,10 +72,13 @@ def _parse(sql: str, parameters: Sequence[object] | Mapping[str, object], now: d
         first = tokens[0].text.upper()
     if first not in QUESTIONS:
         raise _not_a_question(tokens[0])
-    tokens, options = _lift_clause(tokens, _comment_options(tokens))
+    written, options = tokens, _comment_options(tokens)
+    tokens, options = _lift_clause(tokens, options)
     tree = _tree(sql, _number_placeholders(tokens))
     check_nodes(tree)
-    return Parsed(sql, kind, bind(tree, parameters, now), options)
+    own = len(tokens) < len(written) or tree.find(exp.Placeholder, exp.Parameter, exp.PropertyEQ) is not None
+    plain = None if own else sql[written[0].start : written[-1].end + 1]
+    return Parsed(sql, kind, bind(tree, parameters, now), options, plain=plain)
 
 
 def _tokens(sql: str) -> list[Token]:
@@ -85,6 +90,8 @@ def _tokens(sql: str) -> list[Token]:
         )
     tokens: list[Token] = []
     readable = True
+    if not is_text(sql):
+        raise error(101, "the statement holds a character that is no text (NUL, or half a surrogate pair)", hint="remove it")
     try:
         tokens = list(DUCKDB.tokenize(sql))
     except TokenError:
@@ -224,7 +231,15 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
     assert isinstance(tree, exp.Expression)
     while isinstance(tree, exp.Subquery) and {name for name, value in tree.args.items() if value} == {"this"}:
         tree = tree.this
+    _keep_words(tree, sql)
     return tree
+
+
+def _keep_words(tree: exp.Expression, sql: str) -> None:
+    """Functions keep the name that the caller wrote, for messages: the parser has names of its own for some."""
+    for node in tree.find_all(exp.Func):
+        if "start" in node.meta and sql[node.meta["start"] : node.meta["end"] + 1].isidentifier():
+            node.meta["word"] = sql[node.meta["start"] : node.meta["end"] + 1]
 
 
 def _unreadable(sql: str, problem: ParseError) -> Error:

@@ -39,5 +39,5 @@ def _resolve(parsed: Parsed, schema: Schema) -> Resolved:
 
 def _public_shell(tree: exp.Expression, public: tuple[str, ...]) -> Shell:
     """A statement over public tables only: exact and free."""
-    sql = DUCKDB.generate(tree)
+    sql = DUCKDB.generate(tree, comments=False)
     return Shell(sql, sql, public, (), traced=False)

@@ -15,6 +15,7 @@ from dpsql.planner.grammar import AGGREGATE_NAMES, AGGREGATES, SHELL_ONLY, name_
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.spans import span_of
+from dpsql.sqltypes import HUGEINT
 
 _ADVICE = "use COUNT, SUM or AVG"
 
@@ -56,6 +57,7 @@ class Collector:
             key = f"{asked.function}|{asked.argument.sql if asked.argument else ''}|{asked.condition.sql if asked.condition else ''}"
             if asked.argument is not None:
                 key += f"|{asked.argument.domain}"
+            key += f"|{asked.sqltype}"
             return self.found.setdefault(key, replace(asked, name=f"a{len(self.found)}"))
         if problem.span is None:
             problem.span = span_of(node)
@@ -74,7 +76,7 @@ class Collector:
             case exp.CountIf():
                 counted = truth(scalar(inner.this, self.scope))
                 both = counted if condition is None else conjunction([condition, counted])
-                return Aggregate("rows", None, both, "", span)
+                return Aggregate("rows", None, both, "", span, HUGEINT)
             case exp.Sum() | exp.Avg():
                 return self._of_value(inner, "sum" if isinstance(inner, exp.Sum) else "avg", inner.this, condition)
             case exp.Anonymous() if str(inner.this).lower() == "mean" and len(inner.expressions) == 1:
@@ -123,6 +125,9 @@ class Collector:
         if nested is not None:
             raise error(109, f"{name_of(nested)} stands inside {words}", hint="aggregate once")
         value = scalar(argument, self.scope)
+        if function == "avg" and value.sqltype.is_boolean:
+            inside = argument.sql(dialect="duckdb")[:60]
+            raise error(106, "AVG needs a number, not BOOLEAN", hint=f"write AVG(CAST({inside} AS INTEGER))")
         if value.sqltype.is_number and finite_hull(value) is None:
             raise _without_bounds(words, argument.sql(dialect="duckdb"), value, self.scope)
         return Aggregate(function, value, condition, "", span_of(node))
@@ -159,4 +164,10 @@ def _without_bounds(function: str, argument: str, value: Scalar, scope: Scope) -
     ]
     names = sorted({f"{scope.table.name}.{p.sql.rpartition('.')[2].strip(chr(34))}" for p in bare})
     declare = f"declare bounds for {', '.join(names)} or " if names else ""
-    return error(201, message, hint=f"{declare}write dp_sum({shown}, lower := 0, upper := 100)")
+    if function == "SUM":
+        instead = f"write dp_sum({shown}, lower := 0, upper := 100)"
+    elif value.function == "column":
+        instead = f"add WHERE {shown} BETWEEN 0 AND 100"
+    else:
+        instead = f"write {function}(LEAST(GREATEST({shown}, 0), 100))"
+    return error(201, message, hint=declare + instead)

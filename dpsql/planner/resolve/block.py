@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from dpsql.algebra.logic import truth
 from dpsql.algebra.relations import Filter, Relation, Scan, reach_unit
-from dpsql.algebra.scalar import Scalar
+from dpsql.algebra.scalar import Scalar, finite_hull
 from dpsql.errors import Error, error
 from dpsql.plan import Block, GroupKey, Resolved, Shell
 from dpsql.planner.grammar import AGGREGATES
@@ -72,14 +72,22 @@ class _Rewriter:
             found = self.rewrite(self.aliases[name])
             self.open_aliases.discard(name)
             return exp.Paren(this=found)
-        if self.scope.column(node) is None:
+        column = self.scope.column(node)
+        if column is None:
             raise self.scope.unknown(node)
         raise error(
             305,
             f"{node.name} is neither grouped nor aggregated, so it would show rows of people",
-            hint=f"add it to GROUP BY, or write AVG({node.name})",
+            hint=_instead(node.name, column),
             span=span_of(node),
         )
+
+
+def _instead(name: str, column: Scalar) -> str:
+    if column.role == "identifier":
+        return "leave it out, or write COUNT(*)"
+    averaged = column.sqltype.is_number and finite_hull(column) is not None
+    return f"add it to GROUP BY, or write {'AVG' if averaged else 'COUNT'}({name})"
 
 
 def _released(name: str) -> exp.Column:
@@ -106,7 +114,7 @@ def resolve_block(select: exp.Select, table: Table, schema: Schema) -> Resolved:
     tree, direct, traced = _shell_tree(select, rewriter, keys)
     _check_people(select, keys, collector, table)
     block = Block(RELEASE, relation, tuple(keys), tuple(collector.found.values()))
-    return Resolved((block,), Shell(DUCKDB.generate(tree), DUCKDB.generate(_plain(select)), (), direct, traced))
+    return Resolved((block,), Shell(DUCKDB.generate(tree, comments=False), DUCKDB.generate(_plain(select), comments=False), (), direct, traced))
 
 
 def _plain(select: exp.Select) -> exp.Expression:

@@ -129,7 +129,10 @@ def _flat(node: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expressi
 def _in(node: exp.Expression, build: Build) -> Scalar:
     if node.args.get("query"):
         raise error(402, "IN (SELECT ...) about people is not supported", hint="list the values: x IN (1, 2)")
-    return logic.in_list(build(node.args["this"]), [build(option) for option in node.args.get("expressions") or []])
+    options = [build(option) for option in node.args.get("expressions") or []]
+    if not options:
+        raise error(101, "IN needs at least one value", hint="write x IN (1, 2)")
+    return logic.in_list(build(node.args["this"]), options)
 
 
 def _is(node: exp.Expression, build: Build) -> Scalar:
@@ -254,6 +257,9 @@ def _two(function: Callable[[Scalar, Scalar], Scalar]) -> Builder:
 
 def _anonymous(node: exp.Anonymous, build: Build) -> Scalar:
     name = str(node.this).lower()
+    needed = {"date_part": 2, "datepart": 2, "date_diff": 3, "datediff": 3}.get(name)
+    if needed is not None and len(node.expressions) != needed:
+        raise error(106, f"{name.upper()} takes {needed} arguments", hint="give exactly that many")
     if name in ("date_part", "datepart"):
         return temporal.extract(node.expressions[0].name, build(node.expressions[1]))
     if name in ("date_diff", "datediff"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from sqlglot import exp
 
@@ -55,44 +57,54 @@ class Scope:
         if condition is None:
             return self
         columns = dict(self.columns)
-        for part in conjuncts(condition):
-            found = _constraint(part)
-            if found is None:
-                continue
-            for name, column in columns.items():
-                if column.sql == part.args[0].sql:
-                    columns[name] = _narrow(column, found)
+        parts = conjuncts(condition)
+        for name, column in self.columns.items():
+            own = [part for part in parts if part.args and part.args[0].sql == column.sql and _compares(part)]
+            found = [listed for part in own if (listed := _listed(part)) is not None]
+            between = _between(column, own)
+            for allowed in [*found, *([between] if between is not None else [])]:
+                columns[name] = _narrow(columns[name], allowed)
         return Scope(self.name, self.table, columns)
 
 
 def _narrow(column: Scalar, allowed: Domain) -> Scalar:
-    from dataclasses import replace
-
+    """A column without the values that are not allowed; a comparison with a constant lets no NULL through."""
     return replace(column, domain=domains.intersect(column.domain, allowed), nullable=False)
 
 
-def _constraint(part: Scalar) -> Domain | None:
-    """The values that a comparison of a bare column with constants allows; None where it says nothing usable."""
-    if not part.args or part.args[0].function != "column":
-        return None
-    values = [a.value for a in part.args[1:]]
-    if not values or any(not a.is_literal or a.value is None for a in part.args[1:]):
-        return None
-    if part.function in ("=", "in"):
-        return domains.categories(v for v in values if v is not None)
-    return _range(part)
+def _compares(part: Scalar) -> bool:
+    """Whether a condition compares a bare column with constants that are not NULL."""
+    values = part.args[1:]
+    return part.args[0].function == "column" and bool(values) and all(v.is_literal and v.value is not None for v in values)
 
 
-def _range(part: Scalar) -> Domain | None:
-    """`x >= 5` of a column with declared numbers: the part of them that is left."""
-    declared, bound = domains.hull(part.args[0].domain), domains.hull(part.args[1].domain)
-    if declared is None or bound is None or part.args[0].sqltype.is_boolean:
+def _listed(part: Scalar) -> Domain | None:
+    """The values that `=` or IN lets through."""
+    if part.function not in ("=", "in"):
         return None
-    if part.function in (">", ">=") and declared.lower <= bound.lower <= declared.upper:
-        return _within(part.args[0].domain, Interval(bound.lower, declared.upper))
-    if part.function in ("<", "<=") and declared.lower <= bound.upper <= declared.upper:
-        return _within(part.args[0].domain, Interval(declared.lower, bound.upper))
-    return None
+    return domains.categories(a.value for a in part.args[1:] if a.value is not None)
+
+
+def _between(column: Scalar, parts: list[Scalar]) -> Domain | None:
+    """The interval that the `<` and `>` parts leave of a column of numbers; None where one of its ends is open."""
+    if not (column.sqltype.is_number or column.sqltype.is_temporal):
+        return None
+    declared = domains.hull(column.domain)
+    lows = [declared.lower] if declared is not None else []
+    highs = [declared.upper] if declared is not None else []
+    # The next whole number or day is the nearest value that a strict comparison lets through.
+    gap = 1 if column.sqltype.is_integer or column.sqltype.name == "DATE" else 0
+    for part in parts:
+        bound = domains.hull(part.args[1].domain)
+        if bound is None:
+            continue
+        if part.function in (">", ">="):
+            lows.append(bound.lower if part.function == ">=" or not gap else Fraction(math.floor(bound.lower)) + gap)
+        elif part.function in ("<", "<="):
+            highs.append(bound.upper if part.function == "<=" or not gap else Fraction(math.ceil(bound.upper)) - gap)
+    if not lows or not highs or max(lows) > min(highs) or (declared is not None and len(lows) + len(highs) == 2):
+        return None
+    return _within(column.domain, Interval(max(lows), min(highs)))
 
 
 def _within(domain: Domain, interval: Interval) -> Domain:

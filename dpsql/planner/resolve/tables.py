@@ -13,16 +13,30 @@ from dpsql.spans import span_of
 
 def declared_tables(tree: exp.Expression, schema: Schema) -> list[tuple[exp.Table, Table]]:
     """Every table node with its declaration. Raises 105 for a name that is neither declared nor a CTE of the statement."""
-    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     found: list[tuple[exp.Table, Table]] = []
     for node in tree.find_all(exp.Table):
-        if node.name.lower() in ctes and not node.db:
+        if not node.db and node.name.lower() in _visible_ctes(node):
             continue
         table = schema.table(node.name) if node.db.lower() in ("", "main") else None
         if table is None:
             raise _unknown(node, schema)
         found.append((node, table))
     return found
+
+
+def _visible_ctes(node: exp.Table) -> set[str]:
+    """The CTE names that stand for themselves at a table: those of the queries around it, and inside a CTE only earlier ones."""
+    names: set[str] = set()
+    inside: exp.Expression = node
+    around = node.parent
+    while isinstance(around, exp.Expression):
+        if isinstance(around, exp.With):
+            names |= {cte.alias.lower() for cte in around.expressions[: inside.index or 0]}
+        clause = around.args.get("with_")
+        if clause is not None and clause is not inside:
+            names |= {cte.alias.lower() for cte in clause.expressions}
+        inside, around = around, around.parent
+    return names
 
 
 def _unknown(node: exp.Table, schema: Schema) -> Error:

@@ -1,0 +1,64 @@
+"""Every statement of refuse.sql: refused before any data is read, at loss 0, in one line that says what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dpsql.clients.dbapi import open_session
+from dpsql.errors import Error
+from dpsql.session import Session
+from tests.support.statements import Statement, read, useful
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+STATEMENTS = read("refuse.sql")
+
+
+@pytest.fixture(scope="module")
+def sessions() -> Iterator[dict[str, Session]]:
+    opened = {
+        name: open_session(EXAMPLES / name / "schema.toml", None, ":memory:")
+        for name in sorted({s.schema for s in STATEMENTS})
+    }
+    yield opened
+    for session in opened.values():
+        session.close()
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.sql[:70])
+def test_refused(statement: Statement, sessions: dict[str, Session], monkeypatch: pytest.MonkeyPatch) -> None:
+    session = sessions[statement.schema]
+    before = session.execute("SELECT 1").receipt.remaining
+
+    def reached(*_: object) -> None:
+        raise AssertionError("the engine was reached")
+
+    monkeypatch.setattr(type(session._dataset.engine), "exact", reached)
+    monkeypatch.setattr(type(session._dataset.engine), "public_table", reached)
+    with pytest.raises(Error) as refused:
+        session.execute(statement.sql, statement.parameters)
+    assert useful(refused.value), str(refused.value)
+    assert refused.value.__cause__ is None
+    assert refused.value.__context__ is None
+    assert session.execute("SELECT 1").receipt.remaining == before
+    assert before == session._dataset.schema.privacy.budget
+
+
+def refusal(session: Session, sql: str) -> str:
+    with pytest.raises(Error) as refused:
+        session.execute(sql)
+    return str(refused.value).split("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("schema", "column", "suggested"),
+    [("randhie", "income", "AVG(income)"), ("randhie", "person_id", "COUNT(*)"), ("nhefs", "sex", "COUNT(sex)")],
+)
+def test_what_a_bare_column_is_told_to_write_is_accepted(
+    schema: str, column: str, suggested: str, sessions: dict[str, Session]
+) -> None:
+    table = {"randhie": "person", "nhefs": "patients"}[schema]
+    assert f"write {suggested}" in refusal(sessions[schema], f"SELECT {column} FROM {table}")
+    assert sessions[schema].explain(f"SELECT {suggested} FROM {table}")
