@@ -183,6 +183,8 @@ class Session:
         loss = total(part.release.loss for part in missing)
         if not missing:
             return self._receipt(loss)
+        if not self._dataset.engine.unchanged():
+            raise error(708, "the data files changed since the connection was opened", hint="open a new connection")
         request = ChargeRequest(
             self._analyst.name,
             self._dataset.version,

@@ -236,8 +236,6 @@ def modulo(left: Scalar, right: Scalar) -> Scalar:
             raise _too_wide("%")
         sql = f"({_integer_sql(left, physical)} % NULLIF({_integer_sql(right, physical)}, 0))"
         natural = _natural("+", left.sqltype, right.sqltype)
-        domain, may_be_null = _remainder_domain(left, right)
-        nullable = left.nullable or right.nullable or may_be_null
         return Scalar("%", (left, right), sql, natural, domain, limits, nullable, integral=True)
     if not (left.sqltype.is_float or right.sqltype.is_float):
         return _decimal_remainder(left, right, domain, nullable)
@@ -246,24 +244,6 @@ def modulo(left: Scalar, right: Scalar) -> Scalar:
     return Scalar(
         "%", (left, right), sql, DOUBLE, UNBOUNDED if by_zero else domain, None, left.nullable or right.nullable
     )
-
-
-def _remainder_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
-    """Of integers: pairwise over short lists, so that `site % 2` has the keys 0 and 1; else smaller than the divisor."""
-
-    def remainder(x: Fraction, y: Fraction) -> Fraction | None:
-        return x - y * domains.truncated_quotient(x, y) if y else None
-
-    if isinstance(left.domain, Categories) and isinstance(right.domain, Categories):
-        mapped = domains.map_integers(left.domain, right.domain, remainder)
-        if mapped is not None:
-            return mapped
-    a, b = finite_hull(left), finite_hull(right)
-    if a is None or b is None:
-        return UNBOUNDED, b is None or Fraction(0) in b
-    found = domains.remainder(a, b)
-    most = max(domains.absolute(b).upper - 1, Fraction(0))
-    return domains.intersect(found, Interval(-most, most)), Fraction(0) in b
 
 
 def _decimal_remainder(left: Scalar, right: Scalar, domain: Domain, nullable: bool) -> Scalar:
@@ -278,7 +258,7 @@ def _decimal_remainder(left: Scalar, right: Scalar, domain: Domain, nullable: bo
 
 
 def _remainder_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
-    """The declared remainders, and whether the divisor can be 0."""
+    """The declared remainders, and whether the divisor can be 0; of integers they are smaller than the divisor."""
 
     def remainder(x: Fraction, y: Fraction) -> Fraction | None:
         return x - y * domains.truncated_quotient(x, y) if y else None
@@ -288,8 +268,13 @@ def _remainder_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
         if mapped is not None:
             return mapped
     a, b = finite_hull(left), finite_hull(right)
-    by_zero = b is None or Fraction(0) in b
-    return (domains.remainder(a, b) if a is not None and b is not None else UNBOUNDED), by_zero
+    if a is None or b is None:
+        return UNBOUNDED, b is None or Fraction(0) in b
+    found: Domain = domains.remainder(a, b)
+    if left.integral and right.integral:
+        most = max(domains.absolute(b).upper - 1, Fraction(0))
+        found = domains.intersect(found, Interval(-most, most))
+    return found, Fraction(0) in b
 
 
 def negative(scalar: Scalar) -> Scalar:

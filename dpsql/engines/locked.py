@@ -73,12 +73,16 @@ def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Resu
     faults: list[BaseException] = []
     # not Thread.join: Python 3.11 takes a thread for dead when Ctrl-C comes in the middle of it
     done = threading.Event()
-    stopped = not _started(threading.Thread(target=_collect, args=(work, results, faults, done), daemon=True))
+    worker = threading.Thread(target=_collect, args=(work, results, faults, done), daemon=True)
+    stopped = not _started(worker)
     while not done.is_set():
         try:
             done.wait(POLL)
         except KeyboardInterrupt:
             stopped = True
+        if stopped and worker.ident is None:
+            # Ctrl-C came before the thread began, so it never will
+            break
         if stopped:
             connection.interrupt()
     if stopped:

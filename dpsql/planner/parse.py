@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 from typing import Literal as OneOf
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.parser import Parser
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.errors import Error, error
@@ -217,10 +219,20 @@ def _number_placeholders(tokens: list[Token]) -> list[Token]:
     return numbered
 
 
+def _parser() -> Parser:
+    """The parser, with % as close as * and /: the lower end of the supported versions reads 1 + x % 3 as (1 + x) % 3."""
+    parser = DUCKDB.parser()
+    if TokenType.MOD in parser.TERM:
+        tables: Any = parser
+        tables.TERM = {kind: node for kind, node in parser.TERM.items() if kind != TokenType.MOD}
+        tables.FACTOR = {**parser.FACTOR, TokenType.MOD: exp.Mod}
+    return parser
+
+
 def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
     problem: ParseError | None = None
     try:
-        trees = DUCKDB.parser().parse(tokens, sql)
+        trees = _parser().parse(tokens, sql)
     except ParseError as failure:
         problem = failure
     if problem is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from clinic import ROWS, clinic, one_table, write_csv, write_parquet
+from clinic_files import ROWS, clinic, one_table, write_csv, write_parquet
 
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.errors import Error, InternalError, OperationalError
@@ -231,7 +231,9 @@ def test_every_missing_column_is_named_with_the_nearest(tmp_path: Path, kind: st
 @pytest.mark.parametrize("suffix", ["parquet", "db"])
 def test_a_file_of_another_format(tmp_path: Path, suffix: str) -> None:
     (tmp_path / f"t.{suffix}").write_text("secret cell value\n" * 1000)
-    schema = one_table(tmp_path, "t.parquet" if suffix == "parquet" else "t", {}, "." if suffix == "parquet" else "t.db")
+    schema = one_table(
+        tmp_path, "t.parquet" if suffix == "parquet" else "t", {}, "." if suffix == "parquet" else "t.db"
+    )
     with pytest.raises(OperationalError) as raised:
         DuckDBEngine.open(schema)
     assert raised.value.code == "DPSQL-707"
@@ -446,7 +448,9 @@ def test_the_walls_of_the_settings_alone(engine: DuckDBEngine, tmp_path: Path) -
                 cursor.execute(sql).fetchall()
 
 
-def test_the_only_spill_place_is_private_and_goes_with_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_only_spill_place_is_private_and_goes_with_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spills = tmp_path / "spills"
     spills.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(spills))

@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from clinic import clinic
+from clinic_files import clinic
 
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.public import fill
@@ -54,7 +54,11 @@ EVERY_TYPE: dict[str, tuple[str, list[object], list[object]]] = {
     "digits": ("VARCHAR", ["1", "nan", "0"], ["1", "nan", "0"]),
     "none": ("VARCHAR", [None, None, None], [None, None, None]),
     "day": ("DATE", ["2020-02-29", None, "0001-01-01"], [datetime.date(2020, 2, 29), None, datetime.date(1, 1, 1)]),
-    "at": ("TIMESTAMP", ["2020-01-01 10:00:00.5", None, None], [datetime.datetime(2020, 1, 1, 10, 0, 0, 500000), None, None]),
+    "at": (
+        "TIMESTAMP",
+        ["2020-01-01 10:00:00.5", None, None],
+        [datetime.datetime(2020, 1, 1, 10, 0, 0, 500000), None, None],
+    ),
 }
 
 
@@ -66,7 +70,9 @@ def test_every_type_comes_out_as_it_went_in(sandbox: Sandbox) -> None:
 
 
 def test_nan_is_not_null(sandbox: Sandbox) -> None:
-    sandbox.load(table("r", x=("DOUBLE", [float("nan"), None, -0.0, 5e-324]), y=("FLOAT", [None, float("nan"), 1.0, 2.0])))
+    sandbox.load(
+        table("r", x=("DOUBLE", [float("nan"), None, -0.0, 5e-324]), y=("FLOAT", [None, float("nan"), 1.0, 2.0]))
+    )
     _, rows = sandbox.run("SELECT x IS NULL, isnan(x), y IS NULL, isnan(y) FROM r")
     assert rows == [(False, True, True, None), (True, None, False, True), (False,) * 4, (False,) * 4]
     assert str(sandbox.run("SELECT x FROM r")[1][2:]) == "[(-0.0,), (5e-324,)]"
@@ -186,9 +192,12 @@ def test_a_value_that_fails_is_not_quoted(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sqltype", "value"), [("BIGINT", 2**63), ("TINYINT", 300), ("DATE", "x"), ("VARCHAR", "\ud800"), ("DECIMAL(3,1)", "1000")]
+    ("sqltype", "value"),
+    [("BIGINT", 2**63), ("TINYINT", 300), ("DATE", "x"), ("VARCHAR", "\ud800"), ("DECIMAL(3,1)", "1000")],
 )
-def test_a_value_beyond_its_type_fails_and_leaves_the_sandbox_whole(sandbox: Sandbox, sqltype: str, value: object) -> None:
+def test_a_value_beyond_its_type_fails_and_leaves_the_sandbox_whole(
+    sandbox: Sandbox, sqltype: str, value: object
+) -> None:
     with pytest.raises(OperationalError) as raised:
         sandbox.load(table("r", x=(sqltype, [value, None])))
     assert raised.value.code == "DPSQL-706" and raised.value.__context__ is None

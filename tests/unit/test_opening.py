@@ -1,0 +1,301 @@
+"""Opening: what is read of public tables, and which contents may be asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.versions import Versions
+from dpsql.domains import Categories, Interval, interval
+from dpsql.errors import Error
+from dpsql.opening import open_dataset
+from dpsql.schema.model import Schema
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "engines"))
+from clinic_files import HEAD, ROWS, TABLES, clinic, declare, write_csv, write_parquet  # noqa: E402
+
+KINDS = ("parquet", "csv", "duckdb")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    opened = Ledger.open(tmp_path / "clinic.ledger", "clinic")
+    yield opened
+    opened.close()
+
+
+def version(schema: Schema, ledger: Ledger, approve: bool = True) -> str:
+    dataset = open_dataset(schema, ledger, approve=approve)
+    dataset.engine.close()
+    return dataset.version
+
+
+def refused(schema: Schema, ledger: Ledger, code: int, approve: bool = True) -> str:
+    with pytest.raises(Error) as raised:
+        open_dataset(schema, ledger, approve=approve)
+    assert raised.value.code == f"DPSQL-{code}"
+    assert raised.value.__cause__ is None
+    return str(raised.value)
+
+
+def rewrite(folder: Path, kind: str, table: str, sql: str) -> None:
+    """Give a table of the clinic other rows."""
+    if kind == "duckdb":
+        duckdb.connect(str(folder / "clinic.duckdb")).execute(f"CREATE OR REPLACE TABLE {table} AS {sql}").close()
+    else:
+        (write_csv if kind == "csv" else write_parquet)(folder / f"{table}.{kind}", sql)
+
+
+# --- versions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_contents_are_one_version(tmp_path: Path, ledger: Ledger, kind: str) -> None:
+    schema = clinic(tmp_path, kind)
+    first = version(schema, ledger)
+    assert version(schema, ledger, approve=False) == first
+    for file in tmp_path.glob("*.*"):
+        if file.suffix in (".parquet", ".csv", ".duckdb"):
+            copy = tmp_path / "copy"
+            copy.write_bytes(file.read_bytes())
+            os.replace(copy, file)
+    assert version(schema, ledger, approve=False) == first
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("table", ["visit", "ward"])
+def test_other_contents_are_another_version(tmp_path: Path, ledger: Ledger, kind: str, table: str) -> None:
+    schema = clinic(tmp_path, kind)
+    first = version(schema, ledger)
+    rewrite(tmp_path, kind, table, f"SELECT * FROM ({ROWS[table]}) LIMIT 1")
+    assert "dpsql check" in refused(schema, ledger, 708, approve=False)
+    second = version(schema, ledger)
+    assert second != first and len(second) == 32
+
+
+def test_old_contents_keep_their_version_when_they_come_back(tmp_path: Path, ledger: Ledger) -> None:
+    schema = clinic(tmp_path)
+    first = version(schema, ledger)
+    kept = (tmp_path / "visit.parquet").read_bytes()
+    rewrite(tmp_path, "parquet", "visit", f"{ROWS['visit']} LIMIT 1")
+    assert version(schema, ledger) != first
+    (tmp_path / "visit.parquet").write_bytes(kept)
+    assert version(schema, ledger, approve=False) == first
+
+
+def test_data_that_was_never_approved_is_not_opened(tmp_path: Path, ledger: Ledger) -> None:
+    assert refused(clinic(tmp_path), ledger, 708, approve=False) == (
+        "DPSQL-708: the data, or the structure declared for it, is not approved; "
+        "its owner must run `dpsql check` with this schema"
+    )
+
+
+def test_the_approval_is_for_the_declared_structure_too(tmp_path: Path, ledger: Ledger) -> None:
+    """Else a key that was declared after the check would pass as verified."""
+    schema = clinic(tmp_path)
+    version(schema, ledger)
+    person, visit, ward = schema.tables
+    keyed = replace(schema, tables=(person, replace(visit, key=("person_id",)), ward))
+    refused(keyed, ledger, 708, approve=False)
+    assert "visit: rows repeat in (person_id)" in refused(keyed, ledger, 804)
+
+
+def test_limits_and_bounds_need_no_new_approval(tmp_path: Path, ledger: Ledger) -> None:
+    schema = clinic(tmp_path)
+    first = version(schema, ledger)
+    person, visit, ward = schema.tables
+    columns = (visit.columns[0], replace(visit.columns[1], domain=interval(0, 10)))
+    wider = replace(schema, tables=(person, replace(visit, max_rows_per_unit=7, columns=columns), ward))
+    assert version(wider, ledger, approve=False) == first
+
+
+def test_a_version_says_nothing_of_the_contents(tmp_path: Path) -> None:
+    schema = clinic(tmp_path)
+    versions = set()
+    for i in range(2):
+        ledger = Ledger.open(tmp_path / f"{i}.ledger", "clinic")
+        versions.add(version(schema, ledger))
+        ledger.close()
+    assert len(versions) == 2
+
+
+def test_threads_that_open_at_once_agree(tmp_path: Path) -> None:
+    schema, path = clinic(tmp_path), tmp_path / "clinic.ledger"
+    Ledger.open(path, "clinic").close()
+    found: list[str] = []
+
+    def work() -> None:
+        ledger = Ledger.open(path, "clinic")
+        found.append(version(schema, ledger))
+        ledger.close()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4 and len(set(found)) == 1
+
+
+OPEN = """
+import sys
+from dpsql.accounting.ledger import Ledger
+from dpsql.opening import open_dataset
+from dpsql.schema.model import Schema
+schema, ledger = Schema.from_toml(sys.argv[1]), Ledger.open(sys.argv[2], "clinic")
+print(open_dataset(schema, ledger, approve=True).version)
+"""
+
+
+@pytest.mark.parametrize("kind", ["parquet", "duckdb"])
+def test_processes_that_open_at_once_agree(tmp_path: Path, kind: str) -> None:
+    clinic(tmp_path, kind)
+    path = tmp_path / "clinic.ledger"
+    Ledger.open(path, "clinic").close()
+    command = [sys.executable, "-c", OPEN, str(tmp_path / "schema.toml"), str(path)]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=HERE.parent.parent) for _ in range(3)]
+    assert len({process.communicate()[0] for process in started}) == 1
+    assert all(process.returncode == 0 for process in started)
+
+
+def test_data_that_changes_while_it_is_opened_is_not_opened(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = clinic(tmp_path)
+    approve = Versions.approve
+
+    def late(self: Versions, content: str, signature: str, facts: str) -> str:
+        rewrite(tmp_path, "parquet", "visit", f"{ROWS['visit']} LIMIT 2")
+        return approve(self, content, signature, facts)
+
+    monkeypatch.setattr(Versions, "approve", late)
+    assert "changed while it was opened" in refused(schema, ledger, 708)
+    monkeypatch.undo()
+    refused(schema, ledger, 708, approve=False)
+
+
+# --- structure ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rule_36_every_key_that_repeats_is_named_without_values(tmp_path: Path, ledger: Ledger, kind: str) -> None:
+    rows = {
+        "person": f"{ROWS['person']} UNION ALL ({ROWS['person']} LIMIT 1)",
+        "ward": f"{ROWS['ward']} UNION ALL SELECT 1::INTEGER, 'west', 9.5, NULL",
+    }
+    message = refused(clinic(tmp_path, kind, rows), ledger, 804)
+    assert "table person: rows repeat in (person_id)" in message
+    assert "table ward: rows repeat in (ward)" in message
+    assert "visit" not in message and "west" not in message and "9.5" not in message
+    refused(clinic_schema(tmp_path, kind), ledger, 708, approve=False)
+
+
+def clinic_schema(folder: Path, kind: str) -> Schema:
+    source, suffix = ("clinic.duckdb", "") if kind == "duckdb" else (".", f".{kind}")
+    return declare(folder, HEAD.format(source=source) + TABLES.format(suffix=suffix))
+
+
+def test_rule_36_null_counts_as_a_value(tmp_path: Path, ledger: Ledger) -> None:
+    null = "SELECT NULL::BIGINT, 1::INTEGER, 1.0::DOUBLE, NULL::DATE, NULL::VARCHAR"
+    once = clinic(tmp_path, rows={"person": f"{ROWS['person']} UNION ALL {null}"})
+    version(once, ledger)
+    twice = clinic(tmp_path, rows={"person": f"{ROWS['person']} UNION ALL {null} UNION ALL {null}"})
+    assert "person: rows repeat" in refused(twice, ledger, 804)
+
+
+def test_a_key_is_unique_as_it_is_declared_not_as_it_is_stored(tmp_path: Path, ledger: Ledger) -> None:
+    stored = ROWS["person"].replace("1::BIGINT", "1.2::DOUBLE").replace("(2, 2", "(1.4, 2")
+    assert "person: rows repeat" in refused(clinic(tmp_path, rows={"person": stored}), ledger, 804)
+
+
+def test_a_damaged_file_is_found_at_the_check(tmp_path: Path, ledger: Ledger) -> None:
+    schema = clinic(
+        tmp_path, rows={"visit": "SELECT range AS person_id, (range % 7)::DECIMAL(10,2) AS cost FROM range(9999)"}
+    )
+    file = tmp_path / "visit.parquet"
+    content = bytearray(file.read_bytes())
+    content[100 : len(content) // 2] = b"\xff" * (len(content) // 2 - 100)
+    file.write_bytes(bytes(content))
+    message = refused(schema, ledger, 707)
+    assert message == "DPSQL-707: a data source cannot be read"
+
+
+def test_values_never_keep_data_from_being_opened(tmp_path: Path, ledger: Ledger) -> None:
+    rows = {
+        "visit": "SELECT 77::BIGINT AS person_id, 9999999.99::DECIMAL(10,2) AS cost FROM range(50)",
+        "person": ROWS["person"].replace("10.5", "'-inf'").replace("'Ann'", "NULL"),
+    }
+    version(clinic(tmp_path, rows=rows), ledger)
+
+
+def test_empty_tables_open(tmp_path: Path, ledger: Ledger) -> None:
+    version(clinic(tmp_path, rows={t: f"SELECT * FROM ({ROWS[t]}) LIMIT 0" for t in ("person", "visit")}), ledger)
+
+
+# --- public facts -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_public_columns_and_domains_are_filled_in(tmp_path: Path, ledger: Ledger, kind: str) -> None:
+    dataset = open_dataset(clinic(tmp_path, kind), ledger, approve=True)
+    dataset.engine.close()
+    ward, person = dataset.schema.table("ward"), dataset.schema.table("person")
+    assert ward is not None and person is not None
+    facts = {c.name: (c.domain, c.nullable, c.role) for c in ward.columns}
+    assert facts == {
+        "ward": (Categories((1, 2)), True, "dimension"),
+        "label": (Categories(("north", "south")), True, "dimension"),
+        "size": (Interval(Fraction(3, 2), Fraction(5, 2)), True, "measure"),
+        "opened": (Interval(Fraction(10957), Fraction(10957)), True, "measure"),
+    }
+    listed = person.column("ward")
+    assert listed is not None and listed.domain == Categories((1, 2))
+
+
+def test_long_and_empty_public_columns(tmp_path: Path, ledger: Ledger) -> None:
+    ward = """SELECT range::INTEGER AS ward, 'w' || range AS label, NULL::DOUBLE AS x, 'nan'::DOUBLE AS y,
+        TIMESTAMP '1970-01-01 00:00:01' AS at, range % 2 = 0 AS b FROM range(2000)"""
+    dataset = open_dataset(clinic(tmp_path, rows={"ward": ward}), ledger, approve=True)
+    dataset.engine.close()
+    table = dataset.schema.table("ward")
+    assert table is not None
+    assert [str(c.domain) for c in table.columns] == [
+        str(interval(0, 1999)),
+        "Unbounded()",
+        "Unbounded()",
+        "Unbounded()",
+        str(interval(1_000_000, 1_000_000)),
+        "Categories(values=(False, True))",
+    ]
+    person = dataset.schema.table("person")
+    assert person is not None and len(getattr(person.columns[1].domain, "values", ())) == 2000
+
+
+@pytest.mark.parametrize(
+    ("ward", "message"),
+    [
+        ("SELECT 'a' AS ward", "is of type VARCHAR, not INTEGER"),
+        ("SELECT NULL::INTEGER AS ward", "has no values"),
+        ("SELECT range AS ward FROM range(100001)", "has more than 100,000 values"),
+    ],
+)
+def test_a_domain_that_cannot_be_taken(tmp_path: Path, ledger: Ledger, ward: str, message: str) -> None:
+    found = refused(clinic(tmp_path, rows={"ward": ward}), ledger, 804)
+    assert "table person, column ward: domain from ward.ward" in found and message in found
+
+
+def test_a_domain_from_a_column_that_is_not_there(tmp_path: Path, ledger: Ledger) -> None:
+    clinic(tmp_path)
+    text = (HEAD.format(source=".") + TABLES.format(suffix=".parquet")).replace('"ward.ward"', '"ward.wrad"')
+    assert "ward.wrad is not a column of that table; write ward" in refused(declare(tmp_path, text), ledger, 804)
