@@ -6,9 +6,10 @@ below has touched data: its errors are constant text, and the charge stands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeVar
 
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
@@ -30,6 +31,7 @@ from dpsql.schema.model import Analyst
 from dpsql.sqltypes import SqlType, parse_type
 
 LEVEL = Fraction(95, 100)
+Result = TypeVar("Result")
 Parameters = Sequence[object] | Mapping[str, object]
 
 
@@ -71,21 +73,27 @@ class Session:
 
     def execute(self, sql: str, parameters: Parameters = ()) -> Answer:
         """Answer one statement, or raise an Error that says why not."""
-        problem: Error
-        try:
-            return self._execute(sql, parameters)
-        except Error as raised:
-            problem = raised
-        raise problem.located(sql)
+        return self._guarded(sql, lambda: self._execute(sql, parameters))
 
     def explain(self, sql: str, parameters: Parameters = ()) -> str:
         """The plan of a statement, without running or charging it."""
-        problem: Error
-        try:
+
+        def planned() -> str:
             parsed = parse(sql, parameters)
             return "" if parsed.tree is None else self._explain(parsed)
+
+        return self._guarded(sql, planned)
+
+    @staticmethod
+    def _guarded(sql: str, work: Callable[[], Result]) -> Result:
+        """Errors show the place; an exception that nobody foresaw is a constant text, without its chain: it may hold values."""
+        problem: Error
+        try:
+            return work()
         except Error as raised:
             problem = raised
+        except Exception:
+            problem = error(901, "an invariant of dpsql failed; nothing was released, and what was charged stays charged")
         raise problem.located(sql)
 
     def _execute(self, sql: str, parameters: Parameters) -> Answer:

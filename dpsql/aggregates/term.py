@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.algebra.scalar import Scalar, decimal_text, finite_hull
+from dpsql.algebra.scalar import Scalar, decimal_text, finite_hull, limits_of
 from dpsql.domains import LARGEST_DOUBLE, Interval
 from dpsql.errors import error
 from dpsql.sqltypes import SqlType
@@ -133,7 +133,8 @@ def term(scalar: Scalar, what: str) -> Term:
     lower, upper = math.floor(bounds.lower / quantum), math.ceil(bounds.upper / quantum)
     if max(abs(lower), abs(upper), upper - lower) * quantum > LARGEST_DOUBLE:
         raise error(201, f"the bounds of {what} are beyond the range of DOUBLE", hint="write smaller bounds")
-    limits = scalar.sqltype.range
+    # Not the type that DuckDB names: products are computed wider.
+    limits = limits_of(scalar)
     if limits is not None:
         lower, upper = max(lower, math.ceil(limits.lower / quantum)), min(upper, math.floor(limits.upper / quantum))
     # Equal bounds would make a sum without noise: one quantum more is still a clamp.

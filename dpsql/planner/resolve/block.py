@@ -114,7 +114,9 @@ def resolve_block(select: exp.Select, table: Table, schema: Schema) -> Resolved:
     tree, direct, traced = _shell_tree(select, rewriter, keys)
     _check_people(select, keys, collector, table)
     block = Block(RELEASE, relation, tuple(keys), tuple(collector.found.values()))
-    return Resolved((block,), Shell(DUCKDB.generate(tree, comments=False), DUCKDB.generate(_plain(select), comments=False), (), direct, traced))
+    # Comments stay behind: another parser may read their ends differently.
+    shell, plain = DUCKDB.generate(tree, comments=False), DUCKDB.generate(_plain(select), comments=False)
+    return Resolved((block,), Shell(shell, plain, (), direct, traced))
 
 
 def _plain(select: exp.Select) -> exp.Expression:
