@@ -80,15 +80,15 @@ def _select(asked: Release, keys: Columns, sums: tuple[list[int], ...], noise: N
     assert selection is not None and selection.measure == 0
     groups = len(keys[0])
     units = _noisy(asked, 0, sums, groups, noise)[0]
-    allowed = [None if key.values is None else set(key.values) for key in asked.keys]
-    kept = [
-        i
-        for i, (noisy, exact) in enumerate(zip(units, sums[0], strict=True))
-        if noisy >= selection.tau
-        and exact > 0
-        and all(a is None or column[i] in a for a, column in zip(allowed, keys, strict=True))
-    ]
-    kept.sort(key=lambda i: [_order(column[i]) for column in keys])
+    tau = selection.tau
+    kept = [i for i, (noisy, exact) in enumerate(zip(units, sums[0], strict=True)) if noisy >= tau and exact > 0]
+    for key, column in zip(asked.keys, keys, strict=True):
+        if key.values is not None:
+            declared = set(key.values)
+            kept = [i for i in kept if column[i] in declared]
+    # of several keys the last one sorts first: a sort keeps the order of what is equal
+    for column in reversed(keys):
+        kept = _sorted(kept, column)
     chosen_keys = tuple([column[i] for i in kept] for column in keys)
     chosen_sums = tuple([column[i] for i in kept] for column in sums)
     cells: list[list[int]] = [[units[i] for i in kept]]
@@ -97,11 +97,11 @@ def _select(asked: Release, keys: Columns, sums: tuple[list[int], ...], noise: N
     return NoisyTable(chosen_keys, tuple(cells), len(kept))
 
 
-def _order(value: KeyValue) -> tuple[bool, int | bool, str]:
-    """NULL last; numbers by size, text by code point."""
-    if value is None:
-        return True, 0, ""
-    return (False, 0, value) if isinstance(value, str) else (False, value, "")
+def _sorted(kept: list[int], column: list[KeyValue]) -> list[int]:
+    """Positions in the order of a column, which is of one type: numbers by size, text by code point, NULL last."""
+    present = [i for i in kept if column[i] is not None]
+    present.sort(key=column.__getitem__)  # type: ignore[arg-type]
+    return present + [i for i in kept if column[i] is None] if len(present) < len(kept) else present
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,24 +117,18 @@ def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict
 
     key_types  the SQL types of key columns where they differ from the scalar's own
     """
-    columns: list[tuple[str, SqlType]] = []
-    data: list[list[object]] = []
+    data: list[list[object]] = [list(values) for values in noisy.keys]
     intervals: dict[str, list[tuple[float, float] | None]] = {}
-    for key, values in zip(asked.keys, noisy.keys, strict=True):
-        columns.append((key.name, _holding(key_types.get(key.name, key.scalar.sqltype), key)))
-        data.append(list(values))
     starts = [0]
     for measure in asked.measures:
         starts.append(starts[-1] + measure.statistic.cells)
     for output in asked.outputs:
         cells = noisy.cells[starts[output.measure] : starts[output.measure + 1]]
         found = output.estimate.column(cells, asked.measures[output.measure].noise, level)
-        columns.append((output.name, output.estimate.sqltype))
         data.append(found.values)
         intervals[output.name] = found.intervals
-    columns.append((ROW_NUMBER, BIGINT))
     data.append(list(range(noisy.groups)))
-    return Estimated(PublicTable(asked.name, tuple(columns), tuple(data)), intervals)
+    return Estimated(PublicTable(asked.name, _columns(asked, key_types), tuple(data)), intervals)
 
 
 def _holding(sqltype: SqlType, key: GroupKey) -> SqlType:
@@ -146,11 +140,16 @@ def _holding(sqltype: SqlType, key: GroupKey) -> SqlType:
     return (smallest_integer(possible) if key.scalar.integral else None) or key.scalar.sqltype
 
 
-def empty(asked: Release) -> NoisyTable:
-    """A table of that release without groups, to check the shell against."""
-    return NoisyTable(
-        tuple([] for _ in asked.keys), tuple([] for m in asked.measures for _ in range(m.statistic.cells)), 0
-    )
+def empty(asked: Release, key_types: dict[str, SqlType]) -> PublicTable:
+    """The table that `estimate` makes, without groups, to check the shell against."""
+    columns = _columns(asked, key_types)
+    return PublicTable(asked.name, columns, tuple([] for _ in columns))
+
+
+def _columns(asked: Release, key_types: dict[str, SqlType]) -> tuple[tuple[str, SqlType], ...]:
+    keys = ((key.name, _holding(key_types.get(key.name, key.scalar.sqltype), key)) for key in asked.keys)
+    outputs = ((output.name, output.estimate.sqltype) for output in asked.outputs)
+    return *keys, *outputs, (ROW_NUMBER, BIGINT)
 
 
 def key_list(asked: Release) -> NoisyTable:

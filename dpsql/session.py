@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
@@ -41,7 +41,7 @@ class Answer:
 
     columns   (name, DuckDB type)
     rows      in the order of the statement
-    accuracy  parallel to the rows: one Accuracy or None per cell
+    accuracy  parallel to the rows: one Accuracy or None per cell, made when it is read
     receipt   what it cost and what is left
     cached    True only where everything came from stored answers
     releases  how many releases were charged
@@ -50,7 +50,7 @@ class Answer:
 
     columns: tuple[tuple[str, str], ...]
     rows: list[tuple[object, ...]]
-    accuracy: list[tuple[Accuracy | None, ...]]
+    accuracy: Sequence[tuple[Accuracy | None, ...]]
     receipt: Receipt
     cached: bool = False
     releases: int = 0
@@ -93,7 +93,9 @@ class Session:
         except Error as raised:
             problem = raised
         except Exception:
-            problem = error(901, "an invariant of dpsql failed; nothing was released, and what was charged stays charged")
+            problem = error(
+                901, "an invariant of dpsql failed; nothing was released, and what was charged stays charged"
+            )
         raise problem.located(sql)
 
     def _execute(self, sql: str, parameters: Parameters) -> Answer:
@@ -139,7 +141,7 @@ class Session:
         return self._free((), [])
 
     def _free(self, columns: tuple[tuple[str, str], ...], rows: list[tuple[object, ...]]) -> Answer:
-        return Answer(columns, rows, [tuple(None for _ in row) for row in rows], self._receipt(NO_LOSS))
+        return Answer(columns, rows, _Accuracies({}, (None,) * len(columns), [0] * len(rows)), self._receipt(NO_LOSS))
 
     def _receipt(self, loss: PrivacyLoss) -> Receipt:
         return Receipt(None, loss, self._ledger.remaining(self._budget(), self._analyst.name))
@@ -166,8 +168,7 @@ class Session:
         if not compiled.releases:
             return named
         for part in compiled.releases:
-            table = estimate(part.release, empty(part.release), LEVEL, _key_types(compiled, part, named))
-            self._sandbox.load(table.table)
+            self._sandbox.load(empty(part.release, _key_types(compiled, part, named)))
         shown = self._sandbox.describe(shell.sql)
         return tuple((name, sqltype) for (name, _), (_, sqltype) in zip(named, shown, strict=False))
 
@@ -227,7 +228,7 @@ class Session:
 
     def _finish(
         self, compiled: Compiled, noisy: dict[str, NoisyTable], columns: tuple[tuple[str, str], ...]
-    ) -> tuple[list[tuple[object, ...]], list[tuple[Accuracy | None, ...]]]:
+    ) -> tuple[list[tuple[object, ...]], Sequence[tuple[Accuracy | None, ...]]]:
         """The shell over released and public tables."""
         shell = compiled.plan.shell
         for name in shell.public:
@@ -239,9 +240,8 @@ class Session:
             tables[part.release.name] = found
         _, rows = self._sandbox.run(shell.sql)
         if not shell.traced:
-            return rows, [tuple(None for _ in row) for row in rows]
-        accuracy = [tuple(_accuracy(tables, source, row[-1]) for source in shell.direct) for row in rows]
-        return [row[:-1] for row in rows], accuracy
+            return rows, _Accuracies({}, (None,) * len(columns), [0] * len(rows))
+        return [row[:-1] for row in rows], _Accuracies(tables, shell.direct, [row[-1] for row in rows])
 
     def interrupt(self) -> None:
         self._dataset.engine.interrupt()
@@ -262,6 +262,31 @@ def _key_types(compiled: Compiled, part: CompiledRelease, columns: tuple[tuple[s
         if source is not None and source[0] == part.release.name and source[1] in keys and found is not None:
             types[source[1]] = found
     return types
+
+
+@dataclass(frozen=True, slots=True)
+class _Accuracies(Sequence[tuple[Accuracy | None, ...]]):
+    """The intervals of a result, made row by row when they are read: most callers of a large one never do.
+
+    positions  of every row, the released row that it shows
+    """
+
+    tables: dict[str, Estimated]
+    direct: tuple[tuple[str, str] | None, ...]
+    positions: list[object]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @overload
+    def __getitem__(self, i: int) -> tuple[Accuracy | None, ...]: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[tuple[Accuracy | None, ...]]: ...
+    def __getitem__(self, i: int | slice) -> tuple[Accuracy | None, ...] | list[tuple[Accuracy | None, ...]]:
+        if isinstance(i, slice):
+            return [self[j] for j in range(len(self))[i]]
+        position = self.positions[i]
+        return tuple(_accuracy(self.tables, source, position) for source in self.direct)
 
 
 def _accuracy(tables: dict[str, Estimated], source: tuple[str, str] | None, row: object) -> Accuracy | None:

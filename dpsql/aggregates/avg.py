@@ -20,7 +20,7 @@ from fractions import Fraction
 
 from dpsql.aggregates.base import Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.count import counting
-from dpsql.aggregates.sum import clamped_total, filtered, in_type, to_double
+from dpsql.aggregates.sum import clamped_total, column_in_type, filtered
 from dpsql.aggregates.term import Term
 from dpsql.algebra.scalar import Scalar
 from dpsql.sqltypes import DOUBLE, SqlType
@@ -57,13 +57,12 @@ class Pair:
     def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
         value = self.term.own_sql(names[0])
         where = filtered(names[1:])
-        pair = (f"count({value}){where}", f"sum({value}){where}")
+        pair = (self.term.count_sql(names[0], where), f"sum({value}){where}")
         return (*pair, counting(names[1] if names[1:] else None)) if self.with_rows else pair
 
     def unit_sums(self, names: Sequence[str]) -> UnitSums:
-        value = self.term.quanta_sql(names[0])
         where = filtered(names[1:])
-        n, total = f"count({value}){where}", f"sum({value}){where}"
+        n, total = self.term.count_sql(names[0], where), self.term.total_sql(names[0], where)
         if not self.with_rows:
             return UnitSums(n, (("total", total),), ("{cut}", clamped_total(self.term, "{total}", "{rows}", "{cut}")))
         kept = "(({n} * {cut} + {rows} // 2) // GREATEST({rows}, 1))"
@@ -95,9 +94,18 @@ class SumOfPair:
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
         lower, upper, width = self.term.lower, self.term.upper, self.term.width
         h = self.half_width(noise, level)
-        sums = [round(Fraction(upper * a + lower * b, width)) for a, b in zip(cells[0], cells[1], strict=True)]
-        exact = [to_double(s * self.term.quantum) for s in sums]
-        return Column([in_type(s, self.term.quantum, self.sqltype) for s in sums], [(v - h, v + h) for v in exact])
+        sums = [_nearest(upper * a + lower * b, width) for a, b in zip(cells[0], cells[1], strict=True)]
+        return Column(*column_in_type(sums, self.term.quantum, self.sqltype, h))
+
+
+def _nearest(top: int, bottom: int) -> int:
+    """The integer nearest to top / bottom, the even one of two that are as near; bottom is above 0.
+
+    >>> [_nearest(n, 2) for n in (-3, -1, 1, 3, 4)]
+    [-2, 0, 0, 2, 2]
+    """
+    whole, rest = divmod(top, bottom)
+    return whole + (2 * rest > bottom or (2 * rest == bottom and whole % 2))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """SUM(x) alone: the clamped values of a group, added up exactly.
 
 One row adds at most M = max(|L'|, |U'|) quanta, so a unit with at most K rows moves the vector by at most K * M in L1. Where a unit
-has n > n_c rows in a group, its total T is scaled to T * n_c / n, rounded towards zero, and clamped to [L' n_c, U' n_c]; a unit without a value
-adds 0, never a clamped 0.
+has n > n_c rows in a group, its total T is scaled to T * n_c / n, rounded towards zero, and clamped to [L' n_c, U' n_c]; a unit
+without a value adds 0, never a clamped 0.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Total:
         return (f"sum({self.term.own_sql(names[0])}){filtered(names[1:])}",)
 
     def unit_sums(self, names: Sequence[str]) -> UnitSums:
-        rows = f"count({self.term.quanta_sql(names[0])}){filtered(names[1:])}"
-        total = f"sum({self.term.quanta_sql(names[0])}){filtered(names[1:])}"
+        rows = self.term.count_sql(names[0], filtered(names[1:]))
+        total = self.term.total_sql(names[0], filtered(names[1:]))
         return UnitSums(rows, (("total", total),), (clamped_total(self.term, "{total}", "{rows}", "{cut}"),))
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
@@ -82,6 +82,42 @@ def in_type(quanta: int, quantum: Fraction, sqltype: SqlType) -> object:
     return str(round(value)) if sqltype == HUGEINT else to_double(value)
 
 
+def column_in_type(
+    sums: Sequence[int], quantum: Fraction, sqltype: SqlType, h: float
+) -> tuple[list[object], list[tuple[float, float] | None]]:
+    """Sums [quanta] as values of a SUM's type, in the sandbox's form, and their intervals.
+
+    Why  where no value is beyond its type, quotients of integers give the same numbers as `in_type` and `to_double`, many
+         times faster: the quotient of two integers is the nearest DOUBLE
+    """
+    most = max((abs(s) for s in sums), default=0) * quantum
+    held = sqltype.range
+    if most > LARGEST_DOUBLE or (held is not None and not (-most in held and most in held)):
+        exact = [to_double(s * quantum) for s in sums]
+        return [in_type(s, quantum, sqltype) for s in sums], [(v - h, v + h) for v in exact]
+    exact = [s * quantum.numerator / quantum.denominator for s in sums]
+    return _values(sums, exact, quantum, sqltype), [(v - h, v + h) for v in exact]
+
+
+def _values(sums: Sequence[int], exact: list[float], quantum: Fraction, sqltype: SqlType) -> list[object]:
+    if sqltype.is_float:
+        return list(exact)
+    scale = sqltype.scale if sqltype.is_decimal else 0
+    ratio = quantum * 10**scale
+    whole = [s * ratio.numerator for s in sums] if ratio.denominator == 1 else [round(s * ratio) for s in sums]
+    return [_pointed(w, scale) for w in whole] if scale else [str(w) for w in whole]
+
+
+def _pointed(number: int, scale: int) -> str:
+    """The digits of an integer with a point before the last `scale` of them.
+
+    >>> [_pointed(n, 2) for n in (-5, 0, 1234)]
+    ['-0.05', '0.00', '12.34']
+    """
+    digits = str(number).zfill(scale + 1 + (number < 0))
+    return f"{digits[:-scale]}.{digits[-scale:]}"
+
+
 def to_double(value: Fraction) -> float:
     """The nearest finite DOUBLE."""
     return float(max(-LARGEST_DOUBLE, min(LARGEST_DOUBLE, value)))
@@ -99,5 +135,4 @@ class SumOf:
 
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
         h = self.half_width(noise, level)
-        exact = [to_double(c * self.quantum) for c in cells[0]]
-        return Column([in_type(c, self.quantum, self.sqltype) for c in cells[0]], [(v - h, v + h) for v in exact])
+        return Column(*column_in_type(cells[0], self.quantum, self.sqltype, h))

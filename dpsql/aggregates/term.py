@@ -75,6 +75,21 @@ class Term:
             return _clamp(x, x, self._decimal(self.lower), self._decimal(self.upper))
         return self.quanta_sql(x)
 
+    def count_sql(self, x: str, where: str) -> str:
+        """How many rows of a column `x` have a value: the clamp gives NULL for NULL and, of DOUBLE, NaN alone."""
+        return f"count({self.own_sql(x) if self.scalar.sqltype.is_float else x}){where}"
+
+    def total_sql(self, x: str, where: str) -> str:
+        """The sum of the clamped values in quanta. A decimal's own sum is scaled once, not every row.
+
+        Why  the product has 10^scale times as many digits as there are quanta: WIDEST quanta a row, of fewer than
+             10^17 rows, times 10^9 stay below 10^38, so it cannot overflow whatever the data holds
+        """
+        scale = self.scalar.sqltype.scale if self.is_decimal else None
+        if scale is None or scale > 9:
+            return f"sum({self.quanta_sql(x)}){where}"
+        return f"CAST(sum({self.own_sql(x)}){where} * {10**scale} AS HUGEINT)"
+
     def quanta_sql(self, x: str) -> str:
         """The clamped value of a column `x` as BIGINT quanta; NULL for NULL and NaN."""
         if self.is_decimal:

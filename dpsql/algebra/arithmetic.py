@@ -263,7 +263,12 @@ def _remainder_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
     def remainder(x: Fraction, y: Fraction) -> Fraction | None:
         return x - y * domains.truncated_quotient(x, y) if y else None
 
-    if isinstance(left.domain, Categories) and isinstance(right.domain, Categories) and left.integral and right.integral:
+    if (
+        isinstance(left.domain, Categories)
+        and isinstance(right.domain, Categories)
+        and left.integral
+        and right.integral
+    ):
         mapped = domains.map_integers(left.domain, right.domain, remainder)
         if mapped is not None:
             return mapped

@@ -13,7 +13,6 @@ from dpsql.domains import UNBOUNDED, Categories, Domain, Interval
 from dpsql.errors import error
 from dpsql.sqltypes import SqlType
 
-
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _WORD = re.compile(r"(?!inf|nan)[a-z][a-z _-]*|", re.IGNORECASE)
 """Text that the engine reads as no number, not even as an infinite one."""
@@ -122,7 +121,9 @@ def _moments(scalar: Scalar, target: SqlType) -> Domain:
     if target.is_temporal and target.name == "TIMESTAMP":
         return scaled(scalar.domain, 86_400_000_000)
     if isinstance(scalar.domain, Categories) and target.name == "DATE":
-        return domains.categories(math.floor(Fraction(v) / 86_400_000_000) for v in scalar.domain.values if not isinstance(v, str))
+        return domains.categories(
+            math.floor(Fraction(v) / 86_400_000_000) for v in scalar.domain.values if not isinstance(v, str)
+        )
     bounds = domains.hull(scalar.domain)
     if target.name == "DATE" and bounds is not None:
         return domains.monotone(bounds, lambda x: Fraction(math.floor(x / 86_400_000_000)))

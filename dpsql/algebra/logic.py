@@ -12,6 +12,8 @@ from dpsql.errors import error
 from dpsql.sqltypes import BOOLEAN, VARCHAR
 
 BOTH = Categories((False, True))
+MOST_CONDITIONS = 1_000
+"""The engine's time grows with the square of their number."""
 _MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -108,6 +110,12 @@ def _flat(function: str, parts: list[Scalar]) -> Scalar:
         part = truth(part)
         for piece in part.args if part.function == function else (part,):
             flat.setdefault(piece.sql, piece)
+    if len(flat) > MOST_CONDITIONS:
+        raise error(
+            107,
+            f"{len(flat):,} conditions are joined by {function.upper()}; at most {MOST_CONDITIONS:,} are taken",
+            hint="write x IN (1, 2, 3) for many values of one column",
+        )
     ordered = tuple(flat[sql] for sql in sorted(flat))
     if len(ordered) == 1:
         return ordered[0]

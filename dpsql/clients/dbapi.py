@@ -222,7 +222,7 @@ class Cursor:
     @property
     def accuracy(self) -> list[tuple[Accuracy | None, ...]]:
         """Parallel to the rows: per cell an interval that holds the exact value with its level, or None."""
-        return self._result().accuracy
+        return list(self._result().accuracy)
 
     @property
     def notes(self) -> tuple[str, ...]:

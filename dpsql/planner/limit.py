@@ -121,7 +121,7 @@ def travels_as_text(scalar: Scalar, listed: bool) -> bool:
     sqltype: SqlType = scalar.sqltype
     if scalar.integral:
         bounds = scalar.limits
-        small = bounds is not None and max(abs(bounds.lower), abs(bounds.upper)) < 2**63
+        small = bounds is not None and bounds.lower >= -(2**63) and bounds.upper < 2**63
         return not (listed or small)
     return not (sqltype.is_boolean or sqltype.is_text)
 

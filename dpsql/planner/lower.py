@@ -1,7 +1,8 @@
 """lower: Release -> CompiledRelease. The engine SQL, printed by us from scalars that cannot fail.
 
-Where one unit has one row (row level, or verified keys) the rows of a group are summed as they are. Otherwise the sums are made per
-(unit, group) first, and there every unit is cut to its limits:
+Where one unit has one row (row level, or verified keys) the rows of a group are summed as they are; nothing is cut, so groups whose
+key is not declared may be left out after the sums. Otherwise the sums are made per (unit, group) first, and there every unit is cut to
+its limits:
 
     1. rows: WHERE, rows without a unit left out, rows whose key is not declared left out - all before anything is cut (rule 13);
     2. sums of each (unit, group), a function of that unit's own rows;
@@ -21,8 +22,9 @@ import re
 from dpsql.aggregates.base import Limits, Statistic
 from dpsql.algebra.scalar import Scalar, literal_sql
 from dpsql.domains import Categories, Value, integers
-from dpsql.plan import CompiledRelease, GroupKey, Release
+from dpsql.plan import CompiledRelease, GroupKey, KeyValue, Release
 from dpsql.planner.limit import travels_as_text
+from dpsql.sqltypes import BIGINT, BOOLEAN, VARCHAR
 
 CUT = "$cut"
 _QUOTED_OR_CUT = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$cut""")
@@ -68,7 +70,7 @@ def _rows_sql(release: Release, inputs: list[Scalar]) -> str:
             columns.append(f"{unit.column.sql} AS u")
     for key in release.keys:
         columns.append(f"{_key_sql(key)} AS {key.name}")
-        if key.values is not None:
+        if key.values is not None and (release.limited.enforced or not _travels_whole(key)):
             conditions.append(_declared(key))
     columns += [f"{scalar.sql} AS x{i}" for i, scalar in enumerate(inputs)]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -114,7 +116,35 @@ def _per_row(release: Release, statistics: list[Statistic], names: list[list[str
     keys = [key.name for key in release.keys]
     sums = [sql for s, n in zip(statistics, names, strict=True) for sql in s.row_sums(n)]
     columns = keys + [f"{_crossing(sql)} AS s{i}" for i, sql in enumerate(sums)]
-    return f"SELECT {', '.join(columns)} FROM ({rows}) AS counted{_grouped(keys)}"
+    return f"SELECT {', '.join(columns)} FROM ({rows}) AS counted{_grouped(keys)}{_only_declared(release.keys)}"
+
+
+def _only_declared(keys: tuple[GroupKey, ...]) -> str:
+    """Leave out the groups whose key is not declared, where nothing is cut and so no row has to go before.
+
+    Why  a condition on rows costs more than the sums. As it stands DuckDB cannot move this one below GROUP BY; it is
+         always the condition itself, because every group has a row
+    """
+    conditions = [_among(key.name, key.values) for key in keys if key.values is not None]
+    return f" HAVING CASE WHEN count(*) > 0 THEN {' AND '.join(conditions)} END" if conditions else ""
+
+
+def _among(name: str, values: tuple[KeyValue, ...]) -> str:
+    """The condition that a key, in the form in which it travels, is one of some values."""
+    listed = [v for v in values if v is not None]
+    inside = f"{name} IN ({', '.join(_wire_sql(v) for v in listed)})" if listed else "false"
+    return f"({inside} OR {name} IS NULL)" if None in values else f"({inside})"
+
+
+def _travels_whole(key: GroupKey) -> bool:
+    """Whether different values stay different on their way: what no BIGINT holds would travel as NULL."""
+    held = key.scalar.sqltype.range if key.scalar.sqltype.is_integer else None
+    small = held is not None and held.lower >= -(2**63) and held.upper < 2**63
+    return small or not key.scalar.integral or key.scalar.sqltype.is_boolean
+
+
+def _wire_sql(value: int | str | bool) -> str:
+    return literal_sql(value, BOOLEAN if isinstance(value, bool) else VARCHAR if isinstance(value, str) else BIGINT)
 
 
 def _crossing(sql: str) -> str:
@@ -128,7 +158,7 @@ def _per_unit(release: Release, statistics: list[Statistic], names: list[list[st
     inner = [f"{p.rows} AS r{i}" for i, p in enumerate(parts)]
     inner += [f"{sql} AS {name}{i}" for i, p in enumerate(parts) for name, sql in p.inner]
     by_unit = f"SELECT {', '.join(['u', *keys, *inner])} FROM ({rows}) AS counted GROUP BY {', '.join(['u', *keys])}"
-    ordered = _ordered(by_unit, keys, len(parts))
+    ordered = _ordered(by_unit, keys, limits, len(parts))
     cut = _cut(ordered, limits, len(parts))
     outer = []
     for i, part in enumerate(parts):
@@ -138,18 +168,29 @@ def _per_unit(release: Release, statistics: list[Statistic], names: list[list[st
     return f"SELECT {', '.join(keys + sums)} FROM ({cut}) AS limited{_grouped(keys)}"
 
 
-def _ordered(by_unit: str, keys: list[str], parts: int) -> str:
-    """Each unit's groups numbered, and the rows of each statistic in the groups before."""
+def _ordered(by_unit: str, keys: list[str], limits: Limits, parts: int) -> str:
+    """Each unit's groups numbered, and the rows of each statistic in the groups before.
+
+    Why  a unit within all limits keeps everything in any order, so only the others' groups are sorted. Which units those
+         are is decided for each by its own rows
+    """
     if not keys:
-        zeros = ", ".join(["1 AS turn", *(f"0 AS before{i}" for i in range(parts))])
-        return f"SELECT *, {zeros} FROM ({by_unit}) AS by_unit"
+        return f"{_numbered('1', ['0'] * parts)} FROM ({by_unit}) AS by_unit"
     texts = ", ".join(f"CAST({name} AS VARCHAR)" for name in ["u", *keys])
     window = f"(PARTITION BY u ORDER BY md5(concat_ws('|', {CUT}, {texts})), {', '.join(keys)}"
-    before = ", ".join(
-        f"COALESCE(sum(r{i}) OVER {window} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before{i}"
-        for i in range(parts)
+    before = [
+        f"COALESCE(sum(r{i}) OVER {window} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)" for i in range(parts)
+    ]
+    above = " OR ".join([f"count(*) > {limits.groups}", *(f"sum(r{i}) > {limits.rows}" for i in range(parts))])
+    return (
+        f"WITH by_unit AS MATERIALIZED ({by_unit}), heavy AS (SELECT u AS unit FROM by_unit GROUP BY u HAVING {above}) "
+        f"{_numbered('1', ['0'] * parts)} FROM by_unit ANTI JOIN heavy ON u = unit UNION ALL "
+        f"{_numbered(f'row_number() OVER {window})', before)} FROM by_unit SEMI JOIN heavy ON u = unit"
     )
-    return f"SELECT *, row_number() OVER {window}) AS turn{', ' + before if before else ''} FROM ({by_unit}) AS by_unit"
+
+
+def _numbered(turn: str, before: list[str]) -> str:
+    return f"SELECT *, {', '.join([f'{turn} AS turn', *(f'{sql} AS before{i}' for i, sql in enumerate(before))])}"
 
 
 def _cut(ordered: str, limits: Limits, parts: int) -> str:

@@ -72,7 +72,9 @@ def constant(value: object, name: str) -> exp.Expression:
         case str() if is_text(value):
             return exp.Literal.string(value)
         case str():
-            raise error(108, f"parameter {name} holds a character that is no text", hint="remove NUL and lone surrogates")
+            raise error(
+                108, f"parameter {name} holds a character that is no text", hint="remove NUL and lone surrogates"
+            )
         case datetime():
             return _typed(value.replace(tzinfo=None).isoformat(sep=" "), "TIMESTAMP")
         case date():

@@ -93,7 +93,9 @@ def _tokens(sql: str) -> list[Token]:
     tokens: list[Token] = []
     readable = True
     if not is_text(sql):
-        raise error(101, "the statement holds a character that is no text (NUL, or half a surrogate pair)", hint="remove it")
+        raise error(
+            101, "the statement holds a character that is no text (NUL, or half a surrogate pair)", hint="remove it"
+        )
     try:
         tokens = list(DUCKDB.tokenize(sql))
     except TokenError:
@@ -204,12 +206,23 @@ def _lift_clause(tokens: list[Token], options: Options) -> tuple[list[Token], Op
     return tokens[: at + 1] + tokens[end:], options
 
 
+def _names_parameter(tokens: list[Token], position: int) -> bool:
+    """Whether a colon stands before a parameter's name; in `SELECT n: COUNT(*)` it stands behind an alias."""
+    if tokens[position].token_type != TokenType.COLON or position + 1 == len(tokens):
+        return False
+    before, after = tokens[position - 1], tokens[position + 1]
+    named = before.token_type in (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER)
+    return not named and after.token_type == TokenType.VAR and after.start == tokens[position].end + 1
+
+
 def _number_placeholders(tokens: list[Token]) -> list[Token]:
     """Each `?` as `$1`, `$2`, ... in the order of the text, which the tree does not keep."""
     numbered: list[Token] = []
     count = 0
-    for token in tokens:
-        if token.token_type == TokenType.PLACEHOLDER:
+    for position, token in enumerate(tokens):
+        if _names_parameter(tokens, position):
+            numbered.append(Token(TokenType.PARAMETER, "$", token.line, token.col, token.start, token.end))
+        elif token.token_type == TokenType.PLACEHOLDER:
             count += 1
             at = (token.line, token.col, token.start, token.end)
             numbered.append(Token(TokenType.PARAMETER, "$", *at))

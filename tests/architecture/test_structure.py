@@ -79,7 +79,9 @@ def test_no_unfinished_code() -> None:
 
 
 def test_the_top_level_is_fixed() -> None:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\n")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split(
+        "\n"
+    )
     if not any(listed):
         pytest.skip("not a checkout")
     top = {name.split("/")[0] for name in listed if name}
@@ -99,4 +101,6 @@ def test_public_names_are_complete() -> None:
     for name in dpsql.__all__:
         assert hasattr(dpsql, name)
     errors = {"Warning", "Error", "InterfaceError", "DatabaseError", "DataError", "OperationalError", "IntegrityError"}
-    assert errors | {"InternalError", "ProgrammingError", "NotSupportedError", "connect", "Schema"} <= set(dpsql.__all__)
+    assert errors | {"InternalError", "ProgrammingError", "NotSupportedError", "connect", "Schema"} <= set(
+        dpsql.__all__
+    )

@@ -79,14 +79,21 @@ def test_several_statements_and_a_setting(schema: Path) -> None:
 
 def test_exhausted_budget(schema: Path) -> None:
     for i in range(8):
-        assert dpsql(str(schema), "-c", f"/* dpsql: epsilon=0.5 */ SELECT COUNT(*) FROM person WHERE income > {i}").returncode == 0
+        assert (
+            dpsql(
+                str(schema), "-c", f"/* dpsql: epsilon=0.5 */ SELECT COUNT(*) FROM person WHERE income > {i}"
+            ).returncode
+            == 0
+        )
     line = refused(dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person WHERE female"), "501", 3)
     assert "0 is left" in line
 
 
 def test_owner_verbs(schema: Path) -> None:
     drafted = dpsql("init", str(schema.parent))
-    assert drafted.returncode == 0 and "[tables.person]" in drafted.stdout and "bounds = [0, 30000]" not in drafted.stdout
+    assert (
+        drafted.returncode == 0 and "[tables.person]" in drafted.stdout and "bounds = [0, 30000]" not in drafted.stdout
+    )
     checked = dpsql("check", str(schema))
     assert checked.returncode == 0 and "5,912 rows" in checked.stdout
     assert "remaining  epsilon 4" in dpsql("budget", str(schema)).stdout
@@ -151,7 +158,9 @@ def test_missing_files(schema: Path) -> None:
 
 def test_data_that_is_not_what_was_declared(schema: Path) -> None:
     target = schema.parent / "person.parquet"
-    duckdb.sql(f"COPY (SELECT * FROM '{RANDHIE}/person.parquet' UNION ALL SELECT * FROM '{RANDHIE}/person.parquet') TO '{target}'")
+    duckdb.sql(
+        f"COPY (SELECT * FROM '{RANDHIE}/person.parquet' UNION ALL SELECT * FROM '{RANDHIE}/person.parquet') TO '{target}'"
+    )
     line = refused(dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person"), "804", 2)
     assert "person" in line and "key" in line
 
@@ -189,9 +198,15 @@ def test_a_full_disk(schema: Path) -> None:
     """A file may not grow past what the ledger has already: the charge cannot be written, so nothing is released."""
     assert dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person").returncode == 0
     command = [sys.executable, "-m", "dpsql", str(schema), "-c", "SELECT COUNT(*) FROM person WHERE female"]
-    limited = f"import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); sys.argv = {command[2:]!r}; "
-    limited += "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); runpy.run_module('dpsql', run_name='__main__')"
-    result = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True, cwd=ROOT, check=False, timeout=60)
+    limited = (
+        f"import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); sys.argv = {command[2:]!r}; "
+    )
+    limited += (
+        "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); runpy.run_module('dpsql', run_name='__main__')"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", limited], capture_output=True, text=True, cwd=ROOT, check=False, timeout=60
+    )
     refused(result, "704", 4)
     assert "epsilon 0.1" in spent(schema)
 
@@ -201,7 +216,9 @@ def test_ctrl_c_during_the_query(schema: Path) -> None:
     target = schema.parent / "person_year.parquet"
     big = f"SELECT t.* FROM '{RANDHIE}/person_year.parquet' t, range(1500)"
     duckdb.sql(f"COPY ({big}) TO '{target}' (ROW_GROUP_SIZE 1000000)")
-    text = schema.read_text().replace('key        = ["person_id", "year"]', "").replace('key = ["person_id", "year"]', "")
+    text = (
+        schema.read_text().replace('key        = ["person_id", "year"]', "").replace('key = ["person_id", "year"]', "")
+    )
     schema.write_text(text)
     assert dpsql("check", str(schema)).returncode == 0
     sql = "SELECT family_size, COUNT(*), SUM(medical_usd), SUM(drug_usd) FROM person_year GROUP BY family_size"

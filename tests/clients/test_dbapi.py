@@ -40,7 +40,14 @@ def test_globals() -> None:
 
 def test_exceptions_hang_together() -> None:
     assert issubclass(dpsql.InterfaceError, dpsql.Error) and issubclass(dpsql.DatabaseError, dpsql.Error)
-    for name in ("DataError", "OperationalError", "IntegrityError", "InternalError", "ProgrammingError", "NotSupportedError"):
+    for name in (
+        "DataError",
+        "OperationalError",
+        "IntegrityError",
+        "InternalError",
+        "ProgrammingError",
+        "NotSupportedError",
+    ):
         assert issubclass(getattr(dpsql, name), dpsql.DatabaseError)
         assert getattr(dpsql.clients.dbapi.Connection, name) is getattr(dpsql, name)
 
@@ -76,9 +83,13 @@ def test_privacy_and_accuracy(connection: dpsql.clients.dbapi.Connection) -> Non
 
 def test_other_shells_over_the_same_release_are_free(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
     first = dict(connection.execute("SELECT site, COUNT(*) AS n FROM person GROUP BY site").fetchall())
-    other = connection.execute("SELECT COUNT(*) + 1, site FROM person GROUP BY site HAVING COUNT(*) > 0 ORDER BY 1 DESC LIMIT 2")
+    other = connection.execute(
+        "SELECT COUNT(*) + 1, site FROM person GROUP BY site HAVING COUNT(*) > 0 ORDER BY 1 DESC LIMIT 2"
+    )
     assert other.privacy.cached
-    assert [(n - 1, site) for n, site in other.fetchall()] == sorted(((n, s) for s, n in first.items()), reverse=True)[:2]
+    assert [(n - 1, site) for n, site in other.fetchall()] == sorted(((n, s) for s, n in first.items()), reverse=True)[
+        :2
+    ]
 
 
 @pytest.mark.parametrize(

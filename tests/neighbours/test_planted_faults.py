@@ -140,8 +140,8 @@ def cut_by_other_people(patch: Patch) -> None:
     """The groups that a unit keeps depend on how many people are in them."""
     original = lower._ordered
 
-    def ordered(by_unit: str, keys: list[str], parts: int) -> str:
-        sql = original(by_unit, keys, parts)
+    def ordered(by_unit: str, keys: list[str], limits: base.Limits, parts: int) -> str:
+        sql = original(by_unit, keys, limits, parts)
         return sql.replace("PARTITION BY u ORDER BY md5(", "ORDER BY md5(")
 
     patch.setattr(lower, "_ordered", ordered)
@@ -160,8 +160,8 @@ def no_limit_on_rows(patch: Patch) -> None:
 def rows_cut_in_each_group_anew(patch: Patch) -> None:
     original = lower._ordered
 
-    def ordered(by_unit: str, keys: list[str], parts: int) -> str:
-        sql = original(by_unit, keys, parts)
+    def ordered(by_unit: str, keys: list[str], limits: base.Limits, parts: int) -> str:
+        sql = original(by_unit, keys, limits, parts)
         for i in range(parts):
             sql = sql.replace(f" AS before{i}", f" * 0 AS before{i}")
         return sql

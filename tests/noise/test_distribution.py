@@ -1,6 +1,7 @@
 """Both samplers against the exact probabilities.
 
-Thirty p-values, each refused below 10^-9: false alarms below 2 * 10^-7 in all, with what goodness.py says of small cells.
+Thirty p-values, each refused below 10^-9: false alarms below 3 * 10^-7 in all, with what goodness.py says of small
+cells.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ def _literal(value: object) -> str:
         return "NULL"
     if isinstance(value, bool | int):
         return str(value)
-    return f"'{value}'"
+    return "'" + str(value).replace("'", "''") + "'"
 
 
 def write(folder: Path, data: Database) -> Path:

@@ -25,7 +25,10 @@ INTEGERS = {
 }
 FLOATS = ["0", "-0.0", "1", "-1", "0.5", "-2.5", "'nan'", "'inf'", "'-inf'", "1e18", "-9.3e18", "1e30", "1e-40"]
 VALUES: dict[str, list[str]] = {
-    **{name: [str(low), str(high), "0", "1", str(max(low, -1)), str(high - 1)] for name, (low, high) in INTEGERS.items()},
+    **{
+        name: [str(low), str(high), "0", "1", str(max(low, -1)), str(high - 1)]
+        for name, (low, high) in INTEGERS.items()
+    },
     "FLOAT": [*FLOATS, "3.4e38", "-3.4e38"],
     "DOUBLE": [*FLOATS, "1.7976931348623157e308", "-1.7976931348623157e308", "5e-324"],
     "DECIMAL(4,2)": ["99.99", "-99.99", "0", "0.01", "-0.01", "1", "0.5"],
@@ -33,19 +36,60 @@ VALUES: dict[str, list[str]] = {
     "DECIMAL(38,10)": ["9" * 28 + "." + "9" * 10, "-" + "9" * 28 + "." + "9" * 10, "0", "0.0000000001", "-1"],
     "DECIMAL(38,0)": ["9" * 38, "-" + "9" * 38, "0", "1", "-1"],
     "VARCHAR": [
-        "''", "'a'", LONG, "'é'", "'🙂'", "chr(0) || 'x'", "'12'", "'-9e999'", "'1e400'", "'nan'", "'inf'", "'2020-02-30'", "'2020-01-01'",
-        "' 1 '", "'%_\\'", "'" + "9" * 60 + "'", "'1e-400'", "'0x1F'", "'1_000'", "'infinity'", "'1e2147483648'", "'true'", "'9999999-12-31'",
+        "''",
+        "'a'",
+        LONG,
+        "'é'",
+        "'🙂'",
+        "chr(0) || 'x'",
+        "'12'",
+        "'-9e999'",
+        "'1e400'",
+        "'nan'",
+        "'inf'",
+        "'2020-02-30'",
+        "'2020-01-01'",
+        "' 1 '",
+        "'%_\\'",
+        "'" + "9" * 60 + "'",
+        "'1e-400'",
+        "'0x1F'",
+        "'1_000'",
+        "'infinity'",
+        "'1e2147483648'",
+        "'true'",
+        "'9999999-12-31'",
     ],
     "BOOLEAN": ["true", "false"],
     "DATE": [
-        "'5877642-06-25 (BC)'", "'5881580-07-10'", "'infinity'", "'-infinity'", "'1970-01-01'", "'0001-01-01'", "'9999-12-31'", "'2020-02-29'",
-        "'0001-12-31 (BC)'", "'9999-12-30'", "'290309-12-21 (BC)'", "'294247-01-11'", "'10000-01-01'",
+        "'5877642-06-25 (BC)'",
+        "'5881580-07-10'",
+        "'infinity'",
+        "'-infinity'",
+        "'1970-01-01'",
+        "'0001-01-01'",
+        "'9999-12-31'",
+        "'2020-02-29'",
+        "'0001-12-31 (BC)'",
+        "'9999-12-30'",
+        "'290309-12-21 (BC)'",
+        "'294247-01-11'",
+        "'10000-01-01'",
     ],
     "TIMESTAMP": [
-        "'290309-12-22 (BC) 00:00:00'", "'294247-01-10 04:00:54.775806'", "'infinity'", "'-infinity'", "'1970-01-01'", "'0001-01-01'",
-        "'9999-12-31 23:59:59.999999'", "'2020-02-29 12:30:00'", "'9999-12-30'", "'9999-12-30 00:00:00.000001'", "'0001-12-31 (BC)'",
+        "'290309-12-22 (BC) 00:00:00'",
+        "'294247-01-10 04:00:54.775806'",
+        "'infinity'",
+        "'-infinity'",
+        "'1970-01-01'",
+        "'0001-01-01'",
+        "'9999-12-31 23:59:59.999999'",
+        "'2020-02-29 12:30:00'",
+        "'9999-12-30'",
+        "'9999-12-30 00:00:00.000001'",
+        "'0001-12-31 (BC)'",
     ],
-}  # fmt: skip
+}
 TYPES = tuple(VALUES)
 NUMBERS = tuple(t for t in TYPES if t in INTEGERS or t.startswith(("DECIMAL", "FLOAT", "DOUBLE")))
 TEMPORAL = ("DATE", "TIMESTAMP")
@@ -60,24 +104,37 @@ def _declared(sqltype: str) -> str:
     if sqltype in NUMBERS:
         return ", bounds = [0, 40]"
     if sqltype in TEMPORAL:
-        return ", bounds = [1999-12-30, 2001-01-05]" if sqltype == "DATE" else ", bounds = [1999-12-30T00:00:00, 2001-01-05T00:00:00]"
+        return (
+            ", bounds = [1999-12-30, 2001-01-05]"
+            if sqltype == "DATE"
+            else ", bounds = [1999-12-30T00:00:00, 2001-01-05T00:00:00]"
+        )
     return ', domain = ["a", "12"]' if sqltype == "VARCHAR" else ""
 
 
 def schema(folder: Path, *, unit: str = "row") -> Schema:
     """`extreme` at row level, or with each person owning several rows."""
     lines = [
-        "[dataset]", 'name = "extremes"', 'source = "extremes.duckdb"',
-        "[privacy]", f'unit = "{unit}"', "epsilon = 1000000.0", "delta = 0.5",
-        "query = { epsilon = 1.0, delta = 1e-3 }", "caps = { epsilon = 1000000.0, delta = 0.4 }",
+        "[dataset]",
+        'name = "extremes"',
+        'source = "extremes.duckdb"',
+        "[privacy]",
+        f'unit = "{unit}"',
+        "epsilon = 1000000.0",
+        "delta = 0.5",
+        "query = { epsilon = 1.0, delta = 1e-3 }",
+        "caps = { epsilon = 1000000.0, delta = 0.4 }",
         '[guard]\nmode = "off"',
-    ]  # fmt: skip
+    ]
     if unit != "row":
         lines += ["[tables.person]", 'key = ["id"]', "[tables.person.columns]", 'id = { type = "BIGINT" }']
     lines += ["[tables.extreme]"]
     if unit != "row":
         lines += ['references = { person_id = "person.id" }', "max_rows_per_unit = 3"]
-    lines += ["[tables.extreme.columns]", 'person_id = { type = "BIGINT", role = "measure" }' if unit == "row" else 'person_id = { type = "BIGINT" }']
+    lines += [
+        "[tables.extreme.columns]",
+        'person_id = { type = "BIGINT", role = "measure" }' if unit == "row" else 'person_id = { type = "BIGINT" }',
+    ]
     for sqltype in TYPES:
         nullable = ", nullable = true"
         lines.append(f'{column("l", sqltype)} = {{ type = "{sqltype}"{_declared(sqltype)}{nullable} }}')

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpsql.errors import Error
+
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
@@ -42,3 +44,17 @@ def read(name: str) -> list[Statement]:
             )
         )
     return found
+
+
+def useful(problem: Error) -> bool:
+    """Whether the first line of a refusal is one that a person can act on, and nobody else's words."""
+    first = str(problem).split("\n")[0]
+    foreign = ("sqlglot", "duckdb", "traceback", "\x1b", "exception", "exp.", "none")
+    code = int(problem.code.removeprefix("DPSQL-"))
+    return (
+        100 < code < 700
+        and first.startswith(problem.code + ": ")
+        and "; " in first
+        and len(first) < 220
+        and not any(word in first.lower() for word in foreign)
+    )

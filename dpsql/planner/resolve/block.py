@@ -46,13 +46,13 @@ class _Rewriter:
             raise error(
                 301, "* would show rows of people", hint="aggregate, such as SELECT COUNT(*)", span=span_of(node)
             )
-        copy = node.copy()
-        for name, value in node.args.items():
-            if isinstance(value, exp.Expression):
-                copy.set(name, self.rewrite(value))
-            elif isinstance(value, list):
-                copy.set(name, [self.rewrite(v) if isinstance(v, exp.Expression) else v for v in value])
-        return copy
+        # A new node around new parts: a copy would take all that is below it along, once on every level.
+        return type(node)(**{name: self._rewritten(value) for name, value in node.args.items()})
+
+    def _rewritten(self, value: object) -> object:
+        if isinstance(value, list):
+            return [self._rewritten(part) for part in value]
+        return self.rewrite(value) if isinstance(value, exp.Expression) else value
 
     def _key(self, node: exp.Expression) -> GroupKey | None:
         """The group key that a node is another spelling of."""

@@ -75,7 +75,9 @@ def _narrow(column: Scalar, allowed: Domain) -> Scalar:
 def _compares(part: Scalar) -> bool:
     """Whether a condition compares a bare column with constants that are not NULL."""
     values = part.args[1:]
-    return part.args[0].function == "column" and bool(values) and all(v.is_literal and v.value is not None for v in values)
+    return (
+        part.args[0].function == "column" and bool(values) and all(v.is_literal and v.value is not None for v in values)
+    )
 
 
 def _listed(part: Scalar) -> Domain | None:

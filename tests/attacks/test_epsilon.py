@@ -1,0 +1,137 @@
+"""A7, A10: the promised epsilon and delta against what 100,000 answers of real sessions show on D and on D'.
+
+One statement over 1,000 declared groups of identical content gives 1,000 independent answers, a hundred of them 100,000. Noise with
+a scale divided by 1.3 must be noticed, or the test would prove nothing.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dpsql.clients.dbapi import open_session
+from dpsql.mechanisms.source import SystemNoise
+from dpsql.schema.model import Schema
+from tests.noise.eps_lower import eps_lower, rate_above, rate_below
+
+GROUPS, RUNS = 1000, 100
+ALPHA = 1e-9
+SCHEMA = """
+[dataset]
+name = "groups"
+source = "groups.duckdb"
+[privacy]
+unit = "row"
+epsilon = 1000000.0
+delta = 0.9
+query = { epsilon = 1.0, delta = 1e-2 }
+caps = { epsilon = 100.0, delta = 0.4 }
+[tables.people]
+[tables.people.columns]
+place = { type = "INTEGER", bounds = [0, 999] }
+name = { type = "VARCHAR", role = "measure" }
+value = { type = "INTEGER", bounds = [-2, 10] }
+"""
+
+
+class Narrow(SystemNoise):
+    """A build with less noise than was paid for."""
+
+    def laplace(self, scale: Fraction, size: int) -> list[int]:
+        return super().laplace(scale / Fraction(13, 10), size)
+
+
+def people(folder: Path, values: list[int]) -> Schema:
+    """A database in which every group holds the same people."""
+    (folder / "schema.toml").write_text(SCHEMA)
+    path = folder / "groups.duckdb"
+    path.unlink(missing_ok=True)
+    connection = duckdb.connect(str(path))
+    rows = (
+        " UNION ALL ".join(f"SELECT i, 'n' || i, {v} FROM range({GROUPS}) AS r(i)" for v in values)
+        or "SELECT 1, '', 1 WHERE false"
+    )
+    connection.execute(
+        f"CREATE TABLE people AS SELECT CAST(i AS INTEGER) AS place, name, CAST(v AS INTEGER) AS value FROM ({rows}) AS t(i, name, v)"
+    )
+    connection.close()
+    return Schema.from_toml(folder / "schema.toml")
+
+
+def answers(folder: Path, values: list[int], sql: str, noise: SystemNoise) -> npt.NDArray[np.int64]:
+    """100,000 released numbers, in thousandths, each run from a session of its own ledger."""
+    session = open_session(people(folder, values), None, ":memory:", noise=noise)
+    found: list[int] = []
+    for run in range(RUNS):
+        # Another fingerprint, the same price: a repeated statement would be a stored answer.
+        rows = session.execute(sql.replace("$n", str(run))).rows
+        found += [round(1000 * float(row[1])) if row[1] is not None else -(10**9) for row in rows]  # type: ignore[arg-type]
+    session.close()
+    return np.array(found)
+
+
+COUNT = "SELECT place, COUNT(*) FILTER (WHERE value <> 1000 + $n) FROM people GROUP BY place"
+SUM = "SELECT place, SUM(value) FILTER (WHERE value <> 1000 + $n) FROM people GROUP BY place"
+AVG = "SELECT place, AVG(value) FILTER (WHERE value <> 1000 + $n) FROM people GROUP BY place"
+# The person that is added moves each of these as far as one person can.
+CASES = {"count": (COUNT, [1, 2], 0), "sum": (SUM, [1, 2], 10), "avg": (AVG, [-2], 10)}
+
+
+def bound(folder: Path, case: str, noise: SystemNoise) -> float:
+    sql, values, added = CASES[case]
+    return eps_lower(answers(folder, values, sql, noise), answers(folder, [*values, added], sql, noise), 0.0, ALPHA)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a7_real_answers_keep_epsilon(tmp_path: Path, case: str) -> None:
+    """With one person more, no set of answers is e times as likely: at epsilon = 1."""
+    assert bound(tmp_path, case, SystemNoise()) <= 1
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a7_a_narrower_build_is_noticed(tmp_path: Path, case: str) -> None:
+    """Noise divided by 1.3 loses more than 1, and the same test says so."""
+    assert bound(tmp_path, case, Narrow()) > 1
+
+
+# --- threshold ----------------------------------------------------------------------------------------------------
+
+DELTA = 0.005
+SELECT = (
+    f"/* dpsql: epsilon=1, delta={DELTA} */ SELECT name, COUNT(*) FROM people WHERE value <> 1000 + $n GROUP BY name"
+)
+
+
+def shown(folder: Path, noise: SystemNoise) -> int:
+    """How many of 100,000 groups of one person are shown."""
+    session = open_session(people(folder, [1]), None, ":memory:", noise=noise)
+    found = sum(len(session.execute(SELECT.replace("$n", str(run))).rows) for run in range(RUNS))
+    session.close()
+    return found
+
+
+def test_a10_a_group_of_one_appears_at_most_as_often_as_delta_allows(tmp_path: Path) -> None:
+    """A key that one person holds is shown with a probability of at most delta, the case of equality included."""
+    assert rate_above(shown(tmp_path, SystemNoise()), RUNS * GROUPS, ALPHA) <= DELTA
+
+
+def test_a10_a_wider_noise_for_the_same_threshold_is_noticed(tmp_path: Path) -> None:
+    """The power check: a build whose groups of one pass three times as often fails the test above."""
+
+    class Wide(SystemNoise):
+        def laplace(self, scale: Fraction, size: int) -> list[int]:
+            return super().laplace(scale * Fraction(13, 10), size)
+
+    assert rate_above(shown(tmp_path, Wide()), RUNS * GROUPS, ALPHA) > DELTA
+
+
+def test_a10_groups_of_many_are_shown(tmp_path: Path) -> None:
+    """A threshold that hides everything would pass the tests above."""
+    session = open_session(people(tmp_path, [1] * 30), None, ":memory:")
+    assert rate_below(len(session.execute(SELECT.replace("$n", "1")).rows), GROUPS, ALPHA) > 0.99
+    session.close()

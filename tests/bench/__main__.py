@@ -1,0 +1,53 @@
+"""Run the bench: all of it at scale factor 1, or some parts, or at another scale."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import tempfile
+from pathlib import Path
+
+import duckdb
+
+from tests.bench import large, memory, small, startup, tpch
+
+PARTS = ("large", "small", "startup", "memory")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench", description="dpsql beside plain DuckDB; see the aims."
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all if none is named")
+    parser.add_argument("--scale", default="1", help="TPC-H scale factor (default 1)")
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds of a large question (default 5)")
+    cache = Path(tempfile.gettempdir()) / "dpsql-bench"
+    parser.add_argument("--cache", type=Path, default=cache, help=f"where the TPC-H data is kept (default {cache})")
+    options = parser.parse_args()
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"there is no part {', '.join(sorted(unknown))}")
+    print(
+        f"Python {platform.python_version()}, DuckDB {duckdb.__version__}, {_threads()} threads, {platform.machine()}"
+    )
+    _run(options.parts or PARTS, options)
+
+
+def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> None:
+    if "large" in parts:
+        large.compare(tpch.generate(options.cache, options.scale), options.rounds)
+    if "small" in parts:
+        small.measure(200)
+    if "startup" in parts:
+        startup.measure(10)
+    if "memory" in parts:
+        memory.measure(tpch.generate(options.cache, options.scale))
+
+
+def _threads() -> object:
+    (found,) = duckdb.execute("SELECT current_setting('threads')").fetchall()[0]
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""What does not depend on the size of the data: a small statement over plain, planning, a charge, a stored answer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import duckdb
+
+import dpsql
+from dpsql.accounting.ledger import Ledger
+from dpsql.clients.dbapi import Connection
+from dpsql.loss import PrivacyLoss
+from dpsql.opening import open_dataset
+from dpsql.plan import Budget, ChargeRequest
+from dpsql.planner.options import Options
+from dpsql.planner.parse import parse
+from dpsql.planner.planning import compile_statement, schema_identity
+from dpsql.schema.model import Schema
+from tests.bench.stages import LABELS, watched
+from tests.bench.timing import Aim, Times, fresh, heading, repeated, show, show_times, side_by_side
+from tests.support.statements import Statement, read
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SQL = "SELECT site, COUNT(*) AS people, AVG(income) AS mean_income FROM person GROUP BY site ORDER BY site"
+EPSILON = 0.1
+ENDLESS = PrivacyLoss(Fraction(10**6), Fraction(9, 10))
+
+
+def measure(rounds: int) -> None:
+    """Print all of it."""
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        with dpsql.connect(_schema("randhie", folder), ledger=folder / "small") as connection:
+            _overhead(connection, rounds)
+            stored = repeated(lambda: connection.execute(SQL).fetchall(), rounds)
+        planning, statements = _planning(folder)
+        heading("fixed costs")
+        show_times(
+            [
+                (f"planning, {statements} accepted statements", planning, Aim(3, " ms")),
+                ("a charge, ledger on disk", _charges(folder, rounds), Aim(2, " ms")),
+                ("writing 4 KiB and fsync, beside it", _syncs(folder, rounds), None),
+                ("a stored answer, text to rows", stored, None),
+            ]
+        )
+
+
+def _schema(name: str, folder: Path) -> Schema:
+    """An example's schema over a copy of its data, with a budget that a bench does not exhaust."""
+    target = folder / name
+    if not target.exists():
+        shutil.copytree(EXAMPLES / name, target)
+    declared = Schema.from_toml(target / "schema.toml")
+    return replace(declared, privacy=replace(declared.privacy, budget=ENDLESS))
+
+
+def _overhead(connection: Connection, rounds: int) -> None:
+    """A fresh statement over a few thousand rows, ledger on disk included, in turn with plain DuckDB."""
+    plain = duckdb.connect()
+    plain.execute(f"CREATE VIEW person AS SELECT * FROM read_parquet('{EXAMPLES / 'randhie' / 'person.parquet'}')")
+
+    def ours() -> None:
+        connection.execute(fresh(SQL, EPSILON)).fetchall()
+
+    pair = side_by_side(ours, lambda: plain.execute(SQL).fetchall(), rounds, warm_up=5)
+    heading(f"a small statement (randhie person GROUP BY site), {rounds} rounds")
+    show_times(
+        [("dpsql", pair.ours, None), ("plain DuckDB", pair.plain, None), ("over plain", pair.over, Aim(8, " ms"))]
+    )
+    heading("where the time of a small statement goes, p50 [ms]")
+    own = []
+    for _ in range(rounds):
+        with watched() as clock:
+            ours()
+        own.append(clock.own)
+    show(("stage", "p50", ""), [(label, f"{median(o.get(label, 0) for o in own) * 1e3:.2f}", "") for label in LABELS])
+
+
+def _planning(folder: Path, rounds: int = 5) -> tuple[Times, int]:
+    """The times from text to engine SQL over all statements that have a plan, and how many those are."""
+    found, answered = Times(), 0
+    schemas = {name: _opened(name, folder) for name in ("randhie", "nhefs")}
+    for statement in read("accept.sql"):
+        schema, identity = schemas[statement.schema]
+
+        def plan(statement: Statement = statement, schema: Schema = schema, identity: str = identity) -> None:
+            compile_statement(parse(statement.sql, statement.parameters), Options(), schema, identity)
+
+        try:
+            if parse(statement.sql, statement.parameters).tree is None:
+                continue
+            plan()
+        except dpsql.Error:
+            continue
+        answered += 1
+        times = repeated(plan, rounds)
+        found.passed.extend(times.passed)
+        found.processor.extend(times.processor)
+    return found, answered
+
+
+def _opened(name: str, folder: Path) -> tuple[Schema, str]:
+    """An example's schema as a session has it, with what is read from its public tables, and its identity."""
+    ledger = Ledger.open(folder / f"plan-{name}", name)
+    dataset = open_dataset(_schema(name, folder), ledger, approve=True)
+    dataset.engine.close()
+    ledger.close()
+    return dataset.schema, schema_identity(dataset.schema)
+
+
+def _charges(folder: Path, rounds: int) -> Times:
+    """Charges of one analyst into one ledger on disk."""
+    ledger = Ledger.open(folder / "charges", "bench")
+    request = ChargeRequest(
+        "bench", "0" * 32, SQL, ("0" * 64,), ("laplace",), PrivacyLoss(Fraction(1, 10), Fraction(0))
+    )
+    times = repeated(lambda: ledger.charge(request, Budget(ENDLESS)), rounds)
+    ledger.close()
+    return times
+
+
+def _syncs(folder: Path, rounds: int) -> Times:
+    """What the disk takes for the least durable write."""
+    with open(folder / "syncs", "wb", buffering=0) as file:
+
+        def sync() -> None:
+            file.write(bytes(4096))
+            os.fsync(file.fileno())
+
+        return repeated(sync, rounds)

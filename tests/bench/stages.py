@@ -1,0 +1,80 @@
+"""Where the time of a statement goes: every stage's own time, without that of the stages inside it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import dpsql.session
+from dpsql.accounting.answers import Answers
+from dpsql.accounting.ledger import Ledger
+from dpsql.engines import fetch
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.sandbox import Sandbox
+from dpsql.mechanisms.source import SystemNoise
+from dpsql.planner import planning
+from dpsql.session import Session
+
+PLACES: tuple[tuple[object, str, str], ...] = (
+    (dpsql.session, "parse", "parse"),
+    (planning, "resolve", "resolve"),
+    (planning, "limit", "limit"),
+    (planning, "measure", "measure"),
+    (planning, "lower", "lower"),
+    (Session, "_describe", "names and describe"),
+    (dpsql.session, "check", "guard"),
+    (Answers, "get", "stored answer"),
+    (Ledger, "charge", "charge"),
+    (DuckDBEngine, "exact", "engine"),
+    (fetch, "lists", "engine: fetch"),
+    (fetch, "integers", "engine: integers"),
+    (dpsql.session, "release", "release"),
+    (SystemNoise, "laplace", "noise"),
+    (SystemNoise, "gaussian", "noise"),
+    (Answers, "put", "store"),
+    (dpsql.session, "estimate", "estimates"),
+    (Sandbox, "load", "sandbox: load"),
+    (Sandbox, "run", "shell"),
+    (Session, "_finish", "rows and accuracy"),
+    (Session, "execute", "the rest"),
+)
+"""What is timed, in the order of a statement: owner, attribute, label."""
+LABELS = tuple(dict.fromkeys(label for _, _, label in PLACES))
+
+
+@dataclass(slots=True)
+class Clock:
+    """Own times by label [seconds]. `inside` is a stack: the time that the stages inside each open stage took."""
+
+    own: dict[str, float] = field(default_factory=dict)
+    inside: list[float] = field(default_factory=list)
+
+    def timed(self, label: str, work: Callable[..., object]) -> Callable[..., object]:
+        def wrapped(*args: object, **named: object) -> object:
+            self.inside.append(0.0)
+            start = time.perf_counter()
+            try:
+                return work(*args, **named)
+            finally:
+                taken = time.perf_counter() - start
+                self.own[label] = self.own.get(label, 0.0) + taken - self.inside.pop()
+                if self.inside:
+                    self.inside[-1] += taken
+
+        return wrapped
+
+
+@contextmanager
+def watched() -> Iterator[Clock]:
+    """Time the stages for as long as this lasts."""
+    clock = Clock()
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in PLACES]
+    for owner, name, label in PLACES:
+        setattr(owner, name, clock.timed(label, getattr(owner, name)))
+    try:
+        yield clock
+    finally:
+        for owner, name, work in before:
+            setattr(owner, name, work)

@@ -1,0 +1,159 @@
+"""dpsql without noise beside plain DuckDB on the same rows, under the same guards."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.aggregates.avg import Pair
+from dpsql.aggregates.sum import Total
+from dpsql.clients.dbapi import open_session
+from dpsql.planner.parse import DUCKDB, parse
+from dpsql.session import Answer, Session
+from tests.support import clinic
+from tests.support.noise import ZeroNoise
+
+UNLIMITED = (
+    (clinic.UNIT + clinic.PATIENT + clinic.VISIT + clinic.PUBLIC)
+    .replace("max_rows_per_unit = 3", "max_rows_per_unit = 1000")
+    .replace("max_rows_per_unit = 4", "max_rows_per_unit = 1000")
+    .replace("max_groups_per_unit = 2", "max_groups_per_unit = 1000")
+    .replace("epsilon = 1000000.0", "epsilon = 1e12")
+    .replace("query = { epsilon = 1.0,", "query = { epsilon = 10000.0,")
+)
+"""Limits that no generated patient reaches, and a price at which a group of two people passes the threshold."""
+
+Row = tuple[object, ...]
+Parameters = Sequence[object] | dict[str, object]
+
+
+@dataclass(slots=True)
+class Beside:
+    """One database, asked both ways."""
+
+    session: Session
+    plain: duckdb.DuckDBPyConnection
+    rows: int
+
+    def close(self) -> None:
+        self.session.close()
+        self.plain.close()
+
+    def ask(self, sql: str, parameters: Parameters = ()) -> Answer:
+        return self.session.execute(sql, parameters)
+
+    def expect(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        return self.plain.execute(guarded(sql), parameters or None).fetchall()
+
+    def check(
+        self,
+        sql: str,
+        parameters: Parameters = (),
+        *,
+        plain: str | None = None,
+        ordered: bool = False,
+    ) -> Answer:
+        """The answer, after its rows, names and types were compared with DuckDB's own."""
+        answer = self.ask(sql, parameters)
+        own = plain if plain is not None else sql
+        expected = self.expect(own, parameters)
+        allowed = tolerances(self.session, sql, parameters, self.rows)
+        assert same(answer.rows, expected, allowed, ordered=ordered), f"{sql}\n{answer.rows}\n{expected}"
+        assert answer.columns == described(own, parameters), sql
+        return answer
+
+
+def beside(
+    folder: Path, data: clinic.Database, *, text: str = UNLIMITED, plain: clinic.Database | None = None
+) -> Beside:
+    """Open both; `plain` where DuckDB must see other rows, such as NULL for NaN."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "schema.toml").write_text(text)
+    clinic.write(folder, data)
+    connection = duckdb.connect()
+    clinic.fill(connection, plain if plain is not None else data)
+    # The lower end of the supported versions gives NULL anyway, and does not know the setting.
+    with contextlib.suppress(duckdb.Error):
+        connection.execute("SET error_on_division_by_zero = false")
+    session = open_session(folder / "schema.toml", None, ":memory:", noise=ZeroNoise())
+    return Beside(session, connection, max(len(rows) for rows in data.values()))
+
+
+def guarded(sql: str) -> str:
+    """The statement with the guards that dpsql puts around what DuckDB would raise."""
+
+    def replaced(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
+            return exp.TryCast(this=node.this, to=node.args["to"])
+        if isinstance(node, exp.Sqrt):
+            return exp.Case(
+                ifs=[exp.If(this=exp.GTE(this=node.this.copy(), expression=exp.Literal.number(0)), true=node)]
+            )
+        if isinstance(node, exp.Ln):
+            return exp.Case(
+                ifs=[exp.If(this=exp.GT(this=node.this.copy(), expression=exp.Literal.number(0)), true=node)]
+            )
+        return node
+
+    if not any(word in sql.upper() for word in ("CAST", "::", "SQRT", "LN(")):
+        return sql
+    tree = parse(sql).tree
+    assert tree is not None
+    return DUCKDB.generate(tree.transform(replaced))
+
+
+def described(sql: str, parameters: Parameters) -> tuple[tuple[str, str], ...]:
+    """Names and types as DuckDB gives them to the statement on empty tables."""
+    connection = duckdb.connect()
+    clinic.fill(connection, {name: [] for name in clinic.DDL})
+    found = connection.execute(sql, parameters or None).description or []
+    connection.close()
+    return tuple((str(c[0]), str(c[1])) for c in found)
+
+
+def tolerances(session: Session, sql: str, parameters: Parameters, rows: int) -> list[float]:
+    """Per output column: n * quantum / 2 for a sum on a grid, 0 for what is exact; the most of them for what is computed."""
+    compiled = session._compile(parse(sql, parameters))
+    grid: dict[str, float] = {}
+    for part in compiled.releases:
+        for output in part.release.outputs:
+            statistic = part.release.measures[output.measure].statistic
+            on_grid = isinstance(statistic, Pair | Total) and statistic.term.scalar.sqltype.is_float
+            grid[output.name] = rows * float(statistic.term.quantum) / 2 if on_grid else 0.0  # type: ignore[union-attr]
+    most = max(grid.values(), default=0.0) * 100
+    direct = compiled.plan.shell.direct
+    return [grid.get(source[1], 0.0) if source is not None else most for source in direct]
+
+
+def close(found: object, expected: object, allowed: float) -> bool:
+    if isinstance(found, float) and isinstance(expected, float):
+        if math.isnan(found) or math.isnan(expected):
+            return math.isnan(found) and math.isnan(expected)
+        return abs(found - expected) <= allowed + 1e-9 * max(abs(found), abs(expected))
+    if isinstance(found, int | Decimal) and isinstance(expected, int | Decimal):
+        return found == expected
+    return found == expected and type(found) is type(expected)
+
+
+def same(found: list[Row], expected: list[Row], allowed: list[float], *, ordered: bool) -> bool:
+    """Whether the rows agree, in their order or in any."""
+    if len(found) != len(expected):
+        return False
+    if not ordered:
+        found, expected = sorted(found, key=_order), sorted(expected, key=_order)
+    margins = allowed if allowed else [0.0] * (len(expected[0]) if expected else 0)
+    return all(
+        len(a) == len(b) and all(close(x, y, t) for x, y, t in zip(a, b, margins, strict=True))
+        for a, b in zip(found, expected, strict=True)
+    )
+
+
+def _order(row: Row) -> list[tuple[str, str]]:
+    return [(type(v).__name__, f"{v:.3f}" if isinstance(v, float) else str(v)) for v in row]
