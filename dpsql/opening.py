@@ -31,7 +31,7 @@ class Dataset:
 def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
     """Open the data of a schema, provided that its contents and declared structure were approved.
 
-    approve  verify and approve here what was not approved before: where no analysts are declared (soundness.md 36)
+    approve  verify and approve here what was not approved before: where no analysts are declared (rule 36)
     Errors   707 a file is missing or cannot be read; 804 the data does not have the declared structure; 708 it is not
              approved, or changed while it was opened; 704, 705 the ledger's
     """

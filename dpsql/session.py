@@ -96,7 +96,8 @@ class Session:
             problem = error(
                 901, "an invariant of dpsql failed; nothing was released, and what was charged stays charged"
             )
-        raise problem.located(sql)
+        # Without the frames below: their variables may hold exact values.
+        raise problem.located(sql).with_traceback(None)
 
     def _execute(self, sql: str, parameters: Parameters) -> Answer:
         parsed = parse(sql, parameters)

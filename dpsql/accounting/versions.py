@@ -24,7 +24,7 @@ class Versions:
     content    text of an HMAC of the data, made by the caller under the ledger's secret
     signature  text by which unchanged files are recognised without reading them
     facts      text of what the check verified, the caller's to read
-    Why        a version's id is random, so that what is shown of it depends on no value (soundness.md 37)
+    Why        a version's id is random, so that what is shown of it depends on no value (rule 37)
     Errors     704, 705, 802 as the ledger's; 901 a version that was never approved
     """
 

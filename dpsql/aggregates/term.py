@@ -1,7 +1,7 @@
 """A value clamped to its bounds and put on a grid: what a sum adds up, as exact integers.
 
-The clamp's limits are integers, floor(L/q) and ceil(U/q) for the quantum q, and the clamp is repeated after the cast (soundness
-rule 20). NULL and NaN are decided before any branch that would replace them by a bound: they add nothing. Bounds are enforced here
+The clamp's limits are integers, floor(L/q) and ceil(U/q) for the quantum q, and the clamp is repeated after the cast
+(rule 20). NULL and NaN are decided before any branch that would replace them by a bound: they add nothing. Bounds are enforced here
 whatever the data holds, so one row moves a sum by at most max(|lower|, |upper|) quanta.
 """
 

@@ -84,7 +84,7 @@ class ReferenceJoin:
     Output     the source's columns; the unit of `target`
     Stability  the target's column is its declared key, so a source row meets at most one target row: a unit's rows stay its own,
                and no more of them                                                                    [rows]
-    Why        the key is verified and approved per data version (soundness rule 36)
+    Why        the key is verified and approved per data version (rule 36)
     """
 
     source: Scan | ReferenceJoin

@@ -16,7 +16,7 @@ FORMAT = "structure 1"
 def canonical(schema: Schema) -> str:
     """Text that is equal for two schemas exactly if they declare the same structure: approvals are for one structure.
 
-    Bounds, domains and limits are no part of it: they are enforced whatever the data (soundness.md 35, 36).
+    Bounds, domains and limits are no part of it: they are enforced whatever the data (rules 35, 36).
     """
     tables = tuple(
         (

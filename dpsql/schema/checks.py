@@ -199,7 +199,7 @@ def _check_cycles(schema: Schema, reach: dict[str, set[str]], mistakes: Mistakes
 
 
 def _check_path(schema: Schema, table: Table, mistakes: Mistakes) -> None:
-    """Soundness rule 3: with several paths the owner says which people are protected."""
+    """Rule 3: with several paths the owner says which people are protected."""
     if table.name == schema.privacy.unit_table:
         if table.unit_path is not None:
             mistakes.add(_at(table), "unit_path makes no sense for the table that holds the unit", "remove unit_path")
@@ -226,7 +226,7 @@ def _check_unit_path(schema: Schema, table: Table, mistakes: Mistakes) -> None:
 
 
 def _check_row_level(schema: Schema, mistakes: Mistakes) -> None:
-    """Soundness rule 4: a row is its own unit, so no table leads to another and there is nothing to limit."""
+    """Rule 4: a row is its own unit, so no table leads to another and there is nothing to limit."""
     for table in (t for t in schema.tables if not t.public):
         for key in ("unit_path", "max_rows_per_unit", "max_groups_per_unit"):
             if getattr(table, key) is not None:

@@ -51,7 +51,7 @@ class Scope:
     def narrowed(self, condition: Scalar | None) -> Scope:
         """The scope of what stands behind WHERE: declared values that no kept row can have are dropped from the domains.
 
-        Only top-level AND parts that compare that very column with constants narrow it (soundness rule 15). Narrowing chooses the
+        Only top-level AND parts that compare that very column with constants narrow it (rule 15). Narrowing chooses the
         clamp and the key list; both are enforced, so it decides accuracy, never privacy.
         """
         if condition is None:
