@@ -343,3 +343,11 @@ def _as_plain(sql: str) -> str:
     if "OPTIONS(" in sql:
         sql = sql.replace("WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=0.2, max_groups_contributed=1) ", "")
     return sql.replace("dp_sum(medical_usd, lower := 0, upper := 5000)", "SUM(LEAST(GREATEST(medical_usd, 0), 5000))")
+
+
+def test_the_shell_gives_null_where_the_engine_would_raise() -> None:
+    """Integer division by a released zero and casts that do not fit: the price is paid, so an answer comes back."""
+    session = open_session(EXAMPLES / "randhie/schema.toml", None, ":memory:", ZeroNoise())
+    sql = "SELECT 7 // COUNT(*) AS a, 7 % COUNT(*) AS b, CAST(COUNT(*) + 70000 AS SMALLINT) AS c FROM person WHERE income > 29999"
+    assert session.execute(sql).rows == [(None, None, None)]
+    session.close()

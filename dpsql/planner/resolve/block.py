@@ -47,7 +47,7 @@ class _Rewriter:
                 301, "* would show rows of people", hint="aggregate, such as SELECT COUNT(*)", span=span_of(node)
             )
         # A new node around new parts: a copy would take all that is below it along, once on every level.
-        return type(node)(**{name: self._rewritten(value) for name, value in node.args.items()})
+        return _total(type(node)(**{name: self._rewritten(value) for name, value in node.args.items()}))
 
     def _rewritten(self, value: object) -> object:
         if isinstance(value, list):
@@ -81,6 +81,15 @@ class _Rewriter:
             hint=_instead(node.name, column),
             span=span_of(node),
         )
+
+
+def _total(node: exp.Expression) -> exp.Expression:
+    """Casts and integer division over released values give NULL where the engine would raise: the price is paid by then."""
+    if type(node) is exp.Cast:
+        return exp.TryCast(this=node.this, to=node.args["to"])
+    if isinstance(node, exp.IntDiv | exp.Mod):
+        node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
+    return node
 
 
 def _instead(name: str, column: Scalar) -> str:
