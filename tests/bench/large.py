@@ -11,10 +11,8 @@ import dpsql
 from dpsql.clients.dbapi import Connection
 from tests.bench.stages import LABELS, watched
 from tests.bench.timing import Aim, fresh, heading, show, side_by_side
-from tests.bench.tpch import QUESTIONS, Ask, Question, plain
+from tests.bench.tpch import EPSILON, QUESTIONS, Ask, Question, plain
 
-EPSILON = 8.0
-"""At row level practically all groups are shown at this price: the most work for release, store and shell."""
 SHOWN_FROM = 1e-4
 """Stages that never take this long are left out [seconds]."""
 
