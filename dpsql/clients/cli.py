@@ -78,6 +78,8 @@ def _read(path: str | None) -> str:
     from dpsql.errors import error
 
     if path in (None, "-"):
+        if sys.stdin.isatty():
+            print("write one statement, then Ctrl-D (or give it with -c)", file=sys.stderr)
         return sys.stdin.read()
     assert path is not None
     try:
