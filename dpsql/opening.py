@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.record import Record, read_record, snapshot_folder
 from dpsql.accounting.versions import Versions
+from dpsql.engines import snapshot
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.public import fill
-from dpsql.engines.structure import canonical, verify
+from dpsql.engines.signature import Signature
+from dpsql.engines.snapshot import Snapshot
+from dpsql.engines.structure import canonical, declared, verify, verify_public
 from dpsql.errors import error
 from dpsql.schema.model import Schema
 
@@ -21,11 +24,13 @@ class Dataset:
     schema   as declared, with the columns of public tables and the domains they list filled in
     engine   reads the data, and only as long as it is this version
     version  random id of the approved contents: it tells nothing about them
+    facts    what was verified of this version, named by schema/facts.py: only ever to skip what is then the identity
     """
 
     schema: Schema
     engine: DuckDBEngine
     version: str
+    facts: frozenset[str] = frozenset()
 
 
 def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
@@ -35,11 +40,13 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
     Errors   707 a file is missing or cannot be read; 804 the data does not have the declared structure; 708 it is not
              approved, or changed while it was opened; 704, 705 the ledger's
     """
-    engine = DuckDBEngine.open(schema)
+    engine = DuckDBEngine.open(schema, find=lambda signature: _snapshot(signature, schema, ledger))
     try:
         filled = fill(engine, schema)
         version = approved_version(engine, schema, ledger)
-        if version is None and approve:
+        if version is not None:
+            verify_public(engine, filled)
+        elif approve:
             version = approve_version(engine, filled, ledger)
         if version is None:
             raise error(
@@ -47,11 +54,12 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
                 "the data, or the structure declared for it, is not approved",
                 hint="its owner must run `dpsql check` with this schema",
             )
+        facts = read_record(ledger, version, declared(schema)).facts
         require_unchanged(engine)
     except BaseException:
         engine.close()
         raise
-    return Dataset(filled, engine, version)
+    return Dataset(filled, engine, version, facts)
 
 
 def approved_version(engine: DuckDBEngine, schema: Schema, ledger: Ledger) -> str | None:
@@ -81,13 +89,30 @@ def approve_version(engine: DuckDBEngine, schema: Schema, ledger: Ledger) -> str
     content = _content(engine, ledger, structure)
     require_unchanged(engine)
     signature = engine.signature.keyed(ledger.secret, structure)
-    return Versions(ledger).approve(content, signature, json.dumps({"verified": verified}))
+    return Versions(ledger).approve(content, signature, Record(verified).text)
 
 
 def require_unchanged(engine: DuckDBEngine) -> None:
     """Raise 708 unless the files are still those that were opened."""
     if not engine.unchanged():
         raise error(708, "the data changed while it was opened", hint="open it again when nothing writes to it")
+
+
+def _snapshot(signature: Signature, schema: Schema, ledger: Ledger) -> Snapshot | None:
+    """The prepared snapshot of the version that these files are known to hold, if it is there just as it was written.
+
+    Anything else is no error: the same answers come from the declared files.
+    """
+    version = Versions(ledger).by_signature(signature.keyed(ledger.secret, canonical(schema)))
+    root = snapshot_folder(ledger)
+    if version is None or root is None:
+        return None
+    about = declared(schema)
+    record = read_record(ledger, version, about)
+    found = snapshot.look(root, version, schema) if record.snapshot is not None else None
+    if found is None or record.snapshot is None or found.signature.keyed(ledger.secret, about) != record.snapshot[0]:
+        return None
+    return found
 
 
 def _content(engine: DuckDBEngine, ledger: Ledger, structure: str) -> str:

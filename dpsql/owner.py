@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
 from dpsql.accounting.ledger import Entry, Ledger
+from dpsql.accounting.record import read_record, write_record
 from dpsql.domains import Interval
 from dpsql.engines.drafting import describe
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.facts import ColumnFacts, TableFacts, UnitFacts, table_facts
+from dpsql.engines.facts import ColumnFacts, TableFacts, UnitFacts, table_facts, verified
 from dpsql.engines.public import fill
+from dpsql.engines.snapshot import Snapshot
+from dpsql.engines.structure import declared
 from dpsql.loss import PrivacyLoss
-from dpsql.opening import approve_version
+from dpsql.opening import approve_version, require_unchanged
 from dpsql.plan import Budget
+from dpsql.preparing import prepare as prepare_snapshot
+from dpsql.preparing import require_place
 from dpsql.schema.draft import draft
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Schema, Table
@@ -36,12 +41,17 @@ class CheckReport:
     version: str
     tables: tuple[TableFacts, ...]
     public: tuple[Table, ...]
+    snapshot: Snapshot | None = None
 
     def __str__(self) -> str:
         parts = [f"{printable(self.dataset)}: the data has the declared structure and is approved."]
         parts += [_table_text(facts) for facts in self.tables]
         if self.public:
             parts.append(f"public: {', '.join(printable(t.name) for t in self.public)}")
+        if self.snapshot is not None:
+            parts.append(
+                f"prepared: {self.snapshot.folder}, {self.snapshot.size:,} bytes; as private as the data itself"
+            )
         return "\n\n".join([*parts, OUTSIDE_THE_PROMISE])
 
 
@@ -88,19 +98,32 @@ def init(source: str | os.PathLike[str]) -> str:
     return draft(path.stem if path.is_file() else path.name, str(path), describe(path))
 
 
-def check(schema: Schema, ledger: Ledger) -> CheckReport:
+def check(schema: Schema, ledger: Ledger, *, prepare: bool = False) -> CheckReport:
     """Verify what is declared and cannot be enforced, approve this version of the data, and show exact facts.
 
-    Errors  707 a file is missing or cannot be read; 804 the data has not the declared structure and is not approved
+    prepare  write the prepared snapshot of this version too, beside the ledger
+    Errors   707 a file is missing or cannot be read; 804 the data has not the declared structure and is not approved; 704
+             the snapshot cannot be written, the approval stands; 801, 802 there is nothing to prepare, or no place for it
     """
+    if prepare:
+        require_place(schema, ledger)
     engine = DuckDBEngine.open(schema)
     try:
         filled = fill(engine, schema)
         version = approve_version(engine, filled, ledger)
         facts = tuple(table_facts(engine, filled, t) for t in filled.tables if not t.public)
+        require_unchanged(engine)
     finally:
         engine.close()
-    return CheckReport(schema.name, version, facts, tuple(t for t in filled.tables if t.public))
+    _record(schema, ledger, version, verified(filled, facts))
+    snapshot = prepare_snapshot(schema, ledger, version) if prepare else None
+    return CheckReport(schema.name, version, facts, tuple(t for t in filled.tables if t.public), snapshot)
+
+
+def _record(schema: Schema, ledger: Ledger, version: str, facts: frozenset[str]) -> None:
+    """Write into the ledger what was verified, for these declarations; a snapshot that was prepared for them stays."""
+    about = declared(schema)
+    write_record(ledger, version, replace(read_record(ledger, version, about), declared=about, facts=facts))
 
 
 def budget(schema: Schema, ledger: Ledger) -> BudgetReport:

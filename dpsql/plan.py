@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Protocol
 
 from dpsql.aggregates.base import Estimate, Limits, Sensitivity, Statistic
+from dpsql.aggregates.sum import sum_type
 from dpsql.algebra.relations import Relation
 from dpsql.algebra.scalar import Scalar
 from dpsql.errors import error
 from dpsql.loss import PrivacyLoss, total
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.spans import Span
-from dpsql.sqltypes import BIGINT, SqlType
+from dpsql.sqltypes import BIGINT, DOUBLE, SqlType
 
 KeyValue = int | str | bool | None
 """How a group key travels: integers, booleans and text as they are, everything else as DuckDB's text of it."""
@@ -106,31 +109,82 @@ class Aggregate:
     argument: Scalar | None
     condition: Scalar | None
     name: str
-    span: Span | None = None
+    span: Span | None = field(default=None, compare=False)
     sqltype: SqlType = BIGINT
+
+    @property
+    def released_type(self) -> SqlType:
+        """The type of its released column: what DuckDB gives the aggregate."""
+        if self.function == "avg":
+            return DOUBLE
+        return sum_type(self.argument.sqltype) if self.function == "sum" and self.argument is not None else self.sqltype
 
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
     """One grouping expression.
 
-    values  the declared keys in the order in which they are shown, NULL last where it is one; None: selected privately
+    values  the declared keys in the order in which they are shown, NULL last where it is one; None: selected privately, or
+            listed by a bound table
     """
 
     name: str
     scalar: Scalar
     values: tuple[KeyValue, ...] | None = None
-    span: Span | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyList:
+    """Group keys that a public table lists together: its columns c0, c1, ... are the keys at `keys`.
+
+    bound  the name of the bound table
+    """
+
+    keys: tuple[int, ...]
+    bound: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A public table that a release reads: computed from public tables and earlier releases before the release runs.
+
+    sql      over tables named as the blocks and as other bound tables; its columns are `columns`
+    public   declared public tables that it reads
+    reads    the blocks and bound tables that it reads, each earlier
+    one_row  whether more than one row is an error, as in a scalar subquery
+    """
+
+    name: str
+    sql: str
+    columns: tuple[tuple[str, SqlType], ...]
+    public: tuple[str, ...]
+    reads: tuple[str, ...]
+    one_row: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A SELECT block that aggregates a private relation over people: what becomes a release."""
+    """A SELECT block that aggregates a private relation over people: what becomes a release.
+
+    lists  keys that bound tables list
+    whole  whether every key must have a list, because what is released is added up
+    """
 
     name: str
     source: Relation
     keys: tuple[GroupKey, ...]
     aggregates: tuple[Aggregate, ...]
+    lists: tuple[KeyList, ...] = ()
+    whole: bool = False
+
+    def is_selected(self, position: int) -> bool:
+        """Whether a key is selected privately."""
+        return self.keys[position].values is None and all(position not in listed.keys for listed in self.lists)
+
+    @property
+    def selects(self) -> bool:
+        return any(self.is_selected(i) for i in range(len(self.keys)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,24 +192,48 @@ class Shell:
     """The query over released and public tables that makes the answer.
 
     sql         over tables named as the blocks; its last column is the released row's number where `traced`
-    plain_sql   the statement as the caller wrote it, without our clauses: what columns are named after
+    plain_sql   the statement as the caller wrote it, without our clauses: what columns are named after; None where it is
+                named after itself
     public      declared public tables that it reads
     direct      for each output column the released column that it shows unchanged, or None
+    empty       whether it is answered from the declared tables alone, which are empty
     """
 
     sql: str
-    plain_sql: str
+    plain_sql: str | None
     public: tuple[str, ...]
     direct: tuple[tuple[str, str] | None, ...]
     traced: bool
+    empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Names, types and domains are known; private blocks are set apart from the shell."""
+    """Names, types and domains are known; private blocks are set apart from the shell.
+
+    blocks  each after those that it reads
+    bounds  each after what it reads
+    """
 
     blocks: tuple[Block, ...]
+    bounds: tuple[Bound, ...]
     shell: Shell
+
+
+class PublicTypes(Protocol):
+    """What DuckDB names and types a query over public tables; it is not run."""
+
+    def describe_public(
+        self, sql: str, empty: Sequence[PublicTable], public: Sequence[str]
+    ) -> tuple[tuple[str, SqlType], ...]:
+        """(name, type) of each column.
+
+        empty   released tables that it reads, without rows
+        public  declared public tables that it reads
+
+        Raises 106 where it does not bind, or a type is none that dpsql computes with.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +308,7 @@ class Release:
         """Every expression over people's rows that decides what is counted: what the guard compares."""
         block = self.limited.block
         asked = (part for a in block.aggregates for part in (a.argument, a.condition) if part is not None)
-        return (*block.source.conditions, *(key.scalar for key in block.keys), *asked)
+        return (*block.source.predicates, *(key.scalar for key in block.keys), *asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,16 +336,33 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class Verified:
+    """Engine SQL without what is the identity where `facts` were verified for the data version (rule 35)."""
+
+    sql: str
+    facts: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledRelease:
-    """A release and its engine SQL; `$cut` in it stands for the secret that orders what a limit cuts."""
+    """A release and its engine SQL; `$cut` in it stands for the secret that orders what a limit cuts.
+
+    bounds    names of the bound tables that the SQL or a key list reads
+    verified  shorter SQL for verified data, the one that needs most first
+    """
 
     release: Release
     sql: str
     key_columns: int
     sum_columns: int
+    bounds: tuple[str, ...] = ()
+    verified: tuple[Verified, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
+    """Everything that runs. releases and bounds: each after what it reads."""
+
     plan: Plan
     releases: tuple[CompiledRelease, ...]
+    bounds: tuple[Bound, ...] = ()

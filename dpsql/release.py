@@ -8,6 +8,7 @@ themselves: never the engine's.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -15,6 +16,7 @@ from itertools import product
 from dpsql.algebra.scalar import limits_of
 from dpsql.domains import hull
 from dpsql.engines.base import ExactTable
+from dpsql.errors import error
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan import CompiledRelease, GroupKey, KeyValue, NoisyTable, PublicTable, Release
 from dpsql.sqltypes import BIGINT, SqlType, smallest_integer
@@ -23,35 +25,58 @@ ROW_NUMBER = "release_row"
 Columns = tuple[list[KeyValue], ...]
 
 
-def release(compiled: CompiledRelease, exact: ExactTable, noise: NoiseSource) -> NoisyTable:
+KeyTables = Mapping[str, Columns]
+"""The columns of bound tables that list group keys, by name."""
+
+
+def release(
+    compiled: CompiledRelease, exact: ExactTable, noise: NoiseSource, lists: KeyTables | None = None
+) -> NoisyTable:
     """Add noise to the exact sums of one release and select its keys.
 
+    lists      the bound tables that list its keys
     Output     keys and noisy integer cells [quanta]
     Loss       the release's own; charged before this is called
     """
     asked = compiled.release
     keys, sums = exact.open_exact()
     if asked.selection is None:
-        keys, sums = _fill(asked, keys, sums)
+        keys, sums = _fill(asked, keys, sums, lists or {})
         groups = len(keys[0]) if keys else 1
         return NoisyTable(
             keys, tuple(c for i in range(len(asked.measures)) for c in _noisy(asked, i, sums, groups, noise)), groups
         )
-    return _select(asked, keys, sums, noise)
+    return _select(asked, keys, sums, noise, lists or {})
 
 
-def declared_keys(asked: Release) -> Columns:
-    """All combinations of the declared key values, in their order; no columns for a release without keys."""
-    values = [key.values for key in asked.keys if key.values is not None]
-    combinations = list(product(*values))
-    return tuple([combination[i] for combination in combinations] for i in range(len(values)))
+def wire_columns(table: PublicTable) -> Columns:
+    """The columns of a bound table as group keys."""
+    for column in table.data:
+        if not all(value is None or isinstance(value, int | str) for value in column):
+            raise error(901, "a listed key is neither an integer, a boolean nor text")
+    return tuple(list(column) for column in table.data)  # type: ignore[arg-type]
 
 
-def _fill(asked: Release, keys: Columns, sums: tuple[list[int], ...]) -> tuple[Columns, tuple[list[int], ...]]:
-    """Sums for exactly the declared keys: zeros where there were no rows, other keys left out."""
+def declared_keys(asked: Release, lists: KeyTables) -> Columns:
+    """All combinations of the listed key values, in their order; no columns for a release without keys."""
+    tuples = [(listed.keys, list(zip(*lists[listed.bound], strict=True))) for listed in asked.limited.block.lists]
+    dimensions = [((i,), [(v,) for v in key.values]) for i, key in enumerate(asked.keys) if key.values is not None]
+    ordered = sorted([*tuples, *dimensions], key=lambda dimension: dimension[0])
+    places = [place for positions, _ in ordered for place in positions]
+    columns: list[list[KeyValue]] = [[] for _ in asked.keys]
+    for combination in product(*(values for _, values in ordered)):
+        for place, value in zip(places, (v for part in combination for v in part), strict=True):
+            columns[place].append(value)
+    return tuple(columns)
+
+
+def _fill(
+    asked: Release, keys: Columns, sums: tuple[list[int], ...], lists: KeyTables
+) -> tuple[Columns, tuple[list[int], ...]]:
+    """Sums for exactly the listed keys: zeros where there were no rows, other keys left out."""
     if not asked.keys:
         return (), tuple(column[:1] or [0] for column in sums)
-    declared = declared_keys(asked)
+    declared = declared_keys(asked, lists)
     position = {key: i for i, key in enumerate(zip(*declared, strict=True))}
     places = [position.get(key) for key in zip(*keys, strict=True)]
     filled = tuple([0] * len(position) for _ in sums)
@@ -74,7 +99,9 @@ def _noisy(asked: Release, index: int, sums: tuple[list[int], ...], groups: int,
     ]
 
 
-def _select(asked: Release, keys: Columns, sums: tuple[list[int], ...], noise: NoiseSource) -> NoisyTable:
+def _select(
+    asked: Release, keys: Columns, sums: tuple[list[int], ...], noise: NoiseSource, lists: KeyTables
+) -> NoisyTable:
     """Keep the groups whose noisy number of units reaches tau; draw the other measures' noise for those alone."""
     selection = asked.selection
     assert selection is not None and selection.measure == 0
@@ -86,6 +113,9 @@ def _select(asked: Release, keys: Columns, sums: tuple[list[int], ...], noise: N
         if key.values is not None:
             declared = set(key.values)
             kept = [i for i in kept if column[i] in declared]
+    for listed in asked.limited.block.lists:
+        known = set(zip(*lists[listed.bound], strict=True))
+        kept = [i for i in kept if tuple(keys[place][i] for place in listed.keys) in known]
     # of several keys the last one sorts first: a sort keeps the order of what is equal
     for column in reversed(keys):
         kept = _sorted(kept, column)
@@ -152,7 +182,7 @@ def _columns(asked: Release, key_types: dict[str, SqlType]) -> tuple[tuple[str, 
     return *keys, *outputs, (ROW_NUMBER, BIGINT)
 
 
-def key_list(asked: Release) -> NoisyTable:
+def key_list(asked: Release, lists: KeyTables) -> NoisyTable:
     """A release without measures: the declared keys, which are public."""
-    keys = declared_keys(asked)
+    keys = declared_keys(asked, lists)
     return NoisyTable(keys, (), len(keys[0]) if keys else 1)

@@ -20,14 +20,15 @@ from dpsql.guard.tracker import check
 from dpsql.loss import NO_LOSS, PrivacyLoss, total
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
 from dpsql.opening import Dataset
-from dpsql.plan import Accuracy, Budget, ChargeRequest, Compiled, CompiledRelease, NoisyTable, Receipt
+from dpsql.plan import Accuracy, Budget, ChargeRequest, Compiled, CompiledRelease, NoisyTable, PublicTable, Receipt
 from dpsql.planner.explain import explain
 from dpsql.planner.lower import with_secret
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Parsed, parse
 from dpsql.planner.planning import compile_statement, schema_identity
-from dpsql.release import Estimated, empty, estimate, key_list, release
-from dpsql.schema.model import Analyst
+from dpsql.planner.resolve.free import catalog_text
+from dpsql.release import Estimated, KeyTables, empty, estimate, key_list, release, wire_columns
+from dpsql.schema.model import Analyst, Schema
 from dpsql.sqltypes import SqlType, parse_type
 
 LEVEL = Fraction(95, 100)
@@ -67,8 +68,9 @@ class Session:
         self._analyst = analyst
         self._noise = noise if noise is not None else SystemNoise()
         self._identity = schema_identity(dataset.schema)
-        self._sandbox = Sandbox()
-        self._sandbox.define(dataset.schema)
+        self.sandbox = Sandbox()
+        self.sandbox.define(dataset.schema)
+        self.sandbox.share(dataset.engine, dataset.schema)
         self._options: dict[str, Options] = {}
 
     def execute(self, sql: str, parameters: Parameters = ()) -> Answer:
@@ -80,6 +82,8 @@ class Session:
 
         def planned() -> str:
             parsed = parse(sql, parameters)
+            if parsed.kind == "catalog":
+                return f"free: {catalog_text(parsed, self.schema)} of the declared schema"
             return "" if parsed.tree is None else self._explain(parsed)
 
         return self._guarded(sql, planned)
@@ -101,21 +105,26 @@ class Session:
 
     def _execute(self, sql: str, parameters: Parameters) -> Answer:
         parsed = parse(sql, parameters)
+        if parsed.kind == "catalog":
+            return self._free(*self.sandbox.catalog(catalog_text(parsed, self.schema)))
         if parsed.tree is None:
             return self._set(parsed)
         if parsed.kind == "explain":
             return self._free((("plan", "VARCHAR"),), [(line,) for line in self._explain(parsed).splitlines()])
         compiled = self._compile(parsed)
         columns = self._describe(compiled, parsed.plain)
+        if compiled.plan.shell.empty:
+            return self._free(columns, self.sandbox.catalog(compiled.plan.shell.sql)[1])
         findings = check((part.release for part in compiled.releases), self._dataset.schema.guard)
-        stored = {part.release.name: self._stored(part) for part in compiled.releases}
-        missing = [part for part in compiled.releases if stored[part.release.name] is None]
+        paid = [part for part in compiled.releases if part.release.measures]
+        stored = {part.release.name: self._answers.get(self._fingerprint(part)) for part in paid}
+        missing = [part for part in paid if stored[part.release.name] is None]
+        staged = _Staged(self, compiled, {name: table for name, table in stored.items() if table}, columns)
+        staged.bind_public()
         receipt = self._charge(compiled, missing)
         for part in missing:
-            stored[part.release.name] = self._run(part, receipt)
-        noisy = {name: table for name, table in stored.items() if table is not None}
-        paid = [part for part in compiled.releases if part.release.measures]
-        rows, accuracy = self._finish(compiled, noisy, columns)
+            staged.noisy[part.release.name] = self._run(part, receipt, staged)
+        rows, accuracy = self._finish(compiled, staged, columns)
         return Answer(
             columns, rows, accuracy, receipt, bool(paid) and not missing, len(missing), tuple(str(f) for f in findings)
         )
@@ -129,7 +138,20 @@ class Session:
         return options
 
     def _compile(self, parsed: Parsed) -> Compiled:
-        return compile_statement(parsed, self._options_now(), self._dataset.schema, self._identity)
+        return compile_statement(parsed, self._options_now(), self._dataset.schema, self._identity, self)
+
+    def describe_public(
+        self, sql: str, empty: Sequence[PublicTable], public: Sequence[str]
+    ) -> tuple[tuple[str, SqlType], ...]:
+        """See PublicTypes."""
+        self.sandbox.need(public)
+        for table in empty:
+            self.sandbox.load(table)
+        described = [(name, parse_type(text)) for name, text in self.sandbox.describe(sql)]
+        unknown = next((name for name, sqltype in described if sqltype is None), None)
+        if unknown is not None:
+            raise error(106, f"{unknown} has a type that cannot be used beside people's rows", hint="cast it")
+        return tuple((name, sqltype) for name, sqltype in described if sqltype is not None)
 
     def _set(self, parsed: Parsed) -> Answer:
         """SET and RESET change this session's options; a price above the owner's cap is refused at once."""
@@ -141,8 +163,10 @@ class Session:
             self._options[name] = parsed.options
         return self._free((), [])
 
-    def _free(self, columns: tuple[tuple[str, str], ...], rows: list[tuple[object, ...]]) -> Answer:
-        return Answer(columns, rows, _Accuracies({}, (None,) * len(columns), [0] * len(rows)), self._receipt(NO_LOSS))
+    def _free(self, columns: Sequence[tuple[str, str]], rows: list[tuple[object, ...]]) -> Answer:
+        return Answer(
+            tuple(columns), rows, _Accuracies({}, (None,) * len(columns), [0] * len(rows)), self._receipt(NO_LOSS)
+        )
 
     def _receipt(self, loss: PrivacyLoss) -> Receipt:
         return Receipt(None, loss, self._ledger.remaining(self._budget(), self._analyst.name))
@@ -162,28 +186,26 @@ class Session:
         plain  the query as it was written, which DuckDB names columns after: POW(x, 2) is not POWER(x, 2)
         """
         shell = compiled.plan.shell
-        named = self._sandbox.names(shell.plain_sql)
+        if shell.plain_sql is None:
+            return self.sandbox.describe(shell.sql)
+        named = self.sandbox.names(shell.plain_sql)
         written = self._named(plain) if plain is not None else ()
         if len(written) == len(named):
             named = tuple((name, sqltype) for (name, _), (_, sqltype) in zip(written, named, strict=True))
         if not compiled.releases:
             return named
+        self.sandbox.need(shell.public)
         for part in compiled.releases:
-            self._sandbox.load(empty(part.release, _key_types(compiled, part, named)))
-        shown = self._sandbox.describe(shell.sql)
+            self.sandbox.load(empty(part.release, _key_types(compiled, part, named)))
+        shown = self.sandbox.describe(shell.sql)
         return tuple((name, sqltype) for (name, _), (_, sqltype) in zip(named, shown, strict=False))
 
     def _named(self, plain: str) -> tuple[tuple[str, str], ...]:
         """The columns of the statement as it was written; none where DuckDB does not read it as the parser did."""
         try:
-            return self._sandbox.names(plain)
+            return self.sandbox.names(plain)
         except Error:
             return ()
-
-    def _stored(self, part: CompiledRelease) -> NoisyTable | None:
-        if not part.release.measures:
-            return key_list(part.release)
-        return self._answers.get(self._fingerprint(part))
 
     def _fingerprint(self, part: CompiledRelease) -> str:
         return f"{part.release.fingerprint}:{self._dataset.version}"
@@ -198,7 +220,7 @@ class Session:
         request = ChargeRequest(
             self._analyst.name,
             self._dataset.version,
-            compiled.plan.shell.plain_sql,
+            compiled.plan.shell.plain_sql or compiled.plan.shell.sql,
             tuple(self._fingerprint(part) for part in missing),
             tuple(m.noise.describe() for part in missing for m in part.release.measures),
             loss,
@@ -207,20 +229,22 @@ class Session:
 
     # --- below the charge ---------------------------------------------------------------------------------------------
 
-    def _run(self, part: CompiledRelease, receipt: Receipt) -> NoisyTable:
+    def _run(self, part: CompiledRelease, receipt: Receipt, staged: _Staged) -> NoisyTable:
         """Exact sums, noise, and the answer stored: in that order."""
         if receipt.id is None:
             raise error(901, "a release reached the engine without a charge")
-        sql = with_secret(part.sql, self._ledger.secret.hex())
-        exact = self._dataset.engine.exact(sql, part.key_columns, part.sum_columns)
-        noisy = self._released(part, exact)
+        bound = [staged.bound(name) for name in part.bounds]
+        text = next((v.sql for v in part.verified if v.facts <= self._dataset.facts), part.sql)
+        sql = with_secret(text, self._ledger.secret.hex())
+        exact = self._dataset.engine.exact(sql, part.key_columns, part.sum_columns, bound)
+        noisy = self._released(part, exact, staged.lists(part))
         return self._answers.put(receipt.id, self._fingerprint(part), noisy)
 
-    def _released(self, part: CompiledRelease, exact: ExactTable) -> NoisyTable:
+    def _released(self, part: CompiledRelease, exact: ExactTable, lists: KeyTables) -> NoisyTable:
         """The release stage; what goes wrong in it is raised anew, without the frames that hold exact sums."""
         code, text = 901, "the noise could not be added"
         try:
-            return release(part, exact, self._noise)
+            return release(part, exact, self._noise, lists)
         except KeyboardInterrupt:
             code, text = 703, "interrupted"
         except Exception:
@@ -228,30 +252,112 @@ class Session:
         raise error(code, f"{text}; nothing was released and what was charged stays charged")
 
     def _finish(
-        self, compiled: Compiled, noisy: dict[str, NoisyTable], columns: tuple[tuple[str, str], ...]
+        self, compiled: Compiled, staged: _Staged, columns: tuple[tuple[str, str], ...]
     ) -> tuple[list[tuple[object, ...]], Sequence[tuple[Accuracy | None, ...]]]:
         """The shell over released and public tables."""
         shell = compiled.plan.shell
-        for name in shell.public:
-            self._sandbox.load(self._dataset.engine.public_table(name))
-        tables: dict[str, Estimated] = {}
-        for part in compiled.releases:
-            found = estimate(part.release, noisy[part.release.name], LEVEL, _key_types(compiled, part, columns))
-            self._sandbox.load(found.table)
-            tables[part.release.name] = found
-        _, rows = self._sandbox.run(shell.sql)
+        self.sandbox.need(shell.public)
+        tables = {part.release.name: staged.estimated(part) for part in compiled.releases}
+        _, rows = self.sandbox.run(shell.sql)
+        if shell.public and not self._dataset.engine.unchanged():
+            raise error(702, "the data changed after it was opened; nothing was released")
         if not shell.traced:
             return rows, _Accuracies({}, (None,) * len(columns), [0] * len(rows))
         return [row[:-1] for row in rows], _Accuracies(tables, shell.direct, [row[-1] for row in rows])
 
+    @property
+    def schema(self) -> Schema:
+        return self._dataset.schema
+
     def interrupt(self) -> None:
         self._dataset.engine.interrupt()
-        self._sandbox.interrupt()
+        self.sandbox.interrupt()
 
     def close(self) -> None:
-        self._sandbox.close()
+        self.sandbox.close()
         self._dataset.engine.close()
         self._ledger.close()
+
+
+class _Staged:
+    """The public side of one statement while its releases are made: what is released so far, and the bound tables of it.
+
+    Each release is loaded into the sandbox once, when something reads it.
+    """
+
+    def __init__(
+        self, session: Session, compiled: Compiled, noisy: dict[str, NoisyTable], columns: tuple[tuple[str, str], ...]
+    ) -> None:
+        self._session = session
+        self._compiled = compiled
+        self._columns = columns
+        self._parts = {part.release.name: part for part in compiled.releases}
+        self._bounds = {bound.name: bound for bound in compiled.bounds}
+        self._tables: dict[str, PublicTable] = {}
+        self._estimated: dict[str, Estimated] = {}
+        self.noisy = noisy
+
+    def bind_public(self) -> None:
+        """The bound tables that are known before anything is released: what is wrong with them costs nothing."""
+        for bound in self._bounds.values():
+            if all(name in self.noisy or self._is_ready(name) for name in bound.reads):
+                self.bound(bound.name)
+        for part in self._parts.values():
+            if all(name in self._tables for name in part.bounds):
+                self._check_cells(part)
+
+    def _is_ready(self, name: str) -> bool:
+        return name in self._tables or (name in self._parts and not self._parts[name].release.measures)
+
+    def bound(self, name: str) -> PublicTable:
+        """A bound table, computed when it is first read. Raises 706 where a scalar subquery has several rows."""
+        if name not in self._tables:
+            bound = self._bounds[name]
+            sandbox = self._session.sandbox
+            sandbox.need(bound.public)
+            for read in bound.reads:
+                if read in self._parts:
+                    self.estimated(self._parts[read])
+                else:
+                    sandbox.load(self.bound(read))
+            table = sandbox.table(name, bound.sql)
+            if bound.one_row and table.data and len(table.data[0]) > 1:
+                raise error(706, "a subquery used as a value has more than one row; what was charged stays charged")
+            self._tables[name] = table
+        return self._tables[name]
+
+    def lists(self, part: CompiledRelease) -> KeyTables:
+        """The bound tables that list a release's keys, with at most the declared number of groups."""
+        self._check_cells(part)
+        return self._lists(part)
+
+    def _lists(self, part: CompiledRelease) -> KeyTables:
+        names = [listed.bound for listed in part.release.limited.block.lists]
+        return {name: wire_columns(self.bound(name)) for name in names}
+
+    def _check_cells(self, part: CompiledRelease) -> None:
+        groups = 1
+        for name in (listed.bound for listed in part.release.limited.block.lists):
+            groups *= len(self.bound(name).data[0]) if self.bound(name).data else 0
+        for key in part.release.keys:
+            groups *= len(key.values) if key.values is not None else 1
+        most = self._session.schema.privacy.max_cells
+        if groups > most:
+            raise error(
+                304, f"the listed keys make more than {most:,} groups", hint="group by fewer or coarser columns"
+            )
+
+    def estimated(self, part: CompiledRelease) -> Estimated:
+        """A release's estimates, in the sandbox."""
+        name = part.release.name
+        if name not in self._estimated:
+            noisy = self.noisy.get(name)
+            if noisy is None:
+                noisy = key_list(part.release, self._lists(part))
+            types = _key_types(self._compiled, part, self._columns)
+            self._estimated[name] = estimate(part.release, noisy, LEVEL, types)
+            self._session.sandbox.load(self._estimated[name].table)
+        return self._estimated[name]
 
 
 def _key_types(compiled: Compiled, part: CompiledRelease, columns: tuple[tuple[str, str], ...]) -> dict[str, SqlType]:

@@ -14,7 +14,8 @@ _BY_CONTENT = "SELECT id FROM version WHERE content = ?"
 _FACTS = "SELECT facts FROM version WHERE id = ?"
 _LATEST = "SELECT id, facts FROM version ORDER BY approval DESC LIMIT 1"
 _APPROVE = """INSERT INTO version VALUES (?, ?, ?, (SELECT coalesce(max(approval), 0) + 1 FROM version), ?)
-ON CONFLICT (content) DO UPDATE SET facts = excluded.facts, approval = excluded.approval, time = excluded.time"""
+ON CONFLICT (content) DO UPDATE SET approval = excluded.approval, time = excluded.time"""
+_NOTE = "UPDATE version SET facts = ? WHERE id = ?"
 _RECORD = "INSERT INTO signature VALUES (?, ?) ON CONFLICT (signature) DO UPDATE SET version = excluded.version"
 
 
@@ -40,7 +41,7 @@ class Versions:
         return self._first(_BY_CONTENT, content)
 
     def facts(self, version: str) -> str | None:
-        """What the last check of this version verified; None if there is no such version."""
+        """What was verified of this version; None if there is no such version."""
         return self._first(_FACTS, version)
 
     def latest(self) -> tuple[str, str] | None:
@@ -51,7 +52,8 @@ class Versions:
     def approve(self, content: str, signature: str, facts: str) -> str:
         """Approve this content, known by this signature too, and return its version.
 
-        Content that was approved before keeps its id, takes the new facts and becomes the latest.
+        Content that was approved before keeps its id and its facts, which are about the same contents, and becomes the
+        latest.
         """
 
         def work(connection: sqlite3.Connection) -> str:
@@ -61,6 +63,11 @@ class Versions:
             return str(version)
 
         return self._store.write(work)
+
+    def record_facts(self, version: str, facts: str) -> None:
+        """Write what was verified of a version, in place of what is written; a version that was never approved has none."""
+        row = (clean(facts), clean(version))
+        self._store.write(lambda connection: connection.execute(_NOTE, row))
 
     def record_signature(self, version: str, signature: str) -> None:
         """Remember that files with this signature hold this version, in place of any that they held before."""

@@ -34,12 +34,14 @@ class Term:
     lower    [quanta] L' = floor(L/q)
     upper    [quanta] U' = ceil(U/q), larger than lower
     quantum  q, in the value's own unit
+    clamped  False only for data whose bounds were verified, and values of an exact type (planner/lower.py)
     """
 
     scalar: Scalar
     lower: int
     upper: int
     quantum: Fraction
+    clamped: bool = True
 
     @property
     def width(self) -> int:
@@ -71,6 +73,8 @@ class Term:
 
     def own_sql(self, x: str) -> str:
         """The clamped value of a column `x` in its own exact type, where it has one; else quanta."""
+        if not self.clamped:
+            return x if self.is_decimal else f"CAST({x} AS BIGINT)"
         if self.is_decimal:
             return _clamp(x, x, self._decimal(self.lower), self._decimal(self.upper))
         return self.quanta_sql(x)

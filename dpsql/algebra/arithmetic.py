@@ -76,6 +76,11 @@ def _decimal(operator: str, left: Scalar, right: Scalar, domain: Domain, limits:
     if operator == "*":
         scale = left.sqltype.scale + right.sqltype.scale
         digits = _whole_digits(limits) + scale
+        if digits > 38:
+            fewer = (_narrowed(left), _narrowed(right))
+            if fewer != (left, right):
+                narrow_limits = _INTERVALS[operator](*_both_limits(*fewer, operator))
+                return _decimal(operator, *fewer, domain, narrow_limits, nullable)
         narrow = _own_decimal(right, second)
         # The engine keeps a product of two decimals of at most 18 digits in 18 digits.
         width = max(_own_decimal(left, first).width, digits - narrow.width, 19 if digits > 18 else 1)
@@ -91,6 +96,29 @@ def _decimal(operator: str, left: Scalar, right: Scalar, domain: Domain, limits:
         result = decimal(digits, scale)
         a, b = _decimal_sql(left, result), _decimal_sql(right, result)
     return Scalar(operator, (left, right), f"CAST({a} {operator} {b} AS {result})", result, domain, limits, nullable)
+
+
+def _narrowed(scalar: Scalar) -> Scalar:
+    """A decimal in the fewest digits that hold its declared values; what does not fit them becomes NULL.
+
+    Why  the type alone, as wide as the product of its operands, may leave no room for one more product. The clamp of a sum leaves a
+         value beyond its bounds at the bound; here one far beyond them counts as none, on data that breaks its declaration
+    """
+    hull = finite_hull(scalar)
+    if hull is None or not scalar.sqltype.is_decimal:
+        return scalar
+    width = _whole_digits(hull) + scalar.sqltype.scale
+    if width >= scalar.sqltype.width or width > 38:
+        return scalar
+    fewer = decimal(max(width, scalar.sqltype.scale + 1), scalar.sqltype.scale)
+    return replace(
+        scalar,
+        function="convert",
+        args=(scalar,),
+        sql=f"TRY_CAST({scalar.sql} AS {fewer})",
+        sqltype=fewer,
+        limits=fewer.range,
+    )
 
 
 def _whole_digits(limits: Interval) -> int:

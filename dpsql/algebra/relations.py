@@ -1,19 +1,23 @@
-"""Private relations: each row belongs to one privacy unit, and the relation knows which.
+"""Relations: private ones, in which each row belongs to one privacy unit, and public ones.
 
-Every relation derives its columns, its unit and its bound on rows per unit when it is built; one that could not be sound cannot be
-built. The bounds kept here choose the plan. What enforces them is the last step before the sums (planner/lower.py), so a bound that
-was wrong would cost accuracy, not privacy; the exception is structure that cannot be enforced (unique keys on the path to the unit,
-one row per unit), which the owner's `check` verifies for each data version.
+The invariant of a private relation is *locality*: the rows of one unit are a function of that unit's stored rows and of public
+data. Whoever is added or removed, everyone else's rows stay, bit for bit. Every function below (and in joins.py and per_unit.py) says
+why it keeps it, and refuses what would not.
+
+The bound on rows per unit that a relation carries chooses the plan. What enforces it is the last step before the sums
+(planner/lower.py), so a bound that was wrong would cost accuracy, not privacy; the exception is structure that cannot be enforced
+(unique keys on the path to the unit, one row per unit), which the owner's `check` verifies for each data version.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from dpsql.algebra.logic import conjuncts, truth
 from dpsql.algebra.scalar import Scalar, column, quoted
 from dpsql.errors import error
-from dpsql.schema.model import ROW, Reference, Schema, Table
+from dpsql.schema.facts import rows_fact, unit_fact
+from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,140 +33,280 @@ class UnitBound:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class Named:
+    """A visible column: the name of the source that it came with, its own name, and what stands behind both."""
+
+    source: str
+    name: str
+    scalar: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """What the engine reads: without and with the unit's column, which may take a join up the references to reach.
+
+    single  whether it is one table, which needs no parentheses inside a join
+    """
+
+    plain: str
+    with_unit: str
+    single: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Rows with typed columns.
+
+    columns     in the order in which `*` shows them
+    unit        None: public
+    unique      sets of column texts that no two rows agree in
+    source      FROM
+    where       conditions that the enclosing SELECT has to apply
+    predicates  every condition over people's rows, however deep: for the guard
+    tables      the private tables read, in order
+    facts       what a data version must be verified for so that `max_rows` holds there and every row has its unit
+    publics     the public relations that were joined, and
+    links       the equalities between them: where lists of group keys can come from
+    """
+
+    columns: tuple[Named, ...]
+    unit: UnitBound | None
+    unique: frozenset[frozenset[str]]
+    source: From
+    where: tuple[Scalar, ...] = ()
+    predicates: tuple[Scalar, ...] = ()
+    tables: tuple[Table, ...] = ()
+    facts: frozenset[str] = frozenset()
+    publics: tuple[Relation, ...] = ()
+    links: tuple[Scalar, ...] = ()
+
+    @property
+    def is_private(self) -> bool:
+        return self.unit is not None
+
+    @property
+    def conditions(self) -> tuple[Scalar, ...]:
+        return self.where
+
+    @property
+    def one_row_per_unit(self) -> bool:
+        """Whether a unit has at most one row by construction: at row level, or because the unit is unique."""
+        if self.unit is None:
+            return False
+        return self.unit.column is None or frozenset({self.unit.column.sql}) in self.unique
+
+    def from_sql(self, unit: bool = True) -> str:
+        return self.source.with_unit if unit else self.source.plain
+
+    def sources(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(c.source for c in self.columns))
+
+
+# --- declared tables ----------------------------------------------------------------------------------------------
+
+
+def scan(schema: Schema, table: Table, alias: str, source: str = "") -> Relation:
     """The rows of one declared private table.
 
-    Output     its declared columns; the unit's column if it is one of them
-    Stability  one unit added or removed changes its own rows only                                   [rows]
+    Output     its declared columns; the unit is one of them, or is reached by the declared references
+    Stability  one unit added or removed changes its own rows only. A reference points at a key, so a row meets at most one
+               row on each step up: it keeps one unit                                                             [rows]
+    Why        keys are verified and approved per data version (rule 36)
     """
+    if table.public:
+        raise error(901, "a public table has no privacy unit")
+    columns = tuple(Named(source or table.name, c.name, _column(schema, table, alias, c)) for c in table.columns)
+    here = f"{quoted(table.name)} AS {quoted(alias)}"
+    if schema.privacy.unit == ROW:
+        return Relation(columns, UnitBound(None, 1), _keys(table, alias), From(here, here), tables=(table,))
+    unit = _unit(schema, table, alias)
+    one = schema.one_row_per_unit(table)
+    inside = schema.unit_column(table) is not None
+    return Relation(
+        columns,
+        UnitBound(unit, 1 if one else table.max_rows_per_unit),
+        _keys(table, alias),
+        From(here, here if inside else f"{quoted(with_unit(table.name))} AS {quoted(alias)}"),
+        tables=(table,),
+        facts=frozenset({unit_fact(table.name), *(() if one else (rows_fact(table.name),))}),
+    )
 
-    schema: Schema
-    table: Table
-    alias: str
-    columns: tuple[tuple[str, Scalar], ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        if self.table.public:
-            raise error(901, "a public table has no privacy unit")
-        object.__setattr__(self, "columns", tuple((c.name, self._column(c.name)) for c in self.table.columns))
+def public_scan(table: Table, alias: str, source: str = "") -> Relation:
+    """The rows of one declared public table; its declared key is verified unique at each opening (rule 9)."""
+    if not table.public:
+        raise error(901, "a private table was about to be read as a public one")
+    columns = tuple(Named(source or table.name, c.name, _declared(c, table, alias)) for c in table.columns)
+    here = f"{quoted(table.name)} AS {quoted(alias)}"
+    return Relation(columns, None, _keys(table, alias), From(here, here))
 
-    def _column(self, name: str) -> Scalar:
-        declared = self.table.column(name)
+
+def _column(schema: Schema, table: Table, alias: str, declared: Column) -> Scalar:
+    """A column of a private table, with the key whose values it holds and whether a unit has one value of it."""
+    names = _names(schema, table, declared)
+    one_value = schema.one_row_per_unit(table) or (bool(names) and names == schema.privacy.unit)
+    return replace(_declared(declared, table, alias), names=names, constant=one_value)
+
+
+def _declared(declared: Column, table: Table, alias: str) -> Scalar:
+    found = column(
+        f"{quoted(alias)}.{quoted(declared.name)}",
+        declared.sqltype,
+        declared.domain,
+        nullable=declared.nullable,
+        role=declared.role,
+        step=declared.step,
+    )
+    return replace(found, origin=f"{table.name}.{declared.name}", unit_bounds=declared.unit_bounds)
+
+
+def _names(schema: Schema, table: Table, declared: Column) -> str:
+    """The private key whose values a column holds, along the declared path to the unit only (rules 2, 3)."""
+    if schema.privacy.unit == ROW:
+        return ""
+    if table.key == (declared.name,) or schema.privacy.unit == f"{table.name}.{declared.name}":
+        return f"{table.name}.{declared.name}"
+    path = schema.path_to_unit(table)
+    if path and path[0].column == declared.name:
+        return f"{path[0].table}.{path[0].target}"
+    return ""
+
+
+def _unit(schema: Schema, table: Table, alias: str) -> Scalar:
+    inside = schema.unit_column(table)
+    if inside is not None:
+        declared = table.column(inside)
         assert declared is not None
-        return column(
-            f"{quoted(self.alias)}.{quoted(declared.name)}",
-            declared.sqltype,
-            declared.domain,
-            nullable=declared.nullable,
-            role=declared.role,
-            step=declared.step,
-        )
-
-    @property
-    def unit(self) -> UnitBound | None:
-        """None where the unit is further up the references."""
-        one = self.schema.one_row_per_unit(self.table)
-        most = 1 if one else self.table.max_rows_per_unit
-        if self.schema.privacy.unit == ROW:
-            return UnitBound(None, 1)
-        name = self.schema.unit_column(self.table)
-        return UnitBound(self._column(name), most) if name is not None else None
-
-    @property
-    def from_sql(self) -> str:
-        return f"{quoted(self.table.name)} AS {quoted(self.alias)}"
-
-    @property
-    def conditions(self) -> tuple[Scalar, ...]:
-        return ()
+        found = _column(schema, table, alias, declared)
+    else:
+        owner = schema.table(schema.privacy.unit_table or "")
+        declared = owner.column(schema.privacy.unit_column or "") if owner is not None else None
+        assert owner is not None and declared is not None
+        found = column(f"{quoted(alias)}.{quoted(UNIT_COLUMN)}", declared.sqltype, declared.domain, role="identifier")
+    return replace(found, nullable=False, names=schema.privacy.unit, constant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceJoin:
-    """Each row of `source` beside the one row that a declared reference of it points to.
-
-    Output     the source's columns; the unit of `target`
-    Stability  the target's column is its declared key, so a source row meets at most one target row: a unit's rows stay its own,
-               and no more of them                                                                    [rows]
-    Why        the key is verified and approved per data version (rule 36)
-    """
-
-    source: Scan | ReferenceJoin
-    reference: Reference
-    owner: Scan
-    target: Scan
-
-    def __post_init__(self) -> None:
-        if self.target.table.key != (self.reference.target,):
-            raise error(901, "a reference must point at a declared one-column key")
-
-    @property
-    def columns(self) -> tuple[tuple[str, Scalar], ...]:
-        return self.source.columns
-
-    @property
-    def first(self) -> Table:
-        return self.source.table if isinstance(self.source, Scan) else self.source.first
-
-    @property
-    def unit(self) -> UnitBound | None:
-        found = self.target.unit
-        return UnitBound(found.column, self.first.max_rows_per_unit) if found is not None else None
-
-    @property
-    def from_sql(self) -> str:
-        left = f"{quoted(self.owner.alias)}.{quoted(self.reference.column)}"
-        right = f"{quoted(self.target.alias)}.{quoted(self.reference.target)}"
-        return f"{self.source.from_sql} JOIN {self.target.from_sql} ON {left} = {right}"
-
-    @property
-    def conditions(self) -> tuple[Scalar, ...]:
-        return self.source.conditions
+def _keys(table: Table, alias: str) -> frozenset[frozenset[str]]:
+    if not table.key:
+        return frozenset()
+    return frozenset({frozenset(f"{quoted(alias)}.{quoted(name)}" for name in table.key)})
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+# --- one relation to another --------------------------------------------------------------------------------------
+
+
+def filtered(source: Relation, condition: Scalar) -> Relation:
     """The rows for which a condition is true.
 
-    Output     the source's columns, unit and bound
-    Stability  a row stays or goes by its own values: one unit changes its own rows only              [rows]
+    Stability  a row stays or goes by its own values, and by what its own unit's rows say (EXISTS within the unit): one unit
+               changes its own rows only                                                                          [rows]
     """
-
-    source: Relation
-    condition: Scalar
-
-    def __post_init__(self) -> None:
-        truth(self.condition)
-
-    @property
-    def columns(self) -> tuple[tuple[str, Scalar], ...]:
-        return self.source.columns
-
-    @property
-    def unit(self) -> UnitBound | None:
-        return self.source.unit
-
-    @property
-    def from_sql(self) -> str:
-        return self.source.from_sql
-
-    @property
-    def conditions(self) -> tuple[Scalar, ...]:
-        return (*self.source.conditions, *conjuncts(self.condition))
+    parts = conjuncts(truth(condition))
+    return replace(source, where=(*source.where, *parts), predicates=(*source.predicates, *parts))
 
 
-Relation = Scan | ReferenceJoin | Filter
+def projected(source: Relation, columns: tuple[Named, ...]) -> Relation:
+    """The same rows, seen through other columns; the unit is carried along whether it is selected or not.
+
+    Why  no boundary is printed: a derived table, a CTE and a view are the same text to the engine as what they stand for
+    """
+    return replace(source, columns=columns)
 
 
-def reach_unit(scan: Scan) -> Scan | ReferenceJoin:
-    """The table joined up its declared references until the unit's value is a column."""
-    path = scan.schema.path_to_unit(scan.table)
-    relation: Scan | ReferenceJoin = scan
-    owner = scan
-    for depth, reference in enumerate(path[:-1], start=1):
-        table = scan.schema.table(reference.table)
-        assert table is not None
-        target = Scan(scan.schema, table, f"{scan.alias}_{depth}")
-        relation = ReferenceJoin(relation, reference, owner, target)
-        owner = target
-    return relation
+def renamed(source: Relation, alias: str, names: tuple[str, ...] = ()) -> Relation:
+    """The columns under one source's name, and under new names where a list of them is given."""
+    given = dict(enumerate(names))
+    columns = (Named(alias, given.get(i, c.name), c.scalar) for i, c in enumerate(source.columns))
+    return replace(source, columns=tuple(columns))
+
+
+def bare(relation: Relation) -> bool:
+    """Whether a relation is one table without conditions, whose columns can become NULL in an outer join as they are."""
+    return relation.source.single and not relation.where and all(c.scalar.is_column for c in relation.columns)
+
+
+def derived(source: Relation, alias: str) -> Relation:
+    """The relation as a derived table: a boundary in the text, where one is needed (outer joins, UNION, windows)."""
+    columns = tuple(replace(c, scalar=derived_column(alias, f"c{i}", c.scalar)) for i, c in enumerate(source.columns))
+    texts = {c.scalar.sql: d.scalar.sql for c, d in zip(source.columns, columns, strict=True)}
+    items = [f"{c.scalar.sql} AS {quoted(f'c{i}')}" for i, c in enumerate(source.columns)]
+    unit = source.unit
+    carried = None
+    if unit is not None and unit.column is not None:
+        carried = replace(derived_column(alias, UNIT_COLUMN, unit.column), names=unit.column.names, constant=True)
+        texts[unit.column.sql] = carried.sql
+    return Relation(
+        columns,
+        UnitBound(carried, unit.max_rows) if unit is not None else None,
+        translated(source.unique, texts),
+        boundary(source, alias, items, carried is not None),
+        predicates=source.predicates,
+        tables=source.tables,
+        facts=source.facts,
+    )
+
+
+def boundary(source: Relation, alias: str, items: list[str], carries_unit: bool, tail: str = "") -> From:
+    """(SELECT items FROM source WHERE ...) AS alias, without and with the unit's column."""
+    where = f" WHERE {' AND '.join(sorted(c.sql for c in source.where))}" if source.where else ""
+
+    def printed(unit: bool) -> str:
+        listed = list(items)
+        if carries_unit and unit:
+            assert source.unit is not None and source.unit.column is not None
+            listed.append(f"{source.unit.column.sql} AS {quoted(UNIT_COLUMN)}")
+        return f"(SELECT {', '.join(listed) or '1'} FROM {source.from_sql(unit)}{where}{tail}) AS {quoted(alias)}"
+
+    return From(printed(False), printed(True))
+
+
+def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:
+    """A column of a derived table, with all that is known of the expression behind it."""
+    return Scalar(
+        "column",
+        (inner,),
+        f"{quoted(alias)}.{quoted(name)}",
+        inner.sqltype,
+        inner.domain,
+        inner.limits,
+        inner.nullable,
+        inner.integral,
+        role=inner.role,
+        step=inner.step,
+        unit_bounds=inner.unit_bounds,
+        origin=inner.origin if inner.is_column else "",
+        names=inner.key,
+        constant=inner.is_constant,
+    )
+
+
+def computed_column(alias: str, name: str, like: Scalar, parts: tuple[Scalar, ...] = ()) -> Scalar:
+    """A column of a derived table that an aggregate or a window made; `like` is what it is worth.
+
+    parts  whose values it shows, so that an identifier stays one
+    """
+    return replace(
+        like,
+        function="column",
+        args=parts,
+        sql=f"{quoted(alias)}.{quoted(name)}",
+        value=None,
+        step=None,
+        origin="",
+        names="",
+    )
+
+
+def translated(unique: frozenset[frozenset[str]], texts: dict[str, str]) -> frozenset[frozenset[str]]:
+    """The unique sets whose columns all have a new name, under it."""
+    return frozenset(frozenset(texts[c] for c in columns) for columns in unique if columns <= texts.keys())
+
+
+def product_bound(*bounds: int | None) -> int | None:
+    """The product of bounds on rows; None where one of them is not known."""
+    result = 1
+    for bound in bounds:
+        if bound is None:
+            return None
+        result *= bound
+    return result

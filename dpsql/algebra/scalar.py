@@ -42,6 +42,10 @@ class Scalar:
     value     of a literal; None for NULL
     role      of a column
     step      the declared grid of a column, else None
+    origin    of a column as it is declared: "table.column"
+    names     "table.column" of the private key whose values a column holds; "" where it holds none, or also NULLs of a join
+    constant  whether a column has one value in all rows of a unit
+    unit_bounds  declared bounds of a unit's total of a column
     """
 
     function: str
@@ -55,6 +59,10 @@ class Scalar:
     value: Value | None = None
     role: str = ""
     step: Fraction | None = None
+    origin: str = ""
+    names: str = ""
+    constant: bool = False
+    unit_bounds: Interval | None = None
 
     def __post_init__(self) -> None:
         if len(self.sql) > LONGEST_SQL:
@@ -70,11 +78,38 @@ class Scalar:
     def is_null(self) -> bool:
         return self.is_literal and self.value is None
 
+    @property
+    def is_column(self) -> bool:
+        return self.function == "column"
+
     def walk(self) -> Iterator[Scalar]:
-        """This scalar and all its operands."""
+        """This scalar and all its operands; of a derived column also what it is derived from."""
         yield self
         for arg in self.args:
             yield from arg.walk()
+
+    def leaves(self) -> Iterator[Scalar]:
+        """The columns that the expression reads, as the relation around it knows them."""
+        if self.is_column:
+            yield self
+        else:
+            for arg in self.args:
+                yield from arg.leaves()
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is the same in all rows of a unit."""
+        return all(leaf.constant for leaf in self.leaves())
+
+    @property
+    def key(self) -> str:
+        """The private key whose values a bare column holds, else ""."""
+        return self.names if self.is_column else ""
+
+    @property
+    def is_identifying(self) -> bool:
+        """Whether any part, however deep, is an identifier."""
+        return any(part.role == "identifier" for part in self.walk())
 
 
 def quoted(name: str) -> str:

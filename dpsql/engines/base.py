@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
-from dpsql.plan import KeyValue
+from dpsql.plan import KeyValue, PublicTable
 
 
 class ExactTable:
@@ -33,10 +34,15 @@ class ExactTable:
 class Engine(Protocol):
     """Runs SQL that the planner printed on the private data."""
 
-    def exact(self, sql: str, keys: int, sums: int) -> ExactTable:
+    def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = ()) -> ExactTable:
         """Run one statement whose first `keys` columns are group keys and whose next `sums` columns are integers (as text or
-        BIGINT). Raises OperationalError 701 with constant text, 703 when interrupted, 702 when the data is not the version
-        that was opened."""
+        BIGINT).
+
+        bound   public tables that this statement alone sees, under their unqualified names; a declared table of the same
+                name is hidden from it
+        Raises  OperationalError 701 with constant text, 703 when interrupted, 702 when the data is not the version that was
+                opened
+        """
         ...
 
     def interrupt(self) -> None:

@@ -7,29 +7,29 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import duckdb
 
-from dpsql.domains import UNBOUNDED, Value
-from dpsql.engines import delimited, fetch, sources
+from dpsql.domains import Value
+from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable
-from dpsql.engines.locked import connect, interruptible, lock, name, one_select, was_interrupted
-from dpsql.engines.signature import Signature
-from dpsql.engines.values import measured, value
+from dpsql.engines.loading import load_beside
+from dpsql.engines.locked import connect, interruptible, name, one_select, text, was_interrupted
+from dpsql.engines.values import measured, portable, value
+from dpsql.engines.views import Find, Shown, show
 from dpsql.errors import Error, error
 from dpsql.plan import PublicTable
-from dpsql.schema.model import Column, Schema, Table
-from dpsql.sqltypes import SqlType, parse_type
+from dpsql.schema.model import Schema, Table
 
 _TEXTS = {
     701: "the engine could not finish the statement; nothing was released and what was charged stays charged",
     702: "the data changed after it was opened; nothing was released and what was charged stays charged",
     703: "interrupted; nothing was released and what was charged stays charged",
+    704: "the prepared snapshot cannot be written beside the ledger; see that its disk has room",
     707: "a data source cannot be read",
 }
 """Constants: from here on data has been touched, and DuckDB's own messages quote it."""
@@ -47,15 +47,14 @@ class DuckDBEngine:
     Errors     707 a file is missing or cannot be read; 804 it does not have the declared columns
     """
 
-    def __init__(
-        self, connection: duckdb.DuckDBPyConnection, tables: tuple[Table, ...], signature: Signature, spill: Path
-    ) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, shown: Shown, spill: Path) -> None:
         self._connection = connection
-        self.tables = {t.name: t for t in tables}
+        self._shown = shown
+        self.tables = {t.name: t for t in shown.tables}
+        self.signature = shown.signature
         self._remove = weakref.finalize(self, _remove, spill, os.getpid())
         self._running: set[duckdb.DuckDBPyConnection] = set()
         self._guard = threading.Lock()
-        self.signature = signature
 
     def __repr__(self) -> str:
         return "<DuckDBEngine>"
@@ -64,22 +63,28 @@ class DuckDBEngine:
         raise TypeError("an engine cannot be copied or pickled")
 
     @staticmethod
-    def open(schema: Schema) -> DuckDBEngine:
-        """Show the declared tables. Public tables get all columns that dpsql computes with. Raises 707, 804."""
+    def open(schema: Schema, *, find: Find = lambda _: None, outputs: Iterable[Path] = ()) -> DuckDBEngine:
+        """Show the declared tables. Public tables get all columns that dpsql computes with. Raises 707, 804.
+
+        find     given the files' signature, the prepared snapshot to read private tables from, or None
+        outputs  files that `write` may write
+        """
         spill = Path(tempfile.mkdtemp(prefix="dpsql-"))
         connection = connect(spill)
         try:
-            tables, signature = _show(connection, schema)
+            shown = show(connection, schema, find, outputs)
         except BaseException:
             connection.close()
             _remove(spill, os.getpid())
             raise
-        return DuckDBEngine(connection, tables, signature, spill)
+        return DuckDBEngine(connection, shown, spill)
 
-    def exact(self, sql: str, keys: int, sums: int) -> ExactTable:
+    def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = ()) -> ExactTable:
         """Exact sums of one statement: its first columns are group keys, the next sums [quanta]; see Engine."""
 
         def read(cursor: duckdb.DuckDBPyConnection) -> ExactTable:
+            for table in bound:
+                load_beside(cursor, table)
             columns = fetch.lists(cursor.execute(one_select(cursor, sql)), keys + sums)
             key_lists = tuple(fetch.keys(column) for column in columns[:keys])
             return ExactTable(key_lists, tuple(fetch.integers(column) for column in columns[keys:]))
@@ -90,10 +95,25 @@ class DuckDBEngine:
         """Exact rows, for the owner's check and about public tables; never on an analyst's behalf."""
         return self._walled(lambda cursor: cursor.execute(one_select(cursor, sql)).fetchall(), 707)
 
+    def write(self, sql: str, file: Path) -> None:
+        """Write the rows of a question to one of the outputs, in their order, as Parquet; for the owner. Raises 704, 702, 703."""
+        copy = f"COPY ({sql}) TO {text(str(file))} (FORMAT parquet, USE_TMP_FILE false)"
+        self._walled(lambda cursor: cursor.execute(copy).fetchall(), 704)
+
+    @property
+    def shared_views(self) -> tuple[str, ...]:
+        """SQL that shows the public tables to a connection that holds nothing private; see `shared_files`."""
+        return self._shown.public_views
+
+    @property
+    def shared_files(self) -> tuple[Path, ...]:
+        """All files that `shared_views` read. Both are empty where one file holds public and private tables."""
+        return self._shown.public_files
+
     def public_table(self, table: str) -> PublicTable:
         """All rows of a public table, ready for the sandbox. Raises 707, 702."""
         columns = tuple((c.name, c.sqltype) for c in self._public(table).columns)
-        items = ", ".join(_portable(name(column), sqltype) for column, sqltype in columns)
+        items = ", ".join(portable(name(column), sqltype) for column, sqltype in columns)
         sql = f"SELECT {items} FROM main.{name(table)}"
         data = self._walled(lambda cursor: fetch.lists(cursor.execute(sql), len(columns)), 707)
         return PublicTable(table, columns, data)
@@ -115,7 +135,13 @@ class DuckDBEngine:
 
     def unchanged(self) -> bool:
         """Whether the files are still those that were opened, as far as the file system tells."""
-        return self.signature.holds()
+        prepared = self._shown.prepared
+        return self.signature.holds() and (prepared is None or prepared.holds())
+
+    def require_unchanged(self) -> None:
+        """Raise 702 unless the files are still those that were opened."""
+        if not self.unchanged():
+            raise error(702, _TEXTS[702])
 
     def interrupt(self) -> None:
         """Stop every statement that is running, from another thread."""
@@ -172,63 +198,3 @@ def _remove(spill: Path, owner: int) -> None:
     """Remove a spill folder, unless this is a fork of the process that uses it."""
     if os.getpid() == owner:
         shutil.rmtree(spill, ignore_errors=True)
-
-
-def _show(connection: duckdb.DuckDBPyConnection, schema: Schema) -> tuple[tuple[Table, ...], Signature]:
-    """Make the views and lock the connection; the tables as shown, and the files' signature from before."""
-    path = sources.root(schema)
-    if path.is_dir():
-        found = sources.in_folder(path, schema.tables)
-        signature = Signature.take(sources.files(found))
-    else:
-        signature = Signature.take(sources.files([sources.Source("", path, ("", ""))]))
-        sources.attach(connection, path)
-        found = sources.in_database(connection, path, schema.tables)
-    tables = _views(connection, schema, found)
-    lock(connection, sources.files(found))
-    return tables, signature
-
-
-def _views(connection: duckdb.DuckDBPyConnection, schema: Schema, found: list[sources.Source]) -> tuple[Table, ...]:
-    stored = [sources.stored_columns(connection, source) for source in found]
-    tables = [
-        _public_columns(connection, t, s, c) if t.public else t
-        for t, s, c in zip(schema.tables, found, stored, strict=True)
-    ]
-    parts = list(zip(tables, found, stored, strict=True))
-    sources.raise_all(804, [line for part in parts for line in (*sources.unfit(*part), *_unkeyed(part[0], part[1]))])
-    for part in parts:
-        connection.execute(sources.view(*part))
-    return tuple(tables)
-
-
-def _public_columns(
-    connection: duckdb.DuckDBPyConnection, table: Table, source: sources.Source, stored: list[sources.Typed]
-) -> Table:
-    """A public table with all columns that dpsql computes with; of CSV in the types that all values have."""
-    if source.inner is None and source.path.suffix.lower() == ".csv":
-        row = connection.execute(delimited.inference(source.path, [c for c, _ in stored])).fetchone()
-        types = [parse_type(str(sqltype)) for sqltype in row or ()]
-    else:
-        types = [sources.computable(sqltype) for _, sqltype in stored]
-    columns = (
-        Column(column, sqltype, UNBOUNDED, True, "")
-        for (column, _), sqltype in zip(stored, types, strict=True)
-        if sqltype is not None
-    )
-    return replace(table, columns=tuple(columns))
-
-
-def _unkeyed(table: Table, source: sources.Source) -> list[str]:
-    """One line for each key column that a public table does not have; a private table's are declared columns."""
-    return [
-        f"{source.place}: key names {column}, which the file does not have"
-        for column in table.key
-        if table.public and table.column(column) is None
-    ]
-
-
-def _portable(column: str, sqltype: SqlType) -> str:
-    """SQL of a value in a form that Python holds exactly."""
-    exact = (sqltype.is_integer and sqltype.name not in ("HUGEINT", "UBIGINT")) or sqltype.is_float
-    return column if exact or sqltype.is_boolean or sqltype.is_text else f"CAST({column} AS VARCHAR)"

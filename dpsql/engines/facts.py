@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -9,6 +10,7 @@ from dpsql.domains import Categories, Interval
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.locked import name
 from dpsql.engines.values import literal, measured
+from dpsql.schema.facts import bounds_fact, rows_fact, unit_fact
 from dpsql.schema.model import ROW, Column, Reference, Schema, Table
 from dpsql.sqltypes import SqlType
 
@@ -20,12 +22,19 @@ class ColumnFacts:
     nulls    NULL, or a stored value that does not fit the declared type
     nans     NaN, of FLOAT and DOUBLE
     outside  values that bounds would clamp, or that a domain does not list; None where neither is declared
+    infinite infinite numbers, dates and timestamps
     """
 
     column: Column
     nulls: int
     nans: int
     outside: int | None
+    infinite: int
+
+    @property
+    def inside(self) -> bool:
+        """Whether every value is finite and inside its declaration, and NULL only where it is declared."""
+        return not (self.nans or self.infinite or self.outside) and (self.column.nullable or not self.nulls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +80,48 @@ def table_facts(engine: DuckDBEngine, schema: Schema, table: Table) -> TableFact
     return TableFacts(table, rows, schema.one_row_per_unit(table), unit, columns, dangling)
 
 
+def verified(schema: Schema, tables: tuple[TableFacts, ...]) -> frozenset[str]:
+    """The names of what these facts show to hold, as schema/facts.py gives them.
+
+    tables  the facts of every private table
+    """
+    return frozenset(fact for facts in tables for fact in _holding(schema, tables, facts))
+
+
+def _holding(schema: Schema, tables: tuple[TableFacts, ...], facts: TableFacts) -> Iterator[str]:
+    table = facts.table
+    if facts.unit is not None and table.max_rows_per_unit is not None and facts.unit.most <= table.max_rows_per_unit:
+        yield rows_fact(table.name)
+    if facts.unit is not None and facts.unit.ownerless == 0 and not _dangles(schema, tables, table):
+        yield unit_fact(table.name)
+    yield from (bounds_fact(table.name, c.column.name) for c in facts.columns if c.inside)
+
+
+def _dangles(schema: Schema, tables: tuple[TableFacts, ...], table: Table) -> bool:
+    """Whether a reference on the way from a table to the unit's own table has a value that its target does not hold."""
+    counts = {(t.table.name, reference): count for t in tables for reference, count in t.dangling}
+    here = table.name
+    for reference in schema.path_to_unit(table):
+        if counts[here, reference]:
+            return True
+        here = reference.table
+    return False
+
+
 def _columns(engine: DuckDBEngine, table: Table) -> tuple[int, tuple[ColumnFacts, ...]]:
     items = ["count(*)"]
     for column in table.columns:
         quoted = name(column.name)
         nan = f"isnan({quoted})" if column.sqltype.is_float else "false"
-        counts = (f"{quoted} IS NULL", nan, _outside(column))
+        counts = (f"{quoted} IS NULL", nan, _outside(column), _infinite(column))
         items += [f"count(*) FILTER ({condition})" for condition in counts]
     (row,) = engine.owner_rows(f"SELECT {', '.join(items)} FROM main.{name(table.name)}")
     rows, *found = (_integer(cell) for cell in row)
     facts = (
-        ColumnFacts(column, nulls, nans, outside if _is_limited(column) else None)
-        for column, nulls, nans, outside in zip(table.columns, found[::3], found[1::3], found[2::3], strict=True)
+        ColumnFacts(column, nulls, nans, outside if _is_limited(column) else None, infinite)
+        for column, nulls, nans, outside, infinite in zip(
+            table.columns, found[::4], found[1::4], found[2::4], found[3::4], strict=True
+        )
     )
     return rows, tuple(facts)
 
@@ -101,6 +140,14 @@ def _outside(column: Column) -> str:
             return f"{value} NOT IN ({', '.join(literal(v) for v in values)})"
         case _:
             return "false"
+
+
+def _infinite(column: Column) -> str:
+    """SQL: the value is infinite."""
+    quoted = name(column.name)
+    if column.sqltype.is_float:
+        return f"isinf({quoted})"
+    return f"NOT isfinite({quoted})" if column.sqltype.is_temporal else "false"
 
 
 def _comparable(column: str, sqltype: SqlType) -> str:

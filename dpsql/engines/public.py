@@ -32,8 +32,16 @@ def fill(engine: DuckDBEngine, schema: Schema) -> Schema:
 
 
 def _columns(engine: DuckDBEngine, schema: Schema, table: Table) -> tuple[Column, ...]:
-    columns = (replace(c, domain=_domain(engine, table, c)) for c in table.columns)
+    held = zip(table.columns, _holding_null(engine, table), strict=True)
+    columns = (replace(c, domain=_domain(engine, table, c), nullable=nullable) for c, nullable in held)
     return tuple(replace(c, role=default_role(schema, table, c)) for c in columns)
+
+
+def _holding_null(engine: DuckDBEngine, table: Table) -> list[bool]:
+    """For each column whether it holds a NULL, all in one scan."""
+    items = ", ".join(f"count(*) > count({name(c.name)})" for c in table.columns)
+    (row,) = engine.owner_rows(f"SELECT {items} FROM main.{name(table.name)}")
+    return [bool(cell) for cell in row]
 
 
 def _domain(engine: DuckDBEngine, table: Table, column: Column) -> Domain:

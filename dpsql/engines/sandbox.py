@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TypeVar
 
 import duckdb
-import numpy as np
-import numpy.typing as npt
 
+from dpsql.engines import fetch
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.loading import load
 from dpsql.engines.locked import connect, interruptible, lock, name, one_select, was_interrupted
+from dpsql.engines.values import portable
 from dpsql.errors import Error, error
 from dpsql.plan import PublicTable
 from dpsql.schema.model import Schema
-from dpsql.sqltypes import SqlType
+from dpsql.sqltypes import INTEGER, SqlType, parse_type
 
 Typed = tuple[str, str]
 """(name, type as DuckDB writes it)"""
 
-_INPUT = "dpsql input"
-_VALUE, _NULL, _NAN = 0, 1, 2
-_INT64 = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+_CATALOG = re.compile(r'SHOW TABLES|DESCRIBE "(?:[^"]|"")+"')
 _TEXTS = {
     106: "the statement does not fit together: a function, operator or clause meets a type that it does not take",
     703: "interrupted; what was charged stays charged",
     706: "the released result could not be post-processed; what was charged stays charged",
+    707: "a public table cannot be read",
 }
 
 Result = TypeVar("Result")
-Array = npt.NDArray[np.generic]
 
 
 class Sandbox:
@@ -43,15 +45,44 @@ class Sandbox:
     def __init__(self) -> None:
         self._connection = _empty()
         self._declared: duckdb.DuckDBPyConnection | None = None
+        self._engine: DuckDBEngine | None = None
+        self._waiting: set[str] = set()
         self._turn = threading.RLock()
 
     def __repr__(self) -> str:
         return "<Sandbox>"
 
+    def share(self, engine: DuckDBEngine, schema: Schema) -> None:
+        """Show the declared public tables as `main.name`, in place of everything loaded so far; call once, before all else.
+
+        Input   the schema with its public columns filled in
+        Output  views over the public files, the only files in reach; where the source is one DuckDB file, tables that stay
+                empty until they are needed, since in that file private tables would be in reach too
+        Notes   a view reads the file as it is now: look at `engine.unchanged()` before and after what reads it
+        Errors  707 a public file cannot be read
+        """
+        empty = [] if engine.shared_views else [_empty_table(engine, t.name) for t in schema.tables if t.public]
+        with self._turn:
+            connection = self._walled(lambda: _sharing(engine.shared_views, engine.shared_files, empty), 707)
+            self._connection.close()
+            self._connection, self._engine = connection, engine
+            self._waiting = {table.name for table in empty}
+
+    def need(self, names: Iterable[str]) -> None:
+        """See that these public tables hold their rows; one that cannot be shared as a file is loaded once. Raises 702, 707.
+
+        names  as they are declared
+        """
+        with self._turn:
+            for table in self._waiting & set(names):
+                if self._engine is not None:
+                    self.load(self._engine.public_table(table))
+                    self._waiting.discard(table)
+
     def load(self, table: PublicTable) -> None:
         """Make the table `main.name`, in place of any of that name. Values beyond their type raise 706."""
         with self._turn:
-            self._walled(lambda: _load(self._connection, table), 706)
+            self._walled(lambda: load(self._connection, table), 706)
 
     def drop(self, table: str) -> None:
         """Forget a table; there need not be one."""
@@ -68,33 +99,71 @@ class Sandbox:
         with self._turn:
             return self._walled(lambda: interruptible(self._connection, work), 706)
 
+    def table(self, table: str, sql: str) -> PublicTable:
+        """The rows of one question over the loaded tables, exactly, under that name; its columns are c0, c1, ...
+
+        Raises 106 where a column is of a type that dpsql does not compute with; 706, 703.
+        """
+        with self._turn:
+            columns = [(f"c{i}", _computed(sqltype)) for i, (_, sqltype) in enumerate(self.describe(sql))]
+            items = ", ".join(portable(column, sqltype) for column, sqltype in columns)
+            asked = f"SELECT {items} FROM ({sql}\n) AS t({', '.join(column for column, _ in columns)})"
+
+            def work() -> tuple[list[object], ...]:
+                result = self._connection.execute(one_select(self._connection, asked))
+                return fetch.lists(result, len(columns))
+
+            data = self._walled(lambda: interruptible(self._connection, work), 706)
+        return PublicTable(table, tuple(columns), data)
+
     def describe(self, sql: str) -> tuple[Typed, ...]:
         """The columns that a question over the loaded tables would have; it is not run. Raises 106."""
         with self._turn:
             return self._walled(lambda: _describe(self._connection, sql), 106)
 
     def define(self, schema: Schema) -> None:
-        """Remember the declared tables, without rows and apart from the loaded ones, for `names`."""
+        """Remember the declared tables, without rows and apart from the loaded ones, for `names` and `catalog`."""
         with self._turn:
             if self._declared is not None:
                 self._declared.close()
             self._declared = _empty()
             for table in schema.tables:
-                columns = ", ".join(f"{name(c.name)} {c.sqltype}" for c in table.columns)
+                columns = ", ".join(
+                    f"{name(c.name)} {c.sqltype}{'' if c.nullable else ' NOT NULL'}" for c in table.columns
+                )
                 if columns:
                     self._declared.execute(f"CREATE TABLE main.{name(table.name)} ({columns})")
 
     def names(self, sql: str) -> tuple[Typed, ...]:
         """The columns that DuckDB would give a statement over the declared tables; it is not run. Raises 106."""
-        declared = self._declared
-        if declared is None:
-            raise error(901, "no tables are declared to the sandbox")
         with self._turn:
+            declared = self._declared_tables()
             return self._walled(lambda: _describe(declared, sql), 106)
+
+    def catalog(self, sql: str) -> tuple[list[Typed], list[tuple[object, ...]]]:
+        """The columns and rows of one question over the declared tables without rows: SELECT, SHOW TABLES or DESCRIBE "t".
+
+        Raises 106, 703.
+        """
+        with self._turn:
+            declared = self._declared_tables()
+
+            def work() -> tuple[list[Typed], list[tuple[object, ...]]]:
+                result = declared.execute(sql if _CATALOG.fullmatch(sql) else one_select(declared, sql))
+                return [(str(c[0]), str(c[1])) for c in result.description or []], result.fetchall()
+
+            return self._walled(lambda: interruptible(declared, work), 106)
+
+    def _declared_tables(self) -> duckdb.DuckDBPyConnection:
+        if self._declared is None:
+            raise error(901, "no tables are declared to the sandbox")
+        return self._declared
 
     def interrupt(self) -> None:
         """Stop what is running, from another thread."""
         self._connection.interrupt()
+        if self._declared is not None:
+            self._declared.interrupt()
 
     def close(self) -> None:
         self._connection.close()
@@ -121,72 +190,35 @@ def _empty() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def _sharing(views: Iterable[str], files: Iterable[Path], tables: Iterable[PublicTable]) -> duckdb.DuckDBPyConnection:
+    """A connection that reaches these files alone, shown by these views, and that holds these tables."""
+    connection = connect(None, threads=1)
+    try:
+        for view in views:
+            connection.execute(view)
+        lock(connection, files)
+        for table in tables:
+            load(connection, table)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _empty_table(engine: DuckDBEngine, table: str) -> PublicTable:
+    columns = tuple((c.name, c.sqltype) for c in engine.tables[table].columns)
+    return PublicTable(table, columns, tuple([] for _ in columns))
+
+
+def _computed(sqltype: str) -> SqlType:
+    """The type of a column; one of nothing but NULL has, in DuckDB 2.0, a type of its own, and is stored as INTEGER."""
+    found = INTEGER if sqltype == '"NULL"' else parse_type(sqltype)
+    if found is None:
+        raise error(106, f"a column of type {sqltype} is none that dpsql computes with", hint="cast it")
+    return found
+
+
 def _describe(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Typed, ...]:
     one_select(connection, sql)
     relation = connection.query(sql)
     return tuple((str(n), str(t)) for n, t in zip(relation.columns, relation.types, strict=True))
-
-
-# --- loading ------------------------------------------------------------------------------------------------------
-
-
-def _load(connection: duckdb.DuckDBPyConnection, table: PublicTable) -> None:
-    target = f"CREATE OR REPLACE TABLE main.{name(table.name)}"
-    if not table.data or not table.data[0]:
-        columns = ", ".join(f"{name(n)} {t}" for n, t in table.columns)
-        connection.execute(f"{target} ({columns})")
-        return
-    arrays: dict[str, Array] = {}
-    items = []
-    for i, ((column, sqltype), values) in enumerate(zip(table.columns, table.data, strict=True)):
-        items.append(f"{_item(arrays, i, sqltype, values)} AS {name(column)}")
-    connection.register(_INPUT, arrays)
-    try:
-        connection.execute(f"{target} AS SELECT {', '.join(items)} FROM {name(_INPUT)}")
-    finally:
-        connection.unregister(_INPUT)
-
-
-def _item(arrays: dict[str, Array], i: int, sqltype: SqlType, values: list[object]) -> str:
-    """Put a column into arrays; SQL that makes the column again.
-
-    NULL and NaN travel in a column of their own: DuckDB takes NaN in an array for NULL.
-    """
-    states = _states(values, sqltype)
-    arrays[f"v{i}"] = _array(values, sqltype, states)
-    cast = f"CAST(v{i} AS {sqltype})"
-    if states is None:
-        return cast
-    arrays[f"s{i}"] = states
-    nan = f" WHEN s{i} = {_NAN} THEN CAST('nan' AS {sqltype})" if sqltype.is_float else ""
-    return f"CASE WHEN s{i} = {_NULL} THEN NULL{nan} ELSE {cast} END"
-
-
-def _states(values: list[object], sqltype: SqlType) -> npt.NDArray[np.int8] | None:
-    """Which values are NULL and NaN; None where every value is itself."""
-    if sqltype.is_float:
-        odd = [_NULL if v is None else (_VALUE if v == v else _NAN) for v in values]
-    elif None in values:
-        odd = [_NULL if v is None else _VALUE for v in values]
-    else:
-        return None
-    return np.array(odd, dtype=np.int8) if any(odd) else None
-
-
-def _array(values: list[object], sqltype: SqlType, states: npt.NDArray[np.int8] | None) -> Array:
-    """The values, with a neutral one in place of NULL; text where no array type holds them exactly."""
-    if sqltype.name in _INT64 or sqltype.is_float or sqltype.is_boolean:
-        kind = np.int64 if sqltype.name in _INT64 else np.float64 if sqltype.is_float else np.bool_
-        filled = values if states is None else [0 if v is None else v for v in values]
-        try:
-            return np.array(filled, dtype=kind)
-        except OverflowError:
-            return _text_array(filled)
-    return _text_array(values if states is None else ["0" if v is None else v for v in values])
-
-
-def _text_array(values: list[object]) -> Array:
-    texts = [v if isinstance(v, str) else str(v) for v in values]
-    # half a surrogate pair, which is no text, breaks DuckDB 1.4 for good
-    "".join(texts).encode()
-    return np.array(texts, dtype=object)

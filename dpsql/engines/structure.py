@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+
+import duckdb
 
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.locked import name
@@ -11,6 +14,7 @@ from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Schema, Table
 
 FORMAT = "structure 1"
+FACTS_FORMAT = "facts 1"
 
 
 def canonical(schema: Schema) -> str:
@@ -29,6 +33,15 @@ def canonical(schema: Schema) -> str:
     return repr((FORMAT, schema.privacy.unit, tables))
 
 
+def declared(schema: Schema) -> str:
+    """Text that is equal for two schemas only if verified facts mean the same in both, read by the same DuckDB.
+
+    Unlike the approval, facts are about bounds, domains and limits too. What public tables list is part of the contents.
+    """
+    whole = repr((FACTS_FORMAT, duckdb.__version__, schema.privacy.unit, schema.tables))
+    return hashlib.sha256(whole.encode("utf-8", "backslashreplace")).hexdigest()
+
+
 def verify(engine: DuckDBEngine, schema: Schema) -> tuple[str, ...]:
     """Check every key on the data, NULL counted as a value; what was verified, one line each.
 
@@ -38,9 +51,18 @@ def verify(engine: DuckDBEngine, schema: Schema) -> tuple[str, ...]:
     for table in schema.tables:
         _read_through(engine, table)
     claims = list(_unique(schema))
+    _verify_unique(engine, claims)
+    return tuple(f"{t.name} ({', '.join(key)}) unique" for t, key in claims)
+
+
+def verify_public(engine: DuckDBEngine, schema: Schema) -> None:
+    """Check the keys of public tables only: at every opening, whatever was approved (rule 9). Raises 804, 707."""
+    _verify_unique(engine, [(t, key) for t, key in _unique(schema) if t.public])
+
+
+def _verify_unique(engine: DuckDBEngine, claims: list[tuple[Table, tuple[str, ...]]]) -> None:
     failed = [(t, key) for t, key in claims if _repeats(engine, t, key)]
     raise_all(804, [_failure(t, key) for t, key in failed])
-    return tuple(f"{t.name} ({', '.join(key)}) unique" for t, key in claims)
 
 
 def _unique(schema: Schema) -> Iterator[tuple[Table, tuple[str, ...]]]:

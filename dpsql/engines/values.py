@@ -33,6 +33,12 @@ def value(cell: object, sqltype: SqlType) -> Value:
     return int(exact) if exact.denominator == 1 else exact
 
 
+def portable(column: str, sqltype: SqlType) -> str:
+    """SQL of a value in a form that Python holds exactly."""
+    exact = (sqltype.is_integer and sqltype.name not in ("HUGEINT", "UBIGINT")) or sqltype.is_float
+    return column if exact or sqltype.is_boolean or sqltype.is_text else f"CAST({column} AS VARCHAR)"
+
+
 def literal(number: Value) -> str:
     """SQL of a value of a domain, to compare with `measured` or with the bare column."""
     match number:

@@ -25,8 +25,8 @@ def explain(compiled: Compiled, schema: Schema) -> str:
 
 def _release(part: CompiledRelease, schema: Schema) -> list[str]:
     release = part.release
-    lines = [f"release {release.name}", f"  rows: {release.limited.block.source.from_sql}"]
-    lines += [f"  where: {condition.sql}" for condition in release.limited.block.source.conditions]
+    lines = [f"release {release.name}", f"  rows: {release.limited.block.source.from_sql()}"]
+    lines += [f"  where: {condition.sql}" for condition in release.limited.block.source.where]
     lines.append(f"  privacy unit: {schema.privacy.unit}; {_limits(release)}")
     lines += [
         f"  group key {key.name}: {key.scalar.sql}, {_values(len(key.values) if key.values else 0)}"

@@ -42,14 +42,17 @@ STRUCTURE: dict[type[exp.Expression], set[str]] = {
         "with_",
     },
     exp.From: {"this"},
-    exp.Table: {"this", "db", "alias"},
-    exp.TableAlias: {"this"},
+    exp.Table: {"this", "db", "alias", "pivots"},
+    exp.TableAlias: {"this", "columns"},
     exp.Alias: {"this", "alias"},
     exp.Column: {"this", "table", "db"},
     exp.Identifier: {"this"},
     exp.Star: set(),
     exp.Where: {"this"},
-    exp.Group: {"expressions", "all"},
+    exp.Group: {"expressions", "all", "rollup", "cube", "grouping_sets"},
+    exp.Rollup: {"expressions"},
+    exp.Cube: {"expressions"},
+    exp.GroupingSets: {"expressions"},
     exp.Having: {"this"},
     exp.Order: {"expressions", "this"},
     exp.Ordered: {"this", "desc", "nulls_first"},
@@ -60,7 +63,9 @@ STRUCTURE: dict[type[exp.Expression], set[str]] = {
     exp.Join: {"this", "on", "using", "side", "kind", "method"},
     exp.With: {"expressions"},
     exp.CTE: {"this", "alias"},
-    exp.Subquery: {"this", "alias"},
+    exp.Subquery: {"this", "alias", "pivots"},
+    exp.Pivot: {"this", "expressions", "fields", "using", "group", "with_", "alias", "columns", "pivot_column_naming"},
+    exp.PivotAlias: {"this", "alias"},
     exp.Union: {"this", "expression", "distinct", "order", "limit", "offset", "with_"},
     exp.Except: {"this", "expression", "distinct", "order", "limit", "offset", "with_"},
     exp.Intersect: {"this", "expression", "distinct", "order", "limit", "offset", "with_"},
@@ -154,6 +159,8 @@ SHELL_ONLY: dict[type[exp.Expression], set[str]] = {
     exp.FirstValue: {"this"},
     exp.LastValue: {"this"},
     exp.NthValue: {"this", "offset"},
+    exp.Grouping: {"expressions"},
+    exp.GroupingId: {"expressions"},
 }
 
 ALLOWED = {**STRUCTURE, **SCALARS, **AGGREGATES, **SHELL_ONLY}
@@ -170,11 +177,7 @@ ALLOWED_NAMES = SCALAR_NAMES | AGGREGATE_NAMES
 _FIXES: dict[str, str] = {
     "Sample": "ask over all rows; the noise already protects people",
     "TableSample": "ask over all rows; the noise already protects people",
-    "Rollup": "GROUP BY the columns, and add up the released rows",
-    "Cube": "GROUP BY the columns, and add up the released rows",
-    "GroupingSets": "GROUP BY the columns, and add up the released rows",
     "Lateral": "write the condition in WHERE",
-    "Pivot": "write SELECT ..., COUNT(*) ... GROUP BY ...",
     "HistogramAgg": "GROUP BY a band, such as FLOOR(x / 10)",
 }
 

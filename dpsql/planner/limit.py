@@ -9,14 +9,14 @@ from fractions import Fraction
 
 from dpsql import domains
 from dpsql.aggregates.base import Limits
-from dpsql.algebra.relations import Relation, Scan
+from dpsql.algebra.relations import Relation
 from dpsql.algebra.scalar import EPOCH, Scalar, decimal_text
 from dpsql.algebra.temporal import moment
 from dpsql.domains import Categories
 from dpsql.errors import Error, error
-from dpsql.plan import Block, GroupKey, KeyValue, Limited
+from dpsql.plan import Aggregate, Block, GroupKey, KeyValue, Limited
 from dpsql.planner.options import Options
-from dpsql.schema.model import Schema, Table
+from dpsql.schema.model import Schema
 from dpsql.sqltypes import SqlType
 
 
@@ -25,29 +25,39 @@ def limit(block: Block, options: Options, schema: Schema) -> Limited:
 
     Raises 303 (a key that can neither be listed nor selected), 304 (too many declared groups), 401 (no limit on rows or groups).
     """
-    keys = tuple(_listed(key) for key in block.keys)
-    groups = _declared_groups(keys, schema)
+    listed = {i for bound in block.lists for i in bound.keys}
+    keys = tuple(key if i in listed else _listed(key) for i, key in enumerate(block.keys))
     block = replace(block, keys=keys)
-    table = table_of(block.source)
-    bound = block.source.unit
-    if bound is None:
+    groups = _declared_groups(block, schema)
+    source = block.source
+    if source.unit is None:
         raise error(901, "a relation without a unit reached the limits")
-    one_row = bound.max_rows == 1 and schema.one_row_per_unit(table)
-    if one_row:
+    if block.whole and block.selects:
+        raise _not_whole(block)
+    if source.one_row_per_unit:
         return Limited(block, Limits(1, 1), enforced=False)
-    rows = _least(bound.max_rows, options.max_rows)
-    most_groups = _least(options.max_groups, table.max_groups_per_unit, rows, groups)
-    needs_rows = any(a.function != "units" for a in block.aggregates)
-    if needs_rows and rows is None:
-        raise _no_limit("rows", table)
+    rows = _least(source.unit.max_rows, options.max_rows)
+    # Keys that are functions of the unit give it one group: "customer determines nation" (rule 8).
+    constant = 1 if all(key.scalar.is_constant for key in keys) else None
+    most_groups = _least(options.max_groups, _most_groups(source), rows, groups, constant)
+    if rows is None and any(counts_rows(a) for a in block.aggregates):
+        raise _no_limit("rows", source)
     if most_groups is None:
-        raise _no_limit("groups", table)
+        raise _no_limit("groups", source)
     return Limited(block, Limits(rows if rows is not None else most_groups, most_groups), enforced=True)
 
 
-def table_of(relation: Relation) -> Table:
-    """The table that a relation's rows come from."""
-    return relation.table if isinstance(relation, Scan) else table_of(relation.source)
+def counts_rows(aggregate: Aggregate) -> bool:
+    """Whether one unit's weight in an aggregate grows with its rows: not where people are counted, or totals are bounded."""
+    if aggregate.function == "units":
+        return False
+    return not (aggregate.function == "sum" and aggregate.argument is not None and aggregate.argument.unit_bounds)
+
+
+def _most_groups(source: Relation) -> int | None:
+    """The declared limit on a unit's groups; the loosest one where several tables are joined."""
+    declared = [t.max_groups_per_unit for t in source.tables if t.max_groups_per_unit is not None]
+    return max(declared, default=None)
 
 
 def _least(*limits: int | None) -> int | None:
@@ -55,20 +65,32 @@ def _least(*limits: int | None) -> int | None:
     return min(known) if known else None
 
 
-def _no_limit(what: str, table: Table) -> Error:
+def _not_whole(block: Block) -> Error:
+    key = next(key for i, key in enumerate(block.keys) if block.is_selected(i))
     return error(
-        401,
-        f"nothing limits how many {what} of {table.name} one person has",
-        hint=f"declare max_{what}_per_unit for {table.name}, or write /* dpsql: max_{what}=5 */",
+        303,
+        "ROLLUP, CUBE and GROUPING SETS add up all groups, so all of their keys must be declared",
+        hint="declare a domain for the column, or GROUP BY it alone",
+        span=key.span,
     )
 
 
-def _declared_groups(keys: tuple[GroupKey, ...], schema: Schema) -> int | None:
-    """How many groups there are if every key is listed; None where one is selected privately."""
+def _no_limit(what: str, source: Relation) -> Error:
+    open_tables = [t.name for t in source.tables if t.max_rows_per_unit is None] or [t.name for t in source.tables]
+    names = " and ".join(dict.fromkeys(open_tables))
+    return error(
+        401,
+        f"nothing limits how many {what} of {names} one person has",
+        hint=f"declare max_{what}_per_unit for {names}, or write /* dpsql: max_{what}=5 */",
+    )
+
+
+def _declared_groups(block: Block, schema: Schema) -> int | None:
+    """How many groups there are if every key is declared; None where one is selected privately, or listed later."""
     groups = 1
-    for key in keys:
+    for key in block.keys:
         if key.values is None:
-            return None
+            continue
         groups *= len(key.values)
         if groups > schema.privacy.max_cells:
             raise error(
@@ -77,7 +99,7 @@ def _declared_groups(keys: tuple[GroupKey, ...], schema: Schema) -> int | None:
                 hint="group by fewer or coarser columns",
                 span=key.span,
             )
-    return groups
+    return groups if all(key.values is not None for key in block.keys) else None
 
 
 def _listed(key: GroupKey) -> GroupKey:

@@ -17,27 +17,41 @@ One unit, added or removed, changes step 5's addends of its own (unit, group) pa
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
+from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.base import Limits, Statistic
-from dpsql.algebra.scalar import Scalar, literal_sql
+from dpsql.aggregates.count_distinct import Units
+from dpsql.aggregates.sum import Total
+from dpsql.aggregates.unit_total import UnitTotal
+from dpsql.algebra.scalar import Scalar, literal_sql, quoted
 from dpsql.domains import Categories, Value, integers
-from dpsql.plan import CompiledRelease, GroupKey, KeyValue, Release
+from dpsql.plan import Bound, CompiledRelease, GroupKey, KeyList, KeyValue, Release, Verified
 from dpsql.planner.limit import travels_as_text
+from dpsql.schema.facts import bounds_fact
 from dpsql.sqltypes import BIGINT, BOOLEAN, VARCHAR
 
 CUT = "$cut"
 _QUOTED_OR_CUT = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$cut""")
 
 
-def lower(release: Release) -> CompiledRelease:
+def lower(release: Release, bounds: Sequence[Bound] = ()) -> CompiledRelease:
     """The SQL of one release: group keys first, then the exact sums of its measures in order."""
     statistics = [m.statistic for m in release.measures]
     names, inputs = _inputs(statistics)
-    rows = _rows_sql(release, inputs)
-    summed = _per_unit if release.limited.enforced else _per_row
-    sql = summed(release, statistics, names, rows)
-    return CompiledRelease(release, sql, len(release.keys), sum(s.sums for s in statistics))
+    if release.limited.enforced:
+        sql = _per_unit(release, statistics, names, _rows_sql(release, inputs))
+    else:
+        sql = _per_row(
+            release, [s.row_sums(n) for s, n in zip(statistics, names, strict=True)], _rows_sql(release, inputs)
+        )
+    listed = {part.bound for part in release.limited.block.lists}
+    used = tuple(b.name for b in bounds if quoted(b.name) in sql or b.name in listed)
+    sums = sum(s.sums for s in statistics)
+    return CompiledRelease(release, sql, len(release.keys), sums, used, verified(release, statistics, names, inputs))
 
 
 def with_secret(sql: str, secret: str) -> str:
@@ -59,22 +73,39 @@ def _inputs(statistics: list[Statistic]) -> tuple[list[list[str]], list[Scalar]]
     return names, inputs
 
 
-def _rows_sql(release: Release, inputs: list[Scalar]) -> str:
-    """The rows that count, with the unit, the keys and the inputs as columns."""
+def _rows_sql(release: Release, inputs: list[Scalar], *, unit: bool | None = None) -> str:
+    """The rows that count, with the unit, the keys and the inputs as columns.
+
+    unit  whether the unit is a column; by default where the limits are enforced. Without it, rows that belong to nobody are
+          kept out by the data's own structure: only for verified data
+    """
     block = release.limited.block
-    unit = block.source.unit
-    columns, conditions = [], [c.sql for c in block.source.conditions]
-    if unit is not None and unit.column is not None:
-        conditions.append(f"{unit.column.sql} IS NOT NULL")
-        if release.limited.enforced:
-            columns.append(f"{unit.column.sql} AS u")
+    enforced = release.limited.enforced
+    owner = block.source.unit.column if block.source.unit is not None else None
+    shown = enforced if unit is None else unit
+    columns, conditions = [], [c.sql for c in block.source.where]
+    if owner is not None and (shown or unit is None):
+        conditions.append(f"{owner.sql} IS NOT NULL")
+        if shown:
+            columns.append(f"{owner.sql} AS u")
     for key in release.keys:
         columns.append(f"{_key_sql(key)} AS {key.name}")
-        if key.values is not None and (release.limited.enforced or not _travels_whole(key)):
+        if key.values is not None and (enforced or not _travels_whole(key)):
             conditions.append(_declared(key))
+    conditions += [_on_list(release, listed) for listed in block.lists]
     columns += [f"{scalar.sql} AS x{i}" for i, scalar in enumerate(inputs)]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"SELECT {', '.join(columns) or '1 AS one'} FROM {block.source.from_sql}{where}"
+    source = block.source.from_sql(owner is not None and (shown or unit is None))
+    return f"SELECT {', '.join(columns) or '1 AS one'} FROM {source}{where}"
+
+
+def _on_list(release: Release, listed: KeyList) -> str:
+    """The condition that a row's keys are on a bound table's list."""
+    same = [
+        f"{quoted('listed')}.{quoted(f'c{i}')} IS NOT DISTINCT FROM {release.keys[position].scalar.sql}"
+        for i, position in enumerate(listed.keys)
+    ]
+    return f"EXISTS (SELECT 1 FROM {quoted(listed.bound)} AS {quoted('listed')} WHERE {' AND '.join(same)})"
 
 
 def _key_sql(key: GroupKey) -> str:
@@ -112,11 +143,78 @@ def _as_text(sum_sql: str) -> str:
     return f"CAST(COALESCE({sum_sql}, 0) AS VARCHAR)"
 
 
-def _per_row(release: Release, statistics: list[Statistic], names: list[list[str]], rows: str) -> str:
+def _per_row(release: Release, sums: list[tuple[str, ...]], rows: str) -> str:
     keys = [key.name for key in release.keys]
-    sums = [sql for s, n in zip(statistics, names, strict=True) for sql in s.row_sums(n)]
-    columns = keys + [f"{_crossing(sql)} AS s{i}" for i, sql in enumerate(sums)]
+    columns = keys + [f"{_crossing(sql)} AS s{i}" for i, sql in enumerate(sql for part in sums for sql in part)]
     return f"SELECT {', '.join(columns)} FROM ({rows}) AS counted{_grouped(keys)}{_only_declared(release.keys)}"
+
+
+def verified(
+    release: Release, statistics: list[Statistic], names: list[list[str]], inputs: list[Scalar]
+) -> tuple[Verified, ...]:
+    """Shorter SQL for data on which the limits, and then also the clamps, were verified to change nothing (rule 35).
+
+    Why  where no unit has more rows than the limit that is enforced, and no more groups than that can be, every cut keeps
+         everything: the sums per unit add up to the sums of the rows
+    """
+    source, limits = release.limited.block.source, release.limited.limits
+    if not release.limited.enforced or any(isinstance(s, UnitTotal) for s in statistics):
+        return ()
+    most = source.unit.max_rows if source.unit is not None else None
+    if most is None or limits.rows < most or not _groups_kept(release):
+        return ()
+    unit = any(isinstance(s, Units) for s in statistics)
+    rows = _rows_sql(release, inputs, unit=unit)
+    found = [Verified(_per_row(release, _row_sums(statistics, names), rows), source.facts)]
+    bounded = [_without_clamp(s) for s in statistics]
+    facts = [_bounds_facts(s) for s in statistics]
+    if bounded != statistics and all(f is not None for f in facts):
+        more = source.facts.union(*(f for f in facts if f is not None))
+        found.insert(0, Verified(_per_row(release, _row_sums(bounded, names), rows), more))
+    return tuple(found)
+
+
+def _row_sums(statistics: list[Statistic], names: list[list[str]]) -> list[tuple[str, ...]]:
+    """Sums over rows as they are; people are counted once each."""
+    found = []
+    for statistic, columns in zip(statistics, names, strict=True):
+        one = f"CASE WHEN {columns[0]} THEN u END" if columns else "u"
+        found.append((f"count(DISTINCT {one})",) if isinstance(statistic, Units) else statistic.row_sums(columns))
+    return found
+
+
+def _groups_kept(release: Release) -> bool:
+    """Whether the limit on groups is none: a unit cannot be in more."""
+    limits = release.limited.limits
+    listed = [len(key.values) for key in release.keys if key.values is not None]
+    declared = math.prod(listed) if len(listed) == len(release.keys) else limits.rows
+    constant = all(key.scalar.is_constant for key in release.keys)
+    return constant or limits.groups >= min(limits.rows, declared)
+
+
+def _without_clamp(statistic: Statistic) -> Statistic:
+    """The statistic over values that need no clamp: exact types alone, where the bounds of a sum hold to the last digit."""
+    if isinstance(statistic, Total | Pair) and (statistic.term.is_decimal or statistic.term.is_integer):
+        return replace(statistic, term=replace(statistic.term, clamped=False))
+    return statistic
+
+
+def _bounds_facts(statistic: Statistic) -> frozenset[str] | None:
+    """What must be verified for a statistic's clamp to change nothing; None where no fact says so."""
+    if not isinstance(statistic, Total | Pair):
+        return frozenset()
+    scalar = statistic.term.scalar
+    if any(part.function == "bounded" for part in scalar.walk()):
+        return None
+    leaves = list(scalar.leaves())
+    if not all(leaf.origin for leaf in leaves):
+        return None
+    return frozenset(bounds_fact(*_place(leaf.origin)) for leaf in leaves)
+
+
+def _place(origin: str) -> tuple[str, str]:
+    table, _, name = origin.rpartition(".")
+    return table, name
 
 
 def _only_declared(keys: tuple[GroupKey, ...]) -> str:

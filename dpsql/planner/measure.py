@@ -8,6 +8,7 @@ of units, which a private key is selected by anyway.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -17,9 +18,10 @@ from dpsql.aggregates.count import CountOf, Rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.sum import SumOf, Total, sum_type
 from dpsql.aggregates.term import Term, term
+from dpsql.aggregates.unit_total import unit_total
 from dpsql.algebra.logic import conjunction, is_null, negation
 from dpsql.algebra.mathematical import float_test
-from dpsql.algebra.scalar import Scalar
+from dpsql.algebra.scalar import Scalar, quoted
 from dpsql.errors import Error, error
 from dpsql.loss import NO_LOSS, PrivacyLoss, total
 from dpsql.mechanisms.additive import AdditiveNoise
@@ -27,6 +29,7 @@ from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.threshold import threshold
 from dpsql.plan import Aggregate, Limited, Measure, Output, Release, Selection
+from dpsql.planner.canonical import canonical
 
 WIDEST_SCALE = 2**52
 
@@ -46,21 +49,22 @@ class _Statistics:
         self.reads.append((aggregate, self.add(statistic), estimate))
 
 
-def measure(limited: Limited, price: PrivacyLoss, mechanism: str, identity: str) -> Release:
+def measure(limited: Limited, price: PrivacyLoss, mechanism: str, identity: str, reads: Mapping[str, str]) -> Release:
     """The release of a limited block at a price that its measures share equally.
 
     identity  canonical text of the declared schema, part of the fingerprint
+    reads     what each bound table is made of, by its name: the fingerprint holds it
 
     Raises 104 (Gaussian noise without a delta), 201 (a sum without bounds), 303 (private keys without an aggregate).
     """
     block = limited.block
-    selects = any(key.values is None for key in block.keys)
+    selects = block.selects
     if selects and not block.aggregates:
         raise _no_aggregate(limited)
     statistics = _statistics(limited, selects)
     found = list(statistics.found.values())
     if not found:
-        return Release(limited, (), None, (), NO_LOSS, _fingerprint(limited, [], price, mechanism, identity))
+        return Release(limited, (), None, (), NO_LOSS, _fingerprint(limited, [], price, mechanism, identity, reads))
     parts = len(found) * (mechanism == "gaussian") + selects
     share = PrivacyLoss(price.epsilon / len(found), price.delta / parts if parts else Fraction(0))
     measures = tuple(_measure(f"m{i}", s, limited, share, mechanism) for i, s in enumerate(found))
@@ -70,13 +74,13 @@ def measure(limited: Limited, price: PrivacyLoss, mechanism: str, identity: str)
     spent = total(
         [*(m.loss for m in measures), PrivacyLoss(Fraction(0), selection.delta if selection else Fraction(0))]
     )
-    return Release(
-        limited, measures, selection, outputs, spent, _fingerprint(limited, found, price, mechanism, identity)
-    )
+    fingerprint = _fingerprint(limited, found, price, mechanism, identity, reads)
+    return Release(limited, measures, selection, outputs, spent, fingerprint)
 
 
 def _no_aggregate(limited: Limited) -> Error:
-    key = next(k for k in limited.block.keys if k.values is None)
+    block = limited.block
+    key = next(key for i, key in enumerate(block.keys) if block.is_selected(i))
     name = key.scalar.sql.rpartition(".")[2].strip('"') if key.scalar.function == "column" else "..."
     return error(
         303,
@@ -99,7 +103,7 @@ def _statistics(limited: Limited, selects: bool) -> _Statistics:
             by_value.setdefault((_value_key(aggregate.argument), _text(aggregate.condition)), []).append(aggregate)
     paired: dict[str, Pair] = {}
     for group in by_value.values():
-        _of_value(group, others, statistics, paired, selects and not limited.enforced)
+        _of_value(group, others, statistics, paired, not limited.enforced, selects)
     for aggregate in others:
         _of_rows(aggregate, limited, statistics, paired, selects)
     return statistics
@@ -110,7 +114,7 @@ def _text(condition: Scalar | None) -> str:
 
 
 def _value_key(argument: Scalar) -> str:
-    return f"{argument.sql}|{argument.domain}"
+    return f"{argument.sql}|{argument.domain}|{argument.unit_bounds}"
 
 
 def _of_value(
@@ -118,9 +122,19 @@ def _of_value(
     others: list[Aggregate],
     statistics: _Statistics,
     paired: dict[str, Pair],
-    rows_are_selected: bool,
+    one_row: bool,
+    selects: bool,
 ) -> None:
     """COUNT, SUM and AVG of one value over the same rows."""
+    first = group[0]
+    assert first.argument is not None
+    bounded = [a for a in group if a.function == "sum" and first.argument.unit_bounds is not None and not one_row]
+    for aggregate in bounded:
+        total_of_unit = unit_total(first.argument, first.condition, "SUM")
+        statistics.read(aggregate, total_of_unit, SumOf(total_of_unit.term.quantum, sum_type(first.argument.sqltype)))
+    group = [a for a in group if a not in bounded]
+    if not group:
+        return
     asked = {a.function for a in group}
     first = group[0]
     assert first.argument is not None
@@ -136,7 +150,7 @@ def _of_value(
         return
     condition = _text(first.condition)
     beside = any(o.function == "rows" and _text(o.condition) == condition for o in others)
-    with_rows = beside and condition not in paired and not (rows_are_selected and not condition)
+    with_rows = beside and condition not in paired and not (selects and one_row and not condition)
     pair = Pair(value, first.condition, with_rows)
     if with_rows:
         paired[condition] = pair
@@ -207,19 +221,26 @@ def _selection(units: Measure, limited: Limited, delta: Fraction) -> Selection:
 
 
 def _fingerprint(
-    limited: Limited, statistics: list[Statistic], price: PrivacyLoss, mechanism: str, identity: str
+    limited: Limited,
+    statistics: list[Statistic],
+    price: PrivacyLoss,
+    mechanism: str,
+    identity: str,
+    reads: Mapping[str, str],
 ) -> str:
     """What was asked, in canonical form; no scale, share or threshold, which follow from it."""
     block = limited.block
     unit = block.source.unit
     parts = [
-        block.source.from_sql,
+        block.source.from_sql(),
         f"unit {unit.column.sql if unit is not None and unit.column is not None else 'row'}",
-        *sorted(condition.sql for condition in block.source.conditions),
+        *sorted(condition.sql for condition in block.source.where),
         *(f"key {key.scalar.sql} {key.values}" for key in block.keys),
+        *(f"list {listed.keys} {quoted(listed.bound)}" for listed in block.lists),
         f"limits {limited.limits.rows} {limited.limits.groups} {limited.enforced}",
         *(s.identity for s in statistics),
         f"price {price.epsilon} {price.delta} {mechanism}",
-        identity,
     ]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    text = canonical("\n".join(parts))
+    used = [f"{name} is {made}" for name, made in reads.items() if quoted(name) in text]
+    return hashlib.sha256("\n".join([text, *used, identity]).encode()).hexdigest()

@@ -25,8 +25,8 @@ LONGEST = 200_000
 DEEPEST = 60
 MOST_TOKENS = 40_000
 DUCKDB = Dialect.get_or_raise("duckdb")
-QUESTIONS = ("SELECT", "WITH", "FROM", "(", "VALUES", "TABLE")
-Kind = OneOf["query", "explain", "set", "reset"]
+QUESTIONS = ("SELECT", "WITH", "FROM", "(", "VALUES", "TABLE", "PIVOT")
+Kind = OneOf["query", "explain", "set", "reset", "catalog"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,12 @@ class Parsed:
     """One statement.
 
     sql      the caller's text; all spans point into it
-    kind     a query, EXPLAIN of one, or a session setting
-    tree     the query, or None for a setting
+    kind     a query, EXPLAIN of one, a session setting, or a question about the declared tables themselves
+    tree     the query, or None for the last two
     options  from comments and OPTIONS(...); for a setting, what it sets
-    plain    the query as it was written, for DuckDB to name its columns; None where it holds what only dpsql knows
+    names    of the option that a setting changes, or of the table that DESCRIBE names
+    plain    the query as it was written, for DuckDB to name its columns; None where it holds what only dpsql knows;
+             for the declared tables, what to run on them without rows: `SHOW TABLES` or `DESCRIBE "t"`
     """
 
     sql: str
@@ -68,6 +70,8 @@ def _parse(sql: str, parameters: Sequence[object] | Mapping[str, object], now: d
     first = tokens[0].text.upper()
     if first in ("SET", "RESET"):
         return _setting(sql, first, tokens)
+    if first in ("SHOW", "DESCRIBE", "DESC"):
+        return _catalog(sql, first, tokens)
     kind: Kind = "query"
     if first == "EXPLAIN":
         kind, tokens = "explain", _explained(sql, tokens[0])
@@ -180,6 +184,27 @@ def _setting(sql: str, word: str, tokens: list[Token]) -> Parsed:
     value = match[2] if match[2] else {"mechanism": "laplace", "delta": "1e-9"}.get(name, "1")
     return Parsed(
         sql, "set" if word == "SET" else "reset", None, set_option(Options(), name, value.replace(" ", "")), (name,)
+    )
+
+
+def _catalog(sql: str, word: str, tokens: list[Token]) -> Parsed:
+    """SHOW TABLES and DESCRIBE t, in one spelling each; whether the table is declared is not known here."""
+    rest = tokens[1:]
+    if word == "SHOW":
+        if [t.text.upper() for t in rest] == ["TABLES"] and rest[0].token_type == TokenType.VAR:
+            return Parsed(sql, "catalog", None, _comment_options(tokens), plain="SHOW TABLES")
+    else:
+        if len(rest) == 3 and rest[0].text.lower() == "main" and rest[1].token_type == TokenType.DOT:
+            rest = rest[2:]
+        if len(rest) == 1 and rest[0].token_type in (*Parser.ID_VAR_TOKENS, TokenType.IDENTIFIER):
+            name = rest[0].text
+            quoted = '"' + name.replace('"', '""') + '"'
+            return Parsed(sql, "catalog", None, _comment_options(tokens), (name,), f"DESCRIBE {quoted}")
+    raise error(
+        103,
+        f"{word} can only name the declared tables",
+        hint="write SHOW TABLES or DESCRIBE and the name of a table",
+        span=Span(tokens[0].start, tokens[-1].end + 1),
     )
 
 

@@ -7,7 +7,7 @@ from posixpath import normpath
 
 from dpsql.domains import Interval, integers
 from dpsql.schema.mistakes import Mistakes, printable, suggestion
-from dpsql.schema.model import ROW, Column, Reference, Schema, Table
+from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Reference, Schema, Table, with_unit
 from dpsql.schema.roles import holds_unit
 from dpsql.schema.write import name, quoted
 
@@ -22,6 +22,7 @@ def check(schema: Schema, broken: frozenset[str], mistakes: Mistakes) -> None:
     _check_any_private(schema, mistakes)
     bad = set(broken)
     for table in schema.tables:
+        _check_names(schema, table, mistakes)
         _check_key(table, mistakes)
         _check_source(schema, table, mistakes)
         for reference in table.references:
@@ -53,6 +54,15 @@ def _check_any_private(schema: Schema, mistakes: Mistakes) -> None:
         mistakes.add(
             "[tables]", "every table is public, so there is nothing to protect", "remove public = true from one"
         )
+
+
+def _check_names(schema: Schema, table: Table, mistakes: Mistakes) -> None:
+    """Names under which the engine shows the unit beside a private table."""
+    taken = schema.table(with_unit(table.name))
+    if not table.public and taken is not None:
+        mistakes.add(_at(taken), f"has a name that dpsql gives to a view of {printable(table.name)}", "rename it")
+    if not table.public and table.column(UNIT_COLUMN) is not None:
+        mistakes.add(_at(table, UNIT_COLUMN), "has a name that dpsql gives to a column of its own", "rename it")
 
 
 def _check_key(table: Table, mistakes: Mistakes) -> None:

@@ -15,8 +15,15 @@ from dpsql.loss import PrivacyLoss
 from dpsql.sqltypes import SqlType
 
 ROW = "row"
+UNIT_COLUMN = "dpsql unit"
+"""The column that carries the unit's value where a table does not hold it itself."""
 ROLES = ("identifier", "quasi", "dimension", "grid", "measure")
 GUARD_MODES = ("off", "warn", "block", "audit")
+
+
+def with_unit(table: str) -> str:
+    """The engine's view of a table with the unit's value beside its own columns, as UNIT_COLUMN."""
+    return f"{table} with unit"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import duckdb
 
-from tests.bench import large, memory, small, startup, tpch
+from tests.bench import large, memory, small, startup, tpch, tpch_queries
+from tests.support import tpch as tpch_data
 
-PARTS = ("large", "small", "startup", "memory")
+PARTS = ("large", "small", "startup", "memory", "tpch")
 
 
 def main() -> None:
@@ -42,6 +43,9 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
         startup.measure(10)
     if "memory" in parts:
         memory.measure(tpch.generate(options.cache, options.scale))
+    if "tpch" in parts:
+        folder = tpch_data.generate(options.cache / f"sf{options.scale}", options.scale)
+        tpch_queries.compare(folder, options.rounds)
 
 
 def _threads() -> object:

@@ -99,6 +99,15 @@ def test_owner_verbs(schema: Path) -> None:
     assert "remaining  epsilon 4" in dpsql("budget", str(schema)).stdout
 
 
+def test_the_owner_prepares_and_the_answers_stay(schema: Path) -> None:
+    prepared = dpsql("check", str(schema), "--prepare")
+    assert prepared.returncode == 0 and ".ledger.prepared/" in prepared.stdout
+    answered = dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person")
+    assert answered.returncode == 0 and answered.stderr == ""
+    nowhere = dpsql("check", str(schema), "--prepare", "--ledger", ":memory:")
+    assert "a ledger in memory has no place" in refused(nowhere, "802", 2)
+
+
 @pytest.mark.parametrize(
     ("sql", "code", "says"),
     [

@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from dpsql import domains
 from dpsql.algebra import arithmetic, conditional
-from dpsql.algebra.relations import Scan
+from dpsql.algebra.relations import scan
 from dpsql.algebra.scalar import NULL_TYPE, Scalar
 from dpsql.domains import Categories, Interval, Unbounded
 from dpsql.errors import Error
@@ -58,7 +58,7 @@ def scopes_of(schema: Schema) -> dict[str, Scope]:
     for name in ("patient", "visit", "item"):
         table = schema.table(name)
         assert table is not None
-        found[name] = scope_of(Scan(schema, table, name), name, table)
+        found[name] = scope_of(scan(schema, table, name))
     return found
 
 
@@ -71,7 +71,7 @@ def projections(sql: str) -> list[exp.Expression]:
 def built(texts: list[str], scope: Scope) -> list[Scalar]:
     """The scalars of those expressions that the planner takes."""
     found = []
-    for node in projections(f"SELECT {', '.join(texts)} FROM {scope.name}"):
+    for node in projections(f"SELECT {', '.join(texts)} FROM {scope.names[0].source}"):
         try:
             found.append(scalar(node, scope))
         except Error:

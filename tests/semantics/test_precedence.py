@@ -10,7 +10,7 @@ import duckdb
 import pytest
 from sqlglot import exp
 
-from dpsql.algebra.relations import Scan
+from dpsql.algebra.relations import scan
 from dpsql.errors import Error
 from dpsql.planner.parse import parse
 from dpsql.planner.resolve.scalars import scalar
@@ -38,7 +38,7 @@ def scope(tmp_path_factory: pytest.TempPathFactory) -> Scope:
     schema = clinic.schema(folder)
     table = schema.table("patient")
     assert table is not None
-    return scope_of(Scan(schema, table, "patient"), "patient", table)
+    return scope_of(scan(schema, table, "patient"))
 
 
 @pytest.fixture(scope="module")

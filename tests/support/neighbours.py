@@ -173,7 +173,7 @@ def _check_selection(part: CompiledRelease, sql: str) -> None:
 def _check_inside(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> None:
     """Where every column is inside its declaration, so is every expression: the clamp changes nothing, no key is lost."""
     source = part.release.limited.block.source
-    where = " AND ".join([c.sql for c in source.conditions]) or "true"
+    where = " AND ".join([c.sql for c in source.where]) or "true"
     for measure in part.release.measures:
         if isinstance(measure.statistic, Pair | Total):
             term = measure.statistic.term
@@ -181,12 +181,12 @@ def _check_inside(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, 
             slack = float(term.quantum) + 1e-9 * max(abs(low), abs(high))
             x = f"CAST({term.scalar.sql} AS DOUBLE)"
             beyond = f"NOT isnan({x}) AND ({x} < {low - slack} OR {x} > {high + slack})"
-            outside = f"SELECT count(*) FROM {source.from_sql} WHERE {where} AND {beyond}"
+            outside = f"SELECT count(*) FROM {source.from_sql()} WHERE {where} AND {beyond}"
             if connection.execute(outside).fetchall() != [(0,)]:
                 raise Violation(f"{term.scalar.sql} leaves [{low}, {high}] inside the declarations in {sql}")
     for key in part.release.keys:
         if key.values is not None and None not in key.values:
-            missing = f"SELECT count(*) FROM {source.from_sql} WHERE {where} AND {key.scalar.sql} IS NULL"
+            missing = f"SELECT count(*) FROM {source.from_sql()} WHERE {where} AND {key.scalar.sql} IS NULL"
             if connection.execute(missing).fetchall() != [(0,)]:
                 raise Violation(f"{key.scalar.sql} is NULL inside the declarations in {sql}")
 

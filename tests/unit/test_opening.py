@@ -14,16 +14,18 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dpsql import opening, owner
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.versions import Versions
 from dpsql.domains import Categories, Interval, interval
 from dpsql.errors import Error
 from dpsql.opening import open_dataset
-from dpsql.schema.model import Schema
+from dpsql.schema.facts import bounds_fact, rows_fact, unit_fact
+from dpsql.schema.model import Column, Schema
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "engines"))
-from clinic_files import HEAD, ROWS, TABLES, clinic, declare, write_csv, write_parquet  # noqa: E402
+from clinic_files import HEAD, ROWS, TABLES, clinic, declare, far_clinic, write_csv, write_parquet  # noqa: E402
 
 KINDS = ("parquet", "csv", "duckdb")
 
@@ -150,9 +152,11 @@ def test_threads_that_open_at_once_agree(tmp_path: Path) -> None:
 
 OPEN = """
 import sys
+from dpsql import opening, owner
 from dpsql.accounting.ledger import Ledger
 from dpsql.opening import open_dataset
-from dpsql.schema.model import Schema
+from dpsql.schema.facts import bounds_fact, rows_fact, unit_fact
+from dpsql.schema.model import Column, Schema
 schema, ledger = Schema.from_toml(sys.argv[1]), Ledger.open(sys.argv[2], "clinic")
 print(open_dataset(schema, ledger, approve=True).version)
 """
@@ -219,6 +223,22 @@ def test_a_key_is_unique_as_it_is_declared_not_as_it_is_stored(tmp_path: Path, l
     assert "person: rows repeat" in refused(clinic(tmp_path, rows={"person": stored}), ledger, 804)
 
 
+@pytest.mark.parametrize(
+    "again", ["SELECT 1, 'west', 9.5, NULL", "SELECT NULL, 'a', 1, NULL UNION ALL SELECT NULL, 'b', 1, NULL"]
+)
+def test_rule_9_public_keys_are_checked_at_each_opening(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    """Also where an approval is there: it may come from a program that did not look."""
+    schema = clinic(tmp_path, rows={"ward": f"{ROWS['ward']} UNION ALL {again}"})
+    with monkeypatch.context() as blind:
+        blind.setattr(opening, "verify", lambda engine, schema: ())
+        version(schema, ledger)
+    for _ in range(2):
+        message = refused(schema, ledger, 804, approve=False)
+        assert message.startswith("DPSQL-804: table ward: rows repeat in (ward)") and "west" not in message
+
+
 def test_a_damaged_file_is_found_at_the_check(tmp_path: Path, ledger: Ledger) -> None:
     schema = clinic(
         tmp_path, rows={"visit": "SELECT range AS person_id, (range % 7)::DECIMAL(10,2) AS cost FROM range(9999)"}
@@ -243,6 +263,107 @@ def test_empty_tables_open(tmp_path: Path, ledger: Ledger) -> None:
     version(clinic(tmp_path, rows={t: f"SELECT * FROM ({ROWS[t]}) LIMIT 0" for t in ("person", "visit")}), ledger)
 
 
+# --- verified facts -----------------------------------------------------------------------------------------------
+
+
+def facts(schema: Schema, ledger: Ledger, approve: bool = False) -> frozenset[str]:
+    dataset = open_dataset(schema, ledger, approve=approve)
+    dataset.engine.close()
+    return dataset.facts
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rule_35_the_check_records_what_holds(tmp_path: Path, ledger: Ledger, kind: str) -> None:
+    schema = clinic(tmp_path, kind)
+    owner.check(schema, ledger)
+    assert facts(schema, ledger) == {
+        unit_fact("person"),
+        bounds_fact("person", "person_id"),
+        bounds_fact("person", "name"),
+    }
+
+
+def test_rule_35_clean_data_has_every_fact(tmp_path: Path, ledger: Ledger) -> None:
+    rows = {
+        "person": f"SELECT * FROM ({ROWS['person']}) WHERE person_id = 1",
+        "visit": "SELECT 1::BIGINT AS person_id, 50.00::DECIMAL(10,2) AS cost FROM range(2)",
+    }
+    schema = clinic(tmp_path, rows=rows)
+    owner.check(schema, ledger)
+    columns = {bounds_fact(t.name, c.name) for t in schema.tables for c in t.columns}
+    assert facts(schema, ledger) == {unit_fact("person"), unit_fact("visit"), rows_fact("visit"), *columns}
+
+
+@pytest.mark.parametrize(
+    ("value", "day", "holds"),
+    [
+        ("'1.5'", "'2020-01-01'", ("value", "day")),
+        ("'10.1'", "'2020-01-01'", ("day",)),
+        ("'nan'", "NULL", ()),
+        ("'inf'", "'infinity'", ()),
+        ("NULL", "'1999-12-31'", ()),
+    ],
+)
+def test_values_outside_their_declaration_are_no_fact(
+    tmp_path: Path, ledger: Ledger, value: str, day: str, holds: tuple[str, ...]
+) -> None:
+    item = f"SELECT 1 AS amount, 'a' AS visit, {value}::DOUBLE AS value, {day}::DATE AS day"
+    schema = far_clinic(tmp_path, rows={"item": item})
+    owner.check(schema, ledger)
+    found = facts(schema, ledger)
+    assert {c for c in ("value", "day") if bounds_fact("lab item", c) in found} == set(holds)
+    assert {rows_fact("lab item"), unit_fact("lab item")} <= found and unit_fact("visit") not in found
+
+
+def test_a_dangling_reference_anywhere_on_the_path_is_no_unit(tmp_path: Path, ledger: Ledger) -> None:
+    rows = {
+        "visit": "SELECT * FROM (VALUES ('a', 1::BIGINT), ('b', 77)) t(visit_id, person_id)",
+        "item": "SELECT 1 AS amount, 'a' AS visit, 1.0::DOUBLE AS value, DATE '2020-01-01' AS day",
+    }
+    schema = far_clinic(tmp_path, rows=rows)
+    owner.check(schema, ledger)
+    assert {t for t in ("person", "visit", "lab item") if unit_fact(t) in facts(schema, ledger)} == {"person"}
+
+
+def test_opening_alone_verifies_no_facts(tmp_path: Path, ledger: Ledger) -> None:
+    schema = clinic(tmp_path)
+    assert facts(schema, ledger, approve=True) == frozenset()
+    owner.check(schema, ledger)
+    assert facts(schema, ledger, approve=True) != frozenset()
+
+
+def test_facts_are_about_what_was_declared(tmp_path: Path, ledger: Ledger) -> None:
+    """Else a bound that was written after the check would pass as verified."""
+    schema = clinic(tmp_path)
+    owner.check(schema, ledger)
+    person, visit, ward = schema.tables
+    for other in (
+        replace(schema, tables=(person, replace(visit, max_rows_per_unit=1), ward)),
+        replace(schema, tables=(person, replace(visit, columns=(visit.columns[0], narrow(visit.columns[1]))), ward)),
+    ):
+        assert facts(other, ledger) == frozenset()
+    assert facts(schema, ledger) != frozenset()
+
+
+def narrow(column: Column) -> Column:
+    return replace(column, domain=interval(0, 1))
+
+
+def test_facts_are_about_one_version(tmp_path: Path, ledger: Ledger) -> None:
+    schema = clinic(tmp_path)
+    owner.check(schema, ledger)
+    rewrite(tmp_path, "parquet", "visit", f"{ROWS['visit']} LIMIT 2")
+    assert facts(schema, ledger, approve=True) == frozenset()
+
+
+def test_facts_that_another_program_wrote_are_none(tmp_path: Path, ledger: Ledger) -> None:
+    schema = clinic(tmp_path)
+    approved = owner.check(schema, ledger).version
+    for text in ("", "{}", "[1]", '{"verified": 5, "declared": "", "facts": null, "snapshot": [1]}', "null"):
+        Versions(ledger).record_facts(approved, text)
+        assert facts(schema, ledger) == frozenset()
+
+
 # --- public facts -------------------------------------------------------------------------------------------------
 
 
@@ -254,9 +375,9 @@ def test_public_columns_and_domains_are_filled_in(tmp_path: Path, ledger: Ledger
     assert ward is not None and person is not None
     facts = {c.name: (c.domain, c.nullable, c.role) for c in ward.columns}
     assert facts == {
-        "ward": (Categories((1, 2)), True, "dimension"),
-        "label": (Categories(("north", "south")), True, "dimension"),
-        "size": (Interval(Fraction(3, 2), Fraction(5, 2)), True, "measure"),
+        "ward": (Categories((1, 2)), False, "dimension"),
+        "label": (Categories(("north", "south")), False, "dimension"),
+        "size": (Interval(Fraction(3, 2), Fraction(5, 2)), False, "measure"),
         "opened": (Interval(Fraction(10957), Fraction(10957)), True, "measure"),
     }
     listed = person.column("ward")

@@ -1,43 +1,118 @@
-"""resolve: Parsed -> Resolved. Names, types and domains; private blocks become releases, the rest becomes the shell."""
+"""resolve: Parsed -> Resolved. Names, types and domains; queries over people become releases, the rest becomes the shell.
+
+query.py          which queries are private and which public
+sources.py        FROM: tables, WITH queries, joins; connect.py finds the order of joins
+private.py        a SELECT over people's rows: rows (unit_windows.py), groups within a unit (unit_groups.py), or a release
+people.py         a release, and the query over its released rows; key_lists.py: where its group keys come from
+public.py         a SELECT over public tables and releases
+subqueries.py     EXISTS, IN and scalar subqueries about a row; correlated.py makes joins of correlated ones
+scalars.py, aggregates.py, scope.py   expressions and the names in them
+free.py, grouping_sets.py, pivot.py   statements that are answered, or written out, as others
+"""
 
 from __future__ import annotations
 
+from functools import partial
+
 from sqlglot import exp
 
+from dpsql.domains import UNBOUNDED, Categories
 from dpsql.errors import error
-from dpsql.plan import Resolved, Shell
+from dpsql.plan import PublicTypes, Resolved, Shell
 from dpsql.planner.parse import DUCKDB, Parsed
-from dpsql.planner.resolve.block import resolve_block
-from dpsql.planner.resolve.tables import check_shape, declared_tables
+from dpsql.planner.resolve.free import free_answer
+from dpsql.planner.resolve.people import rows_of_people, traced
+from dpsql.planner.resolve.pivot import unpivoted, with_values
+from dpsql.planner.resolve.query import query
+from dpsql.planner.resolve.sources import check_tables
+from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.schema.model import Schema
 
 
-def resolve(parsed: Parsed, schema: Schema) -> Resolved:
-    """Classify the statement and set its private block apart.
+def resolve(parsed: Parsed, schema: Schema, types: PublicTypes | None = None) -> Resolved:
+    """Classify the statement's queries and set the private ones apart.
+
+    types  tells the types of public queries that private ones read
 
     Raises 102-109 (names, types, misplaced aggregates), 3xx (rows or groups that are people), 402 (joins and subqueries).
     """
-    problem = True
     try:
-        return _resolve(parsed, schema)
+        return _resolve(parsed, schema, types)
     except RecursionError:
         pass
-    assert problem
     raise error(107, "the statement is nested too deeply", hint="write fewer nested expressions")
 
 
-def _resolve(parsed: Parsed, schema: Schema) -> Resolved:
+def _resolve(parsed: Parsed, schema: Schema, types: PublicTypes | None) -> Resolved:
     tree = parsed.tree
     assert tree is not None
-    tables = declared_tables(tree, schema)
-    private = [table for _, table in tables if not table.public]
-    if not private:
-        return Resolved((), _public_shell(tree, tuple(sorted({table.name for _, table in tables}))))
-    select = check_shape(tree, [node for node, _ in tables], private)
-    return resolve_block(select, private[0], schema)
+    check_tables(tree, schema)
+    free = free_answer(tree, schema)
+    if free is not None:
+        shell = Shell(DUCKDB.generate(free, comments=False), _text(_plain(tree)), (), (), traced=False, empty=True)
+        return Resolved((), (), shell)
+    plain = _text(_plain(tree))
+    if tree.find(exp.Pivot) is not None:
+        listed = partial(declared_values, schema)
+        tree, plain = unpivoted(tree, listed), _text(_plain(with_values(tree, listed)))
+    statement = Statement(schema, types)
+    statement.query = partial(query, statement)
+    found = statement.query(tree, Env(top=True))
+    if isinstance(found, Private):
+        raise rows_of_people(found, tree)
+    return Resolved(tuple(statement.blocks), tuple(statement.bounds), _shell(statement, found, plain))
 
 
-def _public_shell(tree: exp.Expression, public: tuple[str, ...]) -> Shell:
-    """A statement over public tables only: exact and free."""
-    sql = DUCKDB.generate(tree, comments=False)
-    return Shell(sql, sql, public, (), traced=False)
+def declared_values(
+    schema: Schema, source: exp.Expression, column: exp.Expression
+) -> tuple[int | str | bool, ...] | None:
+    """The declared domain of a column of something in FROM; None where it has none that is a list."""
+    statement = Statement(schema, None)
+    statement.query = partial(query, statement)
+    select = exp.Select(expressions=[column.copy()])
+    select.set("from_", exp.From(this=source.copy()))
+    found = statement.query(select, Env())
+    if isinstance(found, Private):
+        domain = found.relation.columns[0].scalar.domain
+    else:
+        table = schema.table(source.name) if isinstance(source, exp.Table) else None
+        declared = table.column(column.name) if table is not None and isinstance(column, exp.Column) else None
+        domain = declared.domain if declared is not None else UNBOUNDED
+    values = domain.values if isinstance(domain, Categories) else ()
+    listed = tuple(v for v in values if isinstance(v, int | str))
+    return listed if listed and len(listed) == len(values) else None
+
+
+def _text(tree: exp.Expression) -> str:
+    # Comments stay behind: another parser may read their ends differently.
+    return DUCKDB.generate(tree, comments=False)
+
+
+def _shell(statement: Statement, found: Public, plain: str) -> Shell:
+    """The query that makes the answer; where it shows a release row by row, the row's number goes with it."""
+    tree = found.tree
+    numbered = found.release is not None and traced(tree, found.release)
+    public, own = statement.reads(tree)
+    if own:
+        tree = tree.transform(_total)
+    return Shell(statement.text(tree), plain, public, found.direct, numbered)
+
+
+def _total(node: exp.Expression) -> exp.Expression:
+    """Casts and integer division over released values give NULL where the engine would raise: the price is paid by then."""
+    if type(node) is exp.Cast:
+        return exp.TryCast(this=node.this, to=node.args["to"])
+    if isinstance(node, exp.IntDiv | exp.Mod):
+        node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
+    return node
+
+
+def _plain(tree: exp.Expression) -> exp.Expression:
+    """The statement without our own functions, for the engine to name its columns."""
+
+    def replaced(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Anonymous) and str(node.this).lower() == "dp_sum" and node.expressions:
+            return exp.Sum(this=node.expressions[0].copy())
+        return node
+
+    return tree.transform(replaced)

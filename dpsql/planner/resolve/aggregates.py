@@ -43,7 +43,7 @@ class Collector:
     """The aggregates of one block, in the order in which they are met."""
 
     scope: Scope
-    unit_sql: str | None
+    unit: Scalar | None
     found: dict[str, Aggregate] = field(default_factory=dict)
 
     def add(self, node: exp.Expression) -> Aggregate:
@@ -105,7 +105,7 @@ class Collector:
                 hint="write COUNT(*) for rows, COUNT(DISTINCT column) for values",
             )
         value = scalar(node.expressions[0], self.scope)
-        if self.unit_sql is None or value.sql != self.unit_sql:
+        if self.unit is None or not value.key or value.key != self.unit.key:
             raise error(
                 102,
                 "COUNT(DISTINCT ...) counts people only",
@@ -129,44 +129,65 @@ class Collector:
             inside = argument.sql(dialect="duckdb")[:60]
             raise error(106, "AVG needs a number, not BOOLEAN", hint=f"write AVG(CAST({inside} AS INTEGER))")
         if value.sqltype.is_number and finite_hull(value) is None:
-            raise _without_bounds(words, argument.sql(dialect="duckdb"), value, self.scope)
+            raise _without_bounds(words, argument.sql(dialect="duckdb"), value)
         return Aggregate(function, value, condition, "", span_of(node))
 
     def _dp_sum(self, node: exp.Anonymous, condition: Scalar | None) -> Aggregate:
-        """dp_sum(x, lower := a, upper := b): SUM with a clamp of its own."""
-        named = {p.this.name.lower(): p.expression for p in node.expressions if isinstance(p, exp.PropertyEQ)}
-        values = [p for p in node.expressions if not isinstance(p, exp.PropertyEQ)]
-        if len(values) != 1 or set(named) - {"lower", "upper"} or len(named) != len(node.expressions) - 1:
-            raise error(
-                106, "dp_sum takes a value and lower := and upper :=", hint="write dp_sum(x, lower := 0, upper := 100)"
-            )
-        value = scalar(values[0], self.scope)
-        limits = [scalar(named[name], self.scope) for name in ("lower", "upper") if name in named]
-        numbers = [s.limits.lower for s in limits if s.is_literal and s.limits is not None and s.sqltype.is_number]
-        if len(numbers) != 2 or numbers[0] > numbers[1]:
-            raise error(
-                106,
-                "lower and upper of dp_sum must be constants, lower first",
-                hint="write dp_sum(x, lower := 0, upper := 100)",
-            )
-        clamped = replace(value, domain=Interval(numbers[0], numbers[1]), step=value.step)
-        return Aggregate("sum", clamped, condition, "", span_of(node))
+        return Aggregate("sum", bounded_by_call(node, self.scope), condition, "", span_of(node))
 
 
-def _without_bounds(function: str, argument: str, value: Scalar, scope: Scope) -> Error:
+def bounded_by_call(node: exp.Anonymous, scope: Scope) -> Scalar:
+    """The value of dp_sum(x, lower := a, upper := b, unit_lower := c, unit_upper := d), with the bounds that it names.
+
+    lower, upper            clamp each value
+    unit_lower, unit_upper  clamp each unit's total in a group
+    """
+    named = {p.this.name.lower(): p.expression for p in node.expressions if isinstance(p, exp.PropertyEQ)}
+    values = [p for p in node.expressions if not isinstance(p, exp.PropertyEQ)]
+    known = {"lower", "upper", "unit_lower", "unit_upper"}
+    if len(values) != 1 or set(named) - known or len(named) != len(node.expressions) - 1 or not named:
+        raise error(
+            106, "dp_sum takes a value and lower := and upper :=", hint="write dp_sum(x, lower := 0, upper := 100)"
+        )
+    value = scalar(values[0], scope)
+    rows = _interval(named, "lower", "upper", scope)
+    total = _interval(named, "unit_lower", "unit_upper", scope)
+    return replace(
+        value,
+        function="bounded",
+        args=(value,),
+        domain=rows if rows is not None else value.domain,
+        unit_bounds=total if total is not None else value.unit_bounds if rows is None else None,
+    )
+
+
+def _interval(named: dict[str, exp.Expression], low: str, high: str, scope: Scope) -> Interval | None:
+    """The constants of two named arguments; None where neither is given."""
+    if low not in named and high not in named:
+        return None
+    limits = [scalar(named[name], scope) for name in (low, high) if name in named]
+    numbers = [s.limits.lower for s in limits if s.is_literal and s.limits is not None and s.sqltype.is_number]
+    if len(numbers) != 2 or numbers[0] > numbers[1]:
+        raise error(
+            106,
+            f"{low} and {high} of dp_sum must be constants, {low} first",
+            hint=f"write dp_sum(x, {low} := 0, {high} := 100)",
+        )
+    return Interval(numbers[0], numbers[1])
+
+
+def _without_bounds(function: str, argument: str, value: Scalar) -> Error:
     """Name the columns to declare bounds for, and the aggregate that brings its own."""
     shown = argument if len(argument) <= 80 else "..."
     message = f"{function}({shown}) has no bounds, so one person could change it without limit"
-    if any(part.role == "identifier" for part in value.walk()):
+    if value.is_identifying:
         return error(201, message, hint="count people instead: COUNT(*)")
-    bare = [
-        p for p in value.walk() if p.function == "column" and isinstance(p.domain, Unbounded) and p.sqltype.is_number
-    ]
-    names = sorted({f"{scope.table.name}.{p.sql.rpartition('.')[2].strip(chr(34))}" for p in bare})
+    bare = [p for p in value.walk() if p.is_column and isinstance(p.domain, Unbounded) and p.sqltype.is_number]
+    names = sorted({p.origin for p in bare if p.origin})
     declare = f"declare bounds for {', '.join(names)} or " if names else ""
     if function == "SUM":
         instead = f"write dp_sum({shown}, lower := 0, upper := 100)"
-    elif value.function == "column":
+    elif value.is_column:
         instead = f"add WHERE {shown} BETWEEN 0 AND 100"
     else:
         instead = f"write {function}(LEAST(GREATEST({shown}, 0), 100))"

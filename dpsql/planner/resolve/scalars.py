@@ -27,7 +27,7 @@ def scalar(node: exp.Expression, scope: Scope) -> Scalar:
     def build(part: exp.Expression) -> Scalar:
         problem: Error
         try:
-            return _build(part, scope, build)
+            return scope.adjusted(_build(part, scope, build))
         except Error as found:
             problem = found
         if problem.span is None:
@@ -38,22 +38,22 @@ def scalar(node: exp.Expression, scope: Scope) -> Scalar:
 
 
 def _build(node: exp.Expression, scope: Scope, build: Build) -> Scalar:
-    if isinstance(node, exp.Column):
-        found = scope.column(node)
-        if found is None:
-            raise scope.unknown(node)
+    found = scope.known.get(id(node)) or _group_key(node, scope)
+    if found is not None:
         return found
+    if isinstance(node, exp.Column):
+        return _column(node, scope, build)
+    if isinstance(node, exp.Select | exp.Subquery | exp.SetOperation | exp.Exists) or node.args.get("query"):
+        if scope.nested is None:
+            raise error(402, "a subquery cannot stand here", hint="ask the subquery by itself first")
+        return scope.nested.nested(node, scope)
     if type(node) in AGGREGATES or type(node) in SHELL_ONLY or isinstance(node, exp.Filter):
         raise error(109, f"{name_of(node)} cannot stand here", hint="aggregate in the SELECT list, HAVING or ORDER BY")
     if isinstance(node, exp.Window):
         raise error(
             102,
-            "a window over people's rows is not supported",
-            hint="aggregate first; windows over the groups are fine",
-        )
-    if isinstance(node, exp.Select | exp.Subquery | exp.Union | exp.Exists):
-        raise error(
-            402, "a subquery inside a condition about people is not supported", hint="ask the subquery by itself first"
+            "a window over people's rows cannot stand here",
+            hint="aggregate first, or write PARTITION BY the privacy unit in a subquery of its own",
         )
     if isinstance(node, exp.Anonymous):
         return _anonymous(node, build)
@@ -61,6 +61,42 @@ def _build(node: exp.Expression, scope: Scope, build: Build) -> Scalar:
     if builder is None:
         raise unsupported(node)
     return builder(node, build)
+
+
+_NO_KEYS = (exp.Literal, exp.Null, exp.Boolean, exp.Identifier, exp.DataType, exp.Var)
+
+
+def _group_key(node: exp.Expression, scope: Scope) -> Scalar | None:
+    """Inside GROUP BY: the key column that a node is another spelling of."""
+    if scope.grouped is None or isinstance(node, _NO_KEYS):
+        return None
+    inner, keys = scope.grouped
+    try:
+        return keys.get(scalar(node, inner).sql)
+    except Error:
+        return None
+
+
+def _column(node: exp.Column, scope: Scope, build: Build) -> Scalar:
+    if isinstance(node.this, exp.Star):
+        raise error(102, "* cannot stand here", hint="name a column")
+    found = scope.column(node)
+    if found is not None:
+        return found
+    alias = scope.alias(node)
+    if alias is not None:
+        scope.open_aliases.add(node.name.lower())
+        try:
+            return build(alias)
+        finally:
+            scope.open_aliases.discard(node.name.lower())
+    if scope.grouped is not None and scope.grouped[0].column(node) is not None:
+        raise error(
+            305,
+            f"{node.name} is neither grouped nor aggregated",
+            hint=f"add it to GROUP BY, or write MAX({node.name})",
+        )
+    raise scope.unknown(node)
 
 
 def _literal(node: exp.Expression, build: Build) -> Scalar:
@@ -126,9 +162,12 @@ def _flat(node: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expressi
     return found
 
 
+def flat_conjuncts(node: exp.Expression) -> list[exp.Expression]:
+    """The top-level AND parts of a condition."""
+    return _flat(node, exp.And)
+
+
 def _in(node: exp.Expression, build: Build) -> Scalar:
-    if node.args.get("query"):
-        raise error(402, "IN (SELECT ...) about people is not supported", hint="list the values: x IN (1, 2)")
     options = [build(option) for option in node.args.get("expressions") or []]
     if not options:
         raise error(101, "IN needs at least one value", hint="write x IN (1, 2)")

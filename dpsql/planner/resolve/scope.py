@@ -4,80 +4,148 @@ from __future__ import annotations
 
 import difflib
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Protocol
 
 from sqlglot import exp
 
 from dpsql import domains
-from dpsql.algebra.logic import conjuncts
-from dpsql.algebra.relations import Relation
+from dpsql.algebra.relations import Named, Relation
 from dpsql.algebra.scalar import Scalar
 from dpsql.domains import Categories, Domain, Interval
 from dpsql.errors import Error, error
-from dpsql.schema.model import Table
 from dpsql.spans import span_of
 
+Place = tuple[str, str]
+"""(source, column), both in lower case"""
 
-@dataclass(frozen=True, slots=True)
+
+class Nested(Protocol):
+    """What answers a query inside an expression (resolve/subqueries.py)."""
+
+    def nested(self, node: exp.Expression, scope: Scope) -> Scalar: ...
+
+
+@dataclass(slots=True)
 class Scope:
-    """The columns of one private relation under the name that the statement gives it.
+    """The columns of one private block under the names that the statement gives them.
 
-    columns  by lower-case name
+    columns  what stands behind (source, column)
+    merged   columns that USING and NATURAL made one, by name
+    hidden   sources that only dpsql names: the subqueries it turned into joins
+    outer    the scope around a correlated subquery
+    nested   answers queries inside expressions
+    aliases  names of the SELECT list, which stand for their expressions where no column has that name
+    known    what nodes stand for that were computed before: aggregates and windows of a unit's rows, by the node's id
+    grouped  inside GROUP BY: the scope of its input, and the key columns by the text of what they group by
+    narrow   declared values that WHERE leaves, by the text of an expression
+    names    the columns in order, for messages and `*`
+    open_aliases  those being replaced right now: none of them stands for itself
     """
 
-    name: str
-    table: Table
-    columns: dict[str, Scalar]
+    columns: dict[Place, Scalar]
+    merged: dict[str, Scalar] = field(default_factory=dict)
+    hidden: frozenset[str] = frozenset()
+    private: bool = True
+    outer: Scope | None = None
+    nested: Nested | None = None
+    aliases: Mapping[str, exp.Expression] = field(default_factory=dict)
+    known: dict[int, Scalar] = field(default_factory=dict)
+    grouped: tuple[Scope, dict[str, Scalar]] | None = None
+    narrow: dict[str, Domain] = field(default_factory=dict)
+    names: tuple[Named, ...] = ()
+    open_aliases: set[str] = field(default_factory=set)
 
     def column(self, node: exp.Column) -> Scalar | None:
-        """The column that a node names; None where there is none of that name. Raises 105 for another table's name."""
-        if node.table and node.table.lower() not in (self.name.lower(),):
-            near = f"did you mean {self.name}?"
-            raise error(105, f"there is no table {node.table!r} in this statement", hint=near, span=span_of(node))
-        return self.columns.get(node.name.lower())
+        """The column that a node names; None where there is none. Raises 105 for a table or a name that is not clear."""
+        found = self._own(node)
+        return found if found is not None or self.outer is None else self.outer.column(node)
+
+    def has(self, node: exp.Column) -> bool:
+        """Whether the name is one of this scope itself, and not of one around it."""
+        return self._own(node) is not None
+
+    def _own(self, node: exp.Column) -> Scalar | None:
+        name, source = node.name.lower(), node.table.lower()
+        if source:
+            if source not in {place[0] for place in self.columns} and self.outer is None:
+                raise self._no_table(node)
+            return self.columns.get((source, name))
+        if name in self.merged:
+            return self.merged[name]
+        found = [s for (where, column), s in self.columns.items() if column == name and where not in self.hidden]
+        if len(found) > 1:
+            places = [place[0] for place in self.columns if place[1] == name]
+            raise error(
+                105,
+                f"{node.name} is a column of {' and of '.join(places)}",
+                hint=f"write {places[0]}.{node.name}",
+                span=span_of(node),
+            )
+        return found[0] if found else None
+
+    def alias(self, node: exp.Column) -> exp.Expression | None:
+        """The expression that a name of the SELECT list stands for."""
+        name = node.name.lower()
+        return self.aliases.get(name) if not node.table and name not in self.open_aliases else None
+
+    def _no_table(self, node: exp.Column) -> Error:
+        sources = sorted({place[0] for place in self.columns if place[0] not in self.hidden})
+        near = f"did you mean {sources[0]}?" if len(sources) == 1 else "the tables are " + ", ".join(sources)
+        return error(105, f"there is no table {node.table!r} in this statement", hint=near, span=span_of(node))
 
     def unknown(self, node: exp.Column) -> Error:
-        names = [c.name for c in self.table.columns]
-        near = difflib.get_close_matches(node.name.lower(), [n.lower() for n in names], 1)
-        shown = next((n for n in names if near and n.lower() == near[0]), None)
+        shown = [n.name for n in self.names if n.source.lower() not in self.hidden]
+        sources = sorted({n.source for n in self.names if n.source.lower() not in self.hidden})
+        near = difflib.get_close_matches(node.name.lower(), [n.lower() for n in shown], 1)
+        meant = next((n for n in shown if near and n.lower() == near[0]), None)
         hint = (
-            f"did you mean {shown}?"
-            if shown
-            else "its columns are " + ", ".join(names[:12]) + ", ..." * (len(names) > 12)
+            f"did you mean {meant}?"
+            if meant
+            else "its columns are " + ", ".join(shown[:12]) + ", ..." * (len(shown) > 12)
         )
-        return error(105, f"there is no column {node.name!r} in {self.table.name}", hint=hint, span=span_of(node))
+        where = sources[0] if len(sources) == 1 else " or ".join(sources)
+        return error(105, f"there is no column {node.name!r} in {where}", hint=hint, span=span_of(node))
 
-    def narrowed(self, condition: Scalar | None) -> Scope:
+    def adjusted(self, scalar: Scalar) -> Scalar:
+        """An expression with the values that WHERE left of it."""
+        allowed = self.narrow.get(scalar.sql) if self.narrow else None
+        if allowed is None:
+            return scalar
+        return replace(scalar, domain=domains.intersect(scalar.domain, allowed), nullable=False)
+
+    def narrowed(self, conditions: Iterable[Scalar]) -> Scope:
         """The scope of what stands behind WHERE: declared values that no kept row can have are dropped from the domains.
 
-        Only top-level AND parts that compare that very column with constants narrow it (rule 15). Narrowing chooses the
+        Only top-level AND parts that compare that very expression with constants narrow it (rule 15). Narrowing chooses the
         clamp and the key list; both are enforced, so it decides accuracy, never privacy.
         """
-        if condition is None:
-            return self
-        columns = dict(self.columns)
-        parts = conjuncts(condition)
-        for name, column in self.columns.items():
-            own = [part for part in parts if part.args and part.args[0].sql == column.sql and _compares(part)]
-            found = [listed for part in own if (listed := _listed(part)) is not None]
-            between = _between(column, own)
-            for allowed in [*found, *([between] if between is not None else [])]:
-                columns[name] = _narrow(columns[name], allowed)
-        return Scope(self.name, self.table, columns)
+        own: dict[str, list[Scalar]] = {}
+        for part in conditions:
+            if _compares(part):
+                own.setdefault(part.args[0].sql, []).append(part)
+        narrow = dict(self.narrow)
+        for sql, parts in own.items():
+            subject = parts[0].args[0]
+            for allowed in _allowed(self.adjusted(subject), parts):
+                narrow[sql] = domains.intersect(narrow.get(sql, subject.domain), allowed)
+        return replace(self, narrow=narrow)
 
 
-def _narrow(column: Scalar, allowed: Domain) -> Scalar:
-    """A column without the values that are not allowed; a comparison with a constant lets no NULL through."""
-    return replace(column, domain=domains.intersect(column.domain, allowed), nullable=False)
+def _allowed(subject: Scalar, parts: list[Scalar]) -> list[Domain]:
+    found = [listed for part in parts if (listed := _listed(part)) is not None]
+    between = _between(subject, parts)
+    return [*found, *([between] if between is not None else [])]
 
 
 def _compares(part: Scalar) -> bool:
-    """Whether a condition compares a bare column with constants that are not NULL."""
+    """Whether a condition compares an expression with constants that are not NULL."""
+    if not part.args or part.function not in ("=", "in", "<", "<=", ">", ">="):
+        return False
     values = part.args[1:]
-    return (
-        part.args[0].function == "column" and bool(values) and all(v.is_literal and v.value is not None for v in values)
-    )
+    return not part.args[0].is_literal and bool(values) and all(v.is_literal and v.value is not None for v in values)
 
 
 def _listed(part: Scalar) -> Domain | None:
@@ -87,15 +155,15 @@ def _listed(part: Scalar) -> Domain | None:
     return domains.categories(a.value for a in part.args[1:] if a.value is not None)
 
 
-def _between(column: Scalar, parts: list[Scalar]) -> Domain | None:
-    """The interval that the `<` and `>` parts leave of a column of numbers; None where one of its ends is open."""
-    if not (column.sqltype.is_number or column.sqltype.is_temporal):
+def _between(subject: Scalar, parts: list[Scalar]) -> Domain | None:
+    """The interval that the `<` and `>` parts leave of a number or date; None where one of its ends is open."""
+    if not (subject.sqltype.is_number or subject.sqltype.is_temporal):
         return None
-    declared = domains.hull(column.domain)
+    declared = domains.hull(subject.domain)
     lows = [declared.lower] if declared is not None else []
     highs = [declared.upper] if declared is not None else []
     # The next whole number or day is the nearest value that a strict comparison lets through.
-    gap = 1 if column.sqltype.is_integer or column.sqltype.name == "DATE" else 0
+    gap = 1 if subject.sqltype.is_integer or subject.sqltype.name == "DATE" else 0
     for part in parts:
         bound = domains.hull(part.args[1].domain)
         if bound is None:
@@ -106,7 +174,7 @@ def _between(column: Scalar, parts: list[Scalar]) -> Domain | None:
             highs.append(bound.upper if part.function == "<=" or not gap else Fraction(math.ceil(bound.upper)) - gap)
     if not lows or not highs or max(lows) > min(highs) or (declared is not None and len(lows) + len(highs) == 2):
         return None
-    return _within(column.domain, Interval(max(lows), min(highs)))
+    return _within(subject.domain, Interval(max(lows), min(highs)))
 
 
 def _within(domain: Domain, interval: Interval) -> Domain:
@@ -116,5 +184,7 @@ def _within(domain: Domain, interval: Interval) -> Domain:
     return interval
 
 
-def scope_of(relation: Relation, name: str, table: Table) -> Scope:
-    return Scope(name, table, {n.lower(): scalar for n, scalar in relation.columns})
+def scope_of(relation: Relation, nested: Nested | None = None, outer: Scope | None = None) -> Scope:
+    """The scope of one relation's columns."""
+    columns = {(c.source.lower(), c.name.lower()): c.scalar for c in relation.columns}
+    return Scope(columns, private=relation.is_private, outer=outer, nested=nested, names=relation.columns)

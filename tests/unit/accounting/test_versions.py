@@ -37,7 +37,9 @@ def test_content_that_comes_back_keeps_its_id(ledger: Ledger) -> None:
     new = versions.approve("new", "s2", "f2")
     assert old != new and versions.latest() == (new, "f2")
     assert versions.approve("old", "s3", "f3") == old
-    assert versions.latest() == (old, "f3")
+    assert versions.latest() == (old, "f1")
+    versions.record_facts(old, "f4")
+    assert versions.latest() == (old, "f4") and versions.facts(new) == "f2"
     assert [versions.by_signature(s) for s in ("s1", "s2", "s3")] == [old, new, old]
     assert versions.approve("new", "s2", "f2") == new and versions.latest() == (new, "f2")
 

@@ -1,0 +1,81 @@
+"""SUM(x) where the owner, or the caller, bounds the total of one unit.
+
+A unit's rows of one group are added up exactly, and the total T is clamped to [L', U']: however many rows it has, a unit with a value
+adds at most M = max(|L'|, |U'|) to a group's cell, and nothing where it has none (rule 18). It is in at most `limits.groups` groups,
+so L1 <= groups * M and the squared L2 <= groups * M^2. COUNT and AVG do not share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dpsql.aggregates.base import Limits, Sensitivity, UnitSums
+from dpsql.aggregates.sum import filtered
+from dpsql.aggregates.term import Term, term
+from dpsql.algebra.scalar import Scalar, finite_hull
+from dpsql.domains import Interval
+from dpsql.errors import error
+
+
+@dataclass(frozen=True, slots=True)
+class UnitTotal:
+    """The sum over units of each one's clamped total of a term. One cell per group, in the term's quanta.
+
+    term   its bounds are those of a unit's total
+    value  what is added up: a term with the bounds of one row
+    """
+
+    term: Term
+    value: Term
+    counted: Scalar | None
+
+    @property
+    def identity(self) -> str:
+        condition = self.counted.sql if self.counted else ""
+        return f"unit total([{self.term.lower}, {self.term.upper}]; {self.value.identity}; {condition})"
+
+    @property
+    def inputs(self) -> tuple[Scalar, ...]:
+        return (self.value.scalar,) if self.counted is None else (self.value.scalar, self.counted)
+
+    cells = 1
+    sums = 1
+
+    def sensitivity(self, limits: Limits) -> Sensitivity:
+        most = self.term.magnitude
+        return Sensitivity(limits.groups, most, limits.groups * most, limits.groups * most * most)
+
+    def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
+        raise error(901, "a unit's total is summed by unit")
+
+    def unit_sums(self, names: Sequence[str]) -> UnitSums:
+        where = filtered(names[1:])
+        low, high = f"CAST({self.term.lower} AS HUGEINT)", f"CAST({self.term.upper} AS HUGEINT)"
+        clamped = f"CASE WHEN {{rows}} > 0 THEN GREATEST({low}, LEAST({high}, {{total}})) ELSE 0 END"
+        return UnitSums(
+            self.value.count_sql(names[0], where), (("total", self.value.total_sql(names[0], where)),), (clamped,)
+        )
+
+    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
+        return (sums[0],)
+
+
+def unit_total(argument: Scalar, counted: Scalar | None, what: str) -> UnitTotal:
+    """The statistic of an argument with declared bounds of a unit's total.
+
+    Why  a row without bounds of its own is clamped to the widest total: it can count for no more. Both are on the finer grid
+         of the two, so that the sum of rows is the sum of quanta
+    """
+    assert argument.unit_bounds is not None
+    hull = finite_hull(argument)
+    wide = argument.unit_bounds
+    most = max(abs(wide.lower), abs(wide.upper))
+    rows = hull if hull is not None else Interval(-most, most)
+    both = Interval(min(rows.lower, wide.lower), max(rows.upper, wide.upper))
+    grid = term(replace(argument, domain=both), what).quantum
+    value = term(replace(argument, domain=rows, step=grid), what)
+    total = term(replace(argument, domain=wide, step=grid, limits=None), what)
+    if value.quantum != total.quantum:
+        raise error(901, "a unit's total and its rows are on different grids")
+    return UnitTotal(total, value, counted)

@@ -1,0 +1,202 @@
+"""The prepared snapshot: the private tables once more, each row with its unit and sorted by it, for faster statements.
+
+It holds what the engine's views show of one approved version, so that no answer depends on whether it is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from dpsql.engines.locked import name, text
+from dpsql.engines.signature import Signature
+from dpsql.errors import error
+from dpsql.schema.model import ROW, UNIT_COLUMN, Schema, Table, with_unit
+from dpsql.sqltypes import SqlType
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The files of one snapshot, one a private table in the schema's order."""
+
+    files: tuple[Path, ...]
+    signature: Signature
+
+    @property
+    def folder(self) -> Path:
+        return self.files[0].parent
+
+    @property
+    def size(self) -> int:
+        """[bytes]"""
+        return sum(size for _, size, *_ in self.signature.files)
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def files(folder: Path, schema: Schema) -> tuple[Path, ...]:
+    """The file of every private table; none where a row is its own unit."""
+    if schema.privacy.unit == ROW:
+        return ()
+    private = [t.name for t in schema.tables if not t.public]
+    names = (table if _PLAIN.fullmatch(table) else f"table {i}" for i, table in enumerate(private))
+    return tuple(folder / f"{file}.parquet" for file in names)
+
+
+def look(root: Path, version: str, schema: Schema) -> Snapshot | None:
+    """The files that stand where a version's snapshot is kept; None where one is missing or cannot be read."""
+    listed = files(place(root, version), schema)
+    if not listed or not all(os.access(file, os.R_OK) for file in listed):
+        return None
+    return Snapshot(listed, Signature.take(listed))
+
+
+def views(connection: duckdb.DuckDBPyConnection, schema: Schema, found: Snapshot) -> dict[str, str]:
+    """By view name the SQL that shows private tables from the snapshot; nothing where its files do not have their columns."""
+    private = [t for t in schema.tables if not t.public]
+    result: dict[str, str] = {}
+    for table, file in zip(private, found.files, strict=True):
+        if _described(connection, file) != [(n, str(_stored(t))) for n, t in _columns(schema, table)]:
+            return {}
+        *declared, unit = (_item(n, t) for n, t in _columns(schema, table))
+        result[table.name] = _view(table.name, declared, file)
+        if schema.unit_column(table) is None:
+            result[with_unit(table.name)] = _view(with_unit(table.name), [*declared, unit], file)
+    return result
+
+
+def _described(connection: duckdb.DuckDBPyConnection, file: Path) -> list[tuple[str, str]] | None:
+    with contextlib.suppress(duckdb.Error):
+        rows = connection.execute(f"DESCRIBE SELECT * FROM {_relation(file)}").fetchall()
+        return [(str(row[0]), str(row[1])) for row in rows]
+    return None
+
+
+def _view(view: str, items: list[str], file: Path) -> str:
+    return f"CREATE VIEW main.{name(view)} AS SELECT {', '.join(items)} FROM {_relation(file)}"
+
+
+def _relation(file: Path) -> str:
+    return f"read_parquet({text(str(file))}, hive_partitioning = false)"
+
+
+def _columns(schema: Schema, table: Table) -> list[tuple[str, SqlType]]:
+    """The declared columns, then the unit."""
+    path = schema.path_to_unit(table)
+    here = schema.table(path[-2].table) if len(path) > 1 else table
+    unit = None if here is None else here.column(path[-1].column if path else schema.privacy.unit_column or "")
+    if unit is None:
+        raise error(901, "a private table does not reach the unit")
+    return [*((c.name, c.sqltype) for c in table.columns), (UNIT_COLUMN, unit.sqltype)]
+
+
+def _stored(sqltype: SqlType) -> SqlType:
+    """The type in the file: Parquet has none for HUGEINT, and DuckDB would round it to DOUBLE."""
+    return SqlType("VARCHAR") if sqltype.name == "HUGEINT" else sqltype
+
+
+def _item(column: str, sqltype: SqlType) -> str:
+    quoted = name(column)
+    return quoted if _stored(sqltype) == sqltype else f"TRY_CAST({quoted} AS {sqltype}) AS {quoted}"
+
+
+# --- writing ------------------------------------------------------------------------------------------------------
+
+
+def rows(schema: Schema, table: Table) -> str:
+    """SQL of what a table's file holds, over the engine's views: rows that reach no unit are left out of every answer."""
+    own = schema.unit_column(table)
+    source = name(table.name if own is not None else with_unit(table.name))
+    unit = name(own if own is not None else UNIT_COLUMN)
+    items = [_written(name(n), t, name(n)) for n, t in _columns(schema, table)[:-1]]
+    items.append(_written(unit, _columns(schema, table)[-1][1], name(UNIT_COLUMN)))
+    return f"SELECT {', '.join(items)} FROM main.{source} WHERE {unit} IS NOT NULL ORDER BY {unit}"
+
+
+def _written(column: str, sqltype: SqlType, alias: str) -> str:
+    stored = _stored(sqltype)
+    return f"{column} AS {alias}" if stored == sqltype else f"CAST({column} AS {stored}) AS {alias}"
+
+
+def place(root: Path, version: str) -> Path:
+    """The folder of one version's snapshot."""
+    return root / version
+
+
+@contextmanager
+def draft(root: Path, schema: Schema) -> Iterator[Path]:
+    """A private folder with an empty private file for every table; what is not published is removed. Raises 704."""
+    failed = False
+    folder = root / f".draft-{secrets.token_hex(8)}"
+    try:
+        _private_folder(root)
+        folder.mkdir(mode=0o700)
+        for file in files(folder, schema):
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError:
+        failed = True
+    try:
+        _raise_if(failed)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def publish(folder: Path, root: Path, version: str) -> None:
+    """Make a complete draft the snapshot of a version, durably, and remove every other one. Raises 704."""
+    failed = False
+    try:
+        for path in (*folder.iterdir(), folder):
+            _sync(path)
+        if place(root, version).exists():
+            place(root, version).rename(root / f".old-{secrets.token_hex(8)}")
+        folder.rename(place(root, version))
+        _sync(root)
+        remove_others(root, version)
+    except OSError:
+        failed = True
+    _raise_if(failed)
+
+
+def remove_others(root: Path, version: str) -> None:
+    """Remove what is not this version's: snapshots of older versions, and what was left by a crash."""
+    for path in root.iterdir():
+        if path.name != version:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _private_folder(root: Path) -> None:
+    """Make the folder of all snapshots, or take one that is there; OSError where it is something else."""
+    with contextlib.suppress(FileExistsError):
+        root.mkdir(mode=0o700)
+    if not stat.S_ISDIR(root.lstat().st_mode):
+        raise NotADirectoryError
+    root.chmod(0o700)
+
+
+def _sync(path: Path) -> None:
+    if path.is_dir() and not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _raise_if(failed: bool) -> None:
+    if failed:
+        raise error(704, "the prepared snapshot cannot be written beside the ledger", hint="see that its disk has room")

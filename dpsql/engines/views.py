@@ -1,0 +1,132 @@
+"""What a fresh connection is shown of the data before it is locked: one view a declared table, and the unit beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import duckdb
+
+from dpsql.domains import UNBOUNDED
+from dpsql.engines import delimited, snapshot, sources
+from dpsql.engines.locked import lock, name
+from dpsql.engines.signature import Signature
+from dpsql.engines.snapshot import Snapshot
+from dpsql.schema.mistakes import printable
+from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
+from dpsql.sqltypes import parse_type
+
+Find = Callable[[Signature], Snapshot | None]
+Part = tuple[Table, sources.Source, list[sources.Typed]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What was shown.
+
+    tables        with all columns, those of public tables too
+    signature     of the declared files, from before they were opened
+    prepared      of the prepared snapshot that private tables are read from, or None
+    public_views  SQL that shows the public tables to another connection; none where they share a file with private ones
+    public_files  all that those views read
+    """
+
+    tables: tuple[Table, ...]
+    signature: Signature
+    prepared: Signature | None
+    public_views: tuple[str, ...]
+    public_files: tuple[Path, ...]
+
+
+def show(connection: duckdb.DuckDBPyConnection, schema: Schema, find: Find, outputs: Iterable[Path]) -> Shown:
+    """Make the views and lock the connection: it reaches the declared files, and may write to `outputs`. Raises 707, 804."""
+    found, signature = _sources(connection, schema)
+    parts = _parts(connection, schema, found)
+    prepared = find(signature)
+    copied = snapshot.views(connection, schema, prepared) if prepared is not None else {}
+    for table, source, stored in parts:
+        connection.execute(copied.get(table.name) or sources.view(table, source, stored))
+    for table in (t for t in schema.tables if _is_far(schema, t)):
+        connection.execute(copied.get(with_unit(table.name)) or unit_view(schema, table))
+    reached = prepared.files if prepared is not None and copied else ()
+    lock(connection, [*sources.files(found), *reached, *outputs])
+    public = [part for part in parts if part[0].public and part[1].inner is None]
+    return Shown(
+        tables=tuple(table for table, *_ in parts),
+        signature=signature,
+        prepared=prepared.signature if prepared is not None and copied else None,
+        public_views=tuple(sources.view(*part) for part in public),
+        public_files=tuple(source.path for _, source, _ in public),
+    )
+
+
+def unit_view(schema: Schema, table: Table) -> str:
+    """SQL that shows a table with the unit's value as its last column, by the references up to the unit.
+
+    A reference points at a key, so no row is repeated; a row whose references lead to no row does not appear.
+    """
+    path = schema.path_to_unit(table)
+    joined, here = f"main.{name(table.name)} AS t0", "t0"
+    for i, reference in enumerate(path[:-1], start=1):
+        joined += f" JOIN main.{name(reference.table)} AS t{i}"
+        joined += f" ON {here}.{name(reference.column)} = t{i}.{name(reference.target)}"
+        here = f"t{i}"
+    items = [f"t0.{name(c.name)}" for c in table.columns]
+    items.append(f"{here}.{name(path[-1].column)} AS {name(UNIT_COLUMN)}")
+    return f"CREATE VIEW main.{name(with_unit(table.name))} AS SELECT {', '.join(items)} FROM {joined}"
+
+
+def _is_far(schema: Schema, table: Table) -> bool:
+    """Whether the unit's value is in another table."""
+    return not table.public and schema.privacy.unit != ROW and schema.unit_column(table) is None
+
+
+def _sources(connection: duckdb.DuckDBPyConnection, schema: Schema) -> tuple[list[sources.Source], Signature]:
+    """Where the tables are, and the files' signature from before anything of them is read."""
+    path = sources.root(schema)
+    if path.is_dir():
+        found = sources.in_folder(path, schema.tables)
+        return found, Signature.take(sources.files(found))
+    signature = Signature.take(sources.files([sources.Source("", path, ("", ""))]))
+    sources.attach(connection, path)
+    return sources.in_database(connection, path, schema.tables), signature
+
+
+def _parts(connection: duckdb.DuckDBPyConnection, schema: Schema, found: list[sources.Source]) -> list[Part]:
+    stored = [sources.stored_columns(connection, source) for source in found]
+    tables = [
+        _public_columns(connection, t, s, c) if t.public else t
+        for t, s, c in zip(schema.tables, found, stored, strict=True)
+    ]
+    parts = list(zip(tables, found, stored, strict=True))
+    sources.raise_all(804, [line for part in parts for line in (*sources.unfit(*part), *_unkeyed(part[0], part[1]))])
+    return parts
+
+
+def _public_columns(
+    connection: duckdb.DuckDBPyConnection, table: Table, source: sources.Source, stored: list[sources.Typed]
+) -> Table:
+    """A public table with all columns that dpsql computes with; of CSV in the types that all values have."""
+    if source.inner is None and source.path.suffix.lower() == ".csv":
+        row = connection.execute(delimited.inference(source.path, [c for c, _ in stored])).fetchone()
+        types = [parse_type(str(sqltype)) for sqltype in row or ()]
+    else:
+        types = [sources.computable(sqltype) for _, sqltype in stored]
+    columns = (
+        Column(column, sqltype, UNBOUNDED, True, "")
+        for (column, _), sqltype in zip(stored, types, strict=True)
+        if sqltype is not None
+    )
+    return replace(table, columns=tuple(columns))
+
+
+def _unkeyed(table: Table, source: sources.Source) -> list[str]:
+    """One line for what a public table lacks: its key columns, or any column at all; a private table's are declared."""
+    if table.public and not table.columns:
+        return [f"{source.place}: has no column of a type that dpsql computes with"]
+    return [
+        f"{source.place}: key names {printable(column)}, which the file does not have"
+        for column in table.key
+        if table.public and table.column(column) is None
+    ]

@@ -1,0 +1,42 @@
+"""One text for all spellings of an alias: what is asked decides the price and the stored answer, not what tables are called."""
+
+from __future__ import annotations
+
+import re
+
+_TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*")""")
+
+
+def canonical(sql: str) -> str:
+    """Engine SQL with its table aliases numbered in the order in which they are met.
+
+    Why  the numbering is one to one, and table and column names, texts and everything else stay: two texts become equal only if
+         they differed in the names of aliases alone
+
+    >>> canonical('"person" AS "p" WHERE "p"."site" = 2') == canonical('"person" AS "person" WHERE "person"."site" = 2')
+    True
+    """
+    numbers: dict[str, str] = {}
+
+    def number(found: re.Match[str]) -> str:
+        name = found["name"]
+        if name is None:
+            return found[0]
+        qualifies = sql[found.end() : found.end() + 1] == "."
+        declared = sql.startswith(" AS ", max(0, found.start() - 4)) and found.start() >= 4
+        column = sql.startswith(".", found.start() - 1) and found.start() >= 1
+        if column or not (qualifies or (declared and f"{name}." in sql)):
+            return name
+        return numbers.setdefault(name, f'"#{len(numbers)}"')
+
+    return _TOKEN.sub(number, sql)
+
+
+def renamed(sql: str, names: dict[str, str]) -> str:
+    """SQL with some quoted identifiers replaced, outside of texts.
+
+    >>> renamed('SELECT "a" FROM "t" WHERE "a" = \'"t"\'', {"t": "u"})
+    'SELECT "a" FROM "u" WHERE "a" = \'"t"\''
+    """
+    quoted = {f'"{old}"': f'"{new}"' for old, new in names.items()}
+    return _TOKEN.sub(lambda found: quoted.get(found[0], found[0]), sql)

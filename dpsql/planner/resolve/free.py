@@ -1,0 +1,292 @@
+"""Statements whose answer follows from the declared schema alone: the same on any data, so it is exact and free.
+
+What comes out of here runs on the declared tables *without rows*: nothing private is in reach of it, whatever it says.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dpsql.algebra.scalar import literal_sql
+from dpsql.domains import Categories, Interval, Value
+from dpsql.errors import error
+from dpsql.planner.parse import Parsed
+from dpsql.schema.model import Column, Schema, Table
+from dpsql.spans import Span
+from dpsql.sqltypes import SqlType
+
+CATALOG = "information_schema"
+CATALOG_TABLES = ("tables", "columns", "schemata")
+_MOST_DIGITS = 18
+_EXTREME_PARTS = {"expressions", "from_"}
+_ONE_ROW_PARTS = {"expressions", "from_", "limit"}
+_HOLDS: dict[type[exp.Expression], tuple[int, ...]] = {
+    exp.EQ: (0,), exp.NEQ: (-1, 1), exp.LT: (-1,), exp.LTE: (-1, 0), exp.GT: (1,), exp.GTE: (0, 1),
+}  # fmt: skip
+"""Which orders of its two sides a comparison holds for."""
+
+
+def free_answer(tree: exp.Expression, schema: Schema) -> exp.Expression | None:
+    """The tree to run on the empty declared tables, where its answer is the statement's on any data; else None.
+
+    Why    WHERE that no row passes and LIMIT 0 leave nothing of any table; a literal is no fact about one; a declared bound and
+           the declared names are public. A subquery outside FROM and WHERE could still read a public table's rows, so it is none.
+    Names  are not looked up here: an undeclared table is told by the caller before, or does not bind on the empty tables.
+    """
+    if tree.find(exp.Pivot) is not None:
+        return None
+    if _reads_catalog_only(tree, schema):
+        return tree.copy()
+    if _no_rows_asked(tree) or (isinstance(tree, exp.Select) and _no_row_passes(tree)):
+        return _plain(tree)
+    if isinstance(tree, exp.Select):
+        return _one_literal_row(tree, schema) or _declared_extremes(tree, schema)
+    return None
+
+
+def catalog_text(parsed: Parsed, schema: Schema) -> str:
+    """What SHOW TABLES or DESCRIBE runs on the empty declared tables. Raises 105 for a table that is not declared."""
+    assert parsed.kind == "catalog" and parsed.plain is not None
+    for name in parsed.names:
+        if schema.table(name) is None:
+            raise error(105, f"there is no table {name[:60]!r}", hint=_nearest(name, schema), span=_place(parsed, name))
+    return parsed.plain
+
+
+def _nearest(name: str, schema: Schema) -> str:
+    names = [table.name for table in schema.tables]
+    near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], 1)
+    shown = next((n for n in names if near and n.lower() == near[0]), None)
+    return f"did you mean {shown}?" if shown else "the tables are " + ", ".join(names[:12])
+
+
+def _place(parsed: Parsed, name: str) -> Span | None:
+    at = parsed.sql.rfind(name)
+    return Span(at, at + len(name)) if at >= 0 else None
+
+
+def _plain(tree: exp.Expression) -> exp.Expression:
+    """A copy without dpsql's own functions, for the engine: without rows, dp_sum and SUM are both NULL."""
+
+    def replaced(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Anonymous) and str(node.this).lower() == "dp_sum" and node.expressions:
+            return exp.Sum(this=node.expressions[0].copy())
+        return node
+
+    return tree.transform(replaced)
+
+
+# --- no rows ----------------------------------------------------------------------------------------------------------
+
+
+def _no_rows_asked(tree: exp.Expression) -> bool:
+    """LIMIT 0 of the outermost query."""
+    limit = tree.args.get("limit") if isinstance(tree, exp.Query) else None
+    return isinstance(limit, exp.Limit) and _number(limit.expression) == 0
+
+
+def _no_row_passes(select: exp.Select) -> bool:
+    where = select.args.get("where")
+    return where is not None and _never_true(where.this) and not _asks_elsewhere(select)
+
+
+def _asks_elsewhere(select: exp.Select) -> bool:
+    """Whether a subquery outside FROM, WHERE and WITH takes part in the answer."""
+    outside = [name for name in select.args if name not in ("from_", "joins", "where", "with_")]
+    return any(part.find(exp.Query) is not None for name in outside for part in _nodes(select, name))
+
+
+def _nodes(node: exp.Expression, name: str) -> Iterator[exp.Expression]:
+    value = node.args.get(name)
+    for part in value if isinstance(value, list) else [value]:
+        if isinstance(part, exp.Expression):
+            yield part
+
+
+def _never_true(condition: exp.Expression) -> bool:
+    """Whether a condition is FALSE or NULL on every row, as its constants alone say: one top-level AND part is enough."""
+    waiting = [condition]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, exp.Paren):
+            waiting.append(part.this)
+        elif isinstance(part, exp.And):
+            waiting.extend(part.args.get("expressions") or [part.args["this"], part.args["expression"]])
+        elif _is_never_true(part):
+            return True
+    return False
+
+
+def _is_never_true(part: exp.Expression) -> bool:
+    match part:
+        case exp.Null():
+            return True
+        case exp.Boolean():
+            return part.this is False
+        case exp.Literal():
+            return _number(part) == 0
+        case exp.Not():
+            inner = part.this.unnest()
+            return isinstance(inner, exp.Null) or (isinstance(inner, exp.Boolean) and inner.this is True)
+        case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
+            return _comparison_fails(part, part.this.unnest(), part.expression.unnest())
+    return False
+
+
+def _comparison_fails(node: exp.Expression, left: exp.Expression, right: exp.Expression) -> bool:
+    """Whether a comparison of two constants of one kind is FALSE, or one side is NULL."""
+    if isinstance(left, exp.Null) or isinstance(right, exp.Null):
+        return True
+    order = _order(_constant(left), _constant(right))
+    return order is not None and order not in _HOLDS[type(node)]
+
+
+def _order(left: Decimal | str | bool | None, right: Decimal | str | bool | None) -> int | None:
+    """-1, 0 or 1 as the left is less, equal or greater; None where the two are not constants of one kind."""
+    if isinstance(left, bool) and isinstance(right, bool):
+        return (left > right) - (left < right)
+    if isinstance(left, Decimal) and isinstance(right, Decimal):
+        return (left > right) - (left < right)
+    if isinstance(left, str) and isinstance(right, str):
+        return (left > right) - (left < right)
+    return None
+
+
+def _constant(node: exp.Expression) -> Decimal | str | bool | None:
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if isinstance(node, exp.Literal) and node.is_string:
+        return str(node.this)
+    return _number(node)
+
+
+def _number(node: exp.Expression | None) -> Decimal | None:
+    """The value of a number in plain digits, few enough that every engine compares it exactly."""
+    if isinstance(node, exp.Neg):
+        inner = _number(node.this)
+        return -inner if inner is not None else None
+    if not isinstance(node, exp.Literal) or node.is_string:
+        return None
+    digits = node.name.replace(".", "", 1)
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS):
+        return None
+    return Decimal(node.name)
+
+
+# --- one row of constants -----------------------------------------------------------------------------------------------
+
+
+def _one_literal_row(select: exp.Select, schema: Schema) -> exp.Expression | None:
+    """SELECT 1 FROM t LIMIT 1, the way tools ask whether a table can be read: answered as if it had a row."""
+    limit = select.args.get("limit")
+    if _parts(select) != _ONE_ROW_PARTS or not isinstance(limit, exp.Limit) or _number(limit.expression) != 1:
+        return None
+    if _private_table(select, schema) is None or not all(_is_constant(_unaliased(p)) for p in select.expressions):
+        return None
+    return exp.Select(expressions=[p.copy() for p in select.expressions])
+
+
+def _is_constant(node: exp.Expression) -> bool:
+    if isinstance(node, exp.Paren | exp.Neg | exp.Cast):
+        return _is_constant(node.this)
+    return isinstance(node, exp.Literal | exp.Boolean | exp.Null)
+
+
+def _parts(node: exp.Expression) -> set[str]:
+    return {name for name, value in node.args.items() if value}
+
+
+def _unaliased(node: exp.Expression) -> exp.Expression:
+    return node.this if isinstance(node, exp.Alias) else node
+
+
+def _private_table(select: exp.Select, schema: Schema) -> Table | None:
+    """The one declared private table of FROM."""
+    source = select.args["from_"].this
+    if not isinstance(source, exp.Table) or source.db.lower() not in ("", "main"):
+        return None
+    table = schema.table(source.name)
+    return table if table is not None and not table.public else None
+
+
+# --- declared bounds ----------------------------------------------------------------------------------------------------
+
+
+def _declared_extremes(select: exp.Select, schema: Schema) -> exp.Expression | None:
+    """SELECT MIN(c), MAX(d) FROM t: the declared bounds."""
+    if _parts(select) != _EXTREME_PARTS:
+        return None
+    table = _private_table(select, schema)
+    if table is None:
+        return None
+    shown = [_declared_extreme(p, select.args["from_"].this, table) for p in select.expressions]
+    found = [projection for projection in shown if projection is not None]
+    return exp.Select(expressions=found) if len(found) == len(shown) else None
+
+
+def _declared_extreme(projection: exp.Expression, source: exp.Expression, table: Table) -> exp.Expression | None:
+    """A projection with MIN or MAX of a bare column replaced by the declared bound."""
+    call = _unaliased(projection)
+    if not isinstance(call, exp.Min | exp.Max) or _parts(call) != {"this"} or not isinstance(call.this, exp.Column):
+        return None
+    node = call.this
+    if isinstance(node.this, exp.Star) or node.db or node.table.lower() not in ("", source.alias_or_name.lower()):
+        return None
+    column = table.column(node.name)
+    bounds = _bounds(column) if column is not None and column.role != "identifier" else None
+    if column is None or bounds is None:
+        return None
+    shown = _literal(bounds[0] if isinstance(call, exp.Min) else bounds[1], column.sqltype)
+    if isinstance(projection, exp.Alias):
+        return exp.Alias(this=shown, alias=projection.args["alias"].copy())
+    return shown
+
+
+def _bounds(column: Column) -> tuple[Value, Value] | None:
+    """The smallest and the largest declared value that the column's type holds; None where none is declared."""
+    match column.domain:
+        case Interval(lower=lower, upper=upper):
+            return _on_grid(lower, upper, column.sqltype)
+        case Categories(values=values) if values and column.sqltype.is_text:
+            texts = sorted(str(value) for value in values)
+            return texts[0], texts[-1]
+        case Categories(values=values) if values and not any(isinstance(value, str) for value in values):
+            numbers = [Fraction(value) for value in values if not isinstance(value, str)]
+            return _on_grid(min(numbers), max(numbers), column.sqltype)
+    return None
+
+
+def _on_grid(lower: Fraction, upper: Fraction, sqltype: SqlType) -> tuple[Value, Value] | None:
+    """The interval's outermost values of a type: whole numbers, days and microseconds, or the decimals of its scale."""
+    if sqltype.is_float:
+        return lower, upper
+    limits = sqltype.range
+    if limits is not None:
+        lower, upper = max(lower, limits.lower), min(upper, limits.upper)
+    quanta = 10**sqltype.scale
+    low, high = Fraction(math.ceil(lower * quanta), quanta), Fraction(math.floor(upper * quanta), quanta)
+    return (low, high) if low <= high else None
+
+
+def _literal(value: Value, sqltype: SqlType) -> exp.Expression:
+    """A declared value as a constant of the column's type."""
+    return exp.cast(exp.maybe_parse(literal_sql(value, sqltype), dialect="duckdb"), str(sqltype), dialect="duckdb")
+
+
+# --- the catalog ----------------------------------------------------------------------------------------------------------
+
+
+def _reads_catalog_only(tree: exp.Expression, schema: Schema) -> bool:
+    """Whether a query reads tables of information_schema and nothing else."""
+    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    if any(schema.table(name) is not None for name in ctes):
+        # The name could mean the declared table elsewhere in the statement.
+        return False
+    read = [node for node in tree.find_all(exp.Table) if node.db or node.name.lower() not in ctes]
+    return bool(read) and all(node.db.lower() == CATALOG and node.name.lower() in CATALOG_TABLES for node in read)

@@ -1,0 +1,328 @@
+"""A SELECT that aggregates over people -> a block that becomes a release, and the query over its released rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dpsql.algebra.relations import Relation
+from dpsql.algebra.scalar import Scalar, finite_hull
+from dpsql.errors import Error, error
+from dpsql.plan import Block, GroupKey
+from dpsql.planner.grammar import AGGREGATES
+from dpsql.planner.parse import DUCKDB
+from dpsql.planner.resolve.aggregates import Collector, is_aggregate
+from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
+from dpsql.planner.resolve.key_lists import key_lists
+from dpsql.planner.resolve.scalars import scalar
+from dpsql.planner.resolve.scope import Scope
+from dpsql.planner.resolve.statement import RELEASE_ROW, Env, Private, Public, Statement, is_query, parts_of
+from dpsql.spans import span_of
+
+PENDING = "\0release"
+"""Stands for the released table until the block has its name; no identifier of a statement can hold it."""
+
+
+@dataclass(slots=True)
+class _Rewriter:
+    """Turns the SELECT list, HAVING, QUALIFY and ORDER BY into expressions over the released table."""
+
+    statement: Statement
+    env: Env
+    scope: Scope
+    keys: dict[str, GroupKey]
+    collector: Collector
+    aliases: dict[str, exp.Expression]
+    open_aliases: set[str] = field(default_factory=set)
+
+    def rewrite(self, node: exp.Expression) -> exp.Expression:
+        """`node` with each aggregate and each group key replaced by its released column. Raises 305 for a bare column."""
+        if is_aggregate(node):
+            return _released(self.collector.add(node).name)
+        key = self._key(node)
+        if key is not None:
+            return _released(key.name)
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if is_query(node):
+            return self._query(node)
+        if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+            raise error(
+                301, "* would show rows of people", hint="aggregate, such as SELECT COUNT(*)", span=span_of(node)
+            )
+        # A new node around new parts: a copy would take all that is below it along, once on every level.
+        return type(node)(**{name: self._rewritten(value) for name, value in node.args.items()})
+
+    def _query(self, node: exp.Expression) -> exp.Expression:
+        """A query beside the released values: its rows must be public."""
+        copy = type(node)(
+            **{
+                name: self._rewritten(v) if name == "this" and node.args.get("query") else v
+                for name, v in node.args.items()
+            }
+        )
+        part = "query" if node.args.get("query") else "this"
+        found = self.statement.query(node.args[part], self.env.inside(None))
+        if isinstance(found, Private):
+            raise rows_of_people(found, node)
+        copy.set(part, found.tree if part == "this" else exp.Subquery(this=found.tree))
+        return copy
+
+    def _rewritten(self, value: object) -> object:
+        if isinstance(value, list):
+            return [self._rewritten(part) for part in value]
+        return self.rewrite(value) if isinstance(value, exp.Expression) else value
+
+    def _key(self, node: exp.Expression) -> GroupKey | None:
+        """The group key that a node is another spelling of."""
+        if not self.keys or isinstance(
+            node, exp.Literal | exp.Null | exp.Boolean | exp.Identifier | exp.DataType | exp.Var
+        ):
+            return None
+        try:
+            return self.keys.get(scalar(node, self.scope).sql)
+        except Error:
+            return None
+
+    def _column(self, node: exp.Column) -> exp.Expression:
+        name = node.name.lower()
+        if not node.table and name in self.aliases and name not in self.open_aliases:
+            self.open_aliases.add(name)
+            found = self.rewrite(self.aliases[name])
+            self.open_aliases.discard(name)
+            return exp.Paren(this=found)
+        column = self.scope.column(node)
+        if column is None:
+            raise self.scope.unknown(node)
+        raise bare_column(node, column)
+
+
+def rows_of_people(found: Private, node: exp.Expression) -> Error:
+    """Why a query over people's rows cannot stand where its rows would be shown or looked at one by one."""
+    if found.grouped is not None:
+        return error(
+            302,
+            "a group would be one person, because the privacy unit or a key of its rows is grouped by",
+            hint="group by what people share, or aggregate these groups once more: SELECT COUNT(*) FROM (...)",
+            span=span_of(found.grouped),
+        )
+    return error(
+        301,
+        "the result would be rows of people",
+        hint="aggregate, such as SELECT COUNT(*)",
+        span=span_of(_shown(node)),
+    )
+
+
+def _shown(node: exp.Expression) -> exp.Expression:
+    while isinstance(node, exp.Subquery | exp.SetOperation | exp.Exists):
+        node = node.this
+    return node.expressions[0] if isinstance(node, exp.Select) and node.expressions else node
+
+
+def bare_column(node: exp.Column, column: Scalar) -> Error:
+    """305: a column that is shown for each row."""
+    return error(
+        305,
+        f"{node.name} is neither grouped nor aggregated, so it would show rows of people",
+        hint=_instead(node.name, column),
+        span=span_of(node),
+    )
+
+
+def _instead(name: str, column: Scalar) -> str:
+    if column.role == "identifier":
+        return "leave it out, or write COUNT(*)"
+    averaged = column.sqltype.is_number and finite_hull(column) is not None
+    return f"add it to GROUP BY, or write {'AVG' if averaged else 'COUNT'}({name})"
+
+
+def _released(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(PENDING, quoted=True))
+
+
+def release(
+    statement: Statement, select: exp.Select, relation: Relation, scope: Scope, keys: list[GroupKey], env: Env
+) -> Public:
+    """The block of a SELECT that aggregates a private relation over people, and its query over the released rows."""
+    collector = Collector(scope, relation.unit.column if relation.unit is not None else None)
+    rewriter = _Rewriter(statement, env, scope, {key.scalar.sql: key for key in keys}, collector, dict(scope.aliases))
+    tree = _released_query(select, rewriter)
+    _check_people(select, keys, collector, relation)
+    lists = key_lists(statement, select, keys, relation, env)
+    whole = bool(select.meta.get(ALL_KEYS_DECLARED))
+    name = statement.release(Block("", relation, tuple(keys), tuple(collector.found.values()), lists, whole))
+    for table in tree.find_all(exp.Table, exp.Column):
+        part = "this" if isinstance(table, exp.Table) else "table"
+        if table.args.get(part) is not None and table.args[part].name == PENDING:
+            table.set(part, exp.to_identifier(name, quoted=True))
+    direct = tuple(_direct(p, name) for p in tree.expressions)
+    return Public(tree, _unique(select, tree, keys), direct, name, tuple(_output_name(p) for p in select.expressions))
+
+
+def _output_name(projection: exp.Expression) -> str:
+    """What DuckDB calls a column: its alias or name, else its text with the function in lower case."""
+    if projection.alias_or_name:
+        return projection.alias_or_name
+    if isinstance(projection, exp.Count) and isinstance(projection.this, exp.Star):
+        return "count_star()"
+    name, parenthesis, rest = DUCKDB.generate(projection, comments=False).partition("(")
+    return name.lower() + parenthesis + rest if name.replace("_", "").isalnum() else name + parenthesis + rest
+
+
+def _unique(select: exp.Select, tree: exp.Select, keys: list[GroupKey]) -> frozenset[frozenset[int]]:
+    """Every group is one row: the positions of the group keys among the columns, where all of them are shown."""
+    places = {key.name: i for key in keys for i, p in enumerate(tree.expressions) if _unaliased(p).name == key.name}
+    if select.args.get("limit") is not None and select.args["limit"].expression.name == "1":
+        return frozenset({frozenset()})
+    return frozenset({frozenset(places.values())}) if len(places) == len(keys) else frozenset()
+
+
+def grouping(select: exp.Select, scope: Scope) -> list[exp.Expression]:
+    """What a SELECT groups by: GROUP BY, or the columns of DISTINCT without aggregates; [] where it does not."""
+    group = select.args.get("group")
+    if group is not None:
+        nodes = [_grouping(node, select, scope) for node in group.expressions]
+        if group.args.get("all"):
+            nodes += [_unaliased(p) for p in select.expressions if not aggregates(p)]
+        return nodes
+    if select.args.get("distinct") is not None and not any(aggregates(p) for p in select.expressions):
+        return [_unaliased(p) for p in select.expressions]
+    return []
+
+
+def group_keys(nodes: list[exp.Expression], scope: Scope) -> list[GroupKey]:
+    """Each grouping expression once; constants group nothing."""
+    keys: dict[str, GroupKey] = {}
+    for node in nodes:
+        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+            raise error(301, "* would show rows of people", hint="name the columns to group by", span=span_of(node))
+        found = scalar(node, scope)
+        if not found.is_literal:
+            keys.setdefault(found.sql, GroupKey(f"k{len(keys)}", found, None, span_of(node)))
+    return list(keys.values())
+
+
+def _unaliased(node: exp.Expression) -> exp.Expression:
+    return node.this if isinstance(node, exp.Alias) else node
+
+
+def aggregates(node: exp.Expression) -> bool:
+    """Whether a projection aggregates or windows, so that GROUP BY ALL does not group by it."""
+    return any(isinstance(p, exp.Window) or is_aggregate(p) for p in parts_of(node))
+
+
+def _grouping(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.Expression:
+    """What GROUP BY 2, GROUP BY alias or GROUP BY expression groups by; a column comes before an alias of its name."""
+    if isinstance(node, exp.Literal) and not node.is_string:
+        position = int(node.name) if node.name.isdigit() else 0
+        if not 1 <= position <= len(select.expressions):
+            raise error(
+                305,
+                f"GROUP BY {node.name[:20]} names no column",
+                hint=f"write 1 to {len(select.expressions)}",
+                span=span_of(node),
+            )
+        node = _unaliased(select.expressions[position - 1])
+    elif isinstance(node, exp.Column) and not scope.has(node):
+        node = scope.alias(node) or node
+    if aggregates(node):
+        raise error(109, "GROUP BY cannot use an aggregate", hint="group by columns", span=span_of(node))
+    return node
+
+
+def _check_people(select: exp.Select, keys: list[GroupKey], collector: Collector, relation: Relation) -> None:
+    """Refuse rows of people (301) and groups that are people (302)."""
+    for key in keys:
+        if key.scalar.is_identifying:
+            raise error(
+                302,
+                "a group would be one person, because it is keyed by an identifier",
+                hint="group by what people share, or leave the identifier out of GROUP BY",
+                span=key.span,
+            )
+    columns = {part.origin for key in keys for part in key.scalar.walk() if part.origin}
+    bare = {key.scalar.sql for key in keys}
+    whole = any(t.key and {f"{t.name}.{name}" for name in t.key} <= columns for t in relation.tables)
+    if whole or any(unique and unique <= bare for unique in relation.unique):
+        raise error(
+            302,
+            "each group would be one row, because the keys hold the table's key",
+            hint="group by fewer columns",
+            span=span_of(select),
+        )
+    if not keys and not collector.found:
+        raise error(
+            301,
+            "the result would be rows of people",
+            hint="aggregate, such as SELECT COUNT(*)",
+            span=span_of(select.expressions[0]),
+        )
+
+
+def _released_query(select: exp.Select, rewriter: _Rewriter) -> exp.Select:
+    """SELECT ... FROM the released table, with HAVING as WHERE."""
+    projections = [_named(p, rewriter) for p in select.expressions]
+    shell = exp.Select(expressions=projections)
+    shell.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(PENDING, quoted=True))))
+    having = select.args.get("having")
+    if having is not None:
+        shell.set("where", exp.Where(this=rewriter.rewrite(having.this)))
+    for part in ("qualify", "order", "windows", "limit", "offset", "distinct"):
+        value = select.args.get(part)
+        if value is not None:
+            shell.set(part, _part(part, value, rewriter, select))
+    return shell
+
+
+def traced(tree: exp.Expression, name: str) -> bool:
+    """Add the released row's number as a last column, where each row of the result is one; whether it was."""
+    if not isinstance(tree, exp.Select) or tree.args.get("distinct") is not None:
+        return False
+    row = exp.column(exp.to_identifier(RELEASE_ROW, quoted=True), table=exp.to_identifier(name, quoted=True))
+    tree.append("expressions", exp.alias_(row, RELEASE_ROW, quoted=True))
+    return True
+
+
+def _named(projection: exp.Expression, rewriter: _Rewriter) -> exp.Expression:
+    if isinstance(projection, exp.Alias):
+        return exp.Alias(this=rewriter.rewrite(projection.this), alias=projection.args["alias"].copy())
+    return rewriter.rewrite(projection)
+
+
+def _direct(projection: exp.Expression, name: str) -> tuple[str, str] | None:
+    node = _unaliased(projection)
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return (name, node.name) if isinstance(node, exp.Column) else None
+
+
+def _part(name: str, value: object, rewriter: _Rewriter, select: exp.Select) -> object:
+    if isinstance(value, list):
+        return [rewriter.rewrite(v) for v in value]
+    assert isinstance(value, exp.Expression)
+    if name in ("limit", "offset"):
+        if value.find(exp.Column) or value.find(*AGGREGATES):
+            raise error(106, f"{name.upper()} needs a constant", hint=f"write {name.upper()} 10", span=span_of(value))
+        return value.copy()
+    if name == "order":
+        return exp.Order(expressions=[_ordered(o, rewriter, select) for o in value.expressions])
+    return rewriter.rewrite(value) if name != "distinct" else _distinct(value)
+
+
+def _distinct(value: exp.Expression) -> exp.Expression:
+    if value.expressions or value.args.get("on"):
+        raise error(102, "DISTINCT ON is not supported", hint="write DISTINCT", span=span_of(value))
+    return value.copy()
+
+
+def _ordered(node: exp.Expression, rewriter: _Rewriter, select: exp.Select) -> exp.Expression:
+    """ORDER BY 2, ORDER BY ALL and ORDER BY alias keep their meaning: the shell has the same columns, and one more at the end."""
+    inner = node.this
+    keeps = isinstance(inner, exp.Literal | exp.Var)
+    keeps = keeps or (isinstance(inner, exp.Column) and not inner.table and inner.name.lower() in rewriter.aliases)
+    copy = node.copy()
+    if not keeps:
+        copy.set("this", rewriter.rewrite(inner))
+    return copy

@@ -1,0 +1,133 @@
+"""A query of any shape -> private rows, or a public query over releases: which of the two it is, and who resolves it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.algebra.per_unit import distinct, union_all
+from dpsql.errors import error
+from dpsql.planner.resolve.correlated import columns_of, replaced
+from dpsql.planner.resolve.grouping_sets import flatten
+from dpsql.planner.resolve.people import rows_of_people
+from dpsql.planner.resolve.private import private_select
+from dpsql.planner.resolve.public import public_select
+from dpsql.planner.resolve.sources import Source, items, source
+from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Query, Statement, unparenthesised
+from dpsql.spans import span_of
+
+
+def query(statement: Statement, node: exp.Expression, env: Env) -> Query:
+    """Resolve one query in its surroundings.
+
+    Raises 402 for queries that mix people's rows with public ones, and what the resolvers of its parts raise.
+    """
+    node = unparenthesised(node)
+    if isinstance(node, exp.Select):
+        return _select(statement, node, _with(node, env))
+    if isinstance(node, exp.SetOperation):
+        return _set_operation(statement, node, _with(node, env))
+    if isinstance(node, exp.Values):
+        return Public(node)
+    raise error(102, "this is not a query", hint="write SELECT ...", span=span_of(node))
+
+
+def _with(node: exp.Expression, env: Env) -> Env:
+    """The surroundings inside a query: its WITH queries, each of which sees the ones before it."""
+    clause = node.args.get("with_")
+    if clause is None:
+        return env
+    if clause.args.get("recursive"):
+        raise error(402, "a recursive WITH query is not supported", hint="write out the steps", span=span_of(clause))
+    for cte in clause.expressions:
+        alias = cte.args["alias"]
+        names = tuple(c.name for c in alias.args.get("columns") or ())
+        env = replace(env, ctes={**env.ctes, cte.alias.lower(): Cte(cte.this, names, env.inside(None))})
+    return env
+
+
+def _select(statement: Statement, select: exp.Select, env: Env) -> Query:
+    sources = {id(node): source(statement, node, env) for node in items(select)}
+    _check_names(sources)
+    kept = _kept(select, sources)
+    if any(s.is_private for s in kept):
+        flat = flatten(select, {name for s in sources.values() for name in columns_of(statement, s)})
+        if flat is not None:
+            return query(statement, flat, env)
+        return private_select(statement, select, sources, env)
+    other = next((s for s in sources.values() if s.is_private), None)
+    if other is not None:
+        raise error(
+            402,
+            "this would show whether people's rows have some value",
+            hint="ask for a count of people instead, grouped by what they share",
+            span=span_of(other.node),
+        )
+    return public_select(statement, select, sources, env)
+
+
+def _kept(select: exp.Select, sources: dict[int, Source]) -> list[Source]:
+    """The sources whose rows the SELECT has: those of SEMI and ANTI joins only decide which stay."""
+    joins = select.args.get("joins") or ()
+    tested = {id(j.this) for j in joins if (j.kind or "").upper() in ("SEMI", "ANTI")}
+    return [s for node, s in sources.items() if node not in tested]
+
+
+def _check_names(sources: dict[int, Source]) -> None:
+    seen: set[str] = set()
+    for found in sources.values():
+        name = found.name.lower()
+        if name in seen and not isinstance(found.node, exp.Subquery | exp.Values):
+            raise error(
+                105,
+                f"{found.name} stands in FROM twice",
+                hint=f"write {found.name} AS another_name",
+                span=span_of(found.node),
+            )
+        seen.add(name)
+
+
+def _set_operation(statement: Statement, node: exp.SetOperation, env: Env) -> Query:
+    sides = [query(statement, side, env.inside(env.outer)) for side in (node.this, node.expression)]
+    first, second = sides
+    if isinstance(first, Public) and isinstance(second, Public):
+        values = {id(node.this): first.tree, id(node.expression): second.tree}
+        tree = replaced(node, values)
+        if tree.args.get("with_") is not None:
+            tree.set("with_", None)
+        return Public(tree, names=first.names)
+    word = type(node).__name__.upper()
+    if not (isinstance(first, Private) and isinstance(second, Private)):
+        raise error(
+            402,
+            f"{word} mixes rows of people with public rows, which belong to nobody",
+            hint="aggregate both sides first",
+            span=span_of(node),
+        )
+    if not isinstance(node, exp.Union):
+        raise error(
+            402,
+            f"{word} of people's rows is not supported",
+            hint="write EXISTS or NOT EXISTS on the privacy unit",
+            span=span_of(node),
+        )
+    return _union(statement, node, first, second)
+
+
+def _union(statement: Statement, node: exp.Union, first: Private, second: Private) -> Private:
+    """UNION ALL of people's rows; UNION leaves out repeats where the unit is among the columns."""
+    for part in ("limit", "offset"):
+        if node.args.get(part) is not None:
+            raise rows_of_people(Private(first.relation, node), node)
+    united = union_all(first.relation, second.relation, statement.alias("united"))
+    if not node.args.get("distinct"):
+        return Private(united, node)
+    if not any(c.scalar.key for c in united.columns):
+        raise error(
+            402,
+            "UNION would compare the rows of different people",
+            hint="write UNION ALL, or select the privacy unit on both sides",
+            span=span_of(node),
+        )
+    return Private(distinct(united, statement.alias("distinct_rows")), node)

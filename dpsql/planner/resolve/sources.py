@@ -1,0 +1,331 @@
+"""FROM: tables, WITH queries, subqueries and joins -> the relations that a private block reads."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from dpsql.algebra import joins
+from dpsql.algebra.conditional import coalesce
+from dpsql.algebra.logic import compare
+from dpsql.algebra.relations import Relation, bare, derived, public_scan, renamed, scan
+from dpsql.algebra.scalar import Scalar
+from dpsql.errors import Error, error
+from dpsql.planner.resolve.connect import can_join, connect, equalities_between, not_joined
+from dpsql.planner.resolve.free import CATALOG, CATALOG_TABLES
+from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
+from dpsql.planner.resolve.scope import Nested, Scope, scope_of
+from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Statement
+from dpsql.schema.model import Schema, Table
+from dpsql.spans import span_of
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One item of FROM: a declared table, or a query under a name.
+
+    table  the declaration, or None
+    query  the WITH query or subquery, or None
+    names  column names from an alias list
+    """
+
+    node: exp.Expression
+    name: str
+    table: Table | None = None
+    query: Private | Public | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def is_private(self) -> bool:
+        return not self.table.public if self.table is not None else isinstance(self.query, Private)
+
+
+def source(statement: Statement, node: exp.Expression, env: Env) -> Source:
+    """What an item of FROM reads. Raises 105 for a name that is neither declared nor a WITH query."""
+    if isinstance(node, exp.Table):
+        return _table(statement, node, env)
+    if isinstance(node, exp.Subquery):
+        found = statement.query(node.this, env.inside(None))
+        return Source(node, node.alias or "subquery", query=found, names=_listed(node))
+    if isinstance(node, exp.Values):
+        return Source(node, node.alias or "values", query=Public(node), names=_listed(node))
+    raise error(102, "this cannot stand in FROM", hint="name a declared table, or a subquery", span=span_of(node))
+
+
+def _listed(node: exp.Expression) -> tuple[str, ...]:
+    alias = node.args.get("alias")
+    return tuple(c.name for c in alias.args.get("columns") or ()) if isinstance(alias, exp.TableAlias) else ()
+
+
+def _table(statement: Statement, node: exp.Table, env: Env) -> Source:
+    cte = env.ctes.get(node.name.lower()) if not node.db else None
+    if cte is not None:
+        return Source(
+            node, node.alias or node.name, query=_with_query(statement, cte), names=_listed(node) or cte.names
+        )
+    table = statement.schema.table(node.name) if node.db.lower() in ("", "main") else None
+    if table is None:
+        raise unknown_table(node, statement.schema)
+    return Source(node, node.alias or table.name, table=table, names=_listed(node))
+
+
+def _with_query(statement: Statement, cte: Cte) -> Private | Public:
+    if cte.query is None:
+        cte.query = statement.query(cte.node, cte.env)
+    return cte.query
+
+
+def check_tables(tree: exp.Expression, schema: Schema) -> None:
+    """Raise 105 for a table that is neither declared nor a WITH query of the statement, nor one of the catalog."""
+    queries = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for node in tree.find_all(exp.Table):
+        declared = node.db.lower() in ("", "main") and schema.table(node.name) is not None
+        known = declared or (not node.db and node.name.lower() in queries)
+        catalog = node.db.lower() == CATALOG and node.name.lower() in CATALOG_TABLES
+        if not known and not catalog:
+            raise unknown_table(node, schema)
+
+
+def unknown_table(node: exp.Table, schema: Schema) -> Error:
+    names = [t.name for t in schema.tables]
+    near = difflib.get_close_matches(node.name.lower(), names, 1)
+    shown = f"{node.db}.{node.name}" if node.db else node.name
+    hint = f"did you mean {near[0]}?" if near else "the tables are " + ", ".join(names[:12])
+    return error(105, f"there is no table {shown[:60]!r}", hint=hint, span=span_of(node))
+
+
+def items(select: exp.Select) -> Iterator[exp.Expression]:
+    """The nodes of FROM, in order."""
+    clause = select.args.get("from_")
+    if clause is not None:
+        yield clause.this
+    for join in select.args.get("joins") or ():
+        yield join.this
+
+
+# --- relations ----------------------------------------------------------------------------------------------------
+
+
+def relation(statement: Statement, found: Source) -> Relation:
+    """The relation of one source. A private WITH query that is read twice gets tables of its own each time."""
+    if found.table is not None:
+        alias = statement.alias(found.table.name)
+        declared = (
+            public_scan(found.table, alias, found.name)
+            if found.table.public
+            else scan(statement.schema, found.table, alias, found.name)
+        )
+        return renamed(declared, found.name, found.names) if found.names else declared
+    if isinstance(found.query, Private):
+        return renamed(found.query.relation, found.name, found.names)
+    assert found.query is not None
+    return statement.bound_relation(found.query, found.name, found.names)
+
+
+@dataclass(slots=True)
+class Joined:
+    """The relations of FROM, as far as they are joined already, and the conditions that are to join the rest.
+
+    merged     columns that USING and NATURAL made one: for each name the sources that have it
+    filters    EXISTS conditions that SEMI and ANTI joins stand for, as syntax
+    """
+
+    parts: list[Relation] = field(default_factory=list)
+    conditions: list[Scalar] = field(default_factory=list)
+    merged: dict[str, list[str]] = field(default_factory=dict)
+    filters: list[exp.Expression] = field(default_factory=list)
+
+
+def from_clause(
+    statement: Statement, select: exp.Select, sources: dict[int, Source], nested: Nested, outer: Scope | None
+) -> Joined:
+    """The relations of a private FROM: outer joins done, the others waiting for WHERE.
+
+    sources  by the id of the item's node
+
+    Raises 402 for joins that lose or multiply people, with the condition to add.
+    """
+    clause = select.args["from_"]
+    done = Joined()
+    group = Joined(parts=[relation(statement, sources[id(clause.this)])])
+    for join in select.args.get("joins") or ():
+        if _is_comma(join):
+            _flush(done, group)
+            group = Joined(parts=[relation(statement, sources[id(join.this)])])
+        elif (join.kind or "").upper() in ("SEMI", "ANTI"):
+            group.filters.append(_existence(join))
+        else:
+            _add(statement, group, join, relation(statement, sources[id(join.this)]), nested, outer)
+    _flush(done, group)
+    return done
+
+
+def _is_comma(join: exp.Join) -> bool:
+    return not any(join.args.get(part) for part in ("on", "using", "side", "kind", "method"))
+
+
+def _flush(done: Joined, group: Joined) -> None:
+    done.parts += group.parts
+    done.conditions += group.conditions
+    done.merged |= group.merged
+    done.filters += group.filters
+
+
+def _existence(join: exp.Join) -> exp.Expression:
+    """`a SEMI JOIN b ON c` keeps the rows of a for which EXISTS (SELECT 1 FROM b WHERE c); ANTI those for which not."""
+    on = join.args.get("on")
+    if on is None:
+        raise error(402, "a SEMI or ANTI join needs ON", hint="write ON a.key = b.key", span=span_of(join))
+    inner = exp.Select(expressions=[exp.Literal.number(1)])
+    inner.set("from_", exp.From(this=join.this.copy()))
+    inner.set("where", exp.Where(this=on.copy()))
+    found: exp.Expression = exp.Exists(this=inner)
+    return exp.Not(this=found) if (join.kind or "").upper() == "ANTI" else found
+
+
+def _add(
+    statement: Statement, group: Joined, join: exp.Join, right: Relation, nested: Nested, outer: Scope | None
+) -> None:
+    if (join.args.get("method") or "").upper() not in ("", "NATURAL"):
+        raise error(
+            402,
+            f"a {join.args['method']} join cannot be answered",
+            hint="write JOIN ... ON a.key = b.key",
+            span=span_of(join),
+        )
+    side = (join.side or "").upper()
+    if side:
+        _outer(statement, group, join, right, side, nested, outer)
+        return
+    group.conditions += _on(group, join, [*group.parts, right], right, nested, outer)
+    group.parts.append(right)
+
+
+def _on(
+    group: Joined,
+    join: exp.Join,
+    parts: list[Relation],
+    right: Relation,
+    nested: Nested,
+    outer: Scope | None,
+) -> list[Scalar]:
+    """The AND parts of ON, or the equalities that USING and NATURAL stand for."""
+    shared = _shared(group, join, right)
+    if shared is not None:
+        return [compare("=", _left_column(group, name), _named(right, name)) for name in shared]
+    on = join.args.get("on")
+    if on is None:
+        return []
+    scope = parts_scope(parts, group.merged, nested, outer)
+    return [scalar(node, scope) for node in flat_conjuncts(on)]
+
+
+def _shared(group: Joined, join: exp.Join, right: Relation) -> list[str] | None:
+    """The columns of USING or NATURAL, noted as merged."""
+    if join.args.get("using"):
+        names = [node.name for node in join.args["using"]]
+    elif (join.args.get("method") or "").upper() == "NATURAL":
+        mine = {c.name.lower() for part in group.parts for c in part.columns}
+        names = [c.name for c in right.columns if c.name.lower() in mine]
+        if not names:
+            raise error(
+                402, "NATURAL JOIN finds no column of the same name on both sides", hint="write ON", span=span_of(join)
+            )
+    else:
+        return None
+    for name in names:
+        _left_column(group, name), _named(right, name)
+        first = next(c.source for part in group.parts for c in part.columns if c.name.lower() == name.lower())
+        group.merged.setdefault(name.lower(), [first.lower()]).append(right.columns[0].source.lower())
+    return names
+
+
+def _left_column(group: Joined, name: str) -> Scalar:
+    return next((_named(part, name) for part in group.parts if _has(part, name)), None) or _named(group.parts[0], name)
+
+
+def _has(relation: Relation, name: str) -> bool:
+    return any(c.name.lower() == name.lower() for c in relation.columns)
+
+
+def _named(relation: Relation, name: str) -> Scalar:
+    found = [c.scalar for c in relation.columns if c.name.lower() == name.lower()]
+    if not found:
+        where = " or ".join(relation.sources())
+        raise error(105, f"there is no column {name!r} in {where}", hint="write ON, or name a column of both sides")
+    return found[0]
+
+
+def _outer(
+    statement: Statement,
+    group: Joined,
+    join: exp.Join,
+    right: Relation,
+    side: str,
+    nested: Nested,
+    outer: Scope | None,
+) -> None:
+    """LEFT, RIGHT and FULL joins: the sides as they stand, joined at once."""
+    span = span_of(join.this)
+    left, rest = (
+        connect(group.parts, group.conditions, span) if len(group.parts) > 1 else (group.parts[0], group.conditions)
+    )
+    left = replace(left, where=(*left.where, *rest), predicates=(*left.predicates, *rest))
+    kept_left, kept_right = side in ("LEFT", "FULL"), side in ("RIGHT", "FULL")
+    if (kept_left and not left.is_private) or (kept_right and not right.is_private):
+        raise error(
+            402,
+            f"this {side} JOIN would make rows that belong to nobody",
+            hint="keep the side with people's rows: people LEFT JOIN public table",
+            span=span,
+        )
+    if kept_right:
+        left = left if bare(left) else derived(left, statement.alias("side"))
+    if kept_left:
+        right = right if bare(right) else derived(right, statement.alias("side"))
+    group.parts = [left]
+    conditions = _on(group, join, [left, right], right, nested, outer)
+    first, second = (right, left) if side == "RIGHT" else (left, right)
+    equalities = equalities_between(first, second, conditions)
+    if not can_join(second, equalities):
+        raise not_joined(first, second, span)
+    texts = {frozenset({e.left.sql, e.right.sql}) for e in equalities}
+    residual = [c for c in conditions if frozenset(a.sql for a in c.args) not in texts or c.function != "="]
+    joined = joins.full_join if side == "FULL" else joins.left_join
+    group.parts, group.conditions = [joined(first, second, equalities, residual)], []
+    if side == "RIGHT":
+        for sources in group.merged.values():
+            if sources[-1] in {s.lower() for s in right.sources()}:
+                sources.insert(0, sources.pop())
+    if side == "FULL":
+        group.merged = {name: ["", *found] for name, found in group.merged.items()}
+
+
+# --- scopes -------------------------------------------------------------------------------------------------------
+
+
+def parts_scope(parts: list[Relation], merged: dict[str, list[str]], nested: Nested, outer: Scope | None) -> Scope:
+    """The scope of relations that stand beside each other."""
+    columns = [c for part in parts for c in part.columns]
+    places = {(c.source.lower(), c.name.lower()): c.scalar for c in columns}
+    private = any(part.is_private for part in parts)
+    found = Scope(places, private=private, outer=outer, nested=nested, names=tuple(columns))
+    found.merged = {name: _merged(places, name, sources) for name, sources in merged.items()}
+    return found
+
+
+def joined_scope(joined: Relation, merged: dict[str, list[str]], nested: Nested, outer: Scope | None) -> Scope:
+    """The scope of a whole FROM clause."""
+    found = scope_of(joined, nested, outer)
+    found.merged = {name: _merged(found.columns, name, sources) for name, sources in merged.items()}
+    return found
+
+
+def _merged(places: dict[tuple[str, str], Scalar], name: str, sources: list[str]) -> Scalar:
+    """USING's one column: the kept side's, and of a FULL join the one that is there."""
+    if sources[0] == "":
+        return coalesce([places[source, name] for source in sources[1:]])
+    return places[sources[0], name]

@@ -1,0 +1,223 @@
+"""What is known of one statement while it is being resolved: its releases, its bound tables, the names it has used up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from dpsql.algebra.relations import From, Named, Relation
+from dpsql.algebra.scalar import Scalar, column, quoted
+from dpsql.domains import UNBOUNDED
+from dpsql.errors import error
+from dpsql.plan import Block, Bound, PublicTable, PublicTypes
+from dpsql.planner.parse import DUCKDB
+from dpsql.planner.resolve.scope import Scope
+from dpsql.schema.model import Schema
+from dpsql.sqltypes import BIGINT, SqlType
+
+MOST_NODES = 40_000
+RELEASE_ROW = "release_row"
+
+
+@dataclass(frozen=True, slots=True)
+class Public:
+    """A query whose rows are public: over public tables and releases. What the sandbox runs.
+
+    tree     the query
+    unique   sets of column positions that no two rows agree in
+    direct   for each column the released column that it shows unchanged, or None
+    release  the block that the query shows row by row, or None
+    names    what its columns are called as they were written; () where the tree itself says so
+    """
+
+    tree: exp.Expression
+    unique: frozenset[frozenset[int]] = frozenset()
+    direct: tuple[tuple[str, str] | None, ...] = ()
+    release: str | None = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Private:
+    """A query whose rows are people's: it can only be read by a query that aggregates it.
+
+    grouped  what the unit is grouped by, or None; for the message where this would be the result
+    """
+
+    relation: Relation
+    node: exp.Expression
+    grouped: exp.Expression | None = None
+
+
+Query = Public | Private
+
+
+@dataclass(slots=True)
+class Cte:
+    """A WITH query, resolved when it is first read."""
+
+    node: exp.Expression
+    names: tuple[str, ...]
+    env: Env
+    query: Query | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """What is around a query: the WITH queries that it may name, and the scope of the block that it stands in.
+
+    top  whether it is the statement itself, whose rows would be shown
+    """
+
+    ctes: dict[str, Cte] = field(default_factory=dict)
+    outer: Scope | None = None
+    top: bool = False
+
+    def inside(self, outer: Scope | None) -> Env:
+        return replace(self, outer=outer, top=False)
+
+
+@dataclass(slots=True)
+class Statement:
+    """One statement's state. `query` resolves a query node; it is set where the resolver is put together."""
+
+    schema: Schema
+    types: PublicTypes | None
+    query: Callable[[exp.Expression, Env], Query] = field(init=False)
+    blocks: list[Block] = field(default_factory=list)
+    bounds: list[Bound] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+
+    def alias(self, name: str) -> str:
+        """A name for the engine that nothing else in the statement has: the table's own the first time."""
+        declared = {t.name.lower() for t in self.schema.tables}
+        count, found = 1, name
+        while found.lower() in self.used or (count > 1 and found.lower() in declared):
+            count += 1
+            found = f"{name}_{count}"
+        self.used.add(found.lower())
+        return found
+
+    # --- releases -------------------------------------------------------------------------------------------------
+
+    def release(self, block: Block) -> str:
+        """The name of a block: of an equal one, if the statement has it already (rule 33)."""
+        for known in self.blocks:
+            if replace(known, name="") == replace(block, name=""):
+                return known.name
+        name = self.alias(f"release_{len(self.blocks)}")
+        self.blocks.append(replace(block, name=name))
+        return name
+
+    def empty(self, name: str) -> PublicTable:
+        """A released table without rows, or a bound one."""
+        bound = next((b for b in self.bounds if b.name == name), None)
+        if bound is not None:
+            return PublicTable(name, bound.columns, tuple([] for _ in bound.columns))
+        block = next(b for b in self.blocks if b.name == name)
+        keys = [(key.name, key.scalar.sqltype) for key in block.keys]
+        columns = (*keys, *((a.name, a.released_type) for a in block.aggregates), (RELEASE_ROW, BIGINT))
+        return PublicTable(name, columns, tuple([] for _ in columns))
+
+    # --- public queries -------------------------------------------------------------------------------------------
+
+    def text(self, tree: exp.Expression) -> str:
+        """The SQL of a public query. Raises 107 where WITH queries that are read again and again make it too large."""
+        if sum(1 for _ in tree.walk()) > MOST_NODES:
+            raise error(
+                107, "the statement grows too large when its WITH queries are written out", hint="read each once"
+            )
+        return DUCKDB.generate(tree, comments=False)
+
+    def reads(self, tree: exp.Expression) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """(declared public tables, blocks and bound tables) that a public query reads."""
+        names = {node.name for node in tree.find_all(exp.Table) if not node.db or node.db.lower() == "main"}
+        own = {block.name for block in self.blocks} | {bound.name for bound in self.bounds}
+        declared = {t.name for t in (self.schema.table(n) for n in names - own) if t is not None}
+        return tuple(sorted(declared)), tuple(sorted(names & own))
+
+    def described(self, tree: exp.Expression) -> tuple[tuple[str, SqlType], ...]:
+        """(name, type) of the columns of a public query."""
+        if self.types is None:
+            raise error(901, "nothing can tell the types of a public query")
+        public, own = self.reads(tree)
+        return self.types.describe_public(self.text(tree), [self.empty(name) for name in own], public)
+
+    def names(self, query: Public) -> tuple[str, ...]:
+        """What the columns of a public query are called."""
+        return query.names or tuple(name for name, _ in self.described(query.tree))
+
+    def bind(
+        self, query: Public, kind: str = "table", *, one_row: bool = False, types: tuple[SqlType, ...] | None = None
+    ) -> tuple[str, tuple[SqlType, ...]]:
+        """A public query as a bound table: its name and the types of its columns c0, c1, ..., or those asked for."""
+        typed = self.described(query.tree)
+        if types is not None and len(types) == len(typed):
+            typed = tuple((name, wanted) for (name, _), wanted in zip(typed, types, strict=True))
+        listed = ", ".join(quoted(f"c{i}") for i in range(len(typed)))
+        # The planned types are kept whatever the values are: what is proved of an expression rests on them.
+        items = ", ".join(f"TRY_CAST({quoted(f'c{i}')} AS {t}) AS {quoted(f'c{i}')}" for i, (_, t) in enumerate(typed))
+        sql = f"SELECT {items} FROM ({self.text(query.tree)}) AS bound({listed})"
+        public, own = self.reads(query.tree)
+        columns = tuple((f"c{i}", sqltype) for i, (_, sqltype) in enumerate(typed))
+        return self.bound(sql, columns, public, own, kind, one_row), tuple(t for _, t in typed)
+
+    def bound(
+        self,
+        sql: str,
+        columns: tuple[tuple[str, SqlType], ...],
+        public: tuple[str, ...],
+        own: tuple[str, ...],
+        kind: str = "table",
+        one_row: bool = False,
+    ) -> str:
+        """The name of a bound table of this text: of an equal one, if there is one."""
+        for known in self.bounds:
+            if (known.sql, known.one_row) == (sql, one_row):
+                return known.name
+        name = f"dpsql {kind} {len(self.bounds)}"
+        self.bounds.append(Bound(name, sql, columns, public, own, one_row))
+        return name
+
+    def bound_relation(self, query: Public, source: str, names: tuple[str, ...] = ()) -> Relation:
+        """A public query as a relation that a private block can join."""
+        shown = names or self.names(query)
+        name, types = self.bind(query)
+        alias = self.alias(source)
+        columns = tuple(
+            Named(source, shown[i] if i < len(shown) else f"c{i}", bound_column(alias, f"c{i}", t))
+            for i, t in enumerate(types)
+        )
+        unique = frozenset(frozenset(columns[i].scalar.sql for i in positions) for positions in query.unique)
+        here = f"{quoted(name)} AS {quoted(alias)}"
+        return Relation(columns, None, unique, From(here, here))
+
+
+def bound_column(alias: str, name: str, sqltype: SqlType) -> Scalar:
+    """A column of a bound table: any value of its type, and NULL."""
+    return column(f"{quoted(alias)}.{quoted(name)}", sqltype, UNBOUNDED, nullable=True, role="")
+
+
+def parts_of(node: exp.Expression) -> Iterator[exp.Expression]:
+    """A node and what is below it, without what stands inside a query of its own."""
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        if part is not node and is_query(part):
+            continue
+        waiting += reversed([child for child in part.iter_expressions() if isinstance(child, exp.Expression)])
+
+
+def is_query(node: exp.Expression) -> bool:
+    """Whether a node is a query inside an expression: a subquery, EXISTS, or IN over one."""
+    return isinstance(node, exp.Subquery | exp.Exists | exp.Select | exp.SetOperation) or bool(node.args.get("query"))
+
+
+def unparenthesised(node: exp.Expression) -> exp.Expression:
+    """A query without the parentheses around it."""
+    while isinstance(node, exp.Subquery):
+        node = node.this
+    return node

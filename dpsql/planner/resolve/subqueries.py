@@ -1,0 +1,207 @@
+"""Queries inside the expressions of a private block: EXISTS, IN and scalar subqueries.
+
+What a row is asked may depend on its own unit's rows and on public data, on nothing else (rules 1, 2). So EXISTS and IN over people's
+rows must equate the units of both sides, and a scalar must be a release or public; that is bound before the block runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dpsql.algebra.logic import BOTH, compare, truth
+from dpsql.algebra.relations import Relation
+from dpsql.algebra.scalar import Scalar, quoted, unify
+from dpsql.domains import UNBOUNDED
+from dpsql.errors import Error, error
+from dpsql.planner.resolve.connect import columns_of, connect, reads_only
+from dpsql.planner.resolve.people import aggregates, rows_of_people
+from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
+from dpsql.planner.resolve.scope import Scope
+from dpsql.planner.resolve.sources import Source, from_clause, items, parts_scope, source
+from dpsql.planner.resolve.statement import Env, Private, Public, Statement, unparenthesised
+from dpsql.spans import span_of
+from dpsql.sqltypes import BOOLEAN
+
+_GROUPING = ("group", "having", "qualify", "distinct", "limit", "offset", "with_")
+
+
+@dataclass(frozen=True, slots=True)
+class Subqueries:
+    """Answers the queries inside one block's expressions. `env` is the block's own."""
+
+    statement: Statement
+    env: Env
+
+    def nested(self, node: exp.Expression, scope: Scope) -> Scalar:
+        """A query as a scalar over the columns of `scope`. Raises 402 where other people's rows would be looked at."""
+        if isinstance(node, exp.Exists):
+            return self._exists(unparenthesised(node.this), scope, None, node)
+        if node.args.get("query"):
+            return self._in(node, scope)
+        return self._scalar(node)
+
+    # --- IN -------------------------------------------------------------------------------------------------------
+
+    def _in(self, node: exp.Expression, scope: Scope) -> Scalar:
+        value = scalar(node.this, scope)
+        select = unparenthesised(node.args["query"])
+        if isinstance(select, exp.Select) and select.args.get("from_") is not None and not _groups(select):
+            if len(select.expressions) != 1:
+                raise error(106, "IN takes a query of one column", hint="select one column", span=span_of(node))
+            if any(s.is_private for s in self._sources(select)):
+                return self._exists(select, scope, value, node)
+        found = self.statement.query(select, self.env.inside(None))
+        if isinstance(found, Public):
+            return self._among(value, found, node)
+        if len(found.relation.columns) != 1:
+            raise error(106, "IN takes a query of one column", hint="select one column", span=span_of(node))
+        return self._linked(found.relation, [], [], scope, value, found.relation.columns[0].scalar, node)
+
+    def _among(self, value: Scalar, query: Public, node: exp.Expression) -> Scalar:
+        """Membership in a public list, with SQL's meaning of NULL: the list is public."""
+        name, types = self.statement.bind(query)
+        if len(types) != 1:
+            raise error(106, "IN takes a query of one column", hint="select one column", span=span_of(node))
+        listed = Scalar("released", (), f"{quoted(name)}.{quoted('c0')}", types[0], nullable=True)
+        (one, other), _ = unify([value, listed], "IN")
+        sql = f"({one.sql} IN (SELECT {other.sql} FROM {quoted(name)}))"
+        return Scalar("in public", (value,), sql, BOOLEAN, BOTH, nullable=True)
+
+    # --- EXISTS ---------------------------------------------------------------------------------------------------
+
+    def _exists(self, select: exp.Expression, scope: Scope, value: Scalar | None, node: exp.Expression) -> Scalar:
+        """EXISTS (SELECT ... FROM inner WHERE ...), or IN over it where `value` must equal the selected column."""
+        if not isinstance(select, exp.Select) or select.args.get("from_") is None or _groups(select):
+            return self._whole(select, node)
+        sources = {id(n): s for n, s in zip(items(select), self._sources(select), strict=True)}
+        inner = Subqueries(self.statement, self.env.inside(scope))
+        joined = from_clause(self.statement, select, sources, inner, scope)
+        here = parts_scope(joined.parts, joined.merged, inner, scope)
+        where = select.args.get("where")
+        nodes = [*(flat_conjuncts(where.this) if where is not None else []), *joined.filters]
+        conditions = [*joined.conditions, *(truth(scalar(n, here)) for n in nodes)]
+        known = {sql for part in joined.parts for sql in columns_of(part)}
+        own = [c for c in conditions if all(leaf.sql in known for leaf in c.leaves())]
+        links = [c for c in conditions if c not in own]
+        relation, rest = connect(joined.parts, own, span_of(select))
+        selected = None
+        if value is not None:
+            projection = select.expressions[0]
+            selected = scalar(projection.this if isinstance(projection, exp.Alias) else projection, here)
+        return self._linked(relation, rest, links, scope, value, selected, node)
+
+    def _whole(self, select: exp.Expression, node: exp.Expression) -> Scalar:
+        """EXISTS over a query that groups, orders or unites: its rows must be public."""
+        found = self.statement.query(select, self.env.inside(None))
+        if isinstance(found, Private):
+            raise _unequated(node)
+        name, _ = self.statement.bind(found)
+        return Scalar("exists", (), f"EXISTS (SELECT 1 FROM {quoted(name)})", BOOLEAN, BOTH)
+
+    def _linked(
+        self,
+        inner: Relation,
+        rest: list[Scalar],
+        links: list[Scalar],
+        scope: Scope,
+        value: Scalar | None,
+        selected: Scalar | None,
+        node: exp.Expression,
+    ) -> Scalar:
+        """The EXISTS scalar of an inner relation, once it is known to look at the row's own unit alone.
+
+        Why  the units of both sides are equal, so which rows are found depends on that unit's rows and on public data
+        """
+        if value is not None and selected is not None:
+            links = [*links, compare("=", value, selected)]
+        if inner.is_private and not self._within_unit(inner, links, scope, node):
+            raise _unequated(node)
+        conditions = [*inner.where, *rest, *links]
+        where = f" WHERE {' AND '.join(sorted({c.sql for c in conditions}))}" if conditions else ""
+        sql = f"EXISTS (SELECT 1 FROM {inner.from_sql(False)}{where})"
+        asked = (*inner.predicates, *rest, *(c for c in links if not _equates_keys(c)))
+        return Scalar("exists", (*asked, *_outer_leaves(links, inner)), sql, BOOLEAN, BOTH)
+
+    def _within_unit(self, inner: Relation, links: list[Scalar], scope: Scope, node: exp.Expression) -> bool:
+        if not scope.private:
+            return False
+        around = _scope_columns(scope)
+        for link in links:
+            if link.function != "=":
+                continue
+            for mine, theirs in (link.args, link.args[::-1]):
+                held = reads_only(mine, inner) and theirs.is_column and theirs.sql in around
+                if held and mine.key and mine.key == theirs.key:
+                    return mine.key == self.statement.schema.privacy.unit or not _negated(node)
+        return False
+
+    def _sources(self, select: exp.Select) -> list[Source]:
+        return [source(self.statement, n, self.env) for n in items(select)]
+
+    # --- scalars --------------------------------------------------------------------------------------------------
+
+    def _scalar(self, node: exp.Expression) -> Scalar:
+        """An uncorrelated scalar subquery: one public value, bound before the block runs; NULL where there is no row."""
+        found = self.statement.query(unparenthesised(node), self.env.inside(None))
+        if isinstance(found, Private):
+            raise rows_of_people(found, node)
+        name, types = self.statement.bind(found, one_row=True)
+        if len(types) != 1:
+            raise error(106, "a subquery used as a value has one column", hint="select one column", span=span_of(node))
+        sql = f"(SELECT {quoted('c0')} FROM {quoted(name)} LIMIT 1)"
+        limits = types[0].range
+        return Scalar("released", (), sql, types[0], UNBOUNDED, limits, True, types[0].is_integer)
+
+
+def _groups(select: exp.Select) -> bool:
+    return any(select.args.get(part) for part in _GROUPING) or any(aggregates(p) for p in select.expressions)
+
+
+def _equates_keys(condition: Scalar) -> bool:
+    """Whether a condition only ties rows to their own unit: no constant is compared with an identifier there."""
+    return condition.function == "=" and all(a.key for a in condition.args)
+
+
+def _outer_leaves(links: list[Scalar], inner: Relation) -> tuple[Scalar, ...]:
+    """The columns of the row itself that the conditions read, so that whoever asks what EXISTS reads is told."""
+    known = columns_of(inner)
+    found = {
+        leaf.sql: replace(leaf, role="") if leaf.key else leaf
+        for c in links
+        for leaf in c.leaves()
+        if leaf.sql not in known
+    }
+    return tuple(found.values())
+
+
+def _scope_columns(scope: Scope) -> set[str]:
+    """The columns of the private scopes around."""
+    found: set[str] = set()
+    around: Scope | None = scope
+    while around is not None and around.private:
+        found |= {s.sql for s in around.columns.values()}
+        around = around.outer
+    return found
+
+
+def _negated(node: exp.Expression) -> bool:
+    """Whether IN stands under NOT, where NULLs of the list would decide (rule 2)."""
+    if isinstance(node, exp.Exists):
+        return False
+    above = node.parent
+    while above is not None and not isinstance(above, exp.Where | exp.Select):
+        if isinstance(above, exp.Not):
+            return True
+        above = above.parent
+    return False
+
+
+def _unequated(node: exp.Expression) -> Error:
+    return error(
+        402,
+        "this would look at other people's rows",
+        hint="compare the privacy unit of both sides: EXISTS (... WHERE inner.unit = outer.unit), or unit IN (SELECT unit ...)",
+        span=span_of(node),
+    )

@@ -1,0 +1,256 @@
+"""GROUP BY the privacy unit: one row per group of one unit's rows, still private (rules 6, 10).
+
+Every aggregate here is a function of the multiset of one unit's rows, bit for bit: counts, sums in exact types or on the integer grid
+of a clamped DOUBLE, averages of those, least, largest and middle values. What depends on the order of rows is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dpsql.aggregates.sum import sum_type
+from dpsql.aggregates.term import term
+from dpsql.algebra.logic import BOTH, truth
+from dpsql.algebra.per_unit import Computed, per_unit
+from dpsql.algebra.relations import Named, Relation, filtered, projected
+from dpsql.algebra.scalar import Scalar, finite_hull, literal
+from dpsql.domains import UNBOUNDED, Domain, Interval
+from dpsql.errors import error
+from dpsql.plan import GroupKey
+from dpsql.planner.grammar import name_of
+from dpsql.planner.resolve.aggregates import bounded_by_call, is_aggregate
+from dpsql.planner.resolve.scalars import scalar
+from dpsql.planner.resolve.scope import Scope, scope_of
+from dpsql.planner.resolve.statement import Private, Statement, parts_of
+from dpsql.spans import span_of
+from dpsql.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType
+
+_ADVICE = "use COUNT, SUM, AVG, MIN, MAX or MEDIAN within one person's rows"
+
+
+def unit_groups(
+    statement: Statement, select: exp.Select, source: Relation, scope: Scope, keys: list[GroupKey]
+) -> Private:
+    """The per-unit aggregate of a SELECT: its groups as a relation, HAVING as a filter of them."""
+    _refused(select)
+    found = _Found(scope, source.unit.max_rows if source.unit is not None else None)
+    for part in ("expressions", "having"):
+        nodes = select.args.get(part) or []
+        for node in nodes if isinstance(nodes, list) else [nodes]:
+            for inner in parts_of(node):
+                if is_aggregate(inner) and not _inside_aggregate(inner):
+                    found.add(inner)
+    alias = statement.alias("unit_groups")
+    relation, columns, values = per_unit(source, alias, [k.scalar for k in keys], list(found.computed.values()))
+    here = scope_of(relation, scope.nested, scope.outer)
+    here.aliases = scope.aliases
+    here.grouped = (scope, {key.scalar.sql: column for key, column in zip(keys, columns, strict=True)})
+    places = {text: value for text, value in zip(found.computed, values, strict=True)}
+    here.known = {node: places[text] for node, text in found.nodes.items()}
+    having = select.args.get("having")
+    if having is not None:
+        relation = filtered(relation, truth(scalar(having.this, here)))
+    shown = [_shown(p, i, here) for i, p in enumerate(select.expressions)]
+    grouped = select.args.get("group")
+    return Private(projected(relation, tuple(shown)), select, grouped if grouped is not None else select)
+
+
+def _shown(projection: exp.Expression, position: int, scope: Scope) -> Named:
+    node = projection.this if isinstance(projection, exp.Alias) else projection
+    if isinstance(node, exp.Star):
+        raise error(305, "* is neither grouped nor aggregated", hint="name the columns", span=span_of(node))
+    return Named("", projection.alias_or_name or f"column{position}", scalar(node, scope))
+
+
+def _inside_aggregate(node: exp.Expression) -> bool:
+    """Whether a node is the function inside a FILTER, which stands for both."""
+    return isinstance(node.parent, exp.Filter) and node.arg_key == "this"
+
+
+def _refused(select: exp.Select) -> None:
+    for part in ("limit", "offset", "qualify"):
+        value = select.args.get(part)
+        if value is not None:
+            raise error(
+                402,
+                f"{part.upper()} on one person's groups would let other people decide which of them stay",
+                hint="aggregate over people first",
+                span=span_of(value) or span_of(select),
+            )
+    window = next((p for e in select.expressions for p in parts_of(e) if isinstance(p, exp.Window)), None)
+    if window is not None:
+        raise error(
+            402,
+            "a window over one person's groups is not supported",
+            hint="window the rows in a subquery first",
+            span=span_of(window),
+        )
+
+
+@dataclass(slots=True)
+class _Found:
+    """The aggregates of one unit's rows, each computed once.
+
+    rows      [rows] of one unit at most, or None
+    computed  by canonical text
+    nodes     the text of each node, by the node's id
+    """
+
+    scope: Scope
+    rows: int | None
+    computed: dict[str, Computed] = field(default_factory=dict)
+    nodes: dict[int, str] = field(default_factory=dict)
+
+    def add(self, node: exp.Expression) -> None:
+        """Raises 102 for what depends on the order of rows, 106, 109, 201 for an argument."""
+        inner, condition = node, None
+        if isinstance(node, exp.Filter):
+            inner, condition = node.this, truth(scalar(node.expression.this, self.scope))
+        found = self._computed(inner, condition)
+        if found is None:
+            raise error(
+                102, f"{name_of(inner)} within one person's rows is not supported", hint=_ADVICE, span=span_of(inner)
+            )
+        self.computed.setdefault(found.sql, found)
+        self.nodes[id(node)] = found.sql
+
+    def _computed(self, node: exp.Expression, condition: Scalar | None) -> Computed | None:
+        where = f" FILTER (WHERE {condition.sql})" if condition is not None else ""
+        match node:
+            case exp.Count():
+                return self._count(node, condition, where)
+            case exp.CountIf():
+                counted = truth(scalar(node.this, self.scope))
+                return Computed(_filtered("count(*)", counted, condition), self._counted(0, HUGEINT))
+            case exp.Sum() | exp.Avg():
+                word = "SUM" if isinstance(node, exp.Sum) else "AVG"
+                return self._total(word, self._argument(node, word), condition, where)
+            case exp.Anonymous() if str(node.this).lower() == "mean" and len(node.expressions) == 1:
+                return self._total("AVG", scalar(node.expressions[0], self.scope), condition, where)
+            case exp.Anonymous() if str(node.this).lower() == "dp_sum":
+                return self._total("SUM", bounded_by_call(node, self.scope), condition, where)
+            case exp.Min() | exp.Max() if not node.expressions:
+                word = "min" if isinstance(node, exp.Min) else "max"
+                value = self._argument(node, word.upper())
+                return Computed(f"{word}({one_zero(value)}){where}", _picked(value, condition), (value,))
+            case exp.Median():
+                return self._median(self._argument(node, "MEDIAN"), condition, where)
+        return None
+
+    def _argument(self, node: exp.Expression, word: str) -> Scalar:
+        if isinstance(node.this, exp.Distinct | exp.Order):
+            raise error(102, f"{word} takes a plain value here", hint=f"write {word}(x)", span=span_of(node))
+        return scalar(node.this, self.scope)
+
+    def _count(self, node: exp.Count, condition: Scalar | None, where: str) -> Computed:
+        argument = node.this
+        if argument is None or isinstance(argument, exp.Star):
+            return Computed(f"count(*){where}", self._counted(0 if condition is not None else 1, BIGINT))
+        if isinstance(argument, exp.Distinct):
+            if len(argument.expressions) != 1 or isinstance(argument.expressions[0], exp.Star):
+                raise error(101, "COUNT(DISTINCT ...) needs one column", hint="name one column", span=span_of(node))
+            value = scalar(argument.expressions[0], self.scope)
+            return Computed(f"count(DISTINCT {value.sql}){where}", self._counted(0, BIGINT))
+        value = scalar(argument, self.scope)
+        return Computed(f"count({value.sql}){where}", self._counted(0, BIGINT))
+
+    def _counted(self, least: int, sqltype: SqlType) -> Scalar:
+        """A number of rows: within the declared limit by declaration, below 2^63 whatever the data holds."""
+        domain: Domain = Interval(Fraction(least), Fraction(self.rows)) if self.rows is not None else UNBOUNDED
+        return _like(sqltype, domain, Interval(Fraction(0), Fraction(2**63 - 1)), nullable=False, integral=True)
+
+    def _total(self, word: str, value: Scalar, condition: Scalar | None, where: str) -> Computed:
+        """SUM and AVG in integers, so that no order of rows shows (rule 10)."""
+        if not (value.sqltype.is_number or value.sqltype.is_boolean):
+            raise error(106, f"{word} needs a number, not {value.sqltype}", hint="count it, or cast it to a number")
+        hull = finite_hull(value)
+        total, count, scale = exact_sum(value, hull, word, where)
+        nullable = value.nullable or condition is not None
+        if word == "AVG":
+            sql = f"(CAST({total} AS DOUBLE) * {_ratio(scale)} / NULLIF({count}, 0))"
+            domain: Domain = hull if hull is not None else UNBOUNDED
+            return Computed(sql, _like(DOUBLE, domain, None, nullable), _identifying(value))
+        sqltype = sum_type(value.sqltype)
+        if sqltype.is_float:
+            sql = f"(CAST({total} AS DOUBLE) * {_ratio(scale)})"
+            return Computed(sql, _like(sqltype, self._sum_domain(value, hull), None, nullable), _identifying(value))
+        integral = value.integral or value.sqltype.is_boolean
+        return Computed(
+            total, _like(sqltype, self._sum_domain(value, hull), sqltype.range, nullable, integral), _identifying(value)
+        )
+
+    def _sum_domain(self, value: Scalar, hull: Interval | None) -> Domain:
+        """A unit's total: as the owner declared it, else what its rows can add up to."""
+        if value.unit_bounds is not None:
+            return value.unit_bounds
+        if hull is None or self.rows is None:
+            return UNBOUNDED
+        low, high = hull.lower, hull.upper
+        return Interval(low * self.rows if low < 0 else low, high * self.rows if high > 0 else high)
+
+    def _median(self, value: Scalar, condition: Scalar | None, where: str) -> Computed:
+        if not value.sqltype.is_number:
+            raise error(106, f"MEDIAN needs a number, not {value.sqltype}", hint="use MIN or MAX")
+        plain = one_zero(value)
+        number = f"CASE WHEN NOT isnan({value.sql}) THEN {plain} END" if value.sqltype.is_float else plain
+        sql = f"median(CAST({number} AS DOUBLE)){where}"
+        hull = finite_hull(value)
+        domain: Domain = hull if hull is not None else UNBOUNDED
+        return Computed(sql, _like(DOUBLE, domain, None, value.nullable or condition is not None), (value,))
+
+
+def one_zero(value: Scalar) -> str:
+    """0.0 and -0.0 are equal, and which of them MIN finds would depend on the order of rows."""
+    return (
+        f"CASE WHEN {value.sql} = 0 THEN CAST(0 AS {value.sqltype}) ELSE {value.sql} END"
+        if value.sqltype.is_float
+        else value.sql
+    )
+
+
+def _filtered(sql: str, *conditions: Scalar | None) -> str:
+    texts = [c.sql for c in conditions if c is not None]
+    return f"{sql} FILTER (WHERE {' AND '.join(texts)})" if texts else sql
+
+
+def _like(sqltype: SqlType, domain: Domain, limits: Interval | None, nullable: bool, integral: bool = False) -> Scalar:
+    return replace(literal(None, sqltype), domain=domain, limits=limits, nullable=nullable, integral=integral)
+
+
+def _picked(value: Scalar, condition: Scalar | None) -> Scalar:
+    """One of the values: what MIN and MAX give."""
+    chosen = replace(value, nullable=value.nullable or condition is not None, constant=False)
+    return replace(chosen, domain=BOTH) if value.sqltype.is_boolean else chosen
+
+
+def _identifying(value: Scalar) -> tuple[Scalar, ...]:
+    return (value,) if value.is_identifying else ()
+
+
+def exact_sum(value: Scalar, hull: Interval | None, word: str, where: str) -> tuple[str, str, Fraction]:
+    """(SQL of the sum, SQL of the number of values, what one unit of the sum is worth), in an exact type."""
+    if hull is not None:
+        clamped = term(value, word)
+        if clamped.is_decimal or clamped.is_integer:
+            scale = Fraction(1)
+            return f"sum({clamped.own_sql(value.sql)}){where}", f"count({value.sql}){where}", scale
+        quanta = clamped.quanta_sql(value.sql)
+        return f"sum({quanta}){where}", f"count({quanta}){where}", clamped.quantum
+    limits = value.limits
+    narrow = value.sqltype.is_integer or (value.sqltype.is_decimal and value.sqltype.width <= 19)
+    if value.sqltype.is_boolean:
+        return f"sum(CAST({value.sql} AS BIGINT)){where}", f"count({value.sql}){where}", Fraction(1)
+    if limits is not None and narrow and limits.lower >= -(2**63) and limits.upper < 2**63:
+        return f"sum({value.sql}){where}", f"count({value.sql}){where}", Fraction(1)
+    raise error(
+        201,
+        f"{word} within one person's rows needs bounds, so that no order of rows shows in it",
+        hint="declare bounds for its columns, or write LEAST(GREATEST(x, 0), 100)",
+    )
+
+
+def _ratio(scale: Fraction) -> str:
+    return f"CAST({float(scale)!r} AS DOUBLE)"

@@ -1,0 +1,201 @@
+"""Windows over one unit's rows: PARTITION BY the unit, in an order that leaves nothing to chance (rule 10)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.aggregates.sum import sum_type
+from dpsql.algebra.per_unit import Computed, windowed
+from dpsql.algebra.relations import Relation
+from dpsql.algebra.scalar import Scalar, finite_hull, literal
+from dpsql.domains import UNBOUNDED, Domain, Interval
+from dpsql.errors import error
+from dpsql.planner.grammar import name_of
+from dpsql.planner.resolve.scalars import scalar
+from dpsql.planner.resolve.scope import Scope
+from dpsql.planner.resolve.statement import Statement, parts_of
+from dpsql.planner.resolve.unit_groups import exact_sum, one_zero
+from dpsql.spans import span_of
+from dpsql.sqltypes import BIGINT, DOUBLE, SqlType
+
+_RANKS: dict[type[exp.Expression], str] = {exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank"}
+_SHIFTS: dict[type[exp.Expression], str] = {exp.Lag: "lag", exp.Lead: "lead"}
+_ENDS: dict[type[exp.Expression], str] = {exp.FirstValue: "first_value", exp.LastValue: "last_value"}
+_TOTALS = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
+_ADVICE = "use ROW_NUMBER, RANK, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN or MAX"
+
+
+def has_windows(select: exp.Select) -> bool:
+    return bool(_windows(select))
+
+
+def _windows(select: exp.Select) -> list[exp.Window]:
+    qualify = select.args.get("qualify")
+    nodes = [*select.expressions, *([qualify.this] if qualify is not None else [])]
+    return [part for node in nodes for part in parts_of(node) if isinstance(part, exp.Window)]
+
+
+def unit_windows(statement: Statement, select: exp.Select, source: Relation, scope: Scope) -> tuple[Relation, Scope]:
+    """The rows with every window's value beside them, and the scope in which the windows' nodes stand for those values.
+
+    Raises 402 where a window looks beyond one unit.
+    """
+    nodes = _windows(select)
+    named = {w.this.name.lower(): w for w in select.args.get("windows") or [] if isinstance(w.this, exp.Identifier)}
+    read = _read(select, scope)
+    computed = [
+        _computed(named.get(n.alias.lower(), n) if n.args.get("alias") else n, n, source, scope, read) for n in nodes
+    ]
+    texts = {c.sql: c for c in computed}
+    narrowed = tuple(replace(c, scalar=scope.adjusted(c.scalar)) for c in source.columns)
+    alias = statement.alias("unit_windows")
+    relation, values = windowed(replace(source, columns=narrowed), alias, list(texts.values()))
+    places = dict(zip(texts, values, strict=True))
+    moved = {c.scalar.sql: d.scalar for c, d in zip(source.columns, relation.columns, strict=True)}
+    here = replace(
+        scope,
+        columns={place: moved[s.sql] for place, s in scope.columns.items()},
+        merged={name: moved.get(s.sql, s) for name, s in scope.merged.items()},
+        known={id(n): places[c.sql] for n, c in zip(nodes, computed, strict=True)},
+        names=relation.columns,
+        narrow={},
+    )
+    return relation, here
+
+
+def _read(select: exp.Select, scope: Scope) -> list[Scalar]:
+    """Every column that can tell two rows apart in what this SELECT shows."""
+    root: exp.Expression = select
+    while isinstance(root.parent, exp.Expression):
+        root = root.parent
+    names = {c.name.lower() for c in root.find_all(exp.Column)}
+    if root.find(exp.Star) is not None:
+        return [c.scalar for c in scope.names]
+    return [c.scalar for c in scope.names if c.name.lower() in names]
+
+
+def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope: Scope, read: list[Scalar]) -> Computed:
+    function = node.this
+    if isinstance(function, exp.Filter) or isinstance(function, exp.IgnoreNulls | exp.RespectNulls):
+        raise error(
+            102, f"{name_of(function)} inside a window is not supported", hint="write CASE WHEN", span=span_of(node)
+        )
+    partition = [scalar(p, scope) for p in window.args.get("partition_by") or []]
+    unit = source.unit.column if source.unit is not None else None
+    if not any(p.key or (unit is not None and p.sql == unit.sql) for p in partition):
+        raise error(
+            402,
+            "a window over rows of more than one person would show them to each other",
+            hint="write PARTITION BY the privacy unit, or aggregate first",
+            span=span_of(node),
+        )
+    assert unit is not None
+    texts = ", ".join(dict.fromkeys([unit.sql, *(p.sql for p in partition)]))
+    frame = _frame(window.args.get("spec"), node)
+    order = _order(window.args.get("order"), scope)
+    value, sql, total_order = _function(function, scope)
+    if total_order or frame.startswith(" ROWS"):
+        order += [s.sql for s in read if s.sql not in {o.split(" ")[0] for o in order}]
+    ordered = f" ORDER BY {', '.join(order)}" if order else ""
+    over = f"(PARTITION BY {texts}{ordered}{frame if ordered else ''})"
+    return replace(value, sql=sql.replace("\0OVER", f"OVER {over}"))
+
+
+def _order(clause: exp.Expression | None, scope: Scope) -> list[str]:
+    found = []
+    for ordered in clause.expressions if clause is not None else []:
+        inner = scalar(ordered.this, scope)
+        nulls = " NULLS FIRST" if ordered.args.get("nulls_first") else " NULLS LAST"
+        found.append(f"{inner.sql}{' DESC' if ordered.args.get('desc') else ''}{nulls}")
+    return found
+
+
+def _frame(spec: exp.Expression | None, node: exp.Expression) -> str:
+    """ROWS frames of constant size; without one, DuckDB's own (the peers up to this row)."""
+    if spec is None:
+        return ""
+    kind = str(spec.args.get("kind") or "").upper()
+    ends = []
+    for end, side in (("start", "start_side"), ("end", "end_side")):
+        value = spec.args.get(end)
+        if value is None:
+            ends.append("CURRENT ROW")
+            continue
+        text = value if isinstance(value, str) else value.name
+        if not (text.upper() in ("UNBOUNDED", "CURRENT ROW") or (text.isdigit() and len(text) < 7)):
+            raise error(
+                106,
+                "a window frame needs constants",
+                hint="write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
+                span=span_of(node),
+            )
+        ends.append(f"{text.upper()} {spec.args.get(side) or ''}".strip())
+    if kind != "ROWS" and set(ends) - {"UNBOUNDED PRECEDING", "CURRENT ROW", "UNBOUNDED FOLLOWING"}:
+        raise error(
+            102, f"{kind} frames with numbers are not supported", hint="write ROWS BETWEEN ...", span=span_of(node)
+        )
+    return f" {kind or 'ROWS'} BETWEEN {ends[0]} AND {ends[1]}"
+
+
+def _function(node: exp.Expression, scope: Scope) -> tuple[Computed, str, bool]:
+    """(what it is worth, its SQL with a mark where OVER goes, whether ties must be broken)."""
+    if type(node) in _RANKS:
+        least = Interval(1, 2**63 - 1)  # type: ignore[arg-type]
+        like = replace(literal(None, BIGINT), domain=UNBOUNDED, limits=least, nullable=False, integral=True)
+        return Computed("", like), f"{_RANKS[type(node)]}() \0OVER", isinstance(node, exp.RowNumber)
+    if type(node) in _SHIFTS or type(node) in _ENDS:
+        value = scalar(node.this, scope)
+        like = replace(value, nullable=True, constant=False)
+        name = _SHIFTS.get(type(node)) or _ENDS[type(node)]
+        return Computed("", like, (value,)), f"{name}({', '.join([value.sql, *_offset(node)])}) \0OVER", True
+    if isinstance(node, _TOTALS):
+        return _total(node, scope)
+    raise error(102, f"{name_of(node)} within one person's rows is not supported", hint=_ADVICE, span=span_of(node))
+
+
+def _offset(node: exp.Expression) -> list[str]:
+    offset = node.args.get("offset")
+    if node.args.get("default") is not None:
+        raise error(
+            102,
+            "LAG and LEAD with a default are not supported",
+            hint="write COALESCE(LAG(x) OVER (...), 0)",
+            span=span_of(node),
+        )
+    if offset is None:
+        return []
+    if not (isinstance(offset, exp.Literal) and offset.name.isdigit() and len(offset.name) < 7):
+        raise error(106, "the offset of LAG and LEAD must be a constant", hint="write LAG(x, 1)", span=span_of(node))
+    return [offset.name]
+
+
+def _total(node: exp.Expression, scope: Scope) -> tuple[Computed, str, bool]:
+    if isinstance(node, exp.Count):
+        counted = "*" if node.this is None or isinstance(node.this, exp.Star) else scalar(node.this, scope).sql
+        limits = Interval(0, 2**63 - 1)  # type: ignore[arg-type]
+        like = replace(literal(None, BIGINT), domain=UNBOUNDED, limits=limits, nullable=False, integral=True)
+        return Computed("", like), f"count({counted}) \0OVER", False
+    value = scalar(node.this, scope)
+    if isinstance(node, exp.Min | exp.Max):
+        name = "min" if isinstance(node, exp.Min) else "max"
+        return (
+            Computed("", replace(value, nullable=True, constant=False), (value,)),
+            f"{name}({one_zero(value)}) \0OVER",
+            False,
+        )
+    word = "SUM" if isinstance(node, exp.Sum) else "AVG"
+    hull = finite_hull(value)
+    total, count, scale = exact_sum(value, hull, word, " \0OVER")
+    shows = (value,) if value.is_identifying else ()
+    ratio = f"CAST({float(scale)!r} AS DOUBLE)"
+    if word == "AVG":
+        domain: Domain = hull if hull is not None else UNBOUNDED
+        like = replace(literal(None, DOUBLE), domain=domain, nullable=True)
+        return Computed("", like, shows), f"(CAST({total} AS DOUBLE) * {ratio} / NULLIF({count}, 0))", False
+    sqltype: SqlType = sum_type(value.sqltype)
+    like = replace(
+        literal(None, sqltype), domain=UNBOUNDED, limits=sqltype.range, nullable=True, integral=value.integral
+    )
+    return Computed("", like, shows), f"(CAST({total} AS DOUBLE) * {ratio})" if sqltype.is_float else total, False
