@@ -256,14 +256,24 @@ class Session:
     ) -> tuple[list[tuple[object, ...]], Sequence[tuple[Accuracy | None, ...]]]:
         """The shell over released and public tables."""
         shell = compiled.plan.shell
-        self.sandbox.need(shell.public)
+        self.need(shell.public)
         tables = {part.release.name: staged.estimated(part) for part in compiled.releases}
         _, rows = self.sandbox.run(shell.sql)
-        if shell.public and not self._dataset.engine.unchanged():
-            raise error(702, "the data changed after it was opened; nothing was released")
+        self._still_there(shell.public)
         if not shell.traced:
             return rows, _Accuracies({}, (None,) * len(columns), [0] * len(rows))
         return [row[:-1] for row in rows], _Accuracies(tables, shell.direct, [row[-1] for row in rows])
+
+    def need(self, public: Sequence[str]) -> None:
+        """See that the sandbox can read these public tables, as they were when the connection was opened."""
+        if public:
+            self._still_there(public)
+            self.sandbox.need(public)
+
+    def _still_there(self, public: Sequence[str]) -> None:
+        """A public table is read in place: if its file was written meanwhile, what was read may be of two versions."""
+        if public and not self._dataset.engine.unchanged():
+            raise error(708, "the data files changed since the connection was opened", hint="open a new connection")
 
     @property
     def schema(self) -> Schema:
@@ -314,7 +324,7 @@ class _Staged:
         if name not in self._tables:
             bound = self._bounds[name]
             sandbox = self._session.sandbox
-            sandbox.need(bound.public)
+            self._session.need(bound.public)
             for read in bound.reads:
                 if read in self._parts:
                     self.estimated(self._parts[read])

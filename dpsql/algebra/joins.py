@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from dpsql.algebra.conditional import coalesce
 from dpsql.algebra.logic import compare
-from dpsql.algebra.relations import From, Named, Relation, UnitBound, bare, product_bound
+from dpsql.algebra.relations import From, Made, Named, Relation, UnitBound, bare, product_bound
 from dpsql.algebra.scalar import Scalar
 from dpsql.errors import error
 from dpsql.sqltypes import SqlType
@@ -44,6 +44,14 @@ def keyed(relation: Relation, equalities: Sequence[Equality], *, right: bool = T
     if relation.unit is not None and relation.unit.column is not None and equates_units(equalities):
         fixed.add(relation.unit.column.sql)
     return any(columns <= fixed for columns in relation.unique)
+
+
+def matches(relation: Relation, equalities: Sequence[Equality]) -> int | None:
+    """The most rows of a public relation that equal one row of the other side [rows]; None where nothing says."""
+    if keyed(relation, equalities):
+        return 1
+    fixed = {e.right.sql for e in equalities if e.right.is_column}
+    return min((rows for sql, rows in relation.multiplicity if sql in fixed), default=None)
 
 
 def public_equality(private: Scalar, public: Scalar) -> Equality | None:
@@ -91,11 +99,12 @@ def inner_join(left: Relation, right: Relation, equalities: Sequence[Equality]) 
         _unique_of_pairs(left, right, equalities),
         _joined("JOIN", left, right, _texts(equalities), from_right),
         (*left.where, *right.where),
-        (*left.predicates, *right.predicates),
+        (*left.predicates, *right.predicates, *_looked_up(right, equalities)),
         (*left.tables, *right.tables),
         left.facts | right.facts,
         (*left.publics, *(right.publics if right.is_private else (right,))),
         (*left.links, *right.links, *(compare("=", e.left, e.right) for e in equalities if not right.is_private)),
+        _made("inner_join", left, right, equalities),
     )
 
 
@@ -121,11 +130,12 @@ def left_join(
         left.unique if once else frozenset(),
         _joined("LEFT JOIN", left, right, _texts(equalities, residual), False),
         left.where,
-        (*left.predicates, *right.predicates, *residual),
+        (*left.predicates, *right.predicates, *residual, *_looked_up(right, equalities)),
         (*left.tables, *right.tables),
         left.facts | right.facts,
         left.publics,
         left.links,
+        _made("left_join", left, right, equalities),
     )
 
 
@@ -153,10 +163,15 @@ def full_join(
         (*left.predicates, *right.predicates, *residual),
         (*left.tables, *right.tables),
         left.facts | right.facts,
+        made=_made("full_join", left, right, equalities),
     )
 
 
 # --- what the three have in common --------------------------------------------------------------------------------
+
+
+def _made(step: str, left: Relation, right: Relation, equalities: Sequence[Equality]) -> Made:
+    return Made(step, (left, right), tuple((e.left, e.right) for e in equalities))
 
 
 def _check(
@@ -166,10 +181,17 @@ def _check(
         raise error(901, "a join starts with a private relation")
     if right.is_private and not equates_units(equalities):
         raise error(901, "private relations meet only where their units are equal")
-    if not right.is_private and not keyed(right, equalities):
-        raise error(901, "a public relation joins by a unique key")
+    if not right.is_private and matches(right, equalities) is None:
+        raise error(901, "a public relation joins by a unique key, or a column of declared multiplicity")
     if residual is not None and not bare(right):
         raise error(901, "the side of an outer join that can be NULL must be bare")
+
+
+def _looked_up(right: Relation, equalities: Sequence[Equality]) -> tuple[Scalar, ...]:
+    """Joining an identifier with a public table compares it with that table's constants: the guard is told."""
+    if right.is_private:
+        return ()
+    return tuple(compare("=", e.left, e.right) for e in equalities if e.left.is_identifying)
 
 
 def _sides(scalar: Scalar, relation: Relation) -> tuple[Scalar, ...]:
@@ -181,7 +203,7 @@ def _rows_of_pairs(left: Relation, right: Relation, equalities: Sequence[Equalit
     """The most rows of a unit after an inner join (rule 5)."""
     assert left.unit is not None
     if right.unit is None:
-        return left.unit.max_rows
+        return product_bound(left.unit.max_rows, matches(right, equalities))
     bounds = []
     if keyed(right, equalities):
         bounds.append(left.unit.max_rows)
@@ -207,7 +229,7 @@ def _unique_of_pairs(left: Relation, right: Relation, equalities: Sequence[Equal
 
 def _determined(left: Relation, right: Relation, equalities: Sequence[Equality]) -> Relation:
     """The public side, its columns constant per unit where the unit's rows all meet the same row of it (rule 8)."""
-    constant = all(e.left.is_constant for e in equalities)
+    constant = keyed(right, equalities) and all(e.left.is_constant for e in equalities)
     columns = (replace(c, scalar=replace(c.scalar, constant=constant)) for c in right.columns)
     return replace(right, columns=tuple(columns))
 

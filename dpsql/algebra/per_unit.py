@@ -12,6 +12,7 @@ from math import prod
 
 from dpsql.algebra.logic import is_null, negation
 from dpsql.algebra.relations import (
+    Made,
     Named,
     Relation,
     UnitBound,
@@ -67,6 +68,7 @@ def per_unit(
         predicates=source.predicates,
         tables=source.tables,
         facts=frozenset() if all(key.is_constant for key in keys) else source.facts,
+        made=Made("per_unit", (source,), keys=tuple(keys), computed=_computed((*k, *a), (*keys, *aggregates))),
     )
     return relation, k, a
 
@@ -76,7 +78,7 @@ def distinct(source: Relation, alias: str) -> Relation:
     names = tuple((c.source, c.name) for c in source.columns)
     relation, keys, _ = per_unit(source, alias, [c.scalar for c in source.columns], [])
     columns = (Named(s, n, key) for (s, n), key in zip(names, keys, strict=True))
-    return replace(relation, columns=tuple(columns))
+    return replace(relation, columns=tuple(columns), made=Made("distinct", (source,)))
 
 
 def windowed(source: Relation, alias: str, windows: Sequence[Computed]) -> tuple[Relation, tuple[Scalar, ...]]:
@@ -87,7 +89,8 @@ def windowed(source: Relation, alias: str, windows: Sequence[Computed]) -> tuple
     unit = _unit(source)
     columns = tuple(replace(c, scalar=derived_column(alias, f"c{i}", c.scalar)) for i, c in enumerate(source.columns))
     w = tuple(computed_column(alias, f"w{i}", c.like, c.shows) for i, c in enumerate(windows))
-    items = [f"{c.scalar.sql} AS {quoted(f'c{i}')}" for i, c in enumerate(source.columns)]
+    shown = [c.scalar for c in source.columns]
+    items = [f"{s.sql} AS {quoted(f'c{i}')}" for i, s in enumerate(shown)]
     items += [f"{c.sql} AS {quoted(f'w{i}')}" for i, c in enumerate(windows)]
     items.append(f"{unit.sql} AS {quoted(UNIT_COLUMN)}")
     carried = replace(derived_column(alias, UNIT_COLUMN, unit), names=unit.names, constant=True)
@@ -102,6 +105,7 @@ def windowed(source: Relation, alias: str, windows: Sequence[Computed]) -> tuple
         predicates=source.predicates,
         tables=source.tables,
         facts=source.facts,
+        made=Made("windowed", (source,), computed=_computed([*(c.scalar for c in columns), *w], [*shown, *windows])),
     )
     return relation, w
 
@@ -133,7 +137,12 @@ def union_all(first: Relation, second: Relation, alias: str) -> Relation:
         predicates=(*first.predicates, *second.predicates),
         tables=(*first.tables, *second.tables),
         facts=first.facts | second.facts,
+        made=Made("union_all", (first, second)),
     )
+
+
+def _computed(columns: Sequence[Scalar], behind: Sequence[Scalar | Computed]) -> tuple[tuple[str, str], ...]:
+    return tuple((c.sql, b.sql) for c, b in zip(columns, behind, strict=True))
 
 
 def _half(relation: Relation, columns: list[Scalar]) -> str:

@@ -11,7 +11,7 @@ The bound on rows per unit that a relation carries chooses the plan. What enforc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dpsql.algebra.logic import conjuncts, truth
 from dpsql.algebra.scalar import Scalar, column, quoted
@@ -54,6 +54,24 @@ class From:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """How a relation came about, for EXPLAIN to tell: references only, nothing is put into words before it is asked for.
+
+    step      the function that made it
+    sources   the relations that it was made of
+    pairs     what a join equates, left and right
+    keys      what rows are grouped by
+    computed  (text of a column, text of what it stands for)
+    """
+
+    step: str
+    sources: tuple[Relation, ...] = ()
+    pairs: tuple[tuple[Scalar, Scalar], ...] = ()
+    keys: tuple[Scalar, ...] = ()
+    computed: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Relation:
     """Rows with typed columns.
 
@@ -67,6 +85,8 @@ class Relation:
     facts       what a data version must be verified for so that `max_rows` holds there and every row has its unit
     publics     the public relations that were joined, and
     links       the equalities between them: where lists of group keys can come from
+    multiplicity  (column text, rows) of a public relation: the most rows with one value of the column
+    made        how it came about; nothing but EXPLAIN reads it
     """
 
     columns: tuple[Named, ...]
@@ -79,6 +99,8 @@ class Relation:
     facts: frozenset[str] = frozenset()
     publics: tuple[Relation, ...] = ()
     links: tuple[Scalar, ...] = ()
+    made: Made | None = field(default=None, compare=False, repr=False)
+    multiplicity: tuple[tuple[str, int], ...] = ()
 
     @property
     def is_private(self) -> bool:
@@ -115,12 +137,21 @@ def scan(schema: Schema, table: Table, alias: str, source: str = "") -> Relation
     """
     if table.public:
         raise error(901, "a public table has no privacy unit")
-    columns = tuple(Named(source or table.name, c.name, _column(schema, table, alias, c)) for c in table.columns)
+    held, one = _held_keys(schema, table), schema.one_row_per_unit(table)
+    columns = tuple(
+        Named(
+            source or table.name,
+            c.name,
+            _column(c, table, alias, held.get(c.name, ""), one or _is_unit(schema, held, c)),
+        )
+        for c in table.columns
+    )
     here = f"{quoted(table.name)} AS {quoted(alias)}"
     if schema.privacy.unit == ROW:
-        return Relation(columns, UnitBound(None, 1), _keys(table, alias), From(here, here), tables=(table,))
+        return Relation(
+            columns, UnitBound(None, 1), _keys(table, alias), From(here, here), tables=(table,), made=Made("scan")
+        )
     unit = _unit(schema, table, alias)
-    one = schema.one_row_per_unit(table)
     inside = schema.unit_column(table) is not None
     return Relation(
         columns,
@@ -129,6 +160,7 @@ def scan(schema: Schema, table: Table, alias: str, source: str = "") -> Relation
         From(here, here if inside else f"{quoted(with_unit(table.name))} AS {quoted(alias)}"),
         tables=(table,),
         facts=frozenset({unit_fact(table.name), *(() if one else (rows_fact(table.name),))}),
+        made=Made("scan"),
     )
 
 
@@ -136,40 +168,46 @@ def public_scan(table: Table, alias: str, source: str = "") -> Relation:
     """The rows of one declared public table; its declared key is verified unique at each opening (rule 9)."""
     if not table.public:
         raise error(901, "a private table was about to be read as a public one")
-    columns = tuple(Named(source or table.name, c.name, _declared(c, table, alias)) for c in table.columns)
+    columns = tuple(Named(source or table.name, c.name, _column(c, table, alias)) for c in table.columns)
     here = f"{quoted(table.name)} AS {quoted(alias)}"
-    return Relation(columns, None, _keys(table, alias), From(here, here))
+    most = {f"{quoted(alias)}.{quoted(c.name)}": rows for name, rows in table.multiplicity if (c := table.column(name))}
+    return Relation(columns, None, _keys(table, alias), From(here, here), multiplicity=tuple(most.items()))
 
 
-def _column(schema: Schema, table: Table, alias: str, declared: Column) -> Scalar:
-    """A column of a private table, with the key whose values it holds and whether a unit has one value of it."""
-    names = _names(schema, table, declared)
-    one_value = schema.one_row_per_unit(table) or (bool(names) and names == schema.privacy.unit)
-    return replace(_declared(declared, table, alias), names=names, constant=one_value)
-
-
-def _declared(declared: Column, table: Table, alias: str) -> Scalar:
-    found = column(
+def _column(declared: Column, table: Table, alias: str, names: str = "", constant: bool = False) -> Scalar:
+    return Scalar(
+        "column",
+        (),
         f"{quoted(alias)}.{quoted(declared.name)}",
         declared.sqltype,
         declared.domain,
-        nullable=declared.nullable,
+        declared.sqltype.range,
+        declared.nullable,
+        declared.sqltype.is_integer,
         role=declared.role,
         step=declared.step,
+        origin=f"{table.name}.{declared.name}",
+        names=names,
+        constant=constant,
+        unit_bounds=declared.unit_bounds,
     )
-    return replace(found, origin=f"{table.name}.{declared.name}", unit_bounds=declared.unit_bounds)
 
 
-def _names(schema: Schema, table: Table, declared: Column) -> str:
-    """The private key whose values a column holds, along the declared path to the unit only (rules 2, 3)."""
+def _held_keys(schema: Schema, table: Table) -> dict[str, str]:
+    """The private keys whose values columns hold, along the declared path to the unit only (rules 2, 3), by column."""
     if schema.privacy.unit == ROW:
-        return ""
-    if table.key == (declared.name,) or schema.privacy.unit == f"{table.name}.{declared.name}":
-        return f"{table.name}.{declared.name}"
+        return {}
     path = schema.path_to_unit(table)
-    if path and path[0].column == declared.name:
-        return f"{path[0].table}.{path[0].target}"
-    return ""
+    held = {path[0].column: f"{path[0].table}.{path[0].target}"} if path else {}
+    if len(table.key) == 1:
+        held[table.key[0]] = f"{table.name}.{table.key[0]}"
+    if table.name == schema.privacy.unit_table and schema.privacy.unit_column is not None:
+        held[schema.privacy.unit_column] = schema.privacy.unit
+    return held
+
+
+def _is_unit(schema: Schema, held: dict[str, str], declared: Column) -> bool:
+    return held.get(declared.name) == schema.privacy.unit
 
 
 def _unit(schema: Schema, table: Table, alias: str) -> Scalar:
@@ -177,7 +215,7 @@ def _unit(schema: Schema, table: Table, alias: str) -> Scalar:
     if inside is not None:
         declared = table.column(inside)
         assert declared is not None
-        found = _column(schema, table, alias, declared)
+        found = _column(declared, table, alias)
     else:
         owner = schema.table(schema.privacy.unit_table or "")
         declared = owner.column(schema.privacy.unit_column or "") if owner is not None else None
@@ -210,14 +248,14 @@ def projected(source: Relation, columns: tuple[Named, ...]) -> Relation:
 
     Why  no boundary is printed: a derived table, a CTE and a view are the same text to the engine as what they stand for
     """
-    return replace(source, columns=columns)
+    return replace(source, columns=columns, made=Made("projected", (source,)))
 
 
 def renamed(source: Relation, alias: str, names: tuple[str, ...] = ()) -> Relation:
     """The columns under one source's name, and under new names where a list of them is given."""
     given = dict(enumerate(names))
     columns = (Named(alias, given.get(i, c.name), c.scalar) for i, c in enumerate(source.columns))
-    return replace(source, columns=tuple(columns))
+    return replace(source, columns=tuple(columns), made=Made("renamed", (source,)))
 
 
 def bare(relation: Relation) -> bool:
@@ -243,6 +281,7 @@ def derived(source: Relation, alias: str) -> Relation:
         predicates=source.predicates,
         tables=source.tables,
         facts=source.facts,
+        made=Made("derived", (source,), computed=tuple((new, old) for old, new in texts.items())),
     )
 
 

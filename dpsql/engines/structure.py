@@ -24,7 +24,7 @@ def canonical(schema: Schema) -> str:
     """
     tables = tuple(
         (
-            (t.name, t.source, t.public, t.key, t.unit_path),
+            (t.name, t.source, t.public, t.key, t.unit_path, t.multiplicity),
             tuple((r.column, r.table, r.target) for r in t.references),
             () if t.public else tuple((c.name, str(c.sqltype)) for c in t.columns),
         )
@@ -52,12 +52,32 @@ def verify(engine: DuckDBEngine, schema: Schema) -> tuple[str, ...]:
         _read_through(engine, table)
     claims = list(_unique(schema))
     _verify_unique(engine, claims)
+    _verify_multiplicity(engine, schema)
     return tuple(f"{t.name} ({', '.join(key)}) unique" for t, key in claims)
 
 
 def verify_public(engine: DuckDBEngine, schema: Schema) -> None:
     """Check the keys of public tables only: at every opening, whatever was approved (rule 9). Raises 804, 707."""
     _verify_unique(engine, [(t, key) for t, key in _unique(schema) if t.public])
+    _verify_multiplicity(engine, schema)
+
+
+def _verify_multiplicity(engine: DuckDBEngine, schema: Schema) -> None:
+    """Check that no value of a public column has more rows than declared, NULL counted as a value. Raises 804."""
+    claims = [(t, column, rows) for t in schema.tables for column, rows in t.multiplicity]
+    missing = [(t, column) for t, column, _ in claims if t.column(column) is None]
+    raise_all(
+        804,
+        [f"table {printable(t.name)}: multiplicity names {printable(c)}, which it does not have" for t, c in missing],
+    )
+    raise_all(
+        804,
+        [
+            f"table {printable(t.name)}: more than {rows:,} rows have one value of {printable(column)}; declare a larger multiplicity"
+            for t, column, rows in claims
+            if _repeats(engine, t, (column,), rows)
+        ],
+    )
 
 
 def _verify_unique(engine: DuckDBEngine, claims: list[tuple[Table, tuple[str, ...]]]) -> None:
@@ -74,9 +94,9 @@ def _unique(schema: Schema) -> Iterator[tuple[Table, tuple[str, ...]]]:
         yield from ((table, key) for key in sorted(keys))
 
 
-def _repeats(engine: DuckDBEngine, table: Table, key: tuple[str, ...]) -> bool:
+def _repeats(engine: DuckDBEngine, table: Table, key: tuple[str, ...], most: int = 1) -> bool:
     columns = ", ".join(name(column) for column in key)
-    sql = f"SELECT 1 FROM main.{name(table.name)} GROUP BY {columns} HAVING count(*) > 1 LIMIT 1"
+    sql = f"SELECT 1 FROM main.{name(table.name)} GROUP BY {columns} HAVING count(*) > {most} LIMIT 1"
     return bool(engine.owner_rows(sql))
 
 

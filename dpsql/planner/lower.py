@@ -27,6 +27,7 @@ from dpsql.aggregates.base import Limits, Statistic
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.sum import Total
 from dpsql.aggregates.unit_total import UnitTotal
+from dpsql.algebra.arithmetic import narrow
 from dpsql.algebra.scalar import Scalar, literal_sql, quoted
 from dpsql.domains import Categories, Value, integers
 from dpsql.plan import Bound, CompiledRelease, GroupKey, KeyList, KeyValue, Release, Verified
@@ -90,7 +91,7 @@ def _rows_sql(release: Release, inputs: list[Scalar], *, unit: bool | None = Non
             columns.append(f"{owner.sql} AS u")
     for key in release.keys:
         columns.append(f"{_key_sql(key)} AS {key.name}")
-        if key.values is not None and (enforced or not _travels_whole(key)):
+        if key.values is not None and ((enforced and unit is None) or not _travels_whole(key)):
             conditions.append(_declared(key))
     conditions += [_on_list(release, listed) for listed in block.lists]
     columns += [f"{scalar.sql} AS x{i}" for i, scalar in enumerate(inputs)]
@@ -170,8 +171,20 @@ def verified(
     facts = [_bounds_facts(s) for s in statistics]
     if bounded != statistics and all(f is not None for f in facts):
         more = source.facts.union(*(f for f in facts if f is not None))
+        rows = _rows_sql(release, _narrowed(inputs, bounded), unit=unit)
         found.insert(0, Verified(_per_row(release, _row_sums(bounded, names), rows), more))
     return tuple(found)
+
+
+def _narrowed(inputs: list[Scalar], bounded: list[Statistic]) -> list[Scalar]:
+    """What unclamped statistics add up, computed in the fewest digits that the verified bounds allow."""
+    exact = {s.term.scalar.sql for s in bounded if isinstance(s, Total | Pair) and not s.term.clamped}
+    found = []
+    for scalar in inputs:
+        fewer = narrow(scalar) if scalar.sql in exact and not scalar.is_column else scalar
+        # The digits after the point say what a sum is worth.
+        found.append(fewer if fewer.sqltype.scale == scalar.sqltype.scale else scalar)
+    return found
 
 
 def _row_sums(statistics: list[Statistic], names: list[list[str]]) -> list[tuple[str, ...]]:

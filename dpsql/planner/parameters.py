@@ -34,7 +34,7 @@ def bind(tree: exp.Expression, parameters: Parameters, now: datetime) -> exp.Exp
             return _typed(now.isoformat(sep=" "), "TIMESTAMP")
         return node
 
-    bound = tree.transform(replaced)
+    bound = tree.transform(replaced, copy=False)
     given = {str(i + 1) for i in range(len(parameters))} if not isinstance(parameters, Mapping) else set(parameters)
     if given - used:
         raise error(

@@ -67,6 +67,7 @@ class Table:
     max_rows_per_unit    [rows] enforced
     max_groups_per_unit  [groups] enforced
     population           the public number of units, for one-row-per-unit tables, or None
+    multiplicity         (column, rows) of a public table: the most rows with one value of the column
     """
 
     name: str
@@ -79,6 +80,7 @@ class Table:
     max_rows_per_unit: int | None = None
     max_groups_per_unit: int | None = None
     population: int | None = None
+    multiplicity: tuple[tuple[str, int], ...] = ()
 
     def column(self, name: str) -> Column | None:
         """The column of that name; SQL names do not depend on case."""

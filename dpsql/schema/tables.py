@@ -20,6 +20,7 @@ TABLE = PER_UNIT | {
     "key": '["person_id"]',
     "references": '{ person_id = "person.person_id" }',
     "public": "true",
+    "multiplicity": "{ region = 3 }",
     "columns": '{ income = { type = "DOUBLE", bounds = [0, 30000] } }',
 }
 Place = tuple[str, str]
@@ -96,6 +97,7 @@ def _declared(tables: Section, name: str, dataset_source: str | None) -> Declare
         max_rows_per_unit=section.count("max_rows_per_unit"),
         max_groups_per_unit=section.count("max_groups_per_unit"),
         population=section.count("population"),
+        multiplicity=_multiplicity(section),
     )
     return Declared(table, section, columns, None in references.values() or _is_no_table(section, "references"))
 
@@ -121,6 +123,19 @@ def _source(section: Section, name: str, dataset_source: str | None) -> str:
     if ":" not in dataset_source and not PurePosixPath(dataset_source).suffix:
         section.wrong("source is missing, and a folder holds files", f"write source = {quoted(f'{name}.parquet')}")
     return name
+
+
+def _multiplicity(section: Section) -> tuple[tuple[str, int], ...]:
+    """How many rows of a public table one value of a column can have."""
+    if not section.flag("public"):
+        section.refuse("multiplicity", "is for public tables", "write max_rows_per_unit")
+        return ()
+    inner = section.free("multiplicity", f"{section.place}, multiplicity", "3")
+    if inner is None:
+        return ()
+    inner.refuse_bad_names("column")
+    counts = [(column, inner.count(column)) for column in inner.values]
+    return tuple((column, count) for column, count in counts if count is not None)
 
 
 def _references(section: Section) -> dict[str, Reference | None]:

@@ -178,6 +178,8 @@ def _head(table: Table) -> list[tuple[str, str]]:
         pairs.append(
             ("references", _inline((name(r.column), quoted(f"{r.table}.{r.target}")) for r in table.references))
         )
+    if table.multiplicity:
+        pairs.append(("multiplicity", _inline((name(column), str(rows)) for column, rows in table.multiplicity)))
     if table.unit_path is not None:
         pairs.append(("unit_path", _list(map(quoted, table.unit_path))))
     limits = {

@@ -175,25 +175,23 @@ def _work(folder: Path, kind: str, ledger: Path, number: int) -> bool:
 def _planning(folder: Path, scratch: Path, rounds: int = 40) -> None:
     """From text to engine SQL, or to the refusal, for each of the 22."""
     declared = tpch.schema(folder)
-    with _ledger(declared, scratch / "unverified") as ledger:
-        dataset = open_dataset(declared, ledger, approve=True)
-    schema = dataset.schema
-    dataset.engine.close()
     heading(f"TPC-H, planning, {rounds} rounds")
-    found = {number: _planned(number, schema, rounds) for number in tpch.QUERIES}
+    session = open_session(declared, None, ":memory:")
+    found = {number: _planned(number, session, rounds) for number in tpch.QUERIES}
+    session.close()
     body = [_planning_line(f"Q{number}", times, code) for number, (times, code) in found.items()]
     every = Times([t for times, _ in found.values() for t in times.passed])
     show(("query", "p50", "p95", ""), [*body, _planning_line("all 22", every, "")])
 
 
-def _planned(number: int, schema: Schema, rounds: int) -> tuple[Times, str]:
+def _planned(number: int, session: Session, rounds: int) -> tuple[Times, str]:
     """The times, and the code of the refusal or ""."""
-    sql, identity, code = tpch.query(number), schema_identity(schema), ""
+    sql, identity, code = tpch.query(number), schema_identity(session.schema), ""
 
     def plan() -> None:
         nonlocal code
         try:
-            compile_statement(parse(sql), Options(), schema, identity)
+            compile_statement(parse(sql), Options(), session.schema, identity, session)
         except dpsql.Error as refused:
             code = refused.code
 

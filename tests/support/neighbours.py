@@ -4,12 +4,18 @@
 on D without one person, and compares the cells of every measure with the claimed l0, linf, l1 and l2. Beside that it checks what
 sensitivity rests on: keys are those declared, rows inside the declarations are not changed by the clamp, values that are NULL or NaN
 add nothing, a threshold holds its delta exactly, other people's contributions do not move.
+
+Nested statements are asked more: other people's rows stay as they are, bit for bit, in another order of rows and on other threads;
+public tables are as unique as the plan says; the shorter SQL for verified data gives the same sums; every release that is read is
+charged once. What a release reads of earlier ones is the same on both databases (adaptive composition).
 """
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -18,18 +24,24 @@ from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.sum import Total
 from dpsql.errors import Error
 from dpsql.mechanisms.threshold import delta_per_group
-from dpsql.plan import CompiledRelease, KeyValue, Measure
+from dpsql.algebra.relations import Relation
+from dpsql.engines.loading import load_beside
+from dpsql.plan import Compiled, CompiledRelease, KeyValue, Measure, PublicTable
+from dpsql.planner import lower
 from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
-from tests.support import clinic
+from tests.support import clinic, staging
 from tests.support.generate import statement
+from tests.support.nested import nested
 
 Key = tuple[KeyValue, ...]
-Vectors = list[dict[Key, tuple[int, ...]]]
+Cells = dict[Key, tuple[int, ...]]
+Vectors = list[Cells]
 Part = tuple[str, CompiledRelease]
+Tables = dict[str, PublicTable]
 
 
 class Violation(AssertionError):
@@ -43,7 +55,7 @@ def whole(cell: object) -> int:
 
 @dataclass(slots=True)
 class Cases:
-    """A stream of generated cases over one connection; `refused` counts statements that the planner did not take."""
+    """A stream of generated cases over one table; `refused` counts statements that the planner did not take."""
 
     folder: Path
     seed: int
@@ -54,27 +66,37 @@ class Cases:
         """Check `count` accepted cases. Raises Violation."""
         chance = random.Random(self.seed)
         schemas = {"patient": clinic.schema(self.folder), "row": clinic.schema(self.folder, unit="row")}
-        connection = duckdb.connect(config={"threads": "1"})
+        connections = {unit: staging.opened(schema, threads=1) for unit, schema in schemas.items()}
         while self.checked < count:
             unit = chance.choice(["patient", "patient", "patient", "row"])
             parts = self._compiled(chance, schemas[unit], row_level=unit == "row")
-            check(connection, parts, clinic.database(chance, wild=chance.random() < 0.7), chance, schemas[unit])
+            check(connections[unit], parts, clinic.database(chance, wild=chance.random() < 0.7), chance, schemas[unit])
             self.checked += len(parts)
-        connection.close()
+        for connection in connections.values():
+            connection.close()
 
     def _compiled(self, chance: random.Random, schema: Schema, *, row_level: bool) -> list[Part]:
         parts: list[Part] = []
         for _ in range(8):
             sql = statement(chance, row_level=row_level)
-            try:
-                compiled = compile_statement(parse(sql), Options(), schema, "")
-            except Error as refused:
-                if refused.code == "DPSQL-901":
-                    raise Violation(f"an invariant failed in {sql}: {refused}") from refused
+            compiled = accepted(sql, schema)
+            if compiled is None:
                 self.refused += 1
             else:
                 parts += [(sql, part) for part in compiled.releases]
         return parts
+
+
+def accepted(sql: str, schema: Schema, types: staging.Types | None = None) -> Compiled | None:
+    """A compiled statement; None where it is refused. Raises Violation where an invariant of the planner fails."""
+    try:
+        return compile_statement(parse(sql), Options(), schema, "", types)
+    except Error as refused:
+        if refused.code == "DPSQL-901":
+            raise Violation(f"an invariant failed in {sql}: {refused}") from refused
+    except (AssertionError, IndexError, KeyError, AttributeError, TypeError, ValueError) as fault:
+        raise Violation(f"the planner failed on {sql}: {fault!r}") from fault
+    return None
 
 
 def check(
@@ -246,3 +268,196 @@ def _check_void(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, da
                 continue
             if any(any(cells[:2]) for cells in found.values()):
                 raise Violation(f"{name} without a value adds to {statistic.identity} in {sql}")
+
+
+# --- nested statements --------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class NestedCases:
+    """A stream of generated nested cases; one of `unit` "patient" or "row".
+
+    tally   how many checked cases have each construct
+    """
+
+    folder: Path
+    seed: int
+    unit: str = "patient"
+    refused: int = 0
+    checked: int = 0
+    statements: int = 0
+    tally: Counter[str] = field(default_factory=Counter)
+
+    def run(self, count: int) -> None:
+        """Check `count` accepted cases. Raises Violation."""
+        chance = random.Random(f"nested {self.unit} {self.seed}")
+        with _Bench(staging.schema(self.folder, unit=self.unit), chance) as bench:
+            while self.checked < count:
+                bench.refill()
+                for _ in range(12):
+                    self._one(bench, chance)
+
+    def _one(self, bench: _Bench, chance: random.Random) -> None:
+        sql, used = nested(chance, row_level=self.unit == "row")
+        compiled = accepted(sql, bench.schema, bench.types)
+        if compiled is None:
+            self.refused += 1
+            return
+        bench.check(sql, compiled)
+        self.statements += 1
+        self.checked += len(compiled.releases)
+        self.tally.update({word: len(compiled.releases) for word in used})
+
+
+class _Bench:
+    """Two pairs of neighbouring databases, each database in a connection of its own: one wild, one as declared.
+
+    The neighbours have their rows in another order, and more threads: neither may show.
+    """
+
+    def __init__(self, schema: Schema, chance: random.Random) -> None:
+        self.schema = schema
+        self.chance = chance
+        self.types = staging.Types()
+        self.wild, self.declared = (
+            (staging.opened(schema, threads=1), staging.opened(schema, threads=4)) for _ in range(2)
+        )
+        self.gone: dict[str, object] = {}
+
+    def __enter__(self) -> _Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for connection in (*self.wild, *self.declared):
+            connection.close()
+        self.types.sandbox.close()
+
+    def refill(self) -> None:
+        """Other databases, and another person gone."""
+        wild = clinic.database(self.chance, wild=self.chance.random() < 0.8)
+        for name, pair, data in (("wild", self.wild, wild), ("declared", self.declared, _declared_only(self.chance))):
+            neighbour = _neighbour(data, self.chance, self.schema)
+            left = {row[0] for row in neighbour["patient"]}
+            self.gone[name] = next((row[0] for row in data["patient"] if row[0] not in left), None)
+            clinic.fill(pair[0], data)
+            clinic.fill(pair[1], _shuffled(neighbour, self.chance))
+
+    def check(self, sql: str, compiled: Compiled) -> None:
+        """One statement on both pairs. Raises Violation."""
+        _check_charges(compiled, sql)
+        self._check_pair(sql, compiled, self.wild, "wild")
+        if any(part.verified for part in compiled.releases):
+            self._check_verified(sql, compiled)
+
+    def _bound(self, sql: str, compiled: Compiled, pair: tuple[duckdb.DuckDBPyConnection, ...]) -> None:
+        """Compute the bound tables on the first database, and show them to both."""
+        if not compiled.bounds:
+            return
+        problem = ""
+        tables: Tables = {}
+        try:
+            tables = staging.bound_tables(
+                compiled, lambda part, bound: staging.exact(pair[0], part, bound), self.types, staging.noise_for(self.chance)
+            )
+        except (Error, duckdb.Error) as raised:
+            problem = str(raised)
+        if problem:
+            raise Violation(f"a bound table could not be computed in {sql}: {problem}")
+        for table in tables.values():
+            for connection in pair:
+                load_beside(connection, table)
+
+    def _check_pair(
+        self, sql: str, compiled: Compiled, pair: tuple[duckdb.DuckDBPyConnection, ...], name: str
+    ) -> None:
+        self._bound(sql, compiled, pair)
+        for part in (p for p in compiled.releases if p.release.measures):
+            one, other = (vectors(connection, part, sql) for connection in pair)
+            for measure, cells, moved in zip(part.release.measures, one, other, strict=True):
+                _compare(measure, cells, moved, sql)
+            _check_noise(part, sql)
+            _check_selection(part, sql)
+            _check_unique(pair[0], part.release.limited.block.source, sql)
+            if self.schema.privacy.unit != "row":
+                _check_locality(pair, part, self.gone[name], sql)
+
+    def _check_verified(self, sql: str, compiled: Compiled) -> None:
+        """On data that is as declared the shorter SQL gives the same sums, and so moves as little."""
+        self._bound(sql, compiled, self.declared)
+        for part in (p for p in compiled.releases if p.verified):
+            for connection in self.declared:
+                expected = [_shown(cells) for cells in vectors(connection, part, sql)]
+                for short in part.verified:
+                    found = [_shown(cells) for cells in vectors(connection, replace(part, sql=short.sql), sql)]
+                    if found != expected:
+                        raise Violation(f"verified SQL is not the identity in {sql}: {short.sql}")
+
+
+def _shown(cells: Cells) -> Cells:
+    """The groups that hold anything."""
+    return {key: values for key, values in cells.items() if any(values)}
+
+
+def _declared_only(chance: random.Random) -> clinic.Database:
+    """A database for which everything that is declared holds: values, keys, references, rows per patient."""
+    data = clinic.database(chance, wild=False)
+    visits, rows = [], Counter[object]()
+    for visit in data["visit"]:
+        rows[visit[1]] += 1
+        if rows[visit[1]] <= 3:
+            visits.append(visit)
+    owner = {visit[0]: visit[1] for visit in visits}
+    items, rows = [], Counter()
+    for item in (i for i in data["item"] if i[0] in owner):
+        rows[owner[item[0]]] += 1
+        if rows[owner[item[0]]] <= 4:
+            items.append(item)
+    return {**data, "visit": visits, "item": items}
+
+
+def _shuffled(data: clinic.Database, chance: random.Random) -> clinic.Database:
+    return {name: chance.sample(rows, len(rows)) for name, rows in data.items()}
+
+
+def _check_charges(compiled: Compiled, sql: str) -> None:
+    """Every release is read, is there once, and is charged; the charges fit the price."""
+    plan = compiled.plan
+    spent = sum((m.loss.epsilon for part in compiled.releases for m in part.release.measures), Fraction(0))
+    if spent != plan.loss.epsilon or spent > plan.price.epsilon:
+        raise Violation(f"what is charged is not what is measured in {sql}")
+    for part in compiled.releases:
+        if part.release.measures and not part.release.loss.epsilon > 0:
+            raise Violation(f"a release is not charged in {sql}")
+    prints = [part.release.fingerprint for part in compiled.releases]
+    if len(prints) != len(set(prints)):
+        raise Violation(f"the same release is charged twice in {sql}")
+    known = {part.release.name for part in compiled.releases} | {bound.name for bound in compiled.bounds}
+    read = {name for bound in compiled.bounds for name in bound.reads}
+    missing = read - known
+    unread = {p.release.name for p in compiled.releases if f'"{p.release.name}"' not in plan.shell.sql} - read
+    if missing or unread:
+        raise Violation(f"releases {sorted(missing)} are not charged, or {sorted(unread)} not read in {sql}")
+
+
+def _check_unique(connection: duckdb.DuckDBPyConnection, source: Relation, sql: str) -> None:
+    """Public relations that were joined hold no two rows that agree in what the plan takes for unique."""
+    for public in source.publics:
+        for columns in public.unique:
+            listed = ", ".join(sorted(columns)) or "1"
+            rows = f"SELECT {listed} FROM {public.from_sql()}"
+            repeated = f"SELECT count(*) FROM ({rows} GROUP BY ALL HAVING count(*) > 1)" if columns else (
+                f"SELECT count(*) FROM (SELECT 1 FROM {public.from_sql()} LIMIT 2) HAVING count(*) > 1"
+            )
+            if connection.execute(repeated).fetchall() not in ([], [(0,)]):
+                raise Violation(f"{public.from_sql()} repeats ({listed}), which is taken for unique, in {sql}")
+
+
+def _check_locality(
+    pair: tuple[duckdb.DuckDBPyConnection, ...], part: CompiledRelease, gone: object, sql: str
+) -> None:
+    """Other people's rows are the same with and without one person, bit for bit (rule 10)."""
+    _, inputs = lower._inputs([m.statistic for m in part.release.measures])
+    rows = lower._rows_sql(part.release, inputs, unit=True)
+    found = [Counter(repr(row[1:]) + repr(row[0]) for row in c.execute(rows).fetchall() if row[0] != gone) for c in pair]
+    if found[0] != found[1]:
+        raise Violation(f"other people's rows changed in {sql}: {found[0] - found[1]} {found[1] - found[0]}")

@@ -85,7 +85,7 @@ def declared_values(
 
 def _text(tree: exp.Expression) -> str:
     # Comments stay behind: another parser may read their ends differently.
-    return DUCKDB.generate(tree, comments=False)
+    return DUCKDB.generate(tree, copy=False, comments=False)
 
 
 def _shell(statement: Statement, found: Public, plain: str) -> Shell:
@@ -94,7 +94,7 @@ def _shell(statement: Statement, found: Public, plain: str) -> Shell:
     numbered = found.release is not None and traced(tree, found.release)
     public, own = statement.reads(tree)
     if own:
-        tree = tree.transform(_total)
+        tree = tree.transform(_total, copy=False)
     return Shell(statement.text(tree), plain, public, found.direct, numbered)
 
 
@@ -108,7 +108,7 @@ def _total(node: exp.Expression) -> exp.Expression:
 
 
 def _plain(tree: exp.Expression) -> exp.Expression:
-    """The statement without our own functions, for the engine to name its columns."""
+    """A copy of the statement without our own functions, for the engine to name its columns."""
 
     def replaced(node: exp.Expression) -> exp.Expression:
         if isinstance(node, exp.Anonymous) and str(node.this).lower() == "dp_sum" and node.expressions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.algebra.joins import Equality, equates_units, inner_join, keyed, public_equality
+from dpsql.algebra.joins import Equality, equates_units, inner_join, matches, public_equality
 from dpsql.algebra.relations import Relation
 from dpsql.algebra.scalar import Scalar
 from dpsql.errors import Error, error
@@ -36,22 +36,28 @@ def connect(
 
 
 def can_join(part: Relation, equalities: Sequence[Equality]) -> bool:
-    return equates_units(equalities) if part.is_private else keyed(part, equalities)
+    return equates_units(equalities) if part.is_private else matches(part, equalities) is not None
 
 
 def equalities_between(left: Relation, right: Relation, conditions: Sequence[Scalar]) -> list[Equality]:
     """The conditions that equate an expression of the left with one of the right, in that order of sides."""
+    mine, theirs = columns_of(left), columns_of(right)
     found = []
     for condition in conditions:
         if condition.function != "=":
             continue
         for first, second in (condition.args, condition.args[::-1]):
             one, other = _plain(first), _plain(second)
-            if reads_only(one, left) and reads_only(other, right):
+            if _within(one, mine) and _within(other, theirs):
                 equality = Equality(first, second) if right.is_private else public_equality(one, other)
                 if equality is not None:
                     found.append(equality)
     return found
+
+
+def _within(scalar: Scalar, columns: set[str]) -> bool:
+    leaves = {leaf.sql for leaf in scalar.leaves()}
+    return bool(leaves) and leaves <= columns
 
 
 def _plain(scalar: Scalar) -> Scalar:
@@ -80,8 +86,7 @@ def columns_of(relation: Relation) -> set[str]:
 
 
 def reads_only(scalar: Scalar, relation: Relation) -> bool:
-    leaves = {leaf.sql for leaf in scalar.leaves()}
-    return bool(leaves) and leaves <= columns_of(relation)
+    return _within(scalar, columns_of(relation))
 
 
 def not_joined(left: Relation, right: Relation, span: Span | None) -> Error:

@@ -49,6 +49,9 @@ def decorrelate(
 ) -> tuple[exp.Select, list[Correlated]]:
     """A private SELECT whose correlated scalar subqueries are columns of joined sources, and those sources."""
     waiting = [n for part in ("where", "expressions") for n in _subqueries(select.args.get(part))]
+    aggregated = select.args.get("group") is not None or any(
+        is_aggregate(p) for e in select.expressions for p in parts_of(e)
+    )
     if not waiting:
         return select, []
     outer = [(s.name.lower(), columns_of(statement, s)) for s in sources.values()]
@@ -57,6 +60,13 @@ def decorrelate(
     for node in waiting:
         one = split(statement, node, outer, env, f"dpsql_{len(found)}")
         if one is not None:
+            if aggregated and not _stands_in(node, select, "where"):
+                raise error(
+                    402,
+                    "a correlated subquery cannot stand beside aggregates over people",
+                    hint="aggregate both in FROM, and join the results",
+                    span=span_of(node),
+                )
             correlated, value = one
             keys = _public_keys(statement, select, sources, correlated.outer)
             if keys is not None:
@@ -68,6 +78,11 @@ def decorrelate(
     rest = replaced(select, values)
     assert isinstance(rest, exp.Select)
     return rest, found
+
+
+def _stands_in(node: exp.Expression, select: exp.Select, part: str) -> bool:
+    clause = select.args.get(part)
+    return clause is not None and any(p is node for p in clause.walk())
 
 
 def _subqueries(part: object) -> list[exp.Subquery]:

@@ -78,7 +78,7 @@ def _inside(
         if isinstance(node, exp.Subquery):
             raise rows_of_people(found, node)
         raise _existence(node)
-    changed: dict[str, object] = {name: value for name, value in node.args.items()}
+    changed: dict[str, object] = dict(node.args)
     changed[part] = exp.Subquery(this=found.tree) if part == "query" else found.tree
     return type(node)(**changed)
 

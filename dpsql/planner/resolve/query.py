@@ -17,6 +17,9 @@ from dpsql.planner.resolve.sources import Source, items, source
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Query, Statement, unparenthesised
 from dpsql.spans import span_of
 
+FLAT = "already written out"
+"""What marks the outer query of grouping sets, which reads released groups."""
+
 
 def query(statement: Statement, node: exp.Expression, env: Env) -> Query:
     """Resolve one query in its surroundings.
@@ -52,8 +55,16 @@ def _select(statement: Statement, select: exp.Select, env: Env) -> Query:
     _check_names(sources)
     kept = _kept(select, sources)
     if any(s.is_private for s in kept):
+        if select.meta.get(FLAT):
+            raise error(
+                302,
+                "ROLLUP, CUBE and GROUPING SETS over the privacy unit would mix one person's groups with everyone's",
+                hint="write GROUP BY with the columns alone",
+                span=span_of(select.args["group"]),
+            )
         flat = flatten(select, {name for s in sources.values() for name in columns_of(statement, s)})
         if flat is not None:
+            flat.meta[FLAT] = True
             return query(statement, flat, env)
         return private_select(statement, select, sources, env)
     other = next((s for s in sources.values() if s.is_private), None)

@@ -209,7 +209,7 @@ def _on(
     join: exp.Join,
     parts: list[Relation],
     right: Relation,
-    nested: Nested,
+    nested: Nested | None,
     outer: Scope | None,
 ) -> list[Scalar]:
     """The AND parts of ON, or the equalities that USING and NATURAL stand for."""
@@ -287,7 +287,7 @@ def _outer(
     if kept_left:
         right = right if bare(right) else derived(right, statement.alias("side"))
     group.parts = [left]
-    conditions = _on(group, join, [left, right], right, nested, outer)
+    conditions = _on(group, join, [left, right], right, None, outer)
     first, second = (right, left) if side == "RIGHT" else (left, right)
     equalities = equalities_between(first, second, conditions)
     if not can_join(second, equalities):
@@ -307,7 +307,9 @@ def _outer(
 # --- scopes -------------------------------------------------------------------------------------------------------
 
 
-def parts_scope(parts: list[Relation], merged: dict[str, list[str]], nested: Nested, outer: Scope | None) -> Scope:
+def parts_scope(
+    parts: list[Relation], merged: dict[str, list[str]], nested: Nested | None, outer: Scope | None
+) -> Scope:
     """The scope of relations that stand beside each other."""
     columns = [c for part in parts for c in part.columns]
     places = {(c.source.lower(), c.name.lower()): c.scalar for c in columns}

@@ -11,7 +11,8 @@ from dpsql.algebra.relations import From, Named, Relation
 from dpsql.algebra.scalar import Scalar, column, quoted
 from dpsql.domains import UNBOUNDED
 from dpsql.errors import error
-from dpsql.plan import Block, Bound, PublicTable, PublicTypes
+from dpsql.plan import Aggregate, Block, Bound, PublicTable, PublicTypes
+from dpsql.planner.canonical import canonical
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.scope import Scope
 from dpsql.schema.model import Schema
@@ -103,11 +104,15 @@ class Statement:
     # --- releases -------------------------------------------------------------------------------------------------
 
     def release(self, block: Block) -> str:
-        """The name of a block: of an equal one, if the statement has it already (rule 33)."""
+        """The name of a block: of an equal one, if the statement has it already (rule 33), whatever its tables are called."""
+        asked = _asked(block)
         for known in self.blocks:
-            if replace(known, name="") == replace(block, name=""):
+            if _asked(known) == asked:
                 return known.name
-        name = self.alias(f"release_{len(self.blocks)}")
+        name, count = f"release_{len(self.blocks)}", len(self.blocks)
+        while self.schema.table(name) is not None:
+            count += 1
+            name = f"release_{count}"
         self.blocks.append(replace(block, name=name))
         return name
 
@@ -195,6 +200,27 @@ class Statement:
         return Relation(columns, None, unique, From(here, here))
 
 
+def _asked(block: Block) -> str:
+    """Everything that a block asks, as one text."""
+    unit = block.source.unit
+    parts = [
+        block.source.from_sql(),
+        unit.column.sql if unit is not None and unit.column is not None else "",
+        *sorted(condition.sql for condition in block.source.where),
+        *(f"key {key.scalar.sql} {key.scalar.domain} {key.scalar.nullable}" for key in block.keys),
+        *(_aggregate_text(a) for a in block.aggregates),
+        *(f"list {listed.keys} {listed.bound}" for listed in block.lists),
+        str(block.whole),
+    ]
+    return canonical("\n".join(parts))
+
+
+def _aggregate_text(asked: Aggregate) -> str:
+    value, condition = asked.argument, asked.condition
+    shown = f"{value.sql} {value.domain} {value.unit_bounds} {value.step}" if value is not None else ""
+    return f"{asked.name} {asked.function} {asked.sqltype} {shown} {condition.sql if condition is not None else ''}"
+
+
 def bound_column(alias: str, name: str, sqltype: SqlType) -> Scalar:
     """A column of a bound table: any value of its type, and NULL."""
     return column(f"{quoted(alias)}.{quoted(name)}", sqltype, UNBOUNDED, nullable=True, role="")
@@ -207,6 +233,8 @@ def parts_of(node: exp.Expression) -> Iterator[exp.Expression]:
         part = waiting.pop()
         yield part
         if part is not node and is_query(part):
+            if part.args.get("query") and isinstance(part.this, exp.Expression):
+                waiting.append(part.this)
             continue
         waiting += reversed([child for child in part.iter_expressions() if isinstance(child, exp.Expression)])
 

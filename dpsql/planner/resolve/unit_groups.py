@@ -48,7 +48,7 @@ def unit_groups(
     here = scope_of(relation, scope.nested, scope.outer)
     here.aliases = scope.aliases
     here.grouped = (scope, {key.scalar.sql: column for key, column in zip(keys, columns, strict=True)})
-    places = {text: value for text, value in zip(found.computed, values, strict=True)}
+    places = dict(zip(found.computed, values, strict=True))
     here.known = {node: places[text] for node, text in found.nodes.items()}
     having = select.args.get("having")
     if having is not None:
@@ -124,7 +124,8 @@ class _Found:
                 return self._count(node, condition, where)
             case exp.CountIf():
                 counted = truth(scalar(node.this, self.scope))
-                return Computed(_filtered("count(*)", counted, condition), self._counted(0, HUGEINT))
+                shown = _identifying(counted, condition)
+                return Computed(_filtered("count(*)", counted, condition), self._counted(0, HUGEINT), shown)
             case exp.Sum() | exp.Avg():
                 word = "SUM" if isinstance(node, exp.Sum) else "AVG"
                 return self._total(word, self._argument(node, word), condition, where)
@@ -135,7 +136,9 @@ class _Found:
             case exp.Min() | exp.Max() if not node.expressions:
                 word = "min" if isinstance(node, exp.Min) else "max"
                 value = self._argument(node, word.upper())
-                return Computed(f"{word}({one_zero(value)}){where}", _picked(value, condition), (value,))
+                return Computed(
+                    f"{word}({one_zero(value)}){where}", _picked(value, condition), (value, *_identifying(condition))
+                )
             case exp.Median():
                 return self._median(self._argument(node, "MEDIAN"), condition, where)
         return None
@@ -148,14 +151,17 @@ class _Found:
     def _count(self, node: exp.Count, condition: Scalar | None, where: str) -> Computed:
         argument = node.this
         if argument is None or isinstance(argument, exp.Star):
-            return Computed(f"count(*){where}", self._counted(0 if condition is not None else 1, BIGINT))
+            least = 0 if condition is not None else 1
+            return Computed(f"count(*){where}", self._counted(least, BIGINT), _identifying(condition))
         if isinstance(argument, exp.Distinct):
             if len(argument.expressions) != 1 or isinstance(argument.expressions[0], exp.Star):
                 raise error(101, "COUNT(DISTINCT ...) needs one column", hint="name one column", span=span_of(node))
             value = scalar(argument.expressions[0], self.scope)
-            return Computed(f"count(DISTINCT {value.sql}){where}", self._counted(0, BIGINT))
+            shown = _identifying(None if value.is_column else value, condition)
+            return Computed(f"count(DISTINCT {value.sql}){where}", self._counted(0, BIGINT), shown)
         value = scalar(argument, self.scope)
-        return Computed(f"count({value.sql}){where}", self._counted(0, BIGINT))
+        shown = _identifying(None if value.is_column else value, condition)
+        return Computed(f"count({value.sql}){where}", self._counted(0, BIGINT), shown)
 
     def _counted(self, least: int, sqltype: SqlType) -> Scalar:
         """A number of rows: within the declared limit by declaration, below 2^63 whatever the data holds."""
@@ -172,14 +178,18 @@ class _Found:
         if word == "AVG":
             sql = f"(CAST({total} AS DOUBLE) * {_ratio(scale)} / NULLIF({count}, 0))"
             domain: Domain = hull if hull is not None else UNBOUNDED
-            return Computed(sql, _like(DOUBLE, domain, None, nullable), _identifying(value))
+            return Computed(sql, _like(DOUBLE, domain, None, nullable), _identifying(value, condition))
         sqltype = sum_type(value.sqltype)
         if sqltype.is_float:
             sql = f"(CAST({total} AS DOUBLE) * {_ratio(scale)})"
-            return Computed(sql, _like(sqltype, self._sum_domain(value, hull), None, nullable), _identifying(value))
+            return Computed(
+                sql, _like(sqltype, self._sum_domain(value, hull), None, nullable), _identifying(value, condition)
+            )
         integral = value.integral or value.sqltype.is_boolean
         return Computed(
-            total, _like(sqltype, self._sum_domain(value, hull), sqltype.range, nullable, integral), _identifying(value)
+            total,
+            _like(sqltype, self._sum_domain(value, hull), sqltype.range, nullable, integral),
+            _identifying(value, condition),
         )
 
     def _sum_domain(self, value: Scalar, hull: Interval | None) -> Domain:
@@ -199,7 +209,9 @@ class _Found:
         sql = f"median(CAST({number} AS DOUBLE)){where}"
         hull = finite_hull(value)
         domain: Domain = hull if hull is not None else UNBOUNDED
-        return Computed(sql, _like(DOUBLE, domain, None, value.nullable or condition is not None), (value,))
+        return Computed(
+            sql, _like(DOUBLE, domain, None, value.nullable or condition is not None), (value, *_identifying(condition))
+        )
 
 
 def one_zero(value: Scalar) -> str:
@@ -226,8 +238,9 @@ def _picked(value: Scalar, condition: Scalar | None) -> Scalar:
     return replace(chosen, domain=BOTH) if value.sqltype.is_boolean else chosen
 
 
-def _identifying(value: Scalar) -> tuple[Scalar, ...]:
-    return (value,) if value.is_identifying else ()
+def _identifying(*parts: Scalar | None) -> tuple[Scalar, ...]:
+    """What an aggregate tells about identifiers; to count a bare one tells nothing."""
+    return tuple(part for part in parts if part is not None and part.is_identifying)
 
 
 def exact_sum(value: Scalar, hull: Interval | None, word: str, where: str) -> tuple[str, str, Fraction]:

@@ -78,7 +78,7 @@ def _read(select: exp.Select, scope: Scope) -> list[Scalar]:
 
 def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope: Scope, read: list[Scalar]) -> Computed:
     function = node.this
-    if isinstance(function, exp.Filter) or isinstance(function, exp.IgnoreNulls | exp.RespectNulls):
+    if isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
         raise error(
             102, f"{name_of(function)} inside a window is not supported", hint="write CASE WHEN", span=span_of(node)
         )
@@ -173,10 +173,12 @@ def _offset(node: exp.Expression) -> list[str]:
 
 def _total(node: exp.Expression, scope: Scope) -> tuple[Computed, str, bool]:
     if isinstance(node, exp.Count):
-        counted = "*" if node.this is None or isinstance(node.this, exp.Star) else scalar(node.this, scope).sql
+        value = None if node.this is None or isinstance(node.this, exp.Star) else scalar(node.this, scope)
+        counted = value.sql if value is not None else "*"
         limits = Interval(0, 2**63 - 1)  # type: ignore[arg-type]
         like = replace(literal(None, BIGINT), domain=UNBOUNDED, limits=limits, nullable=False, integral=True)
-        return Computed("", like), f"count({counted}) \0OVER", False
+        shows = (value,) if value is not None and value.is_identifying and not value.is_column else ()
+        return Computed("", like, shows), f"count({counted}) \0OVER", False
     value = scalar(node.this, scope)
     if isinstance(node, exp.Min | exp.Max):
         name = "min" if isinstance(node, exp.Min) else "max"

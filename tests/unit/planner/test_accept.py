@@ -26,39 +26,26 @@ NOT_YET = {
     "SELECT CORR(age, md_visits)": "no mechanism for two columns",
     "SELECT site, MIN(income), MAX(income)": "no mechanism for extremes",
     "COUNT(DISTINCT family_size)": "distinct values other than people are not limited yet",
-    "FROM person JOIN plan p ON person.plan = p.plan": "joins",
-    "FROM person JOIN plan USING (plan)": "joins",
-    "FROM plan, person WHERE": "joins",
-    "FROM person p JOIN person_year y ON p.person_id = y.person_id": "joins",
-    "FROM person p LEFT JOIN person_year y": "joins",
-    "FROM person_year a JOIN person_year b": "joins",
-    "person_id IN (SELECT person_id": "semi-joins",
-    "WHERE NOT EXISTS (SELECT 1 FROM person_year": "anti-joins",
-    "SELECT AVG(spend) FROM": "blocks inside a block",
-    "SELECT years, COUNT(*) FROM": "blocks inside a block",
-    "SELECT AVG(worst) FROM": "blocks inside a block",
-    "SELECT AVG(change) FROM": "blocks inside a block",
-    "WITH adults AS": "blocks inside a block",
-    "WHERE income > (SELECT AVG(income) FROM person)": "several releases in one statement",
-    "SELECT (SELECT AVG(income)": "several releases in one statement",
-    "WITH a AS (SELECT site": "several releases in one statement",
-    "AS top_site": "several releases in one statement",
-    "FROM person q WHERE q.site = p.site": "several releases in one statement",
-    "SELECT AVG(n) FROM": "a result inside a block",
-    "UNION ALL SELECT person_id": "UNION ALL of people's rows",
-    "EXCEPT SELECT site": "several releases in one statement",
-    "GROUP BY ROLLUP": "grouping sets",
-    "PIVOT (SELECT": "PIVOT",
-    "SELECT plan, coinsurance_pct, (SELECT": "correlated with public columns",
     "error=50, confidence=0.95": "an accuracy instead of a price",
-    "SELECT * FROM person WHERE 1 = 0": "free answers from the schema",
-    "SELECT 1 FROM person LIMIT 1": "free answers from the schema",
-    "SELECT MIN(income), MAX(income)": "free answers from the schema",
-    "SHOW TABLES": "the catalog as declared",
-    "DESCRIBE person_year": "the catalog as declared",
-    "information_schema.tables": "the catalog as declared",
-}  # fmt: skip
-FREE = ("SELECT 1;", "SET ", "SELECT DISTINCT site", "FROM plan GROUP BY", "EXPLAIN")
+}
+FREE = (
+    "SELECT 1;",
+    "SET ",
+    "SELECT DISTINCT site",
+    "FROM plan GROUP BY",
+    "EXPLAIN",
+    "SELECT * FROM person WHERE 1 = 0",
+    "SELECT 1 FROM person LIMIT 1",
+    "SELECT MIN(income), MAX(income) FROM person;",
+    "SHOW TABLES",
+    "DESCRIBE",
+    "information_schema",
+)
+"""Parts of the statements that need no release."""
+
+
+def is_free(statement: Statement) -> bool:
+    return any(word in statement.sql for word in FREE)
 
 
 def not_yet(statement: Statement) -> str | None:
@@ -92,7 +79,7 @@ def test_every_reason_belongs_to_one_statement() -> None:
 @pytest.mark.parametrize("statement", ANSWERED, ids=lambda s: s.sql[:70])
 def test_answered(statement: Statement, sessions: list[Session]) -> None:
     session = fresh(statement, sessions)
-    free = any(word in statement.sql for word in FREE)
+    free = is_free(statement)
     answer = session.execute(statement.sql, statement.parameters)
     assert answer.releases == (0 if free else statement.releases or 1)
     assert (answer.receipt.loss.epsilon == 0) == free
@@ -129,7 +116,7 @@ def test_the_whole_file_in_one_session(tmp_path: Path, sessions: list[Session]) 
     (tmp_path / "schema.toml").write_text(text)
     session = open_session(tmp_path / "schema.toml", None, tmp_path / "ledger")
     sessions.append(session)
-    spent = Fraction(0)
+    spent, price = Fraction(0), Fraction(1, 10)
     for statement in STATEMENTS:
         if statement.schema != "randhie":
             continue
@@ -137,7 +124,13 @@ def test_the_whole_file_in_one_session(tmp_path: Path, sessions: list[Session]) 
             with pytest.raises(Error):
                 session.execute(statement.sql, statement.parameters)
             continue
-        spent += session.execute(statement.sql, statement.parameters).receipt.loss.epsilon
+        answer = session.execute(statement.sql, statement.parameters)
+        price = Fraction(1, 5) if statement.sql.startswith("SET dp_epsilon") else price
+        assert (answer.receipt.loss.epsilon == 0) == (is_free(statement) or answer.cached), statement.sql
+        assert answer.releases <= (statement.releases or 1)
+        if "epsilon=" not in statement.sql:
+            assert answer.receipt.loss.epsilon <= price
+        spent += answer.receipt.loss.epsilon
     left = session.execute("SELECT 1").receipt.remaining.epsilon
     assert left == 100 - spent
     assert 2 < spent < 10

@@ -1,0 +1,120 @@
+"""EXPLAIN: what will be released, how one person can change it, what it costs and how exact it will be. Free, and data-free.
+
+words.py     engine SQL as people read it
+story.py     the relations, and what one person can change at each step
+released.py  group keys, measures and intervals
+reasons.py   why the statement is answered
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dpsql.algebra.scalar import quoted
+from dpsql.loss import PrivacyLoss
+from dpsql.plan import Bound, Compiled, CompiledRelease
+from dpsql.planner.explain.reasons import reasons
+from dpsql.planner.explain.released import headline, keys, limits, made_of, measure, outputs
+from dpsql.planner.explain.story import story
+from dpsql.planner.explain.words import Words, counted, listed, number
+from dpsql.schema.model import Schema
+
+
+def explain(compiled: Compiled, schema: Schema) -> str:
+    """The plan as text, one fact a line."""
+    shell = compiled.plan.shell
+    if shell.empty:
+        return "free: answered from the declared schema alone"
+    if not compiled.releases:
+        return "public: reads no people's rows, so the answer is exact and free\nsql: " + shell.sql
+    words = {r.name: Words.of_relation(r.limited.block.source) for r in compiled.plan.releases}
+    lines: list[str] = []
+    told: set[str] = set()
+    for part in compiled.releases:
+        for bound in _needed(part, compiled.bounds, told):
+            lines += _bound(bound, compiled, words)
+        lines += _release(part, compiled, words[part.release.name], schema)
+    for bound in compiled.bounds:
+        if bound.name not in told:
+            lines += _bound(bound, compiled, words)
+    lines += [f"answer: {shell.sql}", *_computed(compiled), *_price(compiled), "answered because:"]
+    return "\n".join([*lines, *(f"  {reason}" for reason in reasons(compiled, words, schema))])
+
+
+def _release(part: CompiledRelease, compiled: Compiled, words: Words, schema: Schema) -> list[str]:
+    release = part.release
+    lines = [*story(release.limited.block.source, words, schema), limits(release)]
+    lines += keys(release, compiled.bounds, words)
+    if release.measures:
+        lines += [line for m in release.measures for line in measure(m, release, words)]
+        lines += [*outputs(release, words, schema), f"engine: {part.sql}"]
+    else:
+        lines.append("free: the keys are public, and nothing else is released")
+    return [f"{release.name}: {headline(release, words)}", *(f"  {line}" for line in lines)]
+
+
+# --- bound tables -------------------------------------------------------------------------------------------------
+
+
+def _needed(part: CompiledRelease, bounds: tuple[Bound, ...], told: set[str]) -> list[Bound]:
+    """The bound tables that are made for a release, each after what it reads; they count as told."""
+    wanted = set(part.bounds)
+    for bound in reversed(bounds):
+        if bound.name in wanted:
+            wanted |= set(bound.reads)
+    found = [b for b in bounds if b.name in wanted and b.name not in told]
+    told |= {b.name for b in found}
+    return found
+
+
+def _bound(bound: Bound, compiled: Compiled, words: dict[str, Words]) -> list[str]:
+    what = "one value" if bound.one_row else "a list of group keys" if _lists(bound, compiled) else "a table"
+    lines = [f"{bound.name}: {what} made of {made_of(bound.name, compiled.bounds)}", f"  sql: {bound.sql}"]
+    lines += [f"  read by {other.name}" for other in compiled.bounds if bound.name in other.reads]
+    for part in compiled.releases:
+        if bound.name in part.bounds:
+            lines.append(f"  read by {part.release.name}{_place(bound, part, words[part.release.name])}")
+    return lines
+
+
+def _lists(bound: Bound, compiled: Compiled) -> bool:
+    return any(found.bound == bound.name for r in compiled.plan.releases for found in r.limited.block.lists)
+
+
+def _place(bound: Bound, part: CompiledRelease, words: Words) -> str:
+    """Where a release reads a bound table."""
+    block = part.release.limited.block
+    places = [f"where {words.expression(c)}" for c in block.source.where if quoted(bound.name) in c.sql]
+    if any(found.bound == bound.name for found in block.lists):
+        places.append("as its group keys")
+    if not places and quoted(bound.name) in block.source.from_sql():
+        places.append("in its joins")
+    return f", {listed(places)}" if places else ""
+
+
+# --- the whole statement ------------------------------------------------------------------------------------------
+
+
+def _computed(compiled: Compiled) -> list[str]:
+    """What of the answer has no interval, because it is not a released value as it is."""
+    shell = compiled.plan.shell
+    if not any(r.measures for r in compiled.plan.releases):
+        return []
+    if not shell.traced:
+        return ["  its rows are computed from released ones: without intervals"]
+    made = sum(source is None for source in shell.direct)
+    return [f"  computed from released values, without intervals: {counted(made, 'column')}"] if made else []
+
+
+def _price(compiled: Compiled) -> list[str]:
+    paid = [r for r in compiled.plan.releases if r.measures]
+    if not paid:
+        return ["price: free"]
+    lines = [f"price: {_loss(compiled.plan.loss)} for the statement; free where the answer is stored"]
+    if len(paid) > 1:
+        lines += [f"  {release.name}: {_loss(release.loss)}" for release in paid]
+    return lines
+
+
+def _loss(loss: PrivacyLoss) -> str:
+    return f"epsilon {number(loss.epsilon)}, delta {number(loss.delta or Fraction(0))}"

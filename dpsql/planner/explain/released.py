@@ -1,0 +1,202 @@
+"""What a release publishes: its group keys, its measures with their noise, and how exact its columns will be."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dpsql.aggregates.avg import AvgOf, Pair
+from dpsql.aggregates.base import Statistic
+from dpsql.aggregates.count import Rows
+from dpsql.aggregates.count_distinct import Units
+from dpsql.aggregates.sum import Total
+from dpsql.aggregates.term import Term
+from dpsql.aggregates.unit_total import UnitTotal
+from dpsql.algebra.scalar import Scalar
+from dpsql.plan import Aggregate, Bound, GroupKey, Measure, Output, Release
+from dpsql.planner.explain.words import Words, counted, listed, number
+from dpsql.planner.limit import key_count
+from dpsql.schema.model import ROW, Schema
+
+LEVEL = Fraction(95, 100)
+
+
+def asked(aggregate: Aggregate, words: Words) -> str:
+    """An aggregate as SQL."""
+    value = words.expression(aggregate.argument) if aggregate.argument is not None else "*"
+    call = "COUNT(DISTINCT privacy unit)" if aggregate.function == "units" else f"{_name(aggregate)}({value})"
+    condition = aggregate.condition
+    return call + (f" FILTER (WHERE {words.expression(condition)})" if condition is not None else "")
+
+
+def _name(aggregate: Aggregate) -> str:
+    return "COUNT" if aggregate.function == "rows" else aggregate.function.upper()
+
+
+def headline(release: Release, words: Words) -> str:
+    """What is released, in words."""
+    keys = [words.expression(key.scalar) for key in release.keys]
+    parts = [_in_words(a, words) for a in release.limited.block.aggregates]
+    if not parts:
+        return f"the values of {listed(keys)}" if keys else "nothing"
+    return listed(parts) + (f", for each {listed(keys)}" if keys else "")
+
+
+def _in_words(aggregate: Aggregate, words: Words) -> str:
+    value = words.expression(aggregate.argument) if aggregate.argument is not None else ""
+    named = {
+        "rows": "the number of rows",
+        "units": "the number of people",
+        "count": f"the number of rows with {value}",
+        "sum": f"the sum of {value}",
+        "avg": f"the average of {value}",
+    }
+    condition = aggregate.condition
+    found = named.get(aggregate.function, f"{aggregate.function} of {value}")
+    return found + (f" where {words.expression(condition)}" if condition is not None else "")
+
+
+# --- group keys ---------------------------------------------------------------------------------------------------
+
+
+def limits(release: Release) -> str:
+    """The last step before the sums: what of one unit is kept."""
+    if not release.limited.enforced:
+        owner = release.limited.block.source.unit
+        return (
+            f"nothing to cut: {'one row is one unit' if owner and owner.column is None else 'one person has one row'}"
+        )
+    most = release.limited.limits
+    kept = f"{counted(most.rows, 'row')} and {counted(most.groups, 'group')} of one person"
+    return f"cut to {kept}: enforced (may be skipped)"
+
+
+def keys(release: Release, bounds: tuple[Bound, ...], words: Words) -> list[str]:
+    block = release.limited.block
+    lists = {i: found.bound for found in block.lists for i in found.keys}
+    lines = [_key(key, lists.get(i), bounds, words) for i, key in enumerate(release.keys)]
+    if len(release.keys) > 1 and all(key.values is not None for key in release.keys):
+        lines.append(f"groups: {key_count(release.keys):,}, all shown, with noise where there is nobody")
+    return lines + _selection(release)
+
+
+def _key(key: GroupKey, bound: str | None, bounds: tuple[Bound, ...], words: Words) -> str:
+    name = f"group key {words.expression(key.scalar)}"
+    if bound is not None:
+        return f"{name}: listed by {made_of(bound, bounds)}, in {bound}, all shown; other rows are left out"
+    if key.values is None:
+        return f"{name}: selected privately"
+    values = len([v for v in key.values if v is not None])
+    null = " and NULL" if None in key.values else ""
+    return f"{name}: {counted(values, 'declared value')}{null}, all shown; other rows are left out"
+
+
+def made_of(name: str, bounds: tuple[Bound, ...]) -> str:
+    """The public tables and releases that a bound table is made of."""
+    bound = next(b for b in bounds if b.name == name)
+    return listed([*(f"{table} (public)" for table in bound.public), *bound.reads]) or "constants"
+
+
+def _selection(release: Release) -> list[str]:
+    if release.selection is None:
+        return []
+    tau, delta = release.selection.tau, number(release.selection.delta)
+    return [
+        f"key selection: a group is shown if its noisy number of people is at least {tau:,}",
+        f"  delta {delta}: the most probable that a group of one person alone is shown",
+    ]
+
+
+# --- measures -----------------------------------------------------------------------------------------------------
+
+
+def measure(part: Measure, release: Release, words: Words) -> list[str]:
+    """A statistic, how far one unit moves it, and its noise."""
+    s, delta = part.sensitivity, part.loss.delta
+    owner = release.limited.block.source.unit
+    unit = "one row" if owner is not None and owner.column is None else "one person"
+    moved = f"l0 {s.l0:,}, linf {s.linf:,}, l1 {s.l1:,}, l2^2 {s.l2_squared:,}"
+    price = f"epsilon {number(part.loss.epsilon)}" + (f", delta {number(delta)}" if delta else "")
+    return [
+        f"measure {part.name}: {_statistic(part.statistic, words)}",
+        f"  {unit} changes {moved}",
+        f"  {part.noise.describe()}; {price}",
+    ]
+
+
+def _statistic(statistic: Statistic, words: Words) -> str:
+    match statistic:
+        case Rows(counted=condition):
+            return f"number of rows{_where(condition, words)}"
+        case Units(counted=condition):
+            return f"number of people{_where(condition, words)}"
+        case Total(term=term, counted=condition):
+            return f"sum of {_clamped(term, words)}{_where(condition, words)}"
+        case Pair(term=term, counted=condition, with_rows=with_rows):
+            beside = ", beside the number of rows" if with_rows else ""
+            return f"sum and count of {_clamped(term, words)}{beside}{_where(condition, words)}"
+        case UnitTotal(term=term, value=value, counted=condition):
+            total = f"clamped to {_bounds(term)} in quanta of {number(term.quantum)}"
+            return f"sum of {words.expression(value.scalar)}, each person's total {total}{_where(condition, words)}"
+    return words.text(statistic.identity)
+
+
+def _clamped(term: Term, words: Words) -> str:
+    return f"{words.expression(term.scalar)} clamped to {_bounds(term)} in quanta of {number(term.quantum)}"
+
+
+def _bounds(term: Term) -> str:
+    return f"[{number(term.lower * term.quantum)}, {number(term.upper * term.quantum)}]"
+
+
+def _where(condition: Scalar | None, words: Words) -> str:
+    return f" where {words.expression(condition)}" if condition is not None else ""
+
+
+def bounded(release: Release, words: Words) -> list[str]:
+    """What has the bounds that its sums need."""
+    found = []
+    for part in release.measures:
+        if isinstance(part.statistic, Total | Pair | UnitTotal):
+            term = part.statistic.term
+            whose = "one person's total of " if isinstance(part.statistic, UnitTotal) else ""
+            found.append(f"{whose}{words.expression(term.scalar)} has bounds, {_bounds(term)}")
+    return found
+
+
+# --- columns ------------------------------------------------------------------------------------------------------
+
+
+def outputs(release: Release, words: Words, schema: Schema) -> list[str]:
+    """For each aggregate the half-width of its interval, in its own unit."""
+    aggregates = {a.name: a for a in release.limited.block.aggregates}
+    lines: list[str] = []
+    for output in release.outputs:
+        first, *more = _width(output, release, schema)
+        lines += [f"{asked(aggregates[output.name], words)}: {first}", *(f"  {line}" for line in more)]
+    return lines
+
+
+def _width(output: Output, release: Release, schema: Schema) -> list[str]:
+    noise = release.measures[output.measure].noise
+    width = output.estimate.half_width(noise, LEVEL)
+    if width is not None:
+        return [f"95 % half-width {number(width)}"]
+    if isinstance(output.estimate, AvgOf):
+        one = noise.half_width_of_sum(1, LEVEL) * output.estimate.term.quantum
+        return [f"95 % half-width about {number(one)} / n in a group of n rows", _example(one, release, schema)]
+    return ["the 95 % interval depends on what is released"]
+
+
+def _example(one: Fraction, release: Release, schema: Schema) -> str:
+    """The width where a declared number says how many people there are (rule 38)."""
+    source = release.limited.block.source
+    people = next((t.population for t in source.tables if t.population is not None), None) or schema.privacy.units
+    what = "rows" if schema.privacy.unit == ROW else "people"
+    if not people:
+        return f"declare privacy.units, the public number of {what}, to see it"
+    whole = all(key.values is not None for key in release.keys)
+    groups = key_count(release.keys) if release.keys and whole else 1
+    spread = f"spread evenly over {groups:,} groups" if groups > 1 else "in one group"
+    rows = "" if schema.privacy.unit == ROW else ", one row each,"
+    width = number(float(f"{float(one * groups / people):.3g}"))
+    return f"about {width} if the declared {people:,} {what}{rows} were {spread}"

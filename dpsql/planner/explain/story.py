@@ -1,0 +1,123 @@
+"""What one person's rows become, step by step: from the declared tables to the rows that a release counts."""
+
+from __future__ import annotations
+
+from dpsql.algebra.joins import Equality, keyed
+from dpsql.algebra.relations import Made, Relation
+from dpsql.planner.explain.words import HIDDEN, Words, subquery, unquoted
+from dpsql.schema.model import ROW, Schema
+
+_JOINS = {"inner_join": "joined", "left_join": "left joined", "full_join": "full joined"}
+_SAME = ("projected", "renamed")
+"""Steps that change nothing but the columns and their names."""
+
+
+def story(relation: Relation, words: Words, schema: Schema) -> list[str]:
+    """One line a step: what is read, joined, kept, grouped; and how many rows of one person there are after it."""
+    made = relation.made or Made("")
+    lines = _steps(relation, made, words, schema)
+    told = {condition.sql for source in made.sources for condition in source.where}
+    carries = made.step in _JOINS or made.step in _SAME
+    return lines + [f"where {words.expression(c)}" for c in relation.where if not (carries and c.sql in told)]
+
+
+def _steps(relation: Relation, made: Made, words: Words, schema: Schema) -> list[str]:
+    before = [line for source in made.sources[:1] for line in story(source, words, schema)]
+    match made.step:
+        case "scan":
+            return [_scan(relation, schema)]
+        case "inner_join" | "left_join" | "full_join":
+            return before + _join(relation, made, words, schema)
+        case "per_unit":
+            return [*before, _grouped(relation, made, words, schema)]
+        case "distinct":
+            return [*before, f"DISTINCT rows of each person: {rows(relation)}"]
+        case "windowed":
+            return [*before, f"windows over each person's own rows: still {rows(relation)}"]
+        case "union_all":
+            second = story(made.sources[1], words, schema)
+            return [*before, *second, f"UNION ALL of these: {rows(relation)}"]
+        case "derived" | "projected" | "renamed":
+            return before
+    return [f"{title(relation)}: public"]
+
+
+def _scan(relation: Relation, schema: Schema) -> str:
+    table = relation.tables[0]
+    if schema.privacy.unit == ROW:
+        return f"{title(relation)}: each row is its own privacy unit"
+    if relation.one_row_per_unit:
+        why = "its key is the privacy unit"
+    else:
+        why = "declared" if table.max_rows_per_unit is not None else "no limit is declared"
+    path = schema.path_to_unit(table)
+    steps = " -> ".join([f"{table.name}.{path[0].column}", *(f"{r.table}.{r.target}" for r in path)]) if path else ""
+    return f"{title(relation)}: {rows(relation)} ({why})" + (f", by {steps}" if len(path) > 1 else "")
+
+
+def _join(relation: Relation, made: Made, words: Words, schema: Schema) -> list[str]:
+    left, right = made.sources
+    word = _JOINS[made.step]
+    after = ("still " if _most(left) == _most(relation) else "") + rows(relation)
+    if not right.is_private:
+        where = ", its unique key" if made.pairs and meets_once(made) else ""
+        return [f"{word} with {title(right)} (public) on {equated(made, words)}{where}: {after}"]
+    unit = "the privacy unit" if on_unit(made, schema) else "a key that belongs to one person"
+    told = story(right, words, schema)
+    line = f"on {unit}, {equated(made, words)}: {after}"
+    if len(told) == 1:
+        return [f"{word} with {told[0]}", line]
+    return [f"{word} with", *(f"  {step}" for step in told), line]
+
+
+def equated(made: Made, words: Words) -> str:
+    """What a join equates, each once."""
+    texts = [f"{words.expression(a)} = {words.expression(b)}" for a, b in made.pairs]
+    return " AND ".join(dict.fromkeys(texts)) or "nothing: it has one row"
+
+
+def on_unit(made: Made, schema: Schema) -> bool:
+    return any(a.key == b.key == schema.privacy.unit for a, b in made.pairs)
+
+
+def is_private_join(made: Made) -> bool:
+    return made.step in _JOINS and made.sources[1].is_private
+
+
+def is_public_join(made: Made) -> bool:
+    return made.step in _JOINS and not made.sources[1].is_private
+
+
+def meets_once(made: Made) -> bool:
+    """Whether a row of the left side meets at most one of the right."""
+    return keyed(made.sources[1], [Equality(*pair) for pair in made.pairs])
+
+
+def _grouped(relation: Relation, made: Made, words: Words, schema: Schema) -> str:
+    unit = made.sources[0].unit
+    own = unit.column.sql if unit is not None and unit.column is not None else ""
+    others = [words.expression(k) for k in made.keys if k.sql != own and k.key != schema.privacy.unit]
+    return f"grouped by {', '.join(['the privacy unit', *others])}: {rows(relation)}"
+
+
+def _most(relation: Relation) -> int | None:
+    return relation.unit.max_rows if relation.unit is not None else None
+
+
+def rows(relation: Relation) -> str:
+    """How many rows one unit has at most."""
+    most = _most(relation)
+    if relation.unit is not None and relation.unit.column is None:
+        return "one row of one unit"
+    if most is None:
+        return "any number of rows of one person"
+    return "one row of one person" if most == 1 else f"at most {most:,} rows of one person"
+
+
+def title(relation: Relation) -> str:
+    """A table under its own name, and under the statement's where that is another."""
+    source = next(iter(relation.sources()), "")
+    declared = relation.tables[0].name if relation.tables else unquoted(relation.source.plain.split('" AS "')[0] + '"')
+    if HIDDEN.fullmatch(source):
+        return f"{subquery(source)} = {declared}"
+    return f"{declared} AS {source}" if source and source.lower() != declared.lower() else declared

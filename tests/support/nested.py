@@ -1,0 +1,591 @@
+"""Generated nested statements over the clinic: joins, subqueries, WITH, groups, windows and unions within a unit, several releases.
+
+Every piece that is used adds a word to the statement's tally, so that a test can say how often each construct was really checked.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+PUBLIC = """
+[tables.place]
+public = true
+key = ["site"]
+
+[tables.badge]
+public = true
+key = ["badge"]
+"""
+"""Public tables beside the clinic's own: columns that are no key, and texts that a cast or another collation would make equal."""
+
+PUBLIC_ROWS: dict[str, tuple[tuple[tuple[str, str], ...], list[tuple[object, ...]]]] = {
+    "drug": ((("drug", "INTEGER"), ("label", "VARCHAR")), [(1, "x"), (2, "y"), (5, None)]),
+    "place": (
+        (("site", "INTEGER"), ("region", "INTEGER"), ("town", "VARCHAR")),
+        [(1, 1, "a"), (2, 1, "a"), (3, 2, "b"), (7, 2, None)],
+    ),
+    "badge": (
+        (("badge", "VARCHAR"), ("grade", "INTEGER")),
+        [("1", 1), ("01", 2), ("2", 2), ("02", 3), ("a", 1), ("A", 2), ("b", 3), ("B", 3)],
+    ),
+}
+"""(columns, rows) of each public table; place.region, place.town and badge.grade repeat."""
+
+CONSTRUCTS = (
+    "inner", "left", "right", "full", "comma", "using", "natural", "self", "semi", "anti", "public join", "public left join",
+    "three tables", "star", "derived", "derived twice", "derived deep", "with once", "with twice", "in", "not in", "exists",
+    "not exists", "residual", "in public", "exists public", "uncorrelated scalar", "correlated on a key", "correlated on the unit",
+    "per unit", "per unit over per unit", "having", "distinct", "union all", "union", "row_number", "lag", "rows frame", "qualify",
+    "rollup", "cube", "grouping sets", "where", "keys", "unit totals", "several releases", "release joined", "release of public rows",
+    "row level",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Something in FROM, and what can be asked of its rows.
+
+    text     with its alias
+    unit     the unit's column, or None where it is further up
+    visit    a column with visit.visit_id, or None
+    """
+
+    text: str
+    unit: str | None
+    visit: str | None
+    numbers: tuple[str, ...]
+    keys: tuple[str, ...]
+    conditions: tuple[str, ...]
+
+    def beside(self, other: Rows, text: str) -> Rows:
+        """Both in one FROM."""
+        return Rows(
+            text,
+            self.unit or other.unit,
+            self.visit or other.visit,
+            self.numbers + other.numbers,
+            self.keys + other.keys,
+            self.conditions + other.conditions,
+        )
+
+
+@dataclass(slots=True)
+class Nested:
+    """One generated statement; `used` holds the constructs that it has."""
+
+    chance: random.Random
+    used: set[str] = field(default_factory=set)
+    count: int = 0
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def alias(self) -> str:
+        self.count += 1
+        return f"t{self.count}"
+
+    def patient(self) -> Rows:
+        a = self.alias()
+        return Rows(
+            f"patient AS {a}",
+            f"{a}.patient_id",
+            None,
+            (f"{a}.income", f"{a}.age", f"{a}.weight", f"{a}.score"),
+            (f"{a}.site", f"{a}.female", f"{a}.city", f"{a}.age // 20", f"{a}.code"),
+            (f"{a}.site = 2", f"{a}.female", f"{a}.income > 0", f"{a}.city LIKE 'a%'", f"{a}.note IS NULL"),
+        )
+
+    def visit(self) -> Rows:
+        a = self.alias()
+        return Rows(
+            f"visit AS {a}",
+            f"{a}.patient_id",
+            f"{a}.visit_id",
+            (f"{a}.cost", f"{a}.days", f"{a}.year"),
+            (f"{a}.year", f"{a}.year % 2", f"{a}.tag", f"{a}.cost > 20", f"{a}.days // 10"),
+            (f"{a}.year > 1", f"{a}.cost < 20", f"{a}.days IS NULL", f"{a}.tag = 't1'", f"{a}.year IN (1, 2)"),
+        )
+
+    def item(self) -> Rows:
+        a = self.alias()
+        return Rows(
+            f"item AS {a}",
+            None,
+            f"{a}.visit_id",
+            (f"{a}.amount", f"{a}.drug"),
+            (f"{a}.drug", f"{a}.batch"),
+            (f"{a}.drug = 1", f"{a}.amount > -10", f"{a}.batch IS NOT NULL"),
+        )
+
+    def table(self) -> Rows:
+        return self.chance.choice([self.patient, self.visit, self.visit, self.item])()
+
+    def pick(self, *options: Callable[[], Rows]) -> Rows:
+        return self.chance.choice(options)()
+
+    # --- joins --------------------------------------------------------------------------------------------------------
+
+    def source(self, depth: int) -> Rows:
+        """What a FROM clause reads."""
+        options = [self.table, self.pair, self.pair, self.with_public, self.three, self.merged]
+        if depth > 0:
+            options += [lambda: self.derived(depth), lambda: self.derived(depth), lambda: self.derived_pair(depth)]
+        return self.pick(*options)
+
+    def joined(self, left: Rows, right: Rows, on: str, *, outer: bool = True) -> Rows:
+        kinds = ["JOIN", "JOIN", "comma", *(["LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] if outer else [])]
+        kind = self.chance.choice(kinds)
+        residual = self.chance.random() < 0.25
+        if residual:
+            on += f" AND {self.chance.choice(left.conditions + right.conditions)}"
+        self.used.add({"JOIN": "inner", "comma": "comma"}.get(kind, kind.split()[0].lower()))
+        if kind == "comma":
+            found = left.beside(right, f"{left.text}, {right.text}")
+            return Rows(found.text + f" WHERE {on}", *_rest(found))
+        found = left.beside(right, f"{left.text} {kind} {right.text} ON {on}")
+        if kind == "RIGHT JOIN":
+            found = Rows(found.text, right.unit, right.visit, *_rest(found)[2:])
+        if kind == "FULL JOIN" and left.unit is not None:
+            found = Rows(found.text, f"COALESCE({left.unit}, {right.unit})", None, *_rest(found)[2:])
+        return found
+
+    def pair(self) -> Rows:
+        """Two private tables on the unit, or on a key that determines it."""
+        kind = self.chance.choice(["patient visit", "visit visit", "visit visit", "item visit", "item item", "keys"])
+        if kind == "patient visit":
+            left, right = self.chance.sample([self.patient(), self.visit()], 2)
+            return self.joined(left, right, f"{left.unit} = {right.unit}")
+        if kind in ("item visit", "item item"):
+            left, right = self.item(), self.visit() if kind == "item visit" else self.item()
+            if kind == "item item":
+                self.used.add("self")
+            return self.joined(left, right, f"{left.visit} = {right.visit}", outer=kind == "item item")
+        self.used.add("self")
+        left, right = self.visit(), self.visit()
+        if kind == "keys":
+            return self.joined(left, right, f"{left.visit} = {right.visit}")
+        more = self.chance.choice(["", "", f" AND {left.keys[0]} < {right.keys[0]}"])
+        return self.joined(left, right, f"{left.unit} = {right.unit}{more}")
+
+    def merged(self) -> Rows:
+        """USING and NATURAL."""
+        word = self.chance.choice(["using", "natural"])
+        self.used.add(word)
+        left, right, name = self.chance.choice(
+            [(self.patient(), self.visit(), "patient_id"), (self.visit(), self.item(), "visit_id")]
+        )
+        side = self.chance.choice(["", "", "LEFT "])
+        if word == "natural":
+            return left.beside(right, f"{left.text} NATURAL {side}JOIN {right.text}")
+        return left.beside(right, f"{left.text} {side}JOIN {right.text} USING ({name})")
+
+    def three(self) -> Rows:
+        self.used |= {"three tables", "inner"}
+        p, v, i = self.patient(), self.visit(), self.item()
+        both = v.beside(i, f"{v.text} JOIN {i.text} ON {v.visit} = {i.visit}")
+        kind = self.chance.choice(["JOIN", "LEFT JOIN"])
+        return both.beside(p, f"{both.text} {kind} {p.text} ON {v.unit} = {p.unit}")
+
+    def with_public(self) -> Rows:
+        """A private table and a public one, by its key."""
+        a = self.alias()
+        left, right, on = self.chance.choice(
+            [
+                (p := self.patient(), f"place AS {a}", f"{a}.site = {p.keys[0]}"),
+                (p, f"badge AS {a}", f"{a}.badge = {p.keys[2]}"),
+                (i := self.item(), f"drug AS {a}", f"{i.keys[0]} = {a}.drug"),
+                (v := self.visit(), f"drug AS {a}", f"{v.keys[0]} = {a}.drug"),
+            ]
+        )
+        keys = {"place": (f"{a}.region", f"{a}.town"), "badge": (f"{a}.grade",), "drug": (f"{a}.label",)}[right.split()[0]]
+        kind = self.chance.choice(["JOIN", "LEFT JOIN"])
+        self.used.add("public join" if kind == "JOIN" else "public left join")
+        return Rows(
+            f"{left.text} {kind} {right} ON {on}", left.unit, left.visit, left.numbers, left.keys + keys, left.conditions
+        )
+
+    # --- derived tables: columns uid, n, k --------------------------------------------------------------------------------
+
+    def derived(self, depth: int) -> Rows:
+        self.used.add("derived")
+        if depth < 3:
+            self.used.add("derived twice" if depth == 2 else "derived deep")
+        a = self.alias()
+        return self.named(f"({self.body(depth - 1)}) AS {a}", a)
+
+    def named(self, text: str, a: str) -> Rows:
+        number = f"LEAST(GREATEST({a}.n, -20), 60)"
+        return Rows(
+            text, f"{a}.uid", None, (number, number), (f"{a}.k", f"{a}.n > 10"), (f"{a}.n > 5", f"{a}.k IS NOT NULL", f"{a}.k = 2")
+        )
+
+    def derived_pair(self, depth: int) -> Rows:
+        left, right = self.derived(depth), self.pick(self.patient, self.visit, lambda: self.derived(depth))
+        return self.joined(left, right, f"{left.unit} = {right.unit}")
+
+    def body(self, depth: int) -> str:
+        """A query with the columns uid, n and k."""
+        options = [self.projected, self.per_unit, self.per_unit, self.distinct, self.windowed, self.windowed]
+        if depth > 0:
+            options.append(self.united)
+        return self.chance.choice(options)(depth)
+
+    def owned(self, depth: int) -> Rows:
+        """A source with the unit's column at hand."""
+        found = self.source(depth)
+        while found.unit is None:
+            found = self.source(depth)
+        return found
+
+    def integer(self, rows: Rows) -> str:
+        whole = [k for k in rows.keys if k.endswith((".year", ".site", ".drug", ".k", "% 2", "// 20", ".code"))]
+        return self.chance.choice(whole or ["1"])
+
+    def projected(self, depth: int) -> str:
+        rows = self.owned(depth)
+        if self.chance.random() < 0.2:
+            self.used.add("star")
+            v = self.visit()
+            a = self.alias()
+            inner = f"(SELECT * FROM {v.text}{self.where(v)}) AS {a}"
+            return f"SELECT {a}.patient_id AS uid, {a}.days AS n, {a}.year AS k FROM {inner}"
+        n = self.chance.choice(rows.numbers)
+        return f"SELECT {rows.unit} AS uid, {n} AS n, {self.integer(rows)} AS k FROM {rows.text}{self.where(rows)}"
+
+    def per_unit(self, depth: int) -> str:
+        rows = self.owned(depth)
+        self.used.add("per unit")
+        if "GROUP BY" in rows.text:
+            self.used.add("per unit over per unit")
+        n = self.chance.choice(rows.numbers)
+        value = self.chance.choice(
+            [f"SUM({n})", f"AVG({n})", "COUNT(*)", f"COUNT({n})", f"MIN({n})", f"MAX({n})", f"MEDIAN({n})",
+             f"SUM({n}) FILTER (WHERE {self.chance.choice(rows.conditions)})"]
+        )  # fmt: skip
+        having = ""
+        if self.chance.random() < 0.35:
+            self.used.add("having")
+            having = f" HAVING {self.chance.choice([f'SUM({n}) > 20', 'COUNT(*) > 1', f'AVG({n}) < 30', f'MAX({n}) > 10'])}"
+        if self.chance.random() < 0.5:
+            k = self.integer(rows)
+            keyed = k != "1"
+            by = f"{rows.unit}, {k}" if keyed else rows.unit
+            return f"SELECT {rows.unit} AS uid, {value} AS n, {k} AS k FROM {rows.text}{self.where(rows)} GROUP BY {by}{having}"
+        return f"SELECT {rows.unit} AS uid, {value} AS n, COUNT(*) AS k FROM {rows.text}{self.where(rows)} GROUP BY {rows.unit}{having}"
+
+    def distinct(self, depth: int) -> str:
+        rows = self.owned(depth)
+        self.used.add("distinct")
+        k = self.integer(rows)
+        return f"SELECT DISTINCT {rows.unit} AS uid, {k} AS n, {k} AS k FROM {rows.text}{self.where(rows)}"
+
+    def united(self, depth: int) -> str:
+        word = self.chance.choice(["UNION ALL", "UNION ALL", "UNION"])
+        self.used.add(word.lower())
+        return f"{self.chance.choice([self.projected, self.per_unit])(0)} {word} {self.chance.choice([self.projected, self.distinct])(0)}"
+
+    def windowed(self, depth: int) -> str:
+        rows = self.owned(depth)
+        n, order = self.chance.choice(rows.numbers), self.chance.choice(rows.numbers + rows.keys)
+        down = self.chance.choice(["", " DESC"])
+        by = f"PARTITION BY {rows.unit} ORDER BY {order}{down}"
+        number = f"ROW_NUMBER() OVER ({by})"
+        word, value = self.chance.choice(
+            [
+                ("row_number", number),
+                ("lag", f"LAG({n}) OVER ({by})"),
+                ("lag", f"LEAD({n}, 2) OVER ({by})"),
+                ("rows frame", f"SUM({n}) OVER ({by} ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"),
+                ("rows frame", f"FIRST_VALUE({n}) OVER ({by} ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING)"),
+                ("rows frame", f"AVG({n}) OVER ({by} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"),
+                ("row_number", f"RANK() OVER ({by})"),
+                ("row_number", f"MAX({n}) OVER (PARTITION BY {rows.unit})"),
+            ]
+        )
+        self.used |= {word, "row_number"}
+        qualify = ""
+        if self.chance.random() < 0.4:
+            self.used.add("qualify")
+            qualify = f" QUALIFY {number} {self.chance.choice(['= 1', '<= 2'])}"
+        return f"SELECT {rows.unit} AS uid, {value} AS n, {number} AS k FROM {rows.text}{self.where(rows)}{qualify}"
+
+    # --- conditions -----------------------------------------------------------------------------------------------------
+
+    def where(self, rows: Rows, *, often: bool = False) -> str:
+        parts = []
+        if self.chance.random() < 0.4:
+            self.used.add("where")
+            parts.append(self.chance.choice(rows.conditions))
+        if self.chance.random() < (0.5 if often else 0.15):
+            parts.append(self.asked(rows))
+        if not parts:
+            return ""
+        return f" {'AND' if ' WHERE ' in _outside(rows.text) else 'WHERE'} {' AND '.join(parts)}"
+
+    def asked(self, rows: Rows) -> str:
+        """A condition with a query inside."""
+        options = [self.in_public, self.exists_public, self.scalar]
+        if rows.unit is not None and "COALESCE" not in rows.unit:
+            options += [self.exists, self.exists, self.within, self.within, self.own_average, self.semi]
+        if any(k.endswith(".site") for k in rows.keys):
+            options += [self.group_average, self.group_average]
+        return self.chance.choice(options)(rows)
+
+    def exists(self, rows: Rows) -> str:
+        inner = self.pick(self.visit, self.visit, self.pair, lambda: self.derived(1))
+        while inner.unit is None or "COALESCE" in inner.unit:
+            inner = self.visit()
+        word = self.chance.choice(["EXISTS", "NOT EXISTS"])
+        self.used.add(word.lower())
+        parts = [f"{inner.unit} = {rows.unit}"]
+        if self.chance.random() < 0.5:
+            self.used.add("residual")
+            parts.append(
+                self.chance.choice([*inner.conditions, f"{self.chance.choice(inner.numbers)} > {self.chance.choice(rows.numbers)}"])
+            )
+        link = "AND" if " WHERE " in _outside(inner.text) else "WHERE"
+        return f"{word} (SELECT 1 FROM {inner.text} {link} {' AND '.join(parts)})"
+
+    def within(self, rows: Rows) -> str:
+        inner = self.pick(self.visit, self.patient, lambda: self.derived(1))
+        word = self.chance.choice(["IN", "NOT IN"])
+        self.used.add(word.lower())
+        return f"{rows.unit} {word} (SELECT {inner.unit} FROM {inner.text}{self.where(inner)})"
+
+    def semi(self, rows: Rows) -> str:
+        """The EXISTS that a SEMI JOIN stands for is made in `statement`; here one over a key that has one unit."""
+        if rows.visit is None:
+            return self.exists(rows)
+        inner = self.item()
+        self.used.add("exists")
+        return f"EXISTS (SELECT 1 FROM {inner.text} WHERE {inner.visit} = {rows.visit} AND {self.chance.choice(inner.conditions)})"
+
+    def in_public(self, rows: Rows) -> str:
+        self.used.add("in public")
+        whole = self.integer(rows)
+        return f"{whole} {self.chance.choice(['IN', 'NOT IN'])} (SELECT site FROM place WHERE region = {self.chance.choice([1, 2])})"
+
+    def exists_public(self, rows: Rows) -> str:
+        self.used.add("exists public")
+        a = self.alias()
+        return f"{self.chance.choice(['', 'NOT '])}EXISTS (SELECT 1 FROM place AS {a} WHERE {a}.region = {self.integer(rows)})"
+
+    def scalar(self, rows: Rows) -> str:
+        self.used.add("uncorrelated scalar")
+        other = self.table()
+        n = self.chance.choice(other.numbers)
+        value = self.chance.choice([f"AVG({n})", "COUNT(*)", f"SUM({n})"])
+        return f"{self.chance.choice(rows.numbers)} > (SELECT {value} FROM {other.text})"
+
+    def group_average(self, rows: Rows) -> str:
+        self.used.add("correlated on a key")
+        site = next(k for k in rows.keys if k.endswith(".site"))
+        other = self.patient()
+        value = self.chance.choice([f"AVG({other.numbers[0]})", "COUNT(*)"])
+        return f"{self.chance.choice(rows.numbers)} > (SELECT {value} FROM {other.text} WHERE {other.keys[0]} = {site})"
+
+    def own_average(self, rows: Rows) -> str:
+        self.used.add("correlated on the unit")
+        other = self.visit()
+        value = self.chance.choice([f"AVG({other.numbers[0]})", "COUNT(*)", f"MAX({other.numbers[1]})"])
+        more = f" AND {self.chance.choice(other.conditions)}" if self.chance.random() < 0.4 else ""
+        return f"{self.chance.choice(rows.numbers)} > (SELECT {value} FROM {other.text} WHERE {other.unit} = {rows.unit}{more})"
+
+    # --- releases -------------------------------------------------------------------------------------------------------
+
+    def aggregates(self, rows: Rows) -> list[str]:
+        n = self.chance.choice(rows.numbers)
+        options = ["COUNT(*)", "COUNT(*)", f"COUNT({n})", f"SUM({n})", f"AVG({n})"]
+        options += [f"dp_sum({n}, lower := 0, upper := 40)", f"COUNT(*) FILTER (WHERE {self.chance.choice(rows.conditions)})"]
+        if rows.unit is not None:
+            options.append(f"COUNT(DISTINCT {rows.unit})")
+        found = self.chance.sample(options, self.chance.choice([1, 1, 2, 3]))
+        if self.chance.random() < 0.12:
+            self.used.add("unit totals")
+            found.append(f"dp_sum({n}, lower := -5, upper := 40, unit_lower := -10, unit_upper := 60)")
+        return found
+
+    def asking(self, rows: Rows, where: str) -> str:
+        """SELECT aggregates FROM rows, with or without groups."""
+        listed = [f"{a} AS c{i}" for i, a in enumerate(self.aggregates(rows))]
+        chosen = self.chance.choice([0, 0, 1, 1, 2])
+        keys = self.chance.sample(rows.keys, min(chosen, len(rows.keys)))
+        if not keys:
+            return f"SELECT {', '.join(listed)} FROM {rows.text}{where}"
+        self.used.add("keys")
+        word = self.chance.choice(["", "", "", "ROLLUP", "CUBE", "GROUPING SETS"])
+        group = ", ".join(keys)
+        if word:
+            self.used.add(word.lower())
+            sets = f"{', '.join(f'({k})' for k in keys)}, ()" if word == "GROUPING SETS" else group
+            group = f"{word} ({sets})"
+            listed = [a for a in listed if "DISTINCT" not in a and "unit_" not in a] or ["COUNT(*) AS c0"]
+        shown = [f"{k} AS g{i}" for i, k in enumerate(keys)]
+        return f"SELECT {', '.join([*shown, *listed])} FROM {rows.text}{where} GROUP BY {group}"
+
+    def plain(self) -> str:
+        rows = self.source(3)
+        return self.asking(rows, self.where(rows, often=True))
+
+    def semi_joined(self) -> str:
+        rows = self.pick(self.patient, self.visit)
+        inner = self.pick(self.visit, lambda: self.derived(1))
+        word = self.chance.choice(["SEMI", "ANTI"])
+        self.used.add(word.lower())
+        more = f" AND {self.chance.choice(inner.conditions)}" if self.chance.random() < 0.5 else ""
+        text = f"{rows.text} {word} JOIN {inner.text} ON {inner.unit} = {rows.unit}{more}"
+        return self.asking(Rows(text, *_rest(rows)), "")
+
+    def with_query(self) -> str:
+        """A WITH query that is read once, or twice in one FROM, in a subquery, or in a UNION."""
+        body = self.body(2)
+        a, b = self.alias(), self.alias()
+        one, other = self.named(f"w AS {a}", a), self.named(f"w AS {b}", b)
+        kind = self.chance.choice(["once", "join", "in", "exists", "union"])
+        self.used.add("with once" if kind == "once" else "with twice")
+        where = ""
+        if kind == "join":
+            one = self.joined(one, other, f"{one.unit} = {other.unit}")
+            where = self.where(one)
+        elif kind == "in":
+            self.used.add("not in")
+            where = f" WHERE {one.unit} NOT IN (SELECT {other.unit} FROM w AS {b} WHERE {self.chance.choice(other.conditions)})"
+        elif kind == "exists":
+            self.used.add("exists")
+            inner = f"SELECT 1 FROM w AS {b} WHERE {other.unit} = {one.unit} AND {other.keys[0]} > {one.keys[0]}"
+            where = f" WHERE EXISTS ({inner})"
+        elif kind == "union":
+            self.used.add("union all")
+            one = self.named(f"(SELECT uid, n, k FROM w UNION ALL SELECT uid, n, k FROM w AS {b}) AS {a}", a)
+        return f"WITH w AS ({body}) {self.asking(one, where)}"
+
+    def several(self) -> str:
+        """Several releases in one statement, beside each other or under a public table."""
+        one, other = self.table(), self.table()
+        n = self.chance.choice(other.numbers)
+        self.used.add("several releases")
+        kind = self.chance.choice(["beside", "divided", "union", "outer", "having"])
+        if kind == "beside":
+            return f"SELECT (SELECT COUNT(*) FROM {one.text}{self.where(one)}) AS a, (SELECT SUM({n}) FROM {other.text}) AS b"
+        if kind == "divided":
+            return f"SELECT a.n / b.n FROM (SELECT COUNT(*) AS n FROM {one.text}) a, (SELECT COUNT(*) AS n FROM {other.text}) b"
+        if kind == "union":
+            return f"SELECT 1 AS x, COUNT(*) AS n FROM {one.text} UNION ALL SELECT 2, SUM({n}) FROM {other.text}"
+        if kind == "having":
+            p = self.patient()
+            return f"SELECT {p.keys[0]}, COUNT(*) FROM {p.text} GROUP BY 1 HAVING COUNT(*) > (SELECT AVG({n}) FROM {other.text})"
+        self.used.add("release of public rows")
+        p, a = self.patient(), self.alias()
+        return f"SELECT {a}.site, (SELECT COUNT(*) FROM {p.text} WHERE {p.keys[0]} = {a}.site) AS n FROM place AS {a}"
+
+    def with_release(self) -> str:
+        """People beside a release or a computed public table, which is a bound table: it is unique in what it groups by."""
+        self.used.add("release joined")
+        p, q, a = self.patient(), self.patient(), self.alias()
+        site, female = p.keys[0], p.keys[1]
+        text, on = self.chance.choice(
+            [
+                (f"(SELECT {q.keys[0]} AS x, COUNT(*) AS m FROM {q.text} GROUP BY 1)", f"{a}.x = {site}"),
+                (f"(SELECT {q.keys[0]} AS x, AVG({q.numbers[0]}) AS m FROM {q.text} GROUP BY 1)", f"{a}.x = {site}"),
+                (f"(SELECT CAST({q.keys[0]} AS BOOLEAN) AS x, COUNT(*) AS m FROM {q.text} GROUP BY {q.keys[0]})", f"{a}.x = {female}"),
+                (f"(SELECT COUNT(*) AS m FROM {q.text})", "true"),
+                ("(SELECT region AS x, COUNT(*) AS m FROM place GROUP BY region)", f"{a}.x = {site}"),
+                ("(SELECT u.region AS x, v.region AS y, COUNT(*) AS m FROM place u, place v GROUP BY u.region, v.region)",
+                 f"{a}.x = {site}"),
+                ("(SELECT DISTINCT region AS x, 1 AS m FROM place)", f"{a}.x = {site}"),
+                ("(SELECT DISTINCT u.* FROM (SELECT region AS x, site AS m FROM place) u)", f"{a}.x = {site}"),
+                ("(SELECT u.*, u.m AS z FROM (SELECT site AS m, region AS x FROM place) u)", f"{a}.x = {site}"),
+                ("(SELECT x, \"1\", COUNT(*) AS m FROM (SELECT region AS x, site AS \"1\" FROM place) u GROUP BY x, \"1\")",
+                 f"{a}.x = {site}"),
+                ("(SELECT region AS x, site AS m FROM place)", f"{a}.x = {site}"),
+                ("(SELECT site AS x, region AS m FROM place WHERE region = 1)", f"{a}.x = {site}"),
+            ]
+        )  # fmt: skip
+        kind = self.chance.choice(["JOIN", "LEFT JOIN"])
+        # A column that is no key of the bound table must be refused; one that is, is joined.
+        rows = Rows(f"{p.text} {kind} {text} AS {a} ON {on}", *_rest(p))
+        if "AS m" in text and self.chance.random() < 0.3:
+            return self.asking(rows, f" WHERE {p.numbers[1]} > {a}.m")
+        return self.asking(rows, self.where(rows))
+
+    def mistaken(self) -> str:
+        """Joins that must be refused, or that stay sound in another way: by no unit, by no key, by a converted key."""
+        p, v, a = self.patient(), self.visit(), self.alias()
+        w = self.visit()
+        return self.chance.choice(
+            [
+                f"SELECT COUNT(*) FROM {p.text} JOIN place AS {a} ON {a}.region = {p.keys[0]}",
+                f"SELECT COUNT(*) FROM {p.text} JOIN place AS {a} ON {a}.town = {p.keys[2]}",
+                f"SELECT COUNT(*) FROM {p.text} LEFT JOIN badge AS {a} ON {a}.grade = {p.keys[0]}",
+                f"SELECT COUNT(*) FROM {p.text} JOIN badge AS {a} ON CAST({a}.badge AS INTEGER) = {p.keys[0]}",
+                f"SELECT COUNT(*) FROM {p.text} JOIN badge AS {a} ON LOWER({a}.badge) = {p.keys[2]}",
+                f"SELECT COUNT(*) FROM place AS {a} LEFT JOIN {p.text} ON {a}.site = {p.keys[0]}",
+                f"SELECT COUNT(*) FROM {p.text} WHERE EXISTS (SELECT 1 FROM {v.text} WHERE {v.keys[0]} = {p.keys[0]})",
+                f"SELECT COUNT(*) FROM {p.text} WHERE {p.keys[0]} IN (SELECT {v.keys[0]} FROM {v.text})",
+                f"SELECT COUNT(*) FROM {p.text} WHERE {p.keys[0]} NOT IN (SELECT {v.keys[0]} FROM {v.text})",
+                f"SELECT COUNT(*) FROM {v.text} LEFT JOIN {w.text} ON {v.visit} = {w.visit} AND {w.keys[0]} = 1 "
+                f"WHERE {w.unit} NOT IN (SELECT patient_id FROM patient)",
+                f"SELECT COUNT(*) FROM (SELECT {w.unit} AS uid, COUNT(*) AS n FROM {v.text} LEFT JOIN {w.text} "
+                f"ON {v.visit} = {w.visit} AND {w.keys[0]} = 1 GROUP BY {w.unit}) AS {a}",
+                f"SELECT SUM(LEAST({a}.n, 9)) FROM (SELECT {v.unit} AS uid, "
+                f"COUNT(*) OVER (PARTITION BY {v.keys[0]}) AS n FROM {v.text}) AS {a}",
+            ]
+        )
+
+    def at_row_level(self) -> str:
+        self.used.add("row level")
+        a = self.alias()
+        base = self.patient()
+        kind = self.chance.choice(["public", "scalar", "derived", "release", "group"])
+        rows = base
+        if kind == "public":
+            self.used.add("public join")
+            rows = Rows(f"{base.text} JOIN place AS {a} ON {a}.site = {base.keys[0]}", None, None, *_rest(base)[2:])
+        elif kind == "derived":
+            n, k = self.chance.choice(base.numbers), self.chance.choice(base.keys[:2])
+            inner = f"(SELECT {n} AS n, {k} AS k FROM {base.text} WHERE {self.chance.choice(base.conditions)}) AS {a}"
+            rows = Rows(inner, None, None, (f"LEAST(GREATEST({a}.n, 0), 50)",), (f"{a}.k",), (f"{a}.n > 5",))
+        elif kind == "release":
+            return self.with_release()
+        where = f" WHERE {self.scalar_of_patients(base)}" if kind == "scalar" else ""
+        where = f" WHERE {self.group_average(base)}" if kind == "group" else where
+        return self.asking(Rows(rows.text, None, None, *_rest(rows)[2:]), where)
+
+    def scalar_of_patients(self, rows: Rows) -> str:
+        self.used.add("uncorrelated scalar")
+        other = self.patient()
+        return f"{rows.numbers[1]} > (SELECT AVG({other.numbers[1]}) FROM {other.text})"
+
+    def statement(self, *, row_level: bool = False) -> str:
+        chance = self.chance
+        if row_level:
+            sql = self.at_row_level()
+        else:
+            makers = [self.plain] * 8 + [self.with_query] * 4 + [self.semi_joined, self.several, self.with_release, self.mistaken]
+            sql = chance.choice(makers)()
+        options = [f"max_groups={chance.choice([1, 2])}"] if chance.random() < 0.3 else []
+        options += [f"max_rows={chance.choice([1, 2, 4])}"] if chance.random() < 0.3 else []
+        options += ["mechanism=gaussian"] if chance.random() < 0.1 else []
+        options += [f"epsilon={chance.choice(['0.1', '1', '3'])}"]
+        return f"/* dpsql: {', '.join(options)} */ {sql}"
+
+
+def nested(chance: random.Random, *, row_level: bool = False) -> tuple[str, frozenset[str]]:
+    """A statement and the constructs that it has."""
+    one = Nested(chance)
+    sql = one.statement(row_level=row_level)
+    return sql, frozenset(one.used)
+
+
+def _rest(rows: Rows) -> Sequence[object]:
+    return rows.unit, rows.visit, rows.numbers, rows.keys, rows.conditions
+
+
+def _outside(text: str) -> str:
+    """The text without what stands in parentheses."""
+    found, depth = [], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        found.append(letter if depth == 0 else "")
+    return "".join(found)

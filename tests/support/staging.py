@@ -1,0 +1,163 @@
+"""What the neighbour test needs of a session, without one: declared tables in a connection, types of public queries, bound tables."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+
+from dpsql.domains import UNBOUNDED
+from dpsql.engines import fetch
+from dpsql.engines.base import ExactTable
+from dpsql.engines.loading import load_beside
+from dpsql.engines.sandbox import Sandbox
+from dpsql.engines.views import unit_view
+from dpsql.errors import error
+from dpsql.mechanisms.source import NoiseSource
+from dpsql.plan import Compiled, CompiledRelease, PublicTable
+from dpsql.planner.lower import with_secret
+from dpsql.release import estimate, key_list, release, wire_columns
+from dpsql.schema.model import Column, Schema, Table
+from dpsql.sqltypes import SqlType, parse_type
+from tests.support import clinic
+from tests.support.nested import PUBLIC, PUBLIC_ROWS
+from tests.support.noise import ZeroNoise
+
+SECRET = "5ec2e7"
+
+
+class LoudNoise:
+    """So much noise that every privately selected group is released: other values are as possible as the exact ones."""
+
+    def laplace(self, scale: Fraction, size: int) -> list[int]:
+        return [1000] * size
+
+    def gaussian(self, sigma_squared: Fraction, size: int) -> list[int]:
+        return [1000] * size
+
+
+def schema(folder: Path, *, unit: str = "patient") -> Schema:
+    """The clinic with more public tables, whose columns are filled in as opening fills them in."""
+    found = clinic.schema(folder, unit=unit)
+    path = folder / f"{unit} nested.toml"
+    path.write_text((folder / f"{unit}.toml").read_text() + PUBLIC)
+    found = Schema.from_toml(path)
+    return replace(found, tables=tuple(_filled(table) for table in found.tables))
+
+
+def _filled(table: Table) -> Table:
+    if not table.public:
+        return table
+    columns = PUBLIC_ROWS[table.name][0]
+    return replace(table, columns=tuple(Column(n, _type(t), UNBOUNDED, True, "") for n, t in columns))
+
+
+def _type(text: str) -> SqlType:
+    found = parse_type(text)
+    assert found is not None
+    return found
+
+
+def opened(declared: Schema, *, threads: int) -> duckdb.DuckDBPyConnection:
+    """A connection with the public tables and the views of units further up; `clinic.fill` brings the private rows."""
+    connection = duckdb.connect(config={"threads": str(threads)})
+    clinic.fill(connection, {name: [] for name in clinic.DDL})
+    for name, (columns, rows) in PUBLIC_ROWS.items():
+        if name not in clinic.DDL:
+            listed = ", ".join(f"{n} {t}" for n, t in columns)
+            connection.execute(f"CREATE TABLE {name} ({listed})")
+            connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' for _ in columns)})", rows)
+    if declared.table("item") is not None:
+        item = declared.table("item")
+        assert item is not None
+        connection.execute(unit_view(declared, item))
+    return connection
+
+
+@dataclass(slots=True)
+class Types:
+    """PublicTypes over a sandbox with the public tables, as a session has it."""
+
+    sandbox: Sandbox = field(default_factory=Sandbox)
+
+    def __post_init__(self) -> None:
+        for name, (columns, rows) in PUBLIC_ROWS.items():
+            typed = tuple((n, _type(t)) for n, t in columns)
+            data = tuple([row[i] for row in rows] for i in range(len(columns)))
+            self.sandbox.load(PublicTable(name, typed, data))
+
+    def describe_public(
+        self, sql: str, empty: Sequence[PublicTable], public: Sequence[str]
+    ) -> tuple[tuple[str, SqlType], ...]:
+        for table in empty:
+            self.sandbox.load(table)
+        described = [(name, parse_type(text)) for name, text in self.sandbox.describe(sql)]
+        if any(sqltype is None for _, sqltype in described):
+            raise error(106, "a type that cannot be used beside people's rows", hint="cast it")
+        return tuple((name, sqltype) for name, sqltype in described if sqltype is not None)
+
+
+def bound_tables(
+    compiled: Compiled, run: Callable[[CompiledRelease, Sequence[PublicTable]], ExactTable], types: Types, noise: NoiseSource
+) -> dict[str, PublicTable]:
+    """Every bound table that a release reads, once: computed from the releases before it, as a session computes it.
+
+    Why  a release is adaptive: what it reads of earlier releases is the same on both databases
+    """
+    staged = _Staged(compiled, run, types.sandbox, noise)
+    for part in compiled.releases:
+        for name in part.bounds:
+            staged.bound(name)
+    return staged.tables
+
+
+@dataclass(slots=True)
+class _Staged:
+    compiled: Compiled
+    run: Callable[[CompiledRelease, Sequence[PublicTable]], ExactTable]
+    sandbox: Sandbox
+    noise: NoiseSource
+    tables: dict[str, PublicTable] = field(default_factory=dict)
+    loaded: set[str] = field(default_factory=set)
+
+    def bound(self, name: str) -> PublicTable:
+        if name not in self.tables:
+            bound = next(b for b in self.compiled.bounds if b.name == name)
+            for read in bound.reads:
+                part = next((p for p in self.compiled.releases if p.release.name == read), None)
+                if part is not None:
+                    self.released(part)
+                else:
+                    self.sandbox.load(self.bound(read))
+            self.tables[name] = self.sandbox.table(name, bound.sql)
+        return self.tables[name]
+
+    def released(self, part: CompiledRelease) -> None:
+        """An earlier release, as a table of the sandbox."""
+        if part.release.name in self.loaded:
+            return
+        self.loaded.add(part.release.name)
+        lists = {b.bound: wire_columns(self.bound(b.bound)) for b in part.release.limited.block.lists}
+        if part.release.measures:
+            exact = self.run(part, [self.bound(name) for name in part.bounds])
+            noisy = release(part, exact, self.noise, lists)
+        else:
+            noisy = key_list(part.release, lists)
+        self.sandbox.load(estimate(part.release, noisy, Fraction(95, 100), {}).table)
+
+
+def noise_for(chance: random.Random) -> NoiseSource:
+    return chance.choice([ZeroNoise(), LoudNoise()])
+
+
+def exact(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, bound: Sequence[PublicTable]) -> ExactTable:
+    """The exact sums of a release, in the form in which the engine hands them on."""
+    for table in bound:
+        load_beside(connection, table)
+    columns = fetch.lists(connection.execute(with_secret(part.sql, SECRET)), part.key_columns + part.sum_columns)
+    keys = tuple(fetch.keys(column) for column in columns[: part.key_columns])
+    return ExactTable(keys, tuple(fetch.integers(column) for column in columns[part.key_columns :]))
