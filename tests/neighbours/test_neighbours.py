@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.support.neighbours import Cases
+from tests.support.nested import CONSTRUCTS
+from tests.support.neighbours import Cases, NestedCases
+
+LEAST = 4
+"""How often each construct must at least be checked for one seed; the rare ones are asked of all seeds' statements alike."""
 
 
 @pytest.mark.slow
@@ -16,3 +21,28 @@ def test_one_person_moves_a_vector_by_at_most_what_is_claimed(seed: int, tmp_pat
     cases.run(260)
     assert cases.checked >= 260
     assert cases.refused < cases.checked
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_one_person_moves_nested_statements_by_at_most_what_is_claimed(seed: int, tmp_path: Path) -> None:
+    """Joins, subqueries, WITH, groups and windows within a unit, unions, several releases: each construct often enough."""
+    cases = NestedCases(tmp_path, seed)
+    cases.run(240)
+    assert cases.checked >= 240
+    assert cases.refused < cases.statements
+    assert not _rare(cases.tally, "row level")
+
+
+@pytest.mark.slow
+def test_one_row_moves_nested_statements_by_at_most_what_is_claimed(tmp_path: Path) -> None:
+    """The same where each row is its own unit."""
+    cases = NestedCases(tmp_path, 0, "row")
+    cases.run(200)
+    assert cases.refused < cases.statements
+    assert cases.tally["row level"] >= 200
+
+
+def _rare(tally: Counter[str], *others: str) -> list[str]:
+    """The constructs that were not checked often enough."""
+    return [word for word in CONSTRUCTS if word not in others and tally[word] < LEAST]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,10 +19,21 @@ from dpsql.aggregates.term import Term
 from dpsql.domains import Interval
 from dpsql.plan import Release
 from dpsql.planner import lower, measure
-from tests.support.neighbours import Cases, Violation
+from dpsql.algebra import joins, per_unit, relations
+from dpsql.algebra.joins import Equality
+from dpsql.algebra.relations import From, Named, Relation
+from dpsql.algebra.scalar import Scalar
+from dpsql.loss import PrivacyLoss
+from dpsql.plan import Block, Limited, Plan
+from dpsql.planner import planning
+from dpsql.planner.resolve import connect, public, unit_groups, unit_windows
+from dpsql.planner.resolve.statement import Statement
+from dpsql.planner.resolve.subqueries import Subqueries
+from tests.support.neighbours import Cases, NestedCases, Violation
 
 Patch = pytest.MonkeyPatch
 MOST_CASES = 1200
+MOST_NESTED = 700
 
 
 def no_clamp(patch: Patch) -> None:
@@ -229,3 +241,255 @@ def test_a_planted_fault_is_caught(fault: Callable[[Patch], None], tmp_path: Pat
     fault(monkeypatch)
     with pytest.raises(Violation):
         Cases(tmp_path, 100).run(MOST_CASES)
+
+
+# --- nested statements --------------------------------------------------------------------------------------------
+
+
+def any_public_column_is_a_key(patch: Patch) -> None:
+    """A public side that is not unique repeats people's rows."""
+    original = joins.keyed
+
+    def keyed(relation: Relation, equalities: Sequence[Equality], *, right: bool = True) -> bool:
+        return (not relation.is_private and bool(equalities)) or original(relation, equalities, right=right)
+
+    for module in (joins, connect):
+        patch.setattr(module, "keyed", keyed)
+
+
+def first_column_of_a_public_query_is_a_key(patch: Patch) -> None:
+    patch.setattr(public, "_unique", lambda tree, sources: frozenset({frozenset({0})}))
+
+
+def public_key_under_a_cast(patch: Patch) -> None:
+    """CAST(key AS INTEGER) = x counts as an equality of the key."""
+    _expression_of_a_key(patch, ("cast", "convert"))
+
+
+def public_key_under_another_collation(patch: Patch) -> None:
+    """LOWER(key) = x counts as an equality of the key."""
+    _expression_of_a_key(patch, ("lower",))
+
+
+def _expression_of_a_key(patch: Patch, functions: tuple[str, ...]) -> None:
+    original, original_keyed = joins.public_equality, joins.keyed
+
+    def inner(scalar: Scalar) -> Scalar:
+        while scalar.function in functions and scalar.args:
+            scalar = scalar.args[0]
+        return scalar
+
+    def equality(private: Scalar, public_side: Scalar) -> Equality | None:
+        if public_side.is_column or not inner(public_side).is_column:
+            return original(private, public_side)
+        return Equality(private, public_side)
+
+    def keyed(relation: Relation, equalities: Sequence[Equality], *, right: bool = True) -> bool:
+        if relation.is_private or not right:
+            return original_keyed(relation, equalities, right=right)
+        return original_keyed(relation, [Equality(e.left, inner(e.right)) for e in equalities])
+
+    for module in (joins, connect):
+        patch.setattr(module, "keyed", keyed)
+        patch.setattr(module, "public_equality", equality)
+
+
+def rows_of_nobody(patch: Patch) -> None:
+    """An outer join keeps public rows without people, and what has no unit is counted."""
+    original, rows = joins._joined, lower._rows_sql
+
+    def joined(word: str, left: Relation, right: Relation, on: str, from_right: bool) -> From:
+        kept = word == "LEFT JOIN" and not right.is_private
+        return original("FULL JOIN" if kept else word, left, right, on, from_right)
+
+    def all_rows(release: Release, inputs: list[Scalar], *, unit: bool | None = None) -> str:
+        source = release.limited.block.source.unit
+        owner = source.column.sql if source is not None and source.column is not None else ""
+        return rows(release, inputs, unit=unit).replace(f"{owner} IS NOT NULL", "true")
+
+    patch.setattr(joins, "_joined", joined)
+    patch.setattr(lower, "_rows_sql", all_rows)
+
+
+def null_extended_unit_is_the_unit(patch: Patch) -> None:
+    """The unit of a side that may be absent still counts as the unit, and as one value for a unit."""
+
+    def extended(relation: Relation, constant: bool = False) -> tuple[Named, ...]:
+        return tuple(
+            Named(c.source, c.name, replace(c.scalar, nullable=True, constant=constant or bool(c.scalar.key)))
+            for c in relation.columns
+        )
+
+    patch.setattr(joins, "_null_extended", extended)
+
+
+def null_extended_columns_stay_constant(patch: Patch) -> None:
+    def extended(relation: Relation, constant: bool = False) -> tuple[Named, ...]:
+        return tuple(
+            Named(c.source, c.name, replace(c.scalar, nullable=True, names="", constant=c.scalar.is_constant))
+            for c in relation.columns
+        )
+
+    patch.setattr(joins, "_null_extended", extended)
+
+
+def not_in_over_nulls(patch: Patch) -> None:
+    """NOT IN as SQL has it: one person's NULL among the values makes it NULL for all."""
+    original = Subqueries._linked
+
+    def linked(
+        self: Subqueries, inner: Relation, rest: list[Scalar], links: list[Scalar], scope: object,
+        value: Scalar | None, selected: Scalar | None, node: object,
+    ) -> Scalar:  # fmt: skip
+        found = original(self, inner, rest, links, scope, value, selected, node)  # type: ignore[arg-type]
+        if value is None or selected is None:
+            return found
+        conditions = [c.sql for c in (*inner.where, *rest, *links)]
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return replace(found, sql=f"({value.sql} IN (SELECT {selected.sql} FROM {inner.from_sql(False)}{where}))")
+
+    def extended(relation: Relation, constant: bool = False) -> tuple[Named, ...]:
+        return tuple(
+            Named(c.source, c.name, replace(c.scalar, nullable=True, constant=constant)) for c in relation.columns
+        )
+
+    patch.setattr(Subqueries, "_linked", linked)
+    patch.setattr(joins, "_null_extended", extended)
+
+
+def a_self_join_has_as_many_rows_as_a_table(patch: Patch) -> None:
+    """The bound is too small, so the SQL for verified data leaves out limits that it needs."""
+
+    def largest(*bounds: int | None) -> int | None:
+        return max((b for b in bounds if b is not None), default=None)
+
+    patch.setattr(joins, "product_bound", largest)
+    patch.setattr(relations, "product_bound", largest)
+
+
+def rows_without_a_match_are_not_counted(patch: Patch) -> None:
+    """LEFT JOIN is bounded as the inner join is."""
+    patch.setattr(joins, "_at_least", lambda bound, least: bound)
+
+
+def constant_through_a_union(patch: Patch) -> None:
+    original = per_unit._either
+
+    def either(alias: str, name: str, first: Scalar, second: Scalar) -> Scalar:
+        return replace(original(alias, name, first, second), constant=first.is_constant and second.is_constant)
+
+    patch.setattr(per_unit, "_either", either)
+
+
+def sum_of_doubles_in_any_order(patch: Patch) -> None:
+    """A unit's SUM of DOUBLE without the integer grid."""
+    original = unit_groups.exact_sum
+
+    def summed(value: Scalar, hull: Interval | None, word: str, where: str) -> tuple[str, str, Fraction]:
+        if not value.sqltype.is_float:
+            return original(value, hull, word, where)
+        return f"sum({value.sql}){where}", f"count({value.sql}){where}", Fraction(1)
+
+    for module in (unit_groups, unit_windows):
+        patch.setattr(module, "exact_sum", summed)
+
+
+def a_semi_join_with_anybody(patch: Patch) -> None:
+    """EXISTS and IN need not equate the units."""
+    patch.setattr(Subqueries, "_within_unit", lambda *_: True)
+
+
+def a_window_over_all_people(patch: Patch) -> None:
+    original = unit_windows._computed
+
+    def computed(
+        window: object, node: object, source: Relation, scope: object, read: list[Scalar]
+    ) -> per_unit.Computed:
+        found = original(window, node, source, scope, read)  # type: ignore[arg-type]
+        assert source.unit is not None and source.unit.column is not None
+        return replace(found, sql=found.sql.replace(f"PARTITION BY {source.unit.column.sql}", "PARTITION BY NULL"))
+
+    patch.setattr(unit_windows, "_computed", computed)
+
+
+def order_not_completed(patch: Patch) -> None:
+    """LAG and ROW_NUMBER among rows that ORDER BY leaves equal."""
+    patch.setattr(unit_windows, "_read", lambda select, scope: [])
+
+
+def tables_keep_their_names(patch: Patch) -> None:
+    """A table that is read twice has one alias, so that a condition of the inner one means itself."""
+    original = Statement.alias
+    patch.setattr(Statement, "alias", lambda self, name: name if name == "visit" else original(self, name))
+
+
+def a_release_is_not_charged(patch: Patch) -> None:
+    """The last of several releases is left out of the total, and nothing looks at the total again."""
+    original = planning.total
+
+    def fewer(losses: object) -> PrivacyLoss:
+        listed = list(losses)  # type: ignore[call-overload]
+        return original(listed[: max(1, len(listed) - 1)])
+
+    patch.setattr(planning, "total", fewer)
+    patch.setattr(Plan, "__post_init__", lambda self: None)
+
+
+def a_total_that_the_plan_refuses(patch: Patch) -> None:
+    """As above, but the plan adds up its own parts."""
+    original = planning.total
+    patch.setattr(planning, "total", lambda losses: original(list(losses)[:1]))
+
+
+def a_release_is_charged_twice(patch: Patch) -> None:
+    """A release that is asked for twice is made twice."""
+
+    def release(self: Statement, block: Block) -> str:
+        name = self.alias(f"release_{len(self.blocks)}")
+        self.blocks.append(replace(block, name=name))
+        return name
+
+    patch.setattr(Statement, "release", release)
+
+
+def no_limits_on_joined_tables(patch: Patch) -> None:
+    original = planning.limit
+
+    def limit(block: Block, options: object, schema: object) -> Limited:
+        found = original(block, options, schema)  # type: ignore[arg-type]
+        return replace(found, enforced=False) if len(block.source.tables) > 1 else found
+
+    patch.setattr(planning, "limit", limit)
+
+
+NESTED_FAULTS = [
+    any_public_column_is_a_key,
+    first_column_of_a_public_query_is_a_key,
+    public_key_under_a_cast,
+    public_key_under_another_collation,
+    rows_of_nobody,
+    null_extended_unit_is_the_unit,
+    null_extended_columns_stay_constant,
+    not_in_over_nulls,
+    a_self_join_has_as_many_rows_as_a_table,
+    rows_without_a_match_are_not_counted,
+    constant_through_a_union,
+    sum_of_doubles_in_any_order,
+    a_semi_join_with_anybody,
+    a_window_over_all_people,
+    order_not_completed,
+    tables_keep_their_names,
+    a_release_is_not_charged,
+    a_total_that_the_plan_refuses,
+    a_release_is_charged_twice,
+    no_limits_on_joined_tables,
+]
+
+
+@pytest.mark.parametrize("fault", NESTED_FAULTS, ids=lambda fault: fault.__name__)
+def test_a_planted_fault_of_nesting_is_caught(
+    fault: Callable[[Patch], None], tmp_path: Path, monkeypatch: Patch
+) -> None:
+    fault(monkeypatch)
+    with pytest.raises(Violation):
+        NestedCases(tmp_path, 100).run(MOST_NESTED)

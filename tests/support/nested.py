@@ -418,8 +418,8 @@ class Nested:
         group = ", ".join(keys)
         if word:
             self.used.add(word.lower())
-            sets = f"{', '.join(f'({k})' for k in keys)}, ()" if word == "GROUPING SETS" else group
-            group = f"{word} ({sets})"
+            sets = ", ".join(f"({k})" for k in keys)
+            group = f"{word} ({sets}{', ()' if word == 'GROUPING SETS' else ''})"
             listed = [a for a in listed if "DISTINCT" not in a and "unit_" not in a] or ["COUNT(*) AS c0"]
         shown = [f"{k} AS g{i}" for i, k in enumerate(keys)]
         return f"SELECT {', '.join([*shown, *listed])} FROM {rows.text}{where} GROUP BY {group}"
@@ -528,10 +528,40 @@ class Nested:
                 f"WHERE {w.unit} NOT IN (SELECT patient_id FROM patient)",
                 f"SELECT COUNT(*) FROM (SELECT {w.unit} AS uid, COUNT(*) AS n FROM {v.text} LEFT JOIN {w.text} "
                 f"ON {v.visit} = {w.visit} AND {w.keys[0]} = 1 GROUP BY {w.unit}) AS {a}",
+                f"SELECT COUNT(*) FROM {p.text} WHERE {p.unit} NOT IN (SELECT {w.unit} FROM {v.text} LEFT JOIN {w.text} "
+                f"ON {v.visit} = {w.visit} AND {w.keys[0]} = 1)",
                 f"SELECT SUM(LEAST({a}.n, 9)) FROM (SELECT {v.unit} AS uid, "
                 f"COUNT(*) OVER (PARTITION BY {v.keys[0]}) AS n FROM {v.text}) AS {a}",
             ]
         )
+
+    def edges(self) -> str:
+        """Statements that stand close to a rule: constancy after an outer join and a union, groups of NULL, one half of a bound."""
+        p, v, a = self.patient(), self.visit(), self.alias()
+        q, w, i = self.patient(), self.visit(), self.item()
+        k = self.chance.choice([p.keys[0], p.keys[1], p.keys[2]])
+        residual = self.chance.choice(v.conditions)
+        grouped, tested, united, counted, apart = "per unit", "not in", "union all", "left", "with twice"
+        sql, used = self.chance.choice(
+            [
+                (f"SELECT COUNT(*) FROM (SELECT {v.unit} AS uid, {k} AS k, COUNT(*) AS n FROM {v.text} LEFT JOIN {p.text} "
+                 f"ON {v.unit} = {p.unit} AND {residual} GROUP BY {v.unit}, {k}) AS {a}", grouped),
+                (f"SELECT COUNT(*) FROM (SELECT uid, k, COUNT(*) AS n FROM (SELECT {p.unit} AS uid, {p.keys[0]} AS k FROM {p.text} "
+                 f"UNION ALL SELECT {q.unit}, {q.keys[3]} FROM {q.text}) AS {a} GROUP BY uid, k) AS {a}", united),
+                (f"SELECT COUNT(*) FROM {p.text} WHERE {p.unit} NOT IN (SELECT {v.unit} FROM {v.text} WHERE {residual})", tested),
+                (f"SELECT COUNT(*), SUM({i.numbers[1]}) FROM {v.text} LEFT JOIN {i.text} ON {v.visit} = {i.visit}", counted),
+                (f"SELECT COUNT(*) FROM {i.text} RIGHT JOIN {v.text} ON {v.visit} = {i.visit}", "right"),
+                (f"SELECT COUNT(*), SUM({v.numbers[1]}) FROM {v.text} JOIN {w.text} ON {v.unit} = {w.unit}", "self"),
+                (f"WITH w AS (SELECT * FROM visit WHERE {residual.partition('.')[2]}) SELECT COUNT(*) FROM w AS {a} "
+                 f"WHERE {a}.patient_id NOT IN (SELECT patient_id FROM w WHERE year = {self.chance.choice([1, 2])})", apart),
+                (f"SELECT {p.keys[2]}, COUNT(*) FROM {p.text} LEFT JOIN place AS {a} ON {p.keys[0]} = {a}.site GROUP BY 1",
+                 "public left join"),
+                (f"SELECT SUM(LEAST(GREATEST({a}.n, -50), 50)) FROM (SELECT {v.unit} AS uid, "
+                 f"LAG({v.numbers[1]}) OVER (PARTITION BY {v.unit} ORDER BY {v.keys[0]} % 2) AS n FROM {v.text}) AS {a}", "lag"),
+            ]
+        )  # fmt: skip
+        self.used.add(used)
+        return sql
 
     def at_row_level(self) -> str:
         self.used.add("row level")
@@ -563,6 +593,7 @@ class Nested:
             sql = self.at_row_level()
         else:
             makers = [self.plain] * 8 + [self.with_query] * 4 + [self.semi_joined, self.several, self.with_release, self.mistaken]
+            makers += [self.edges, self.edges]
             sql = chance.choice(makers)()
         options = [f"max_groups={chance.choice([1, 2])}"] if chance.random() < 0.3 else []
         options += [f"max_rows={chance.choice([1, 2, 4])}"] if chance.random() < 0.3 else []

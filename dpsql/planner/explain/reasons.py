@@ -59,6 +59,9 @@ def _is_public(part: Scalar) -> bool:
 
 
 def _finite(release: Release) -> str:
+    owner = release.limited.block.source.unit
+    if owner is not None and owner.column is None:
+        return "one unit is one row, so what it can change is finite"
     if not release.limited.enforced:
         return "one person has one row, so what one person can change is finite"
     limits = release.limited.limits

@@ -102,7 +102,7 @@ def _selection(release: Release) -> list[str]:
     tau, delta = release.selection.tau, number(release.selection.delta)
     return [
         f"key selection: a group is shown if its noisy number of people is at least {tau:,}",
-        f"  delta {delta}: the most probable that a group of one person alone is shown",
+        f"  delta {delta}: how likely it is at most that a group of one person is shown",
     ]
 
 

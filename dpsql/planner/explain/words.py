@@ -15,8 +15,9 @@ HIDDEN = re.compile(r"dpsql_(\d+)")
 """What resolve/correlated.py calls a subquery that it made a join."""
 _PART = r'"(?:[^"]|"")*"'
 _COLUMN = re.compile(rf"({_PART})\.({_PART})|({_PART}) AS ({_PART})|({_PART})")
-_NUMBER = re.compile(r"\b(?:TRY_)?CAST\((-?\d[\d.]*(?:e[+-]?\d+)?) AS [A-Z0-9(), ]+?\)")
-_WIDER = re.compile(r"\bCAST\(([\w.]+) AS [A-Z]+\)")
+_TYPE = r"[A-Z]+(?:\(\d+,\d+\))?"
+_NUMBER = re.compile(rf"\b(?:TRY_)?CAST\((-?\d[\d.]*(?:e[+-]?\d+)?) AS {_TYPE}\)")
+_WIDER = re.compile(rf"\bCAST\(((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*?) AS {_TYPE}\)")
 """A caller's own CAST is printed as TRY_CAST; this one only makes room for the result."""
 _WHOLE = re.compile(r"(?<![\w.])(-?\d+)\.0(?![\w.])")
 _CLAMP = re.compile(
@@ -100,7 +101,7 @@ class Words:
         short = _WHOLE.sub(r"\1", _NUMBER.sub(r"\1", named))
         clamped = _GRID.sub(r"\1", _CLAMP.sub(r"\1", short))
         added = _SUM.sub(r"sum(\1)", _AVERAGE.sub(r"avg(\1)", clamped))
-        return _WIDER.sub(r"\1", added)
+        return _narrow(added)
 
     def _name(self, found: re.Match[str], names: dict[str, str], depth: int) -> str:
         table, name, declared, alias, alone = found.groups()
@@ -116,6 +117,18 @@ class Words:
         if found[0] in self.computed and depth < 20:
             return self._plain(self.computed[found[0]], names, depth + 1)
         return f"{unquoted(table)}.{unquoted(name)}"
+
+
+def _narrow(sql: str) -> str:
+    """SQL without the casts that make room for a result, however deep."""
+
+    def inside(found: re.Match[str]) -> str:
+        whole = " " not in found[1] or unparenthesised(found[1]) != found[1]
+        return found[1] if whole else f"({found[1]})"
+
+    while (shorter := _WIDER.sub(inside, sql)) != sql:
+        sql = shorter
+    return sql
 
 
 def _double(columns: Iterable[Named]) -> set[str]:
@@ -175,4 +188,6 @@ def number(value: Fraction | float) -> str:
     ('30,000', '1e-09', '0.5')
     """
     near = float(value)
-    return f"{int(near):,}" if near == int(near) and abs(near) < 10**15 else f"{near:,.6g}"
+    if near == int(near) or abs(near) >= 10**5:
+        return f"{near:,.0f}" if abs(near) < 10**15 else f"{near:.6g}"
+    return f"{near:,.6g}"

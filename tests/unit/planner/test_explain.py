@@ -241,7 +241,7 @@ release_0: the number of rows, for each family_size
   cut to 5 rows and 5 groups of one person: enforced (may be skipped)
   group key family_size: selected privately
   key selection: a group is shown if its noisy number of people is at least 2,166
-    delta 1e-09: the most probable that a group of one person alone is shown
+    delta 1e-09: how likely it is at most that a group of one person is shown
   measure m0: number of people
     one person changes l0 5, linf 1, l1 5, l2^2 5
     discrete Laplace, scale 100; epsilon 0.05
@@ -425,6 +425,10 @@ def test_relations_are_equal_whatever_their_story(session: Session) -> None:
         ("""("t"."a" = 'CAST(1.0 AS DOUBLE) "t"."a"')""", """t.a = 'CAST(1.0 AS DOUBLE) "t"."a"'"""),
         ('("t"."a" > (SELECT "c0" FROM "dpsql table 3" LIMIT 1))', "t.a > dpsql table 3"),
         ('(CAST("t"."a" AS BIGINT) + 1)', "t.a + 1"),
+        (
+            'CAST(CAST("t"."a" AS DECIMAL(19,2)) * CAST((CAST(1 AS DECIMAL(16,2)) - "t"."b") AS DECIMAL(16,2)) AS DECIMAL(31,4))',
+            "t.a * (1 - t.b)",
+        ),
         ('TRY_CAST("t"."a" AS BIGINT)', "TRY_CAST(t.a AS BIGINT)"),
         ('("t"."a""b" = 1)', 't.a"b = 1'),
     ],

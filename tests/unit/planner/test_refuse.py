@@ -11,6 +11,7 @@ from dpsql.clients.dbapi import open_session
 from dpsql.errors import Error
 from dpsql.session import Session
 from tests.support.statements import Statement, read, useful
+from tests.unit.planner.suggestions import LISTED, MORE, Suggestion
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 STATEMENTS = read("refuse.sql")
@@ -62,3 +63,27 @@ def test_what_a_bare_column_is_told_to_write_is_accepted(
     table = {"randhie": "person", "nhefs": "patients"}[schema]
     assert f"write {suggested}" in refusal(sessions[schema], f"SELECT {column} FROM {table}")
     assert sessions[schema].explain(f"SELECT {suggested} FROM {table}")
+
+
+def test_every_listed_refusal_has_its_suggestion() -> None:
+    assert [s.sql for s in STATEMENTS] == [one.refused for one in LISTED]
+    assert [s.schema for s in STATEMENTS] == [one.schema for one in LISTED]
+    assert len(MORE) >= 40
+
+
+@pytest.mark.parametrize("one", [*LISTED, *MORE], ids=lambda one: one.refused[:70])
+def test_what_a_refusal_suggests_is_accepted(one: Suggestion, sessions: dict[str, Session]) -> None:
+    """The statement that one writes after reading the message gets a plan, and costs nothing until it is run."""
+    session = sessions[one.schema]
+    before = session.execute("SELECT 1").receipt.remaining
+    with pytest.raises(Error) as refused:
+        session.execute(one.refused)
+    first = str(refused.value).split("\n")[0]
+    assert useful(refused.value), first
+    assert one.says in first.partition("; ")[2], first
+    if one.followed.startswith("SET "):
+        session.execute(one.followed)
+        session.execute(f"RESET {one.followed.split()[1]}")
+    else:
+        session.explain(one.followed)
+    assert session.execute("SELECT 1").receipt.remaining == before
