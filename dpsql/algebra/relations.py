@@ -11,6 +11,7 @@ The bound on rows per unit that a relation carries chooses the plan. What enforc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dpsql.algebra.logic import conjuncts, truth
@@ -256,6 +257,17 @@ def renamed(source: Relation, alias: str, names: tuple[str, ...] = ()) -> Relati
     given = dict(enumerate(names))
     columns = (Named(alias, given.get(i, c.name), c.scalar) for i, c in enumerate(source.columns))
     return replace(source, columns=tuple(columns), made=Made("renamed", (source,)))
+
+
+def side_by_side(parts: Sequence[Relation]) -> Relation:
+    """Every combination of the rows of public relations."""
+    if any(part.is_private for part in parts):
+        raise error(901, "people's rows are joined by their unit")
+    columns = tuple(column for part in parts for column in part.columns)
+    text = " CROSS JOIN ".join(part.from_sql() for part in parts)
+    return Relation(
+        columns, None, frozenset(), From(text, text, len(parts) == 1), tuple(c for part in parts for c in part.where)
+    )
 
 
 def bare(relation: Relation) -> bool:

@@ -38,7 +38,8 @@ class Opened:
     session: Session
 
     def compile(self, sql: str, parameters: Parameters) -> Compiled:
-        return compile_statement(parse(sql, parameters), Options(), self.schema, schema_identity(self.schema))
+        identity = schema_identity(self.schema)
+        return compile_statement(parse(sql, parameters), Options(), self.schema, identity, self.session)
 
 
 @cache

@@ -319,9 +319,8 @@ class _Bench:
         self.schema = schema
         self.chance = chance
         self.types = staging.Types()
-        self.wild, self.declared = (
-            (staging.opened(schema, threads=1), staging.opened(schema, threads=4)) for _ in range(2)
-        )
+        self.wild = (staging.opened(schema, threads=1), staging.opened(schema, threads=4))
+        self.declared = (staging.opened(schema, threads=1), staging.opened(schema, threads=1))
         self.gone: dict[str, object] = {}
 
     def __enter__(self) -> _Bench:
@@ -450,6 +449,10 @@ def _check_unique(connection: duckdb.DuckDBPyConnection, source: Relation, sql: 
             )
             if connection.execute(repeated).fetchall() not in ([], [(0,)]):
                 raise Violation(f"{public.from_sql()} repeats ({listed}), which is taken for unique, in {sql}")
+        for column, rows in public.multiplicity:
+            most = f"SELECT max(n) FROM (SELECT count(*) AS n FROM {public.from_sql()} GROUP BY {column})"
+            if ((connection.execute(most).fetchone() or (0,))[0] or 0) > rows:
+                raise Violation(f"{column} has more than {rows} rows a value in {sql}")
 
 
 def _check_locality(

@@ -13,6 +13,7 @@ PUBLIC = """
 [tables.place]
 public = true
 key = ["site"]
+multiplicity = { region = 2 }
 
 [tables.badge]
 public = true
@@ -31,13 +32,13 @@ PUBLIC_ROWS: dict[str, tuple[tuple[tuple[str, str], ...], list[tuple[object, ...
         [("1", 1), ("01", 2), ("2", 2), ("02", 3), ("a", 1), ("A", 2), ("b", 3), ("B", 3)],
     ),
 }
-"""(columns, rows) of each public table; place.region, place.town and badge.grade repeat."""
+"""(columns, rows) of each public table; place.region repeats as declared, place.town and badge.grade without saying so."""
 
 CONSTRUCTS = (
     "inner", "left", "right", "full", "comma", "using", "natural", "self", "semi", "anti", "public join", "public left join",
     "three tables", "star", "derived", "derived twice", "derived deep", "with once", "with twice", "in", "not in", "exists",
     "not exists", "residual", "in public", "exists public", "uncorrelated scalar", "correlated on a key", "correlated on the unit",
-    "per unit", "per unit over per unit", "having", "distinct", "union all", "union", "row_number", "lag", "rows frame", "qualify",
+    "per unit", "per unit over per unit", "having", "distinct", "union all", "union", "multiplicity", "row_number", "lag", "rows frame", "qualify",
     "rollup", "cube", "grouping sets", "where", "keys", "unit totals", "several releases", "release joined", "release of public rows",
     "row level",
 )  # fmt: skip
@@ -193,11 +194,14 @@ class Nested:
         left, right, on = self.chance.choice(
             [
                 (p := self.patient(), f"place AS {a}", f"{a}.site = {p.keys[0]}"),
+                (p, f"place AS {a}", f"{a}.region = {p.keys[0]}"),
                 (p, f"badge AS {a}", f"{a}.badge = {p.keys[2]}"),
                 (i := self.item(), f"drug AS {a}", f"{i.keys[0]} = {a}.drug"),
                 (v := self.visit(), f"drug AS {a}", f"{v.keys[0]} = {a}.drug"),
             ]
         )
+        if ".region" in on:
+            self.used.add("multiplicity")
         keys = {"place": (f"{a}.region", f"{a}.town"), "badge": (f"{a}.grade",), "drug": (f"{a}.label",)}[right.split()[0]]
         kind = self.chance.choice(["JOIN", "LEFT JOIN"])
         self.used.add("public join" if kind == "JOIN" else "public left join")
@@ -215,7 +219,7 @@ class Nested:
         return self.named(f"({self.body(depth - 1)}) AS {a}", a)
 
     def named(self, text: str, a: str) -> Rows:
-        number = f"LEAST(GREATEST({a}.n, -20), 60)"
+        number = f"LEAST(GREATEST({a}.n, -20), 500)"
         return Rows(
             text, f"{a}.uid", None, (number, number), (f"{a}.k", f"{a}.n > 10"), (f"{a}.n > 5", f"{a}.k IS NOT NULL", f"{a}.k = 2")
         )
@@ -515,7 +519,7 @@ class Nested:
         w = self.visit()
         return self.chance.choice(
             [
-                f"SELECT COUNT(*) FROM {p.text} JOIN place AS {a} ON {a}.region = {p.keys[0]}",
+                f"SELECT COUNT(*) FROM {p.text} JOIN place AS {a} ON {a}.town = {p.keys[2]} AND {a}.region = 1",
                 f"SELECT COUNT(*) FROM {p.text} JOIN place AS {a} ON {a}.town = {p.keys[2]}",
                 f"SELECT COUNT(*) FROM {p.text} LEFT JOIN badge AS {a} ON {a}.grade = {p.keys[0]}",
                 f"SELECT COUNT(*) FROM {p.text} JOIN badge AS {a} ON CAST({a}.badge AS INTEGER) = {p.keys[0]}",
@@ -550,6 +554,8 @@ class Nested:
                  f"UNION ALL SELECT {q.unit}, {q.keys[3]} FROM {q.text}) AS {a} GROUP BY uid, k) AS {a}", united),
                 (f"SELECT COUNT(*) FROM {p.text} WHERE {p.unit} NOT IN (SELECT {v.unit} FROM {v.text} WHERE {residual})", tested),
                 (f"SELECT COUNT(*), SUM({i.numbers[1]}) FROM {v.text} LEFT JOIN {i.text} ON {v.visit} = {i.visit}", counted),
+                (f"SELECT SUM({a}.n), SUM({a}.m) FROM (SELECT {v.unit} AS uid, LEAST(SUM({v.numbers[0]}), 900) AS n, "
+                 f"AVG({v.numbers[0]}) AS m FROM {v.text} GROUP BY {v.unit}) AS {a}", grouped),
                 (f"SELECT COUNT(*) FROM {i.text} RIGHT JOIN {v.text} ON {v.visit} = {i.visit}", "right"),
                 (f"SELECT COUNT(*), SUM({v.numbers[1]}) FROM {v.text} JOIN {w.text} ON {v.unit} = {w.unit}", "self"),
                 (f"WITH w AS (SELECT * FROM visit WHERE {residual.partition('.')[2]}) SELECT COUNT(*) FROM w AS {a} "
@@ -571,7 +577,8 @@ class Nested:
         rows = base
         if kind == "public":
             self.used.add("public join")
-            rows = Rows(f"{base.text} JOIN place AS {a} ON {a}.site = {base.keys[0]}", None, None, *_rest(base)[2:])
+            on = self.chance.choice([f"{a}.site", f"{a}.region"])
+            rows = Rows(f"{base.text} JOIN place AS {a} ON {on} = {base.keys[0]}", None, None, *_rest(base)[2:])
         elif kind == "derived":
             n, k = self.chance.choice(base.numbers), self.chance.choice(base.keys[:2])
             inner = f"(SELECT {n} AS n, {k} AS k FROM {base.text} WHERE {self.chance.choice(base.conditions)}) AS {a}"
@@ -592,8 +599,8 @@ class Nested:
         if row_level:
             sql = self.at_row_level()
         else:
-            makers = [self.plain] * 8 + [self.with_query] * 4 + [self.semi_joined, self.several, self.with_release, self.mistaken]
-            makers += [self.edges, self.edges]
+            makers = [self.plain] * 8 + [self.with_query] * 4 + [self.semi_joined, self.several, self.with_release]
+            makers += [self.edges, self.edges, self.mistaken, self.mistaken]
             sql = chance.choice(makers)()
         options = [f"max_groups={chance.choice([1, 2])}"] if chance.random() < 0.3 else []
         options += [f"max_rows={chance.choice([1, 2, 4])}"] if chance.random() < 0.3 else []

@@ -63,8 +63,13 @@ def _type(text: str) -> SqlType:
 
 
 def opened(declared: Schema, *, threads: int) -> duckdb.DuckDBPyConnection:
-    """A connection with the public tables and the views of units further up; `clinic.fill` brings the private rows."""
+    """A connection with the public tables and the views of units further up; `clinic.fill` brings the private rows.
+
+    With several threads DuckDB is told to use them on small tables too.
+    """
     connection = duckdb.connect(config={"threads": str(threads)})
+    if threads > 1:
+        connection.execute("PRAGMA verify_parallelism")
     clinic.fill(connection, {name: [] for name in clinic.DDL})
     for name, (columns, rows) in PUBLIC_ROWS.items():
         if name not in clinic.DDL:

@@ -14,6 +14,7 @@ from dpsql.plan import Aggregate
 from dpsql.planner.grammar import AGGREGATE_NAMES, AGGREGATES, SHELL_ONLY, name_of
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
+from dpsql.planner.resolve.statement import parts_of
 from dpsql.spans import span_of
 from dpsql.sqltypes import HUGEINT
 
@@ -121,7 +122,8 @@ class Collector:
             raise error(102, f"{words}(DISTINCT ...) is not supported", hint=f"write {words}(x)")
         if isinstance(argument, exp.Order):
             raise error(102, f"ORDER BY inside {words} changes nothing", hint=f"write {words}(x)")
-        nested = next((n for n in argument.find_all(*AGGREGATES, exp.Filter, exp.Window)), None)
+        misplaced = (*AGGREGATES, exp.Filter, exp.Window)
+        nested = next((n for n in parts_of(argument) if isinstance(n, misplaced)), None)
         if nested is not None:
             raise error(109, f"{name_of(nested)} stands inside {words}", hint="aggregate once")
         value = scalar(argument, self.scope)

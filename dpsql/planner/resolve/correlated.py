@@ -60,7 +60,7 @@ def decorrelate(
     for node in waiting:
         one = split(statement, node, outer, env, f"dpsql_{len(found)}")
         if one is not None:
-            if aggregated and not _stands_in(node, select, "where"):
+            if aggregated and not (_stands_in(node, select, "where") or _inside_aggregate(node, select)):
                 raise error(
                     402,
                     "a correlated subquery cannot stand beside aggregates over people",
@@ -83,6 +83,16 @@ def decorrelate(
 def _stands_in(node: exp.Expression, select: exp.Select, part: str) -> bool:
     clause = select.args.get(part)
     return clause is not None and any(p is node for p in clause.walk())
+
+
+def _inside_aggregate(node: exp.Expression, select: exp.Select) -> bool:
+    """Whether a node is in the argument of an aggregate of the SELECT, where it has a value for each row."""
+    above = node.parent
+    while isinstance(above, exp.Expression) and above is not select:
+        if is_aggregate(above):
+            return True
+        above = above.parent
+    return False
 
 
 def _subqueries(part: object) -> list[exp.Subquery]:

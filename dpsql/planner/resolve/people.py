@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -242,7 +243,7 @@ def _check_people(select: exp.Select, keys: list[GroupKey], collector: Collector
                 hint="group by what people share, or leave the identifier out of GROUP BY",
                 span=key.span,
             )
-    columns = {part.origin for key in keys for part in key.scalar.walk() if part.origin}
+    columns = {origin for key in keys for origin in _shown_columns(key.scalar)}
     bare = {key.scalar.sql for key in keys}
     whole = any(t.key and {f"{t.name}.{name}" for name in t.key} <= columns for t in relation.tables)
     if whole or any(unique and unique <= bare for unique in relation.unique):
@@ -259,6 +260,16 @@ def _check_people(select: exp.Select, keys: list[GroupKey], collector: Collector
             hint="aggregate, such as SELECT COUNT(*)",
             span=span_of(select.expressions[0]),
         )
+
+
+def _shown_columns(scalar: Scalar) -> Iterator[str]:
+    """The declared columns whose values a key can tell apart; EXISTS only tells whether there is a row."""
+    if scalar.function == "exists":
+        return
+    if scalar.origin:
+        yield scalar.origin
+    for part in scalar.args:
+        yield from _shown_columns(part)
 
 
 def _released_query(select: exp.Select, rewriter: _Rewriter) -> exp.Select:

@@ -162,6 +162,8 @@ def _holds_query_over_people(statement: Statement, node: exp.Expression, env: En
 def _unique(tree: exp.Select, sources: dict[int, Source]) -> frozenset[frozenset[int]]:
     """Column positions that no two rows agree in: of one row at most, of GROUP BY, of DISTINCT, or of the one source."""
     limit = tree.args.get("limit")
+    if tree.args.get("from_") is None:
+        return frozenset({frozenset()})
     if limit is not None and limit.expression is not None and limit.expression.name == "1":
         return frozenset({frozenset()})
     names = {_bare(p): i for i, p in reversed(list(enumerate(tree.expressions)))}

@@ -46,7 +46,10 @@ def _build(node: exp.Expression, scope: Scope, build: Build) -> Scalar:
     if isinstance(node, exp.Select | exp.Subquery | exp.SetOperation | exp.Exists) or node.args.get("query"):
         if scope.nested is None:
             raise error(402, "a subquery cannot stand here", hint="ask the subquery by itself first")
-        return scope.nested.nested(node, scope)
+        text = node.sql(dialect="duckdb", comments=False)
+        if text not in scope.answered:
+            scope.answered[text] = scope.nested.nested(node, scope)
+        return scope.answered[text]
     if type(node) in AGGREGATES or type(node) in SHELL_ONLY or isinstance(node, exp.Filter):
         raise error(109, f"{name_of(node)} cannot stand here", hint="aggregate in the SELECT list, HAVING or ORDER BY")
     if isinstance(node, exp.Window):

@@ -43,6 +43,7 @@ class Scope:
     narrow   declared values that WHERE leaves, by the text of an expression
     names    the columns in order, for messages and `*`
     open_aliases  those being replaced right now: none of them stands for itself
+    answered  queries inside expressions that were resolved before, by their text: the same text is the same expression
     """
 
     columns: dict[Place, Scalar]
@@ -57,6 +58,7 @@ class Scope:
     narrow: dict[str, Domain] = field(default_factory=dict)
     names: tuple[Named, ...] = ()
     open_aliases: set[str] = field(default_factory=set)
+    answered: dict[str, Scalar] = field(default_factory=dict)
 
     def column(self, node: exp.Column) -> Scalar | None:
         """The column that a node names; None where there is none. Raises 105 for a table or a name that is not clear."""

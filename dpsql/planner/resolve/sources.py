@@ -51,7 +51,9 @@ def source(statement: Statement, node: exp.Expression, env: Env) -> Source:
         found = statement.query(node.this, env.inside(None))
         return Source(node, node.alias or "subquery", query=found, names=_listed(node))
     if isinstance(node, exp.Values):
-        return Source(node, node.alias or "values", query=Public(node), names=_listed(node))
+        rows = exp.Select(expressions=[exp.Star()])
+        rows.set("from_", exp.From(this=node.copy()))
+        return Source(node, node.alias or "values", query=Public(rows), names=_listed(node))
     raise error(102, "this cannot stand in FROM", hint="name a declared table, or a subquery", span=span_of(node))
 
 
@@ -73,8 +75,11 @@ def _table(statement: Statement, node: exp.Table, env: Env) -> Source:
 
 
 def _with_query(statement: Statement, cte: Cte) -> Private | Public:
+    """What a WITH query gives: a public one once for all, people's rows anew for each place, under table names of its own."""
+    if isinstance(cte.query, Private):
+        return statement.query(cte.node.copy(), cte.env)
     if cte.query is None:
-        cte.query = statement.query(cte.node, cte.env)
+        cte.query = statement.query(cte.node.copy(), cte.env)
     return cte.query
 
 

@@ -19,6 +19,7 @@ from dpsql.schema.model import Schema
 from dpsql.sqltypes import BIGINT, SqlType
 
 MOST_NODES = 40_000
+MOST_TABLES = 200
 RELEASE_ROW = "release_row"
 
 
@@ -94,6 +95,12 @@ class Statement:
     def alias(self, name: str) -> str:
         """A name for the engine that nothing else in the statement has: the table's own the first time."""
         declared = {t.name.lower() for t in self.schema.tables}
+        if len(self.used) > MOST_TABLES:
+            raise error(
+                107,
+                f"the statement reads people's tables more than {MOST_TABLES} times",
+                hint="read each WITH query once",
+            )
         count, found = 1, name
         while found.lower() in self.used or (count > 1 and found.lower() in declared):
             count += 1

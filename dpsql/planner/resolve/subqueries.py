@@ -6,12 +6,12 @@ rows must equate the units of both sides, and a scalar must be a release or publ
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from dpsql.algebra.logic import BOTH, compare, truth
-from dpsql.algebra.relations import Relation
+from dpsql.algebra.relations import Relation, side_by_side
 from dpsql.algebra.scalar import Scalar, quoted, unify
 from dpsql.domains import UNBOUNDED
 from dpsql.errors import Error, error
@@ -85,12 +85,19 @@ class Subqueries:
         known = {sql for part in joined.parts for sql in columns_of(part)}
         own = [c for c in conditions if all(leaf.sql in known for leaf in c.leaves())]
         links = [c for c in conditions if c not in own]
-        relation, rest = connect(joined.parts, own, span_of(select))
+        relation, rest = self._joined(joined.parts, own, select)
         selected = None
         if value is not None:
             projection = select.expressions[0]
             selected = scalar(projection.this if isinstance(projection, exp.Alias) else projection, here)
         return self._linked(relation, rest, links, scope, value, selected, node)
+
+    @staticmethod
+    def _joined(parts: list[Relation], own: list[Scalar], select: exp.Expression) -> tuple[Relation, list[Scalar]]:
+        """The inner relation. Public tables alone need no keys: whether some of their rows fit is no fact about anyone."""
+        if any(part.is_private for part in parts):
+            return connect(parts, own, span_of(select))
+        return side_by_side(parts), own
 
     def _whole(self, select: exp.Expression, node: exp.Expression) -> Scalar:
         """EXISTS over a query that groups, orders or unites: its rows must be public."""
@@ -165,14 +172,12 @@ def _equates_keys(condition: Scalar) -> bool:
 
 
 def _outer_leaves(links: list[Scalar], inner: Relation) -> tuple[Scalar, ...]:
-    """The columns of the row itself that the conditions read, so that whoever asks what EXISTS reads is told."""
+    """The columns of the row itself that the conditions read, so that whoever asks what EXISTS reads is told.
+
+    Its private keys are left out: they only tie it to its own unit's rows, and a condition that does more is told itself.
+    """
     known = columns_of(inner)
-    found = {
-        leaf.sql: replace(leaf, role="") if leaf.key else leaf
-        for c in links
-        for leaf in c.leaves()
-        if leaf.sql not in known
-    }
+    found = {leaf.sql: leaf for c in links for leaf in c.leaves() if leaf.sql not in known and not leaf.key}
     return tuple(found.values())
 
 

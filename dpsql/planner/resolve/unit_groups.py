@@ -196,10 +196,7 @@ class _Found:
         """A unit's total: as the owner declared it, else what its rows can add up to."""
         if value.unit_bounds is not None:
             return value.unit_bounds
-        if hull is None or self.rows is None:
-            return UNBOUNDED
-        low, high = hull.lower, hull.upper
-        return Interval(low * self.rows if low < 0 else low, high * self.rows if high > 0 else high)
+        return sum_domain(hull, self.rows)
 
     def _median(self, value: Scalar, condition: Scalar | None, where: str) -> Computed:
         if not value.sqltype.is_number:
@@ -212,6 +209,14 @@ class _Found:
         return Computed(
             sql, _like(DOUBLE, domain, None, value.nullable or condition is not None), (value, *_identifying(condition))
         )
+
+
+def sum_domain(hull: Interval | None, rows: int | None) -> Domain:
+    """What at least one and at most `rows` values can add up to."""
+    if hull is None or rows is None:
+        return UNBOUNDED
+    low, high = hull.lower, hull.upper
+    return Interval(low * rows if low < 0 else low, high * rows if high > 0 else high)
 
 
 def one_zero(value: Scalar) -> str:

@@ -16,7 +16,7 @@ from dpsql.planner.grammar import name_of
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Statement, parts_of
-from dpsql.planner.resolve.unit_groups import exact_sum, one_zero
+from dpsql.planner.resolve.unit_groups import exact_sum, one_zero, sum_domain
 from dpsql.spans import span_of
 from dpsql.sqltypes import BIGINT, DOUBLE, SqlType
 
@@ -61,6 +61,7 @@ def unit_windows(statement: Statement, select: exp.Select, source: Relation, sco
         known={id(n): places[c.sql] for n, c in zip(nodes, computed, strict=True)},
         names=relation.columns,
         narrow={},
+        answered={},
     )
     return relation, here
 
@@ -95,7 +96,7 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
     texts = ", ".join(dict.fromkeys([unit.sql, *(p.sql for p in partition)]))
     frame = _frame(window.args.get("spec"), node)
     order = _order(window.args.get("order"), scope)
-    value, sql, total_order = _function(function, scope)
+    value, sql, total_order = _function(function, scope, source.unit.max_rows if source.unit is not None else None)
     if total_order or frame.startswith(" ROWS"):
         order += [s.sql for s in read if s.sql not in {o.split(" ")[0] for o in order}]
     ordered = f" ORDER BY {', '.join(order)}" if order else ""
@@ -139,7 +140,7 @@ def _frame(spec: exp.Expression | None, node: exp.Expression) -> str:
     return f" {kind or 'ROWS'} BETWEEN {ends[0]} AND {ends[1]}"
 
 
-def _function(node: exp.Expression, scope: Scope) -> tuple[Computed, str, bool]:
+def _function(node: exp.Expression, scope: Scope, rows: int | None) -> tuple[Computed, str, bool]:
     """(what it is worth, its SQL with a mark where OVER goes, whether ties must be broken)."""
     if type(node) in _RANKS:
         least = Interval(1, 2**63 - 1)  # type: ignore[arg-type]
@@ -151,7 +152,7 @@ def _function(node: exp.Expression, scope: Scope) -> tuple[Computed, str, bool]:
         name = _SHIFTS.get(type(node)) or _ENDS[type(node)]
         return Computed("", like, (value,)), f"{name}({', '.join([value.sql, *_offset(node)])}) \0OVER", True
     if isinstance(node, _TOTALS):
-        return _total(node, scope)
+        return _total(node, scope, rows)
     raise error(102, f"{name_of(node)} within one person's rows is not supported", hint=_ADVICE, span=span_of(node))
 
 
@@ -171,7 +172,7 @@ def _offset(node: exp.Expression) -> list[str]:
     return [offset.name]
 
 
-def _total(node: exp.Expression, scope: Scope) -> tuple[Computed, str, bool]:
+def _total(node: exp.Expression, scope: Scope, rows: int | None) -> tuple[Computed, str, bool]:
     if isinstance(node, exp.Count):
         value = None if node.this is None or isinstance(node.this, exp.Star) else scalar(node.this, scope)
         counted = value.sql if value is not None else "*"
@@ -198,6 +199,10 @@ def _total(node: exp.Expression, scope: Scope) -> tuple[Computed, str, bool]:
         return Computed("", like, shows), f"(CAST({total} AS DOUBLE) * {ratio} / NULLIF({count}, 0))", False
     sqltype: SqlType = sum_type(value.sqltype)
     like = replace(
-        literal(None, sqltype), domain=UNBOUNDED, limits=sqltype.range, nullable=True, integral=value.integral
+        literal(None, sqltype),
+        domain=sum_domain(hull, rows),
+        limits=sqltype.range,
+        nullable=True,
+        integral=value.integral,
     )
     return Computed("", like, shows), f"(CAST({total} AS DOUBLE) * {ratio})" if sqltype.is_float else total, False
