@@ -470,20 +470,24 @@ def no_limits_on_joined_tables(patch: Patch) -> None:
     patch.setattr(planning, "limit", limit)
 
 
-NESTED_FAULTS = [
-    any_public_column_is_a_key,
-    first_column_of_a_public_query_is_a_key,
+CLOSE_FAULTS = [
     public_key_under_a_cast,
     public_key_under_another_collation,
-    rows_of_nobody,
     null_extended_unit_is_the_unit,
-    null_extended_columns_stay_constant,
     not_in_over_nulls,
-    a_self_join_has_as_many_rows_as_a_table,
     rows_without_a_match_are_not_counted,
     constant_through_a_union,
     sum_of_doubles_in_any_order,
     a_semi_join_with_anybody,
+]
+"""Caught by statements that stand close to a rule: to save time nothing else is asked."""
+
+NESTED_FAULTS = [
+    any_public_column_is_a_key,
+    first_column_of_a_public_query_is_a_key,
+    rows_of_nobody,
+    null_extended_columns_stay_constant,
+    a_self_join_has_as_many_rows_as_a_table,
     a_window_over_all_people,
     order_not_completed,
     tables_keep_their_names,
@@ -494,10 +498,10 @@ NESTED_FAULTS = [
 ]
 
 
-@pytest.mark.parametrize("fault", NESTED_FAULTS, ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize("fault", [*NESTED_FAULTS, *CLOSE_FAULTS], ids=lambda fault: fault.__name__)
 def test_a_planted_fault_of_nesting_is_caught(
     fault: Callable[[Patch], None], tmp_path: Path, monkeypatch: Patch
 ) -> None:
     fault(monkeypatch)
     with pytest.raises(Violation):
-        NestedCases(tmp_path, 100).run(MOST_NESTED)
+        NestedCases(tmp_path, 100, close=fault in CLOSE_FAULTS).run(MOST_NESTED)

@@ -525,9 +525,9 @@ class Nested:
                 f"SELECT COUNT(*) FROM {p.text} JOIN badge AS {a} ON CAST({a}.badge AS INTEGER) = {p.keys[0]}",
                 f"SELECT COUNT(*) FROM {p.text} JOIN badge AS {a} ON LOWER({a}.badge) = {p.keys[2]}",
                 f"SELECT COUNT(*) FROM place AS {a} LEFT JOIN {p.text} ON {a}.site = {p.keys[0]}",
-                f"SELECT COUNT(*) FROM {p.text} WHERE EXISTS (SELECT 1 FROM {v.text} WHERE {v.keys[0]} = {p.keys[0]})",
-                f"SELECT COUNT(*) FROM {p.text} WHERE {p.keys[0]} IN (SELECT {v.keys[0]} FROM {v.text})",
-                f"SELECT COUNT(*) FROM {p.text} WHERE {p.keys[0]} NOT IN (SELECT {v.keys[0]} FROM {v.text})",
+                f"SELECT COUNT(*) FROM {p.text} WHERE EXISTS (SELECT 1 FROM {v.text} WHERE {v.numbers[1]} = {p.keys[0]})",
+                f"SELECT COUNT(*) FROM {p.text} WHERE {p.keys[0]} IN (SELECT {v.numbers[1]} FROM {v.text})",
+                f"SELECT COUNT(*) FROM {p.text} WHERE {p.keys[0]} NOT IN (SELECT {v.numbers[1]} FROM {v.text})",
                 f"SELECT COUNT(*) FROM {v.text} LEFT JOIN {w.text} ON {v.visit} = {w.visit} AND {w.keys[0]} = 1 "
                 f"WHERE {w.unit} NOT IN (SELECT patient_id FROM patient)",
                 f"SELECT COUNT(*) FROM (SELECT {w.unit} AS uid, COUNT(*) AS n FROM {v.text} LEFT JOIN {w.text} "
@@ -594,14 +594,14 @@ class Nested:
         other = self.patient()
         return f"{rows.numbers[1]} > (SELECT AVG({other.numbers[1]}) FROM {other.text})"
 
-    def statement(self, *, row_level: bool = False) -> str:
+    def statement(self, *, row_level: bool = False, close: bool = False) -> str:
         chance = self.chance
+        near = [self.edges, self.mistaken]
+        makers = [self.plain] * 8 + [self.with_query] * 4 + [self.semi_joined, self.several, self.with_release, *near, *near]
         if row_level:
             sql = self.at_row_level()
         else:
-            makers = [self.plain] * 8 + [self.with_query] * 4 + [self.semi_joined, self.several, self.with_release]
-            makers += [self.edges, self.edges, self.mistaken, self.mistaken]
-            sql = chance.choice(makers)()
+            sql = chance.choice(near if close else makers)()
         options = [f"max_groups={chance.choice([1, 2])}"] if chance.random() < 0.3 else []
         options += [f"max_rows={chance.choice([1, 2, 4])}"] if chance.random() < 0.3 else []
         options += ["mechanism=gaussian"] if chance.random() < 0.1 else []
@@ -609,10 +609,10 @@ class Nested:
         return f"/* dpsql: {', '.join(options)} */ {sql}"
 
 
-def nested(chance: random.Random, *, row_level: bool = False) -> tuple[str, frozenset[str]]:
-    """A statement and the constructs that it has."""
+def nested(chance: random.Random, *, row_level: bool = False, close: bool = False) -> tuple[str, frozenset[str]]:
+    """A statement and the constructs that it has; `close` asks for one that stands close to a rule."""
     one = Nested(chance)
-    sql = one.statement(row_level=row_level)
+    sql = one.statement(row_level=row_level, close=close)
     return sql, frozenset(one.used)
 
 

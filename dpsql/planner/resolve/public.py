@@ -32,7 +32,7 @@ def public_select(statement: Statement, select: exp.Select, sources: dict[int, S
     if select.args.get("with_") is not None:
         tree = tree.copy() if tree is select else tree
         tree.set("with_", None)
-    return Public(tree, _unique(tree, sources))
+    return statement.sized(Public(tree, _unique(tree, sources)))
 
 
 def _may_be_named(select: exp.Select) -> bool:

@@ -107,7 +107,7 @@ def _set_operation(statement: Statement, node: exp.SetOperation, env: Env) -> Qu
         tree = replaced(node, values)
         if tree.args.get("with_") is not None:
             tree.set("with_", None)
-        return Public(tree, names=first.names)
+        return statement.sized(Public(tree, names=first.names))
     word = type(node).__name__.upper()
     if not (isinstance(first, Private) and isinstance(second, Private)):
         raise error(

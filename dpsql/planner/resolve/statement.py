@@ -136,12 +136,18 @@ class Statement:
     # --- public queries -------------------------------------------------------------------------------------------
 
     def text(self, tree: exp.Expression) -> str:
-        """The SQL of a public query. Raises 107 where WITH queries that are read again and again make it too large."""
-        if sum(1 for _ in tree.walk()) > MOST_NODES:
-            raise error(
-                107, "the statement grows too large when its WITH queries are written out", hint="read each once"
-            )
+        """The SQL of a public query."""
         return DUCKDB.generate(tree, comments=False)
+
+    @staticmethod
+    def sized(query: Public) -> Public:
+        """The query, unless WITH queries that read each other twice have made it too large (107)."""
+        for count, _ in enumerate(query.tree.walk()):
+            if count > MOST_NODES:
+                raise error(
+                    107, "the statement grows too large when its WITH queries are written out", hint="read each once"
+                )
+        return query
 
     def reads(self, tree: exp.Expression) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(declared public tables, blocks and bound tables) that a public query reads."""

@@ -1,0 +1,44 @@
+"""Statements that would grow without end are refused early: the time to say no is no way to stop the service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpsql.clients.dbapi import open_session
+from dpsql.errors import Error
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "randhie" / "schema.toml"
+PEOPLE = "SELECT person_id, year FROM person_year"
+RESULT = "SELECT site, COUNT(*) AS n FROM person GROUP BY site"
+DOUBLED = {
+    "people joined": (PEOPLE, "SELECT a.* FROM c{0} a JOIN c{0} b USING (person_id)"),
+    "people united": (PEOPLE, "SELECT * FROM c{0} UNION ALL SELECT * FROM c{0}"),
+    "results joined": (RESULT, "SELECT a.* FROM c{0} a JOIN c{0} b USING (site)"),
+    "results united": (RESULT, "SELECT * FROM c{0} UNION ALL SELECT * FROM c{0}"),
+}
+
+
+@pytest.mark.parametrize("kind", DOUBLED)
+def test_with_queries_that_double_thirty_times(kind: str) -> None:
+    first, step = DOUBLED[kind]
+    queries = [f"c0 AS ({first})", *(f"c{i + 1} AS ({step.format(i)})" for i in range(30))]
+    session = open_session(EXAMPLE, None, ":memory:")
+    with pytest.raises(Error, match="DPSQL-107"):
+        session.execute(f"WITH {', '.join(queries)} SELECT COUNT(*) FROM c30")
+
+
+@pytest.mark.parametrize(
+    ("first", "around"),
+    [
+        (PEOPLE, "SELECT * FROM ({0}) AS t"),
+        (PEOPLE, "SELECT person_id, year FROM person_year WHERE person_id IN (SELECT person_id FROM ({0}))"),
+        (PEOPLE, "SELECT person_id, SUM(year) AS year FROM ({0}) GROUP BY person_id"),
+    ],
+)
+def test_twenty_levels_are_answered(first: str, around: str) -> None:
+    sql = first
+    for _ in range(20):
+        sql = around.format(sql)
+    assert open_session(EXAMPLE, None, ":memory:").execute(f"SELECT COUNT(*) FROM ({sql})").releases == 1
