@@ -14,8 +14,11 @@ from tests.attacks.observing import empty, everywhere, opened, ordinary, see
 RAW = [
     f"SELECT {aggregate} FROM patient"
     for aggregate in (
-        "MIN(income)",
-        "MAX(income)",
+        "MIN(income + 1)",
+        "MAX(-income)",
+        "MIN(note)",
+        "MAX(patient_id)",
+        "MIN(income) + COUNT(*)",
         "first(income)",
         "last(income)",
         "any_value(note)",
@@ -172,7 +175,7 @@ def test_a13_a14_a17_refused_before_the_engine_is_called(
     with opened(tmp_path, ordinary()) as connection:
         before = connection.execute("SELECT 1").privacy.remaining
         calls: list[str] = []
-        monkeypatch.setattr(DuckDBEngine, "exact", lambda self, sql, keys, sums: calls.append(sql))
+        monkeypatch.setattr(DuckDBEngine, "exact", lambda self, sql, *rest: calls.append(sql))
         monkeypatch.setattr(DuckDBEngine, "public_table", lambda self, name: calls.append(name))
         run = Sandbox.run
         monkeypatch.setattr(Sandbox, "run", lambda self, sql: calls.append(sql))
@@ -189,6 +192,17 @@ def test_a14_refusals_look_the_same_on_every_database(tmp_path: Path) -> None:
     """The words of a refusal come from the statement and the schema."""
     for sql, found in everywhere(tmp_path, [*RAW[::4], *FILES[::4], *VOLATILE[::3]]).items():
         assert all(one == found[0] for one in found) and found[0].error is not None and found[0].epsilon == 0, sql
+
+
+def test_a13_bare_extremes_are_the_declared_bounds(tmp_path: Path) -> None:
+    """MIN and MAX of a bounded column, and nothing else asked: the owner's words, the same on nobody and on poisoned data."""
+    for sql, found in everywhere(
+        tmp_path, ["SELECT MIN(income), MAX(age) FROM patient", "SELECT MAX(city) FROM patient"]
+    ).items():
+        assert {repr(one.answer) for one in found} <= {"[(-50.0, 90)]", "[('c',)]"} and found[0].epsilon == 0, sql
+    for where in ("WHERE age > 3", "WHERE true", "GROUP BY site", "HAVING true", "JOIN visit USING (patient_id)"):
+        for one in everywhere(tmp_path, [f"SELECT MAX(income) FROM patient {where}"]).popitem()[1]:
+            assert one.error is not None and one.epsilon == 0, where
 
 
 def test_a15_python_variables_are_not_tables(tmp_path: Path) -> None:

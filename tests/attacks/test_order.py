@@ -99,6 +99,56 @@ def test_a6_every_released_number_lies_on_a_public_grid(tmp_path: Path, sql: str
                     assert _multiples((row[1] for row in rows), grid)
 
 
+WITHIN = [
+    "SELECT COUNT(*), SUM(s) FROM (SELECT patient_id, SUM(cost) AS s FROM visit GROUP BY patient_id HAVING SUM(cost) > 60)",
+    "SELECT year, SUM(s) FROM (SELECT patient_id, year, SUM(cost * 0.1) AS s, AVG(cost) AS a FROM visit GROUP BY patient_id, year "
+    "HAVING AVG(cost) < 30) GROUP BY year",
+    "SELECT COUNT(*), AVG(m) FROM (SELECT patient_id, MEDIAN(cost) AS m, MAX(cost) AS x FROM visit GROUP BY "
+    "patient_id) WHERE x > m + 10",
+    "SELECT COUNT(*), SUM(cost) FROM (SELECT patient_id, cost FROM visit QUALIFY ROW_NUMBER() OVER (PARTITION BY "
+    "patient_id ORDER BY year) = 1)",
+    "SELECT SUM(d) FROM (SELECT patient_id, cost - LAG(cost) OVER (PARTITION BY patient_id ORDER BY year) AS d FROM visit)",
+    "SELECT SUM(f) FROM (SELECT patient_id, FIRST_VALUE(cost) OVER (PARTITION BY patient_id ORDER BY year DESC) AS f FROM visit)",
+    "SELECT SUM(a) FROM (SELECT patient_id, AVG(cost) OVER (PARTITION BY patient_id ORDER BY year ROWS BETWEEN 1 "
+    "PRECEDING AND 1 FOLLOWING) AS a "
+    "FROM visit)",
+    "SELECT COUNT(*), SUM(v.cost) FROM visit v JOIN (SELECT patient_id, MAX(cost) AS top FROM visit GROUP BY patient_id) t "
+    "ON v.patient_id = t.patient_id AND v.cost = t.top",
+    "SELECT SUM(cost) FROM (SELECT DISTINCT patient_id, year, cost FROM visit)",
+]
+"""A25: what is computed within one person before it is added up over people."""
+
+
+@pytest.mark.parametrize("sql", WITHIN)
+def test_a25_other_peoples_rows_and_orders_change_nobodys_own_values(tmp_path: Path, sql: str) -> None:
+    """Twenty orders, threads 1, 2 and 8, one person removed: the exact sums differ by that person's own share, the same every time."""
+    compiled = compile_statement(parse(sql), Options(), clinic.schema(tmp_path), "")
+    (part,) = compiled.releases
+    texts = [part.sql, *(one.sql for one in part.verified)]
+    chance, seen = random.Random(25), {(text, gone): set() for text in texts for gone in (None, 1003, 1999)}
+    for turn in range(20):
+        connection = duckdb.connect(config={"threads": str((1, 2, 8)[turn % 3])})
+        data = shuffled(uneven(), chance)
+        for gone in (None, 1003, 1999):
+            clinic.fill(connection, clinic.without(data, gone) if gone else data)
+            for text in texts:
+                rows = connection.execute(with_secret(text, "ab")).fetchall()
+                seen[text, gone].add(repr(sorted(map(repr, rows))))
+        connection.close()
+    assert all(len(found) == 1 for found in seen.values())
+
+
+def test_a25_through_the_session(tmp_path: Path) -> None:
+    """A threshold on a per-person DOUBLE sum that lies between two roundings of it would count a person or not by their rows' order."""
+    total = sum(row[3] for row in uneven()["visit"] if row[1] == 1004)  # type: ignore[misc]
+    sql = f"SELECT COUNT(*) FROM (SELECT patient_id, SUM(cost) AS s FROM visit GROUP BY patient_id HAVING SUM(cost) >= {total!r})"
+    found = set()
+    for seed in range(20):
+        with opened(tmp_path, shuffled(uneven(), random.Random(seed))) as connection:
+            found.add(repr(connection.execute(SHARP + sql).fetchall()))
+    assert len(found) == 1
+
+
 GROUPS = [
     "SELECT tag, COUNT(*) AS n FROM visit GROUP BY 1",
     "SELECT note, COUNT(*) AS n FROM patient GROUP BY 1",

@@ -134,7 +134,8 @@ def shop(
     with duckdb.connect(str(path)) as writer:
         writer.execute(
             """
-            CREATE TABLE customer AS SELECT i AS c_id, (1 + i % 3)::INTEGER AS c_nation, (20 + i)::DOUBLE AS c_age, 'x' AS c_name FROM range(9) r(i);
+            CREATE TABLE customer AS SELECT i AS c_id, (1 + i % 3)::INTEGER AS c_nation, (20 + i)::DOUBLE AS c_age, 'x' AS c_name
+                FROM range(9) r(i);
             CREATE TABLE orders AS SELECT i AS o_id, i % 8 AS c_id, (1 + i % 5)::INTEGER AS day FROM range(20) r(i);
             CREATE TABLE line AS SELECT i % 18 AS o_id, (i % 11)::INTEGER AS qty FROM range(40) r(i);
             CREATE TABLE yearly AS SELECT i % 7 AS c_id, (1 + i // 7)::INTEGER AS year FROM range(28) r(i);
@@ -345,8 +346,10 @@ ROWS = [
     # union, and what is derived again after it
     ("(SELECT c_id FROM orders UNION ALL SELECT c_id FROM yearly)", 9),
     ("(SELECT c_id FROM customer UNION ALL SELECT c_id FROM customer)", 2),
-    ("(SELECT c_id, year FROM yearly UNION ALL SELECT c_id, year FROM yearly) a JOIN yearly b ON a.c_id = b.c_id AND a.year = b.year", 10),
-    ("yearly b JOIN (SELECT c_id, year FROM yearly UNION ALL SELECT c_id, year FROM yearly) a ON a.c_id = b.c_id AND a.year = b.year", 10),
+    ("(SELECT c_id, year FROM yearly UNION ALL SELECT c_id, year FROM yearly) a JOIN yearly b ON a.c_id = b.c_id AND "
+     "a.year = b.year", 10),
+    ("yearly b JOIN (SELECT c_id, year FROM yearly UNION ALL SELECT c_id, year FROM yearly) a ON a.c_id = b.c_id AND "
+     "a.year = b.year", 10),
     ("(SELECT c_id FROM orders UNION ALL SELECT c_id FROM orders) a JOIN yearly USING (c_id)", 40),
     ("(SELECT a.c_id FROM orders a JOIN yearly b USING (c_id)) t JOIN orders USING (c_id)", 80),
 ]  # fmt: skip
@@ -431,7 +434,8 @@ def test_rule_8_what_a_unit_determines(tmp_path: Path) -> None:
         ("SELECT c.c_nation, COUNT(*) FROM orders o LEFT JOIN customer c ON o.c_id = c.c_id AND c.c_nation = 2 GROUP BY 1", 1),
         # UNION ALL forgets
         ("SELECT k, COUNT(*) FROM (SELECT c_id, c_nation AS k FROM customer UNION ALL SELECT c_id, 1 FROM customer) GROUP BY k", 2),
-        ("SELECT k, COUNT(*) FROM (SELECT c_id, c_nation AS k FROM customer UNION ALL SELECT c_id, c_nation FROM customer) GROUP BY k", 2),
+        ("SELECT k, COUNT(*) FROM (SELECT c_id, c_nation AS k FROM customer UNION ALL SELECT c_id, c_nation FROM "
+         "customer) GROUP BY k", 2),
         # a group of one unit's rows keeps it
         ("SELECT k, COUNT(*) FROM (SELECT c.c_id, c.c_nation AS k, o.day, COUNT(*) AS n FROM "
          f"{joined} GROUP BY ALL) GROUP BY k", 1),
@@ -532,7 +536,8 @@ def test_rule_10_aggregates_that_see_an_order_are_refused_within_a_unit(tmp_path
 )
 def test_rule_10_a_windows_order_is_completed_by_all_columns_that_are_read(tmp_path: Path, window: str) -> None:
     """Ties would be broken by stored order: every column that the statement reads stands in ORDER BY."""
-    sql = f"SELECT COUNT(*) FROM (SELECT patient_id, cost, days, tag, year, {window} AS x FROM visit) WHERE x > 1 AND tag = 't1' AND cost > days"
+    inner = f"SELECT patient_id, cost, days, tag, year, {window} AS x FROM visit"
+    sql = f"SELECT COUNT(*) FROM ({inner}) WHERE x > 1 AND tag = 't1' AND cost > days"
     part = compiled(tmp_path, sql)
     over = part.sql.partition("OVER (")[2].partition(") AS ")[0]
     ordered = over.partition("ORDER BY")[2]
@@ -609,13 +614,19 @@ def many_visits() -> clinic.Database:
 
 
 WITHIN = [
-    "SELECT COUNT(*) FROM (SELECT patient_id, SUM(cost) AS s, AVG(cost) AS a FROM visit GROUP BY patient_id HAVING SUM(cost) > 60) WHERE s > a",
-    "SELECT COUNT(*) FROM (SELECT patient_id, year, SUM(cost / 3) AS s, MEDIAN(cost) AS m FROM visit GROUP BY patient_id, year) WHERE s > m",
-    "SELECT COUNT(*) FROM (SELECT patient_id, MIN(cost) AS a, MAX(-cost) AS b, COUNT(DISTINCT tag) AS c FROM visit GROUP BY patient_id) "
+    "SELECT COUNT(*) FROM (SELECT patient_id, SUM(cost) AS s, AVG(cost) AS a FROM visit GROUP BY patient_id HAVING "
+    "SUM(cost) > 60) WHERE s > a",
+    "SELECT COUNT(*) FROM (SELECT patient_id, year, SUM(cost / 3) AS s, MEDIAN(cost) AS m FROM visit GROUP BY "
+    "patient_id, year) WHERE s > m",
+    "SELECT COUNT(*) FROM (SELECT patient_id, MIN(cost) AS a, MAX(-cost) AS b, COUNT(DISTINCT tag) AS c FROM visit "
+    "GROUP BY patient_id) "
     "WHERE a + b < c",
-    "SELECT COUNT(*) FROM (SELECT patient_id, cost, ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY year) AS r FROM visit) WHERE r < cost",
-    "SELECT COUNT(*) FROM (SELECT patient_id, cost, tag, LAG(cost) OVER (PARTITION BY patient_id ORDER BY year) AS b FROM visit) WHERE b < cost",
-    "SELECT COUNT(*) FROM (SELECT patient_id, cost, AVG(cost) OVER (PARTITION BY patient_id ORDER BY year ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) "
+    "SELECT COUNT(*) FROM (SELECT patient_id, cost, ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY year) AS r "
+    "FROM visit) WHERE r < cost",
+    "SELECT COUNT(*) FROM (SELECT patient_id, cost, tag, LAG(cost) OVER (PARTITION BY patient_id ORDER BY year) AS b "
+    "FROM visit) WHERE b < cost",
+    "SELECT COUNT(*) FROM (SELECT patient_id, cost, AVG(cost) OVER (PARTITION BY patient_id ORDER BY year ROWS "
+    "BETWEEN 2 PRECEDING AND CURRENT ROW) "
     "AS b FROM visit) WHERE b < cost",
     "SELECT COUNT(*) FROM (SELECT patient_id, SUM(cost) OVER (PARTITION BY patient_id, year) AS b FROM visit) WHERE b > 30",
 ]  # fmt: skip
@@ -872,10 +883,12 @@ def drawn(folder: Path, sql: str, data: clinic.Database | None = None) -> tuple[
     ("sql", "rows"),
     [
         ("SELECT (SELECT COUNT(*) FROM patient) + (SELECT COUNT(*) FROM patient) AS twice", [(24,)]),
-        ("WITH r AS (SELECT site, COUNT(*) AS n FROM patient GROUP BY site) SELECT a.n, b.n FROM r a JOIN r b USING (site)", [(4, 4)] * 3),
+        ("WITH r AS (SELECT site, COUNT(*) AS n FROM patient GROUP BY site) SELECT a.n, b.n FROM r a JOIN r b USING "
+         "(site)", [(4, 4)] * 3),
         ("SELECT COUNT(*) - (SELECT COUNT(*) FROM patient p) AS none FROM patient", [(0,)]),
         ("SELECT COUNT(*) FROM patient UNION ALL SELECT COUNT(*) FROM main.patient AS q", [(12,), (12,)]),
-        ("SELECT x - y AS none FROM (SELECT COUNT(*) AS x FROM patient WHERE age > 40), (SELECT COUNT(*) AS y FROM patient WHERE 40 < age)", [(0,)]),
+        ("SELECT x - y AS none FROM (SELECT COUNT(*) AS x FROM patient WHERE age > 40), (SELECT COUNT(*) AS y FROM "
+         "patient WHERE 40 < age)", [(0,)]),
     ],
 )  # fmt: skip
 def test_rule_33_the_same_release_twice_is_one_draw_and_one_charge(tmp_path: Path, sql: str, rows: Rows) -> None:
@@ -914,7 +927,8 @@ def test_rule_34_the_guard_decides_once_and_before_the_charge(tmp_path: Path) ->
             "SELECT COUNT(*) FROM patient WHERE patient_id > (SELECT COUNT(*) FROM patient)",
             f"SELECT (SELECT COUNT(*) FROM patient) - (SELECT COUNT(*) FROM patient WHERE patient_id <> {PERSON}) AS one",
             "SELECT COUNT(*) FROM patient UNION ALL SELECT COUNT(*) FROM visit WHERE visit_id = 7",
-            f"SELECT COUNT(*) FROM patient p WHERE EXISTS (SELECT 1 FROM visit v WHERE v.patient_id = p.patient_id AND v.patient_id = {PERSON})",
+            f"SELECT COUNT(*) FROM patient p WHERE EXISTS (SELECT 1 FROM visit v WHERE v.patient_id = p.patient_id "
+            f"AND v.patient_id = {PERSON})",
             f"SELECT COUNT(*) FROM (SELECT patient_id AS k, age FROM patient) WHERE k = {PERSON}",
             f"SELECT COUNT(*) FROM (SELECT patient_id, MAX(patient_id) AS k FROM visit GROUP BY patient_id) WHERE k = {PERSON}",
             f"SELECT SUM(CASE WHEN k = {PERSON} THEN 1 ELSE 0 END) FROM (SELECT patient_id, LAG(patient_id) OVER "

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.nested import CONSTRUCTS
 from tests.support.neighbours import Cases, NestedCases
+from tests.support.nested import CONSTRUCTS
 
 SEEDS = 12
 LEAST = 2

@@ -16,16 +16,14 @@ from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.base import Statistic, UnitSums
 from dpsql.aggregates.sum import Total
 from dpsql.aggregates.term import Term
-from dpsql.domains import Interval
-from dpsql.plan import Release
-from dpsql.planner import lower, measure
 from dpsql.algebra import joins, per_unit, relations
 from dpsql.algebra.joins import Equality
 from dpsql.algebra.relations import From, Named, Relation
 from dpsql.algebra.scalar import Scalar
+from dpsql.domains import Interval
 from dpsql.loss import PrivacyLoss
-from dpsql.plan import Block, Limited, Plan
-from dpsql.planner import planning
+from dpsql.plan import Block, Limited, Plan, Release
+from dpsql.planner import lower, measure, planning
 from dpsql.planner.resolve import connect, public, unit_groups, unit_windows
 from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.subqueries import Subqueries

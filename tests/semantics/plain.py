@@ -64,7 +64,7 @@ class Beside:
         answer = self.ask(sql, parameters)
         own = plain if plain is not None else sql
         expected = self.expect(own, parameters)
-        allowed = tolerances(self.session, sql, parameters, self.rows)
+        allowed = tolerances(self.session, sql, parameters, self.rows, len(answer.columns))
         assert same(answer.rows, expected, allowed, ordered=ordered), f"{sql}\n{answer.rows}\n{expected}"
         assert answer.columns == described(own, parameters), sql
         return answer
@@ -118,8 +118,11 @@ def described(sql: str, parameters: Parameters) -> tuple[tuple[str, str], ...]:
     return tuple((str(c[0]), str(c[1])) for c in found)
 
 
-def tolerances(session: Session, sql: str, parameters: Parameters, rows: int) -> list[float]:
-    """Per output column: n * quantum / 2 for a sum on a grid, 0 for what is exact; the most of them for what is computed."""
+def tolerances(session: Session, sql: str, parameters: Parameters, rows: int, width: int = 0) -> list[float]:
+    """Per output column: n * quantum / 2 for a sum on a grid, 0 for what is exact; the most of them for what is computed.
+
+    width  how many columns there are, where the answer may be computed from several releases
+    """
     compiled = session._compile(parse(sql, parameters))
     grid: dict[str, float] = {}
     for part in compiled.releases:
@@ -128,7 +131,7 @@ def tolerances(session: Session, sql: str, parameters: Parameters, rows: int) ->
             on_grid = isinstance(statistic, Pair | Total) and statistic.term.scalar.sqltype.is_float
             grid[output.name] = rows * float(statistic.term.quantum) / 2 if on_grid else 0.0  # type: ignore[union-attr]
     most = max(grid.values(), default=0.0) * 100
-    direct = compiled.plan.shell.direct
+    direct = compiled.plan.shell.direct or (None,) * (width if compiled.releases else 0)
     return [grid.get(source[1], 0.0) if source is not None else most for source in direct]
 
 

@@ -74,7 +74,8 @@ OUTER = [
     "SELECT COUNT(*), COUNT(i.amount) FROM visit FULL JOIN item i USING (visit_id)",
     "SELECT i.drug, COUNT(*) FROM visit LEFT JOIN item i USING (visit_id) GROUP BY i.drug",
     "SELECT COUNT(*) FROM visit a LEFT JOIN visit b ON a.patient_id = b.patient_id AND b.year = a.year + 1 WHERE b.cost IS NULL",
-    "SELECT COUNT(*), COUNT(i.amount) FROM patient p LEFT JOIN (SELECT v.patient_id, i.amount FROM visit v JOIN item i USING (visit_id)) i "
+    "SELECT COUNT(*), COUNT(i.amount) FROM patient p LEFT JOIN (SELECT v.patient_id, i.amount FROM visit v JOIN item "
+    "i USING (visit_id)) i "
     "USING (patient_id)",
     "SELECT COUNT(*) FROM patient p LEFT JOIN (SELECT patient_id, cost FROM visit WHERE year = 1) v USING (patient_id)",
     "SELECT SUM(COALESCE(v.days, 0)) FROM patient p LEFT JOIN visit v USING (patient_id)",
@@ -115,7 +116,8 @@ PUBLIC = [
     "SELECT COUNT(*) FROM patient p JOIN visit v USING (patient_id) JOIN item i USING (visit_id) JOIN drug d USING (drug) "
     "WHERE d.label = 'y' AND p.female",
     "SELECT COUNT(*) FROM patient p JOIN drug a ON p.site = a.drug LEFT JOIN drug b ON p.code = b.drug WHERE b.label IS NULL",
-    "SELECT a.label, COUNT(*) FROM visit v JOIN drug a ON v.year = a.drug JOIN patient p USING (patient_id) JOIN drug b ON p.site = b.drug "
+    "SELECT a.label, COUNT(*) FROM visit v JOIN drug a ON v.year = a.drug JOIN patient p USING (patient_id) JOIN drug "
+    "b ON p.site = b.drug "
     "WHERE b.label = 'x' GROUP BY a.label HAVING COUNT(*) > 0",
     "SELECT COUNT(*) FROM patient WHERE site IN (SELECT drug FROM drug)",
     "SELECT COUNT(*) FROM patient WHERE site NOT IN (SELECT drug FROM drug WHERE label IS NOT NULL)",
@@ -134,13 +136,16 @@ WITH = [
     "WITH v AS (SELECT patient_id, year, cost FROM visit WHERE cost > 10), w AS (SELECT patient_id, cost FROM v WHERE year < 3) "
     "SELECT COUNT(*), SUM(cost) FROM w",
     "WITH v(who, paid) AS (SELECT patient_id, cost FROM visit) SELECT COUNT(DISTINCT who), AVG(paid) FROM v",
-    "WITH v AS (SELECT patient_id, year, cost FROM visit) SELECT COUNT(*) FROM v a JOIN v b ON a.patient_id = b.patient_id AND b.year = a.year + 1",
+    "WITH v AS (SELECT patient_id, year, cost FROM visit) SELECT COUNT(*) FROM v a JOIN v b ON a.patient_id = "
+    "b.patient_id AND b.year = a.year + 1",
     "WITH v AS (SELECT * FROM visit WHERE cost > 10) SELECT COUNT(*) FROM v a JOIN v b USING (patient_id) WHERE a.year < b.year",
     "WITH v AS (SELECT * FROM visit) SELECT COUNT(*) FROM v WHERE patient_id IN (SELECT patient_id FROM v WHERE cost > 20)",
     "WITH v AS (SELECT * FROM visit) SELECT COUNT(*) FROM v a WHERE EXISTS "
     "(SELECT 1 FROM v b WHERE b.patient_id = a.patient_id AND b.year > a.year)",
-    "WITH v AS (SELECT patient_id, COUNT(*) AS n FROM visit GROUP BY patient_id) SELECT COUNT(*) FROM v a JOIN v b USING (patient_id) WHERE a.n = b.n",
-    "WITH v AS (SELECT patient_id, COUNT(*) AS n FROM visit GROUP BY patient_id) SELECT COUNT(*) FROM v WHERE n > (SELECT AVG(n) FROM v)",
+    "WITH v AS (SELECT patient_id, COUNT(*) AS n FROM visit GROUP BY patient_id) SELECT COUNT(*) FROM v a JOIN v b "
+    "USING (patient_id) WHERE a.n = b.n",
+    "WITH v AS (SELECT patient_id, COUNT(*) AS n FROM visit GROUP BY patient_id) SELECT COUNT(*) FROM v WHERE n > "
+    "(SELECT AVG(n) FROM v)",
     "WITH v AS (SELECT patient_id, year FROM visit) SELECT COUNT(*) FROM (SELECT * FROM v UNION ALL SELECT * FROM v)",
     "WITH r AS (SELECT site, COUNT(*) AS n FROM patient GROUP BY site) SELECT a.site, b.n FROM r a JOIN r b ON a.site = b.site",
     "WITH r AS (SELECT city, COUNT(*) AS n FROM patient GROUP BY city) SELECT MAX(n) - MIN(n), COUNT(*) FROM r",
@@ -170,7 +175,8 @@ SCALARS = [
     "SELECT COUNT(*) FROM patient WHERE site IN (SELECT site FROM patient GROUP BY site ORDER BY SUM(age) DESC LIMIT 2)",
     "SELECT v.year, COUNT(*) FROM visit v JOIN (SELECT year AS top FROM visit GROUP BY year ORDER BY SUM(cost) DESC LIMIT 2) t "
     "ON v.year = t.top GROUP BY v.year",
-    "SELECT COUNT(*) FROM patient p JOIN (SELECT site AS s, AVG(age) AS a FROM patient GROUP BY site) t ON p.site = t.s WHERE p.age > t.a",
+    "SELECT COUNT(*) FROM patient p JOIN (SELECT site AS s, AVG(age) AS a FROM patient GROUP BY site) t ON p.site = "
+    "t.s WHERE p.age > t.a",
 ]
 PER_UNIT = [
     "SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visit GROUP BY patient_id)",
@@ -191,38 +197,47 @@ PER_UNIT = [
     "SELECT p.site, SUM(n) FROM patient p LEFT JOIN (SELECT patient_id, COUNT(*) AS n FROM visit GROUP BY patient_id) t "
     "USING (patient_id) GROUP BY p.site",
     "SELECT AVG(n) FROM (SELECT visit_id, COUNT(*) AS n FROM item GROUP BY visit_id)",
-    "SELECT SUM(n) FROM (SELECT patient_id, SUM(n) AS n FROM (SELECT patient_id, year, COUNT(*) AS n FROM visit GROUP BY patient_id, year) "
+    "SELECT SUM(n) FROM (SELECT patient_id, SUM(n) AS n FROM (SELECT patient_id, year, COUNT(*) AS n FROM visit GROUP "
+    "BY patient_id, year) "
     "GROUP BY patient_id)",
     "SELECT COUNT(*) FROM visit v JOIN (SELECT patient_id, MAX(year) AS last FROM visit GROUP BY patient_id) m "
     "ON v.patient_id = m.patient_id AND v.year = m.last",
-    "SELECT CASE WHEN total > 60 THEN 'much' ELSE 'little' END AS band, COUNT(*) FROM (SELECT patient_id, SUM(cost) AS total FROM visit "
+    "SELECT CASE WHEN total > 60 THEN 'much' ELSE 'little' END AS band, COUNT(*) FROM (SELECT patient_id, SUM(cost) "
+    "AS total FROM visit "
     "GROUP BY patient_id) GROUP BY band",
     "SELECT AVG(s) FROM (SELECT patient_id, SUM(score) AS s FROM patient JOIN visit USING (patient_id) GROUP BY patient_id)",
 ]
 WINDOWS = [
     "SELECT AVG(change) FROM (SELECT patient_id, days - LAG(days) OVER (PARTITION BY patient_id ORDER BY year) AS change FROM visit) "
     "WHERE change IS NOT NULL",
-    "SELECT COUNT(*) FROM (SELECT patient_id, cost - LEAD(cost) OVER (PARTITION BY patient_id ORDER BY year) AS d FROM visit) WHERE d > 0",
+    "SELECT COUNT(*) FROM (SELECT patient_id, cost - LEAD(cost) OVER (PARTITION BY patient_id ORDER BY year) AS d "
+    "FROM visit) WHERE d > 0",
     "SELECT COUNT(*) FROM (SELECT patient_id, LAG(cost, 2) OVER (PARTITION BY patient_id ORDER BY year) AS before FROM visit) "
     "WHERE before IS NOT NULL",
-    "SELECT r, COUNT(*) FROM (SELECT patient_id, ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY cost) AS r FROM visit) WHERE r <= 3 GROUP BY r",
+    "SELECT r, COUNT(*) FROM (SELECT patient_id, ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY cost) AS r FROM "
+    "visit) WHERE r <= 3 GROUP BY r",
     "SELECT COUNT(*) FROM (SELECT patient_id, RANK() OVER (PARTITION BY patient_id ORDER BY tag) AS r FROM visit) WHERE r = 1",
-    "SELECT COUNT(*) FROM (SELECT patient_id, DENSE_RANK() OVER (PARTITION BY patient_id ORDER BY tag DESC) AS r FROM visit) WHERE r = 2",
+    "SELECT COUNT(*) FROM (SELECT patient_id, DENSE_RANK() OVER (PARTITION BY patient_id ORDER BY tag DESC) AS r FROM "
+    "visit) WHERE r = 2",
     "SELECT AVG(m) FROM (SELECT patient_id, MAX(cost) OVER (PARTITION BY patient_id) AS m FROM visit)",
-    "SELECT AVG(m) FROM (SELECT patient_id, AVG(cost) OVER (PARTITION BY patient_id ORDER BY year ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) "
+    "SELECT AVG(m) FROM (SELECT patient_id, AVG(cost) OVER (PARTITION BY patient_id ORDER BY year ROWS BETWEEN 1 "
+    "PRECEDING AND CURRENT ROW) "
     "AS m FROM visit)",
     "SELECT AVG(f) FROM (SELECT patient_id, FIRST_VALUE(cost) OVER (PARTITION BY patient_id ORDER BY year) AS f FROM visit)",
     "SELECT COUNT(*) FROM (SELECT patient_id, year, COUNT(*) OVER (PARTITION BY patient_id) AS n FROM visit) WHERE n > 2 AND year = 1",
-    "SELECT year, COUNT(*) FROM (SELECT patient_id, year FROM visit QUALIFY ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY year DESC) = 1) "
+    "SELECT year, COUNT(*) FROM (SELECT patient_id, year FROM visit QUALIFY ROW_NUMBER() OVER (PARTITION BY "
+    "patient_id ORDER BY year DESC) = 1) "
     "GROUP BY year HAVING COUNT(*) > 0",
     "SELECT COUNT(*) FROM (SELECT patient_id, cost FROM visit QUALIFY days > AVG(days) OVER (PARTITION BY patient_id))",
-    "SELECT COUNT(*) FROM (SELECT patient_id, SUM(days) OVER w AS s FROM visit WINDOW w AS (PARTITION BY patient_id ORDER BY year)) WHERE s > 20",
+    "SELECT COUNT(*) FROM (SELECT patient_id, SUM(days) OVER w AS s FROM visit WINDOW w AS (PARTITION BY patient_id "
+    "ORDER BY year)) WHERE s > 20",
     "SELECT COUNT(*) FROM (SELECT patient_id, MIN(days) OVER (PARTITION BY patient_id, tag) AS m FROM visit) WHERE m < 0",
 ]
 SETS = [
     "SELECT COUNT(*) FROM (SELECT patient_id FROM visit WHERE cost > 20 UNION ALL SELECT patient_id FROM visit WHERE days > 5)",
     "SELECT COUNT(*) FROM (SELECT patient_id FROM visit WHERE cost > 20 UNION SELECT patient_id FROM visit WHERE days > 5)",
-    "SELECT k, COUNT(*) FROM (SELECT patient_id, site AS k FROM patient UNION ALL SELECT patient_id, CAST(year AS INTEGER) FROM visit WHERE year < 4) "
+    "SELECT k, COUNT(*) FROM (SELECT patient_id, site AS k FROM patient UNION ALL SELECT patient_id, CAST(year AS "
+    "INTEGER) FROM visit WHERE year < 4) "
     "GROUP BY k",
     "SELECT COUNT(*) FROM (SELECT DISTINCT patient_id, tag FROM visit)",
     "SELECT COUNT(*) FROM (SELECT DISTINCT patient_id FROM visit WHERE cost > 20)",
@@ -246,7 +261,8 @@ GROUPED_RESULTS = [
     "SELECT site, city, SUM(age), COUNT(score) FROM patient WHERE city IS NOT NULL GROUP BY ROLLUP (site, city) HAVING COUNT(*) > 0",
     "SELECT site, female, COUNT(*), AVG(age) FROM patient GROUP BY CUBE (site, female)",
     "SELECT site, female, COUNT(*), GROUPING(site) FROM patient GROUP BY GROUPING SETS ((site), (female), ())",
-    "SELECT p.site, v.year, COUNT(*) FROM patient p JOIN visit v USING (patient_id) GROUP BY ROLLUP (p.site, v.year) HAVING COUNT(*) > 0",
+    "SELECT p.site, v.year, COUNT(*) FROM patient p JOIN visit v USING (patient_id) GROUP BY ROLLUP (p.site, v.year) "
+    "HAVING COUNT(*) > 0",
     "PIVOT (SELECT site, female FROM patient) ON site IN (1, 2, 3) USING COUNT(*) GROUP BY female",
     "PIVOT (SELECT year, drug FROM item JOIN visit USING (visit_id)) ON drug IN (1, 2) USING COUNT(*), AVG(year) AS mean GROUP BY year",
     "SELECT * FROM (PIVOT (SELECT city, site, age FROM patient) ON site IN (1, 2) USING SUM(age) GROUP BY city)",
@@ -282,14 +298,17 @@ def test_the_columns_of_a_pivot_are_the_declared_values(sql: str, both: Beside) 
 
 
 ORDERED = [
-    "SELECT site, AVG(n) AS m FROM (SELECT p.patient_id, p.site, COUNT(v.year) AS n FROM patient p LEFT JOIN visit v USING (patient_id) "
+    "SELECT site, AVG(n) AS m FROM (SELECT p.patient_id, p.site, COUNT(v.year) AS n FROM patient p LEFT JOIN visit v "
+    "USING (patient_id) "
     "GROUP BY p.patient_id, p.site) GROUP BY site ORDER BY m DESC",
     "WITH a AS (SELECT site, COUNT(*) AS n FROM patient GROUP BY site), b AS (SELECT p.site, SUM(v.days) AS s FROM patient p "
     "JOIN visit v USING (patient_id) GROUP BY p.site) SELECT a.site, s / n AS each FROM a JOIN b USING (site) ORDER BY 2 DESC",
     "SELECT drug, (SELECT COUNT(*) FROM item i WHERE i.drug = d.drug) AS n FROM drug d ORDER BY n DESC",
     "SELECT site, female, COUNT(*) AS n FROM patient GROUP BY ROLLUP (site, female) ORDER BY site NULLS LAST, female NULLS LAST, n",
-    "SELECT year, COUNT(*) AS n, SUM(COUNT(*)) OVER (ORDER BY year) FROM patient JOIN visit USING (patient_id) GROUP BY year ORDER BY year LIMIT 3",
-    "SELECT city, COUNT(*) FROM patient p WHERE EXISTS (SELECT 1 FROM visit v WHERE v.patient_id = p.patient_id) GROUP BY city ORDER BY city",
+    "SELECT year, COUNT(*) AS n, SUM(COUNT(*)) OVER (ORDER BY year) FROM patient JOIN visit USING (patient_id) GROUP "
+    "BY year ORDER BY year LIMIT 3",
+    "SELECT city, COUNT(*) FROM patient p WHERE EXISTS (SELECT 1 FROM visit v WHERE v.patient_id = p.patient_id) "
+    "GROUP BY city ORDER BY city",
 ]
 
 
@@ -302,7 +321,8 @@ BOUNDED = [
     "SELECT dp_sum(cost, unit_lower := 0, unit_upper := 200) FROM visit",
     "SELECT dp_sum(cost, lower := 5, upper := 50, unit_lower := 0, unit_upper := 200) FROM visit",
     "SELECT year, dp_sum(days, unit_lower := -300, unit_upper := 300) FROM visit GROUP BY year",
-    "SELECT p.site, dp_sum(v.days, unit_lower := -300, unit_upper := 300) FROM patient p JOIN visit v USING (patient_id) GROUP BY p.site",
+    "SELECT p.site, dp_sum(v.days, unit_lower := -300, unit_upper := 300) FROM patient p JOIN visit v USING "
+    "(patient_id) GROUP BY p.site",
     "SELECT dp_sum(total, lower := -300, upper := 300) FROM (SELECT patient_id, SUM(days) AS total FROM visit GROUP BY patient_id)",
     "SELECT SUM(total) FROM (SELECT patient_id, dp_sum(days, lower := -3, upper := 30) AS total FROM visit GROUP BY patient_id)",
 ]
@@ -319,7 +339,9 @@ def test_bounds_of_a_units_total_that_nobody_reaches(sql: str, both: Beside) -> 
     answer = both.ask(sql)
     expected = dict(both.expect(plain)) if len(answer.rows[0]) == 2 else {None: both.expect(plain)[0][0]}
     found = dict(answer.rows) if len(answer.rows[0]) == 2 else {None: answer.rows[0][0]}  # type: ignore[arg-type]
-    assert {k: float(str(v)) for k, v in found.items()} == pytest.approx({k: float(str(v)) for k, v in expected.items()})
+    assert {k: float(str(v)) for k, v in found.items()} == pytest.approx(
+        {k: float(str(v)) for k, v in expected.items()}
+    )
 
 
 # --- data that plain DuckDB and dpsql read differently --------------------------------------------------------------
@@ -343,7 +365,8 @@ def test_rows_of_nobody_are_left_out_of_every_join(tmp_path: Path) -> None:
         "SELECT COUNT(*) FROM patient p WHERE NOT EXISTS (SELECT 1 FROM visit v WHERE v.patient_id = p.patient_id)",
         "SELECT COUNT(*), SUM(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visit GROUP BY patient_id)",
         "SELECT COUNT(*) FROM (SELECT patient_id FROM visit UNION SELECT patient_id FROM patient)",
-        "SELECT COUNT(*) FROM (SELECT patient_id, ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY year) AS r FROM visit) WHERE r = 1",
+        "SELECT COUNT(*) FROM (SELECT patient_id, ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY year) AS r FROM "
+        "visit) WHERE r = 1",
     ):
         opened.check(sql)
     opened.close()
@@ -353,7 +376,7 @@ def test_rows_of_nobody_are_left_out_of_every_join(tmp_path: Path) -> None:
 def test_on_other_data_too(seed: int, tmp_path: Path) -> None:
     """A sample of everything, on other people."""
     opened = beside(tmp_path, crowded(100 + seed))
-    for sql in EVERYTHING[seed :: 9]:
+    for sql in EVERYTHING[seed::9]:
         opened.check(sql)
     opened.close()
 

@@ -22,10 +22,10 @@ import duckdb
 
 from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.sum import Total
-from dpsql.errors import Error
-from dpsql.mechanisms.threshold import delta_per_group
 from dpsql.algebra.relations import Relation
 from dpsql.engines.loading import load_beside
+from dpsql.errors import Error
+from dpsql.mechanisms.threshold import delta_per_group
 from dpsql.plan import Compiled, CompiledRelease, KeyValue, Measure, PublicTable
 from dpsql.planner import lower
 from dpsql.planner.lower import CUT
@@ -358,7 +358,10 @@ class _Bench:
         tables: Tables = {}
         try:
             tables = staging.bound_tables(
-                compiled, lambda part, bound: staging.exact(pair[0], part, bound), self.types, staging.noise_for(self.chance)
+                compiled,
+                lambda part, bound: staging.exact(pair[0], part, bound),
+                self.types,
+                staging.noise_for(self.chance),
             )
         except (Error, duckdb.Error) as raised:
             problem = str(raised)
@@ -368,9 +371,7 @@ class _Bench:
             for connection in pair:
                 load_beside(connection, table)
 
-    def _check_pair(
-        self, sql: str, compiled: Compiled, pair: tuple[duckdb.DuckDBPyConnection, ...], name: str
-    ) -> None:
+    def _check_pair(self, sql: str, compiled: Compiled, pair: tuple[duckdb.DuckDBPyConnection, ...], name: str) -> None:
         self._bound(sql, compiled, pair)
         for part in (p for p in compiled.releases if p.release.measures):
             one, other = (vectors(connection, part, sql) for connection in pair)
@@ -446,8 +447,10 @@ def _check_unique(connection: duckdb.DuckDBPyConnection, source: Relation, sql: 
         for columns in public.unique:
             listed = ", ".join(sorted(columns)) or "1"
             rows = f"SELECT {listed} FROM {public.from_sql()}"
-            repeated = f"SELECT count(*) FROM ({rows} GROUP BY ALL HAVING count(*) > 1)" if columns else (
-                f"SELECT count(*) FROM (SELECT 1 FROM {public.from_sql()} LIMIT 2) HAVING count(*) > 1"
+            repeated = (
+                f"SELECT count(*) FROM ({rows} GROUP BY ALL HAVING count(*) > 1)"
+                if columns
+                else (f"SELECT count(*) FROM (SELECT 1 FROM {public.from_sql()} LIMIT 2) HAVING count(*) > 1")
             )
             if connection.execute(repeated).fetchall() not in ([], [(0,)]):
                 raise Violation(f"{public.from_sql()} repeats ({listed}), which is taken for unique, in {sql}")
@@ -457,12 +460,12 @@ def _check_unique(connection: duckdb.DuckDBPyConnection, source: Relation, sql: 
                 raise Violation(f"{column} has more than {rows} rows a value in {sql}")
 
 
-def _check_locality(
-    pair: tuple[duckdb.DuckDBPyConnection, ...], part: CompiledRelease, gone: object, sql: str
-) -> None:
+def _check_locality(pair: tuple[duckdb.DuckDBPyConnection, ...], part: CompiledRelease, gone: object, sql: str) -> None:
     """Other people's rows are the same with and without one person, bit for bit (rule 10)."""
     _, inputs = lower._inputs([m.statistic for m in part.release.measures])
     rows = lower._rows_sql(part.release, inputs, unit=True)
-    found = [Counter(repr(row[1:]) + repr(row[0]) for row in c.execute(rows).fetchall() if row[0] != gone) for c in pair]
+    found = [
+        Counter(repr(row[1:]) + repr(row[0]) for row in c.execute(rows).fetchall() if row[0] != gone) for c in pair
+    ]
     if found[0] != found[1]:
         raise Violation(f"other people's rows changed in {sql}: {found[0] - found[1]} {found[1] - found[0]}")

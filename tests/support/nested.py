@@ -38,8 +38,9 @@ CONSTRUCTS = (
     "inner", "left", "right", "full", "comma", "using", "natural", "self", "semi", "anti", "public join", "public left join",
     "three tables", "star", "derived", "derived twice", "derived deep", "with once", "with twice", "in", "not in", "exists",
     "not exists", "residual", "in public", "exists public", "uncorrelated scalar", "correlated on a key", "correlated on the unit",
-    "per unit", "per unit over per unit", "having", "distinct", "union all", "union", "multiplicity", "row_number", "lag", "rows frame", "qualify",
-    "rollup", "cube", "grouping sets", "where", "keys", "unit totals", "several releases", "release joined", "release of public rows",
+    "per unit", "per unit over per unit", "having", "distinct", "union all", "union", "multiplicity", "row_number", "lag", "rows frame",
+    "qualify", "rollup", "cube", "grouping sets", "where", "keys", "unit totals", "several releases",
+    "release joined", "release of public rows",
     "row level",
 )  # fmt: skip
 
@@ -202,11 +203,18 @@ class Nested:
         )
         if ".region" in on:
             self.used.add("multiplicity")
-        keys = {"place": (f"{a}.region", f"{a}.town"), "badge": (f"{a}.grade",), "drug": (f"{a}.label",)}[right.split()[0]]
+        keys = {"place": (f"{a}.region", f"{a}.town"), "badge": (f"{a}.grade",), "drug": (f"{a}.label",)}[
+            right.split()[0]
+        ]
         kind = self.chance.choice(["JOIN", "LEFT JOIN"])
         self.used.add("public join" if kind == "JOIN" else "public left join")
         return Rows(
-            f"{left.text} {kind} {right} ON {on}", left.unit, left.visit, left.numbers, left.keys + keys, left.conditions
+            f"{left.text} {kind} {right} ON {on}",
+            left.unit,
+            left.visit,
+            left.numbers,
+            left.keys + keys,
+            left.conditions,
         )
 
     # --- derived tables: columns uid, n, k --------------------------------------------------------------------------------
@@ -221,7 +229,12 @@ class Nested:
     def named(self, text: str, a: str) -> Rows:
         number = f"LEAST(GREATEST({a}.n, -20), 500)"
         return Rows(
-            text, f"{a}.uid", None, (number, number), (f"{a}.k", f"{a}.n > 10"), (f"{a}.n > 5", f"{a}.k IS NOT NULL", f"{a}.k = 2")
+            text,
+            f"{a}.uid",
+            None,
+            (number, number),
+            (f"{a}.k", f"{a}.n > 10"),
+            (f"{a}.n > 5", f"{a}.k IS NOT NULL", f"{a}.k = 2"),
         )
 
     def derived_pair(self, depth: int) -> Rows:
@@ -270,7 +283,9 @@ class Nested:
         having = ""
         if self.chance.random() < 0.35:
             self.used.add("having")
-            having = f" HAVING {self.chance.choice([f'SUM({n}) > 20', 'COUNT(*) > 1', f'AVG({n}) < 30', f'MAX({n}) > 10'])}"
+            having = (
+                f" HAVING {self.chance.choice([f'SUM({n}) > 20', 'COUNT(*) > 1', f'AVG({n}) < 30', f'MAX({n}) > 10'])}"
+            )
         if self.chance.random() < 0.5:
             k = self.integer(rows)
             keyed = k != "1"
@@ -287,7 +302,8 @@ class Nested:
     def united(self, depth: int) -> str:
         word = self.chance.choice(["UNION ALL", "UNION ALL", "UNION"])
         self.used.add(word.lower())
-        return f"{self.chance.choice([self.projected, self.per_unit])(0)} {word} {self.chance.choice([self.projected, self.distinct])(0)}"
+        first, second = [self.projected, self.per_unit], [self.projected, self.distinct]
+        return f"{self.chance.choice(first)(0)} {word} {self.chance.choice(second)(0)}"
 
     def windowed(self, depth: int) -> str:
         rows = self.owned(depth)
@@ -346,7 +362,9 @@ class Nested:
         if self.chance.random() < 0.5:
             self.used.add("residual")
             parts.append(
-                self.chance.choice([*inner.conditions, f"{self.chance.choice(inner.numbers)} > {self.chance.choice(rows.numbers)}"])
+                self.chance.choice(
+                    [*inner.conditions, f"{self.chance.choice(inner.numbers)} > {self.chance.choice(rows.numbers)}"]
+                )
             )
         link = "AND" if " WHERE " in _outside(inner.text) else "WHERE"
         return f"{word} (SELECT 1 FROM {inner.text} {link} {' AND '.join(parts)})"
@@ -401,7 +419,10 @@ class Nested:
     def aggregates(self, rows: Rows) -> list[str]:
         n = self.chance.choice(rows.numbers)
         options = ["COUNT(*)", "COUNT(*)", f"COUNT({n})", f"SUM({n})", f"AVG({n})"]
-        options += [f"dp_sum({n}, lower := 0, upper := 40)", f"COUNT(*) FILTER (WHERE {self.chance.choice(rows.conditions)})"]
+        options += [
+            f"dp_sum({n}, lower := 0, upper := 40)",
+            f"COUNT(*) FILTER (WHERE {self.chance.choice(rows.conditions)})",
+        ]
         if rows.unit is not None:
             options.append(f"COUNT(DISTINCT {rows.unit})")
         found = self.chance.sample(options, self.chance.choice([1, 1, 2, 3]))
@@ -533,7 +554,7 @@ class Nested:
                 f"SELECT COUNT(*) FROM (SELECT {w.unit} AS uid, COUNT(*) AS n FROM {v.text} LEFT JOIN {w.text} "
                 f"ON {v.visit} = {w.visit} AND {w.keys[0]} = 1 GROUP BY {w.unit}) AS {a}",
                 f"SELECT COUNT(*) FROM {p.text} WHERE {p.unit} NOT IN (SELECT {w.unit} FROM {v.text} LEFT JOIN {w.text} "
-                f"ON {v.visit} = {w.visit} AND {w.keys[0]} = 1)",
+                f"ON {v.visit} = {w.visit} AND {w.keys[0]} < 90)",
                 f"SELECT SUM(LEAST({a}.n, 9)) FROM (SELECT {v.unit} AS uid, "
                 f"COUNT(*) OVER (PARTITION BY {v.keys[0]}) AS n FROM {v.text}) AS {a}",
             ]
@@ -597,11 +618,10 @@ class Nested:
     def statement(self, *, row_level: bool = False, close: bool = False) -> str:
         chance = self.chance
         near = [self.edges, self.mistaken]
-        makers = [self.plain] * 8 + [self.with_query] * 4 + [self.semi_joined, self.several, self.with_release, *near, *near]
-        if row_level:
-            sql = self.at_row_level()
-        else:
-            sql = chance.choice(near if close else makers)()
+        makers = (
+            [self.plain] * 8 + [self.with_query] * 4 + [self.semi_joined, self.several, self.with_release, *near, *near]
+        )
+        sql = self.at_row_level() if row_level else chance.choice(near if close else makers)()
         options = [f"max_groups={chance.choice([1, 2])}"] if chance.random() < 0.3 else []
         options += [f"max_rows={chance.choice([1, 2, 4])}"] if chance.random() < 0.3 else []
         options += ["mechanism=gaussian"] if chance.random() < 0.1 else []

@@ -107,7 +107,10 @@ class Types:
 
 
 def bound_tables(
-    compiled: Compiled, run: Callable[[CompiledRelease, Sequence[PublicTable]], ExactTable], types: Types, noise: NoiseSource
+    compiled: Compiled,
+    run: Callable[[CompiledRelease, Sequence[PublicTable]], ExactTable],
+    types: Types,
+    noise: NoiseSource,
 ) -> dict[str, PublicTable]:
     """Every bound table that a release reads, once: computed from the releases before it, as a session computes it.
 

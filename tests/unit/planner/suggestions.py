@@ -161,7 +161,8 @@ LISTED = [
     ),
     # a group of the null-extended side
     Suggestion(
-        "SELECT y.person_id, COUNT(*) FROM person p LEFT JOIN person_year y ON p.person_id = y.person_id AND y.admissions > 0 GROUP BY y.person_id;",
+        "SELECT y.person_id, COUNT(*) FROM person p LEFT JOIN person_year y ON p.person_id = y.person_id AND "
+        "y.admissions > 0 GROUP BY y.person_id;",
         "leave the identifier out of GROUP BY",
         "SELECT COUNT(*) FROM person p LEFT JOIN person_year y ON p.person_id = y.person_id AND y.admissions > 0",
     ),
@@ -209,7 +210,8 @@ LISTED = [
         "SELECT AVG(r) FROM (SELECT site, RANK() OVER (ORDER BY AVG(income)) AS r FROM person GROUP BY site)",
     ),
     Suggestion(
-        "WITH RECURSIVE t AS (SELECT person_id, 1 AS n FROM person UNION ALL SELECT person_id, n + 1 FROM t WHERE n < 5) SELECT COUNT(*) FROM t;",
+        "WITH RECURSIVE t AS (SELECT person_id, 1 AS n FROM person UNION ALL SELECT person_id, n + 1 FROM t WHERE n < "
+        "5) SELECT COUNT(*) FROM t;",
         "leave it out",
         "WITH t AS (SELECT person_id, 1 AS n FROM person UNION ALL SELECT person_id, 2 FROM person) SELECT COUNT(*) FROM t",
     ),
@@ -282,7 +284,9 @@ MORE = [
     ),
     Suggestion("SELECT AVG(person_id) FROM person", "COUNT(*)", "SELECT COUNT(*) FROM person"),
     Suggestion(
-        "SELECT AVG(female) FROM person", "AVG(CAST(female AS INTEGER))", "SELECT AVG(CAST(female AS INTEGER)) FROM person"
+        "SELECT AVG(female) FROM person",
+        "AVG(CAST(female AS INTEGER))",
+        "SELECT AVG(CAST(female AS INTEGER)) FROM person",
     ),
     Suggestion(
         "SELECT COUNT(DISTINCT site) FROM person",
@@ -328,16 +332,22 @@ MORE = [
         "/* dpsql: max_groups=1 */ SELECT family_size, COUNT(*) FROM person_year GROUP BY family_size",
     ),
     Suggestion(
-        "SELECT COUNT(*) FROM person GROUP BY 3", "write 1 to 1", "SELECT COUNT(*) FROM (SELECT site FROM person GROUP BY 1)"
+        "SELECT COUNT(*) FROM person GROUP BY 3",
+        "write 1 to 1",
+        "SELECT COUNT(*) FROM (SELECT site FROM person GROUP BY 1)",
     ),
     Suggestion(
         "SELECT site, COUNT(*) FROM person GROUP BY COUNT(*)",
         "group by columns",
         "SELECT site, COUNT(*) FROM person GROUP BY site",
     ),
-    Suggestion("SELECT COUNT(*) FROM person GROUP BY *", "name the columns", "SELECT COUNT(*) FROM person GROUP BY site"),
     Suggestion(
-        "SELECT COUNT(*) FROM person ORDER BY income", "write AVG(income)", "SELECT COUNT(*) FROM person ORDER BY AVG(income)"
+        "SELECT COUNT(*) FROM person GROUP BY *", "name the columns", "SELECT COUNT(*) FROM person GROUP BY site"
+    ),
+    Suggestion(
+        "SELECT COUNT(*) FROM person ORDER BY income",
+        "write AVG(income)",
+        "SELECT COUNT(*) FROM person ORDER BY AVG(income)",
     ),
     Suggestion(
         "SELECT site, COUNT(*) FROM person GROUP BY site LIMIT (SELECT COUNT(*) FROM person)",
@@ -371,7 +381,8 @@ MORE = [
         "SELECT SUM(n) FROM (SELECT person_id, COUNT(*) AS n FROM person_year GROUP BY person_id) LIMIT 3",
     ),
     Suggestion(
-        "SELECT SUM(r) FROM (SELECT person_id, RANK() OVER (PARTITION BY person_id ORDER BY COUNT(*)) AS r FROM person_year GROUP BY person_id)",
+        "SELECT SUM(r) FROM (SELECT person_id, RANK() OVER (PARTITION BY person_id ORDER BY COUNT(*)) AS r FROM "
+        "person_year GROUP BY person_id)",
         "window the rows in a subquery first",
         "SELECT SUM(LEAST(r, 5)) FROM (SELECT person_id, MAX(LEAST(GREATEST(r, 0), 5)) AS r FROM "
         "(SELECT person_id, RANK() OVER (PARTITION BY person_id ORDER BY year) AS r FROM person_year) GROUP BY person_id)",
@@ -420,7 +431,8 @@ MORE = [
     Suggestion(
         "SELECT AVG(x) FROM (SELECT person_id, LAG(age, 1, 0.0) OVER (PARTITION BY person_id ORDER BY year) AS x FROM person_year)",
         "COALESCE(LAG(x) OVER (...), 0)",
-        "SELECT AVG(x) FROM (SELECT person_id, COALESCE(LAG(age) OVER (PARTITION BY person_id ORDER BY year), 0) AS x FROM person_year)",
+        "SELECT AVG(x) FROM (SELECT person_id, COALESCE(LAG(age) OVER (PARTITION BY person_id ORDER BY year), 0) AS x "
+        "FROM person_year)",
     ),
     Suggestion(
         "SELECT AVG(x) FROM (SELECT person_id, LAG(age, year) OVER (PARTITION BY person_id ORDER BY year) AS x FROM person_year)",
@@ -447,9 +459,11 @@ MORE = [
         "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS x FROM person_year)",
     ),
     Suggestion(
-        "SELECT COUNT(*) FROM (SELECT person_id, COUNT(*) FILTER (WHERE child) OVER (PARTITION BY person_id) AS x FROM person_year) WHERE x > 1",
+        "SELECT COUNT(*) FROM (SELECT person_id, COUNT(*) FILTER (WHERE child) OVER (PARTITION BY person_id) AS x "
+        "FROM person_year) WHERE x > 1",
         "CASE WHEN",
-        "SELECT COUNT(*) FROM (SELECT person_id, COUNT(CASE WHEN child THEN 1 END) OVER (PARTITION BY person_id) AS x FROM person_year) "
+        "SELECT COUNT(*) FROM (SELECT person_id, COUNT(CASE WHEN child THEN 1 END) OVER (PARTITION BY person_id) AS x "
+        "FROM person_year) "
         "WHERE x > 1",
     ),
     # joins and FROM (resolve/sources.py, connect.py)
@@ -498,10 +512,12 @@ MORE = [
         "write p.site",
         "SELECT COUNT(*) FROM person p JOIN person q USING (person_id) WHERE p.site = 3",
     ),
+    Suggestion("SELECT COUNT(x.site) FROM person", "did you mean person?", "SELECT COUNT(person.site) FROM person"),
     Suggestion(
-        "SELECT COUNT(x.site) FROM person", "did you mean person?", "SELECT COUNT(person.site) FROM person"
+        "SELECT COUNT(*) FROM person WHERE born > 3",
+        "its columns are person_id, site",
+        "SELECT COUNT(*) FROM person WHERE site > 3",
     ),
-    Suggestion("SELECT COUNT(*) FROM person WHERE born > 3", "its columns are person_id, site", "SELECT COUNT(*) FROM person WHERE site > 3"),
     Suggestion("SELECT COUNT(*) FROM nobody_knows", "the tables are person", "SELECT COUNT(*) FROM person"),
     # queries inside queries (resolve/query.py, subqueries.py, correlated.py)
     Suggestion(
@@ -610,11 +626,14 @@ MORE = [
     Suggestion(
         "SELECT CAST(income AS INTEGER), CAST(age AS INTEGER), COUNT(*) FROM person JOIN person_year USING (person_id) GROUP BY ALL",
         "group by fewer or coarser columns",
-        "SELECT CAST(income / 1000 AS INTEGER), CAST(age AS INTEGER), COUNT(*) FROM person JOIN person_year USING (person_id) GROUP BY ALL",
+        "SELECT CAST(income / 1000 AS INTEGER), CAST(age AS INTEGER), COUNT(*) FROM person JOIN person_year USING "
+        "(person_id) GROUP BY ALL",
     ),
     # expressions (resolve/scalars.py)
     Suggestion(
-        "SELECT COUNT(*) FROM person WHERE site IN ()", "x IN (1, 2)", "SELECT COUNT(*) FROM person WHERE site IN (1, 2)"
+        "SELECT COUNT(*) FROM person WHERE site IN ()",
+        "x IN (1, 2)",
+        "SELECT COUNT(*) FROM person WHERE site IN (1, 2)",
     ),
     Suggestion(
         "SELECT COUNT(*) FROM person WHERE site IS 3",
@@ -634,6 +653,7 @@ MORE = [
     Suggestion(
         "SELECT COUNT(*) FROM person WHERE ROW_NUMBER() OVER (ORDER BY income) = 1",
         "PARTITION BY the privacy unit in a subquery of its own",
-        "SELECT COUNT(*) FROM (SELECT person_id, ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY income) AS n FROM person) WHERE n = 1",
+        "SELECT COUNT(*) FROM (SELECT person_id, ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY income) AS n FROM "
+        "person) WHERE n = 1",
     ),
 ]
