@@ -20,7 +20,7 @@ from dpsql.errors import error
 from dpsql.planner.resolve.aggregates import is_aggregate
 from dpsql.planner.resolve.key_lists import CORRELATED
 from dpsql.planner.resolve.scalars import flat_conjuncts
-from dpsql.planner.resolve.sources import Source, source
+from dpsql.planner.resolve.sources import Source, glance, items
 from dpsql.planner.resolve.statement import Env, Private, Statement, is_query, parts_of
 from dpsql.spans import span_of
 
@@ -130,7 +130,8 @@ def split(
     parts = flat_conjuncts(where.this) if where is not None else []
     if not any(isinstance(c, exp.Column) for part in parts for c in part.walk()):
         return None
-    inner = [(s.name.lower(), columns_of(statement, s)) for s in _inner_sources(statement, select, env)]
+    sources = [glance(statement, n, env) for n in items(select)]
+    inner = [(s.name.lower(), columns_of(statement, s)) for s in sources]
     links, rest = _links(parts, inner, outer)
     if not links:
         return None
@@ -144,11 +145,6 @@ def split(
     grouped.set("group", exp.Group(expressions=[mine for mine, _ in links]))
     value = _value(select.expressions[0], grouped, name)
     return Correlated(name, grouped, [theirs for _, theirs in links], node), value
-
-
-def _inner_sources(statement: Statement, select: exp.Select, env: Env) -> list[Source]:
-    nodes = [select.args["from_"].this, *(j.this for j in select.args.get("joins") or ())]
-    return [source(statement, n, env) for n in nodes]
 
 
 def _links(

@@ -9,7 +9,7 @@ from dpsql.planner.resolve.correlated import Correlated, columns_of, replaced, s
 from dpsql.planner.resolve.key_lists import CORRELATED
 from dpsql.planner.resolve.people import rows_of_people
 from dpsql.planner.resolve.scalars import flat_conjuncts
-from dpsql.planner.resolve.sources import Source, source
+from dpsql.planner.resolve.sources import Source, glance, items
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement, is_query, parts_of, unparenthesised
 from dpsql.spans import span_of
 
@@ -93,10 +93,7 @@ def _existence(node: exp.Expression) -> Error:
 
 
 def _reads_people(statement: Statement, select: exp.Select, env: Env) -> bool:
-    if select.args.get("from_") is None:
-        return False
-    nodes = [select.args["from_"].this, *(j.this for j in select.args.get("joins") or ())]
-    return any(source(statement, n, env).is_private for n in nodes)
+    return any(glance(statement, n, env).is_private for n in items(select))
 
 
 def _correlated(

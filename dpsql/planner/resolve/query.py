@@ -13,7 +13,7 @@ from dpsql.planner.resolve.grouping_sets import flatten
 from dpsql.planner.resolve.people import rows_of_people
 from dpsql.planner.resolve.private import private_select
 from dpsql.planner.resolve.public import public_select
-from dpsql.planner.resolve.sources import Source, items, source
+from dpsql.planner.resolve.sources import Source, glance, items, source
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Query, Statement, unparenthesised
 from dpsql.spans import span_of
 
@@ -51,9 +51,10 @@ def _with(node: exp.Expression, env: Env) -> Env:
 
 
 def _select(statement: Statement, select: exp.Select, env: Env) -> Query:
-    sources = {id(node): source(statement, node, env) for node in items(select)}
+    tested = _tested(select)
+    sources = {id(n): (glance if id(n) in tested else source)(statement, n, env) for n in items(select)}
     _check_names(sources)
-    kept = _kept(select, sources)
+    kept = [s for node, s in sources.items() if node not in tested]
     if any(s.is_private for s in kept):
         if select.meta.get(FLAT):
             raise error(
@@ -78,11 +79,9 @@ def _select(statement: Statement, select: exp.Select, env: Env) -> Query:
     return public_select(statement, select, sources, env)
 
 
-def _kept(select: exp.Select, sources: dict[int, Source]) -> list[Source]:
-    """The sources whose rows the SELECT has: those of SEMI and ANTI joins only decide which stay."""
-    joins = select.args.get("joins") or ()
-    tested = {id(j.this) for j in joins if (j.kind or "").upper() in ("SEMI", "ANTI")}
-    return [s for node, s in sources.items() if node not in tested]
+def _tested(select: exp.Select) -> set[int]:
+    """The items of FROM whose rows the SELECT does not have, by id: those of SEMI and ANTI joins only decide which rows stay."""
+    return {id(j.this) for j in select.args.get("joins") or () if (j.kind or "").upper() in ("SEMI", "ANTI")}
 
 
 def _check_names(sources: dict[int, Source]) -> None:

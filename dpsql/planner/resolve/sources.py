@@ -44,7 +44,22 @@ class Source:
 
 
 def source(statement: Statement, node: exp.Expression, env: Env) -> Source:
-    """What an item of FROM reads. Raises 105 for a name that is neither declared nor a WITH query."""
+    """What an item of FROM reads, for the one place that reads it. Raises 105 for a name that is neither declared nor a WITH query."""
+    seen = statement.glanced.pop((id(node), id(env.ctes)), None)
+    if seen is not None:
+        assert isinstance(seen[-1], Source)
+        return seen[-1]
+    return _resolved(statement, node, env)
+
+
+def glance(statement: Statement, node: exp.Expression, env: Env) -> Source:
+    """The same, kept for whoever reads it afterwards: a query that is looked at on every level is resolved once on each."""
+    found = source(statement, node, env)
+    statement.glanced[id(node), id(env.ctes)] = (node, env.ctes, found)
+    return found
+
+
+def _resolved(statement: Statement, node: exp.Expression, env: Env) -> Source:
     if isinstance(node, exp.Table):
         return _table(statement, node, env)
     if isinstance(node, exp.Subquery):
@@ -185,7 +200,7 @@ def _existence(join: exp.Join) -> exp.Expression:
     if on is None:
         raise error(402, "a SEMI or ANTI join needs ON", hint="write ON a.key = b.key", span=span_of(join))
     inner = exp.Select(expressions=[exp.Literal.number(1)])
-    inner.set("from_", exp.From(this=join.this.copy()))
+    inner.set("from_", exp.From(this=join.this))
     inner.set("where", exp.Where(this=on.copy()))
     found: exp.Expression = exp.Exists(this=inner)
     return exp.Not(this=found) if (join.kind or "").upper() == "ANTI" else found

@@ -83,7 +83,11 @@ class Env:
 
 @dataclass(slots=True)
 class Statement:
-    """One statement's state. `query` resolves a query node; it is set where the resolver is put together."""
+    """One statement's state.
+
+    query    resolves a query node; it is set where the resolver is put together
+    glanced  what was looked at before it is read: (node, WITH queries, source) by the ids of the first two, which stay alive here
+    """
 
     schema: Schema
     types: PublicTypes | None
@@ -91,6 +95,7 @@ class Statement:
     blocks: list[Block] = field(default_factory=list)
     bounds: list[Bound] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
+    glanced: dict[tuple[int, int], tuple[object, object, object]] = field(default_factory=dict)
 
     def alias(self, name: str) -> str:
         """A name for the engine that nothing else in the statement has: the table's own the first time."""

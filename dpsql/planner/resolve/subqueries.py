@@ -19,7 +19,7 @@ from dpsql.planner.resolve.connect import columns_of, connect, reads_only
 from dpsql.planner.resolve.people import aggregates, rows_of_people
 from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
 from dpsql.planner.resolve.scope import Scope
-from dpsql.planner.resolve.sources import Source, from_clause, items, parts_scope, source
+from dpsql.planner.resolve.sources import from_clause, glance, items, parts_scope, source
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement, unparenthesised
 from dpsql.spans import span_of
 from dpsql.sqltypes import BOOLEAN
@@ -50,7 +50,7 @@ class Subqueries:
         if isinstance(select, exp.Select) and select.args.get("from_") is not None and not _groups(select):
             if len(select.expressions) != 1:
                 raise error(106, "IN takes a query of one column", hint="select one column", span=span_of(node))
-            if any(s.is_private for s in self._sources(select)):
+            if any(glance(self.statement, n, self.env).is_private for n in items(select)):
                 return self._exists(select, scope, value, node)
         found = self.statement.query(select, self.env.inside(None))
         if isinstance(found, Public):
@@ -75,7 +75,7 @@ class Subqueries:
         """EXISTS (SELECT ... FROM inner WHERE ...), or IN over it where `value` must equal the selected column."""
         if not isinstance(select, exp.Select) or select.args.get("from_") is None or _groups(select):
             return self._whole(select, node)
-        sources = {id(n): s for n, s in zip(items(select), self._sources(select), strict=True)}
+        sources = {id(n): source(self.statement, n, self.env) for n in items(select)}
         inner = Subqueries(self.statement, self.env.inside(scope))
         joined = from_clause(self.statement, select, sources, inner, scope)
         here = parts_scope(joined.parts, joined.merged, inner, scope)
@@ -143,9 +143,6 @@ class Subqueries:
                 if held and mine.key and mine.key == theirs.key:
                     return mine.key == self.statement.schema.privacy.unit or not _negated(node)
         return False
-
-    def _sources(self, select: exp.Select) -> list[Source]:
-        return [source(self.statement, n, self.env) for n in items(select)]
 
     # --- scalars --------------------------------------------------------------------------------------------------
 

@@ -34,6 +34,15 @@ def test_with_queries_that_double_thirty_times(kind: str) -> None:
     [
         (PEOPLE, "SELECT * FROM ({0}) AS t"),
         (PEOPLE, "SELECT person_id, year FROM person_year WHERE person_id IN (SELECT person_id FROM ({0}))"),
+        (
+            PEOPLE,
+            "SELECT person_id, year FROM person_year p WHERE EXISTS (SELECT 1 FROM ({0}) q WHERE q.person_id = p.person_id)",
+        ),
+        (PEOPLE, "SELECT p.person_id, p.year FROM person_year p SEMI JOIN ({0}) AS q ON q.person_id = p.person_id"),
+        (
+            PEOPLE,
+            "SELECT person_id, 1 AS year FROM person p WHERE 1 = (SELECT MAX(year) FROM ({0}) q WHERE q.person_id = p.person_id)",
+        ),
         (PEOPLE, "SELECT person_id, SUM(year) AS year FROM ({0}) GROUP BY person_id"),
     ],
 )
@@ -42,3 +51,10 @@ def test_twenty_levels_are_answered(first: str, around: str) -> None:
     for _ in range(20):
         sql = around.format(sql)
     assert open_session(EXAMPLE, None, ":memory:").execute(f"SELECT COUNT(*) FROM ({sql})").releases == 1
+
+
+def test_twenty_queries_in_select_lists_are_answered() -> None:
+    sql = "SELECT COUNT(*) AS year FROM person"
+    for _ in range(20):
+        sql = f"SELECT (SELECT MAX(year) FROM ({sql})) AS year"
+    assert open_session(EXAMPLE, None, ":memory:").execute(sql).releases == 1
