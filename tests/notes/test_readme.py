@@ -22,8 +22,13 @@ _LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def commands(fence: Fence) -> list[str]:
-    """The command lines of a fence, joined where a backslash ends a line; with prompts, the lines that have one."""
-    lines = [line for line in fence.body.replace("\\\n", " ").split("\n") if line.strip() and not line.startswith("#")]
+    """The command lines of a fence, joined where a backslash ends a line or a quote is open; with prompts, the lines that have one."""
+    lines: list[str] = []
+    for line in fence.body.replace("\\\n", " ").split("\n"):
+        if lines and lines[-1].count('"') % 2:
+            lines[-1] += f"\n{line}"
+        elif line.strip() and not line.startswith("#"):
+            lines.append(line)
     prompted = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
     return prompted or lines
 
