@@ -153,6 +153,7 @@ class Bound:
     public   declared public tables that it reads
     reads    the blocks and bound tables that it reads, each earlier
     one_row  whether more than one row is an error, as in a scalar subquery
+    unique   sets of column positions that no two rows may agree in: people's rows are joined by them
     """
 
     name: str
@@ -161,6 +162,16 @@ class Bound:
     public: tuple[str, ...]
     reads: tuple[str, ...]
     one_row: bool = False
+    unique: frozenset[frozenset[int]] = frozenset()
+
+    def repeats(self, table: PublicTable) -> bool:
+        """Whether rows agree where they must not; what the engine takes for equal counts as equal."""
+        return any(_repeats([table.data[i] for i in positions], len(table.data[0])) for positions in self.unique)
+
+
+def _repeats(columns: list[list[object]], rows: int) -> bool:
+    seen = {tuple("NaN" if x != x else x for x in row) for row in zip(*columns, strict=True)} if columns else {()}
+    return len(seen) < rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -333,6 +333,10 @@ class _Staged:
             table = sandbox.table(name, bound.sql)
             if bound.one_row and table.data and len(table.data[0]) > 1:
                 raise error(706, "a subquery used as a value has more than one row; what was charged stays charged")
+            if bound.repeats(table):
+                raise error(
+                    901, "rows repeat that people's rows were to be joined with; what was charged stays charged"
+                )
             self._tables[name] = table
         return self._tables[name]
 

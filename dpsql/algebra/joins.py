@@ -17,9 +17,6 @@ from dpsql.algebra.scalar import Scalar
 from dpsql.errors import error
 from dpsql.sqltypes import SqlType
 
-ONE_ROW: frozenset[str] = frozenset()
-"""A unique set without columns: the relation has at most one row."""
-
 
 @dataclass(frozen=True, slots=True)
 class Equality:
@@ -52,6 +49,13 @@ def matches(relation: Relation, equalities: Sequence[Equality]) -> int | None:
         return 1
     fixed = {e.right.sql for e in equalities if e.right.is_column}
     return min((rows for sql, rows in relation.multiplicity if sql in fixed), default=None)
+
+
+def meets_few(left: Relation, right: Relation, equalities: Sequence[Equality]) -> bool:
+    """Whether a row meets no more rows of a public relation than can be bounded: by a limit on the unit's rows, and at row
+    level, where no unit is left that rows could be cut by, one."""
+    rows = matches(right, equalities)
+    return rows == 1 or (rows is not None and left.unit is not None and left.unit.column is not None)
 
 
 def public_equality(private: Scalar, public: Scalar) -> Equality | None:
@@ -114,7 +118,8 @@ def left_join(
     """Every row of `left`, beside the rows of `right` that equal it or beside NULLs.
 
     Input      `right` is bare (relations.py), so that its columns are NULL where it has no row
-    Stability  as the inner join, and a row without a match stays once: max(Ka * Kb, Ka) rows, Ka by a unique key [rows]
+    Stability  as the inner join, and a row without a match stays once: Ka where a row meets at most one of `right`; where a
+               row of `right` meets at most one of `left`, Kb pairs and Ka - 1 rows without any; else max(Ka * Kb, Ka)    [rows]
     Why        the unit is the kept side's. The other side's columns can be NULL: they are nobody's unit, hold no private key,
                and are constant per unit only where the whole ON condition is (rules 2, 8)
     """
@@ -123,7 +128,7 @@ def left_join(
     once = keyed(right, equalities)
     fixed = once and all(s.is_constant for e in equalities for s in (e.left, *_sides(e.right, right)))
     fixed = fixed and all(part.is_constant for part in residual)
-    rows = left.unit.max_rows if once else _at_least(_rows_of_pairs(left, right, equalities), left.unit.max_rows)
+    rows = left.unit.max_rows if once else _rows_kept(left, right, equalities)
     return Relation(
         (*left.columns, *_null_extended(right, constant=fixed)),
         UnitBound(left.unit.column, rows),
@@ -181,7 +186,7 @@ def _check(
         raise error(901, "a join starts with a private relation")
     if right.is_private and not equates_units(equalities):
         raise error(901, "private relations meet only where their units are equal")
-    if not right.is_private and matches(right, equalities) is None:
+    if not right.is_private and not meets_few(left, right, equalities):
         raise error(901, "a public relation joins by a unique key, or a column of declared multiplicity")
     if residual is not None and not bare(right):
         raise error(901, "the side of an outer join that can be NULL must be bare")
@@ -213,8 +218,13 @@ def _rows_of_pairs(left: Relation, right: Relation, equalities: Sequence[Equalit
     return min(known) if known else None
 
 
-def _at_least(bound: int | None, least: int | None) -> int | None:
-    return max(bound, least) if bound is not None and least is not None else None
+def _rows_kept(left: Relation, right: Relation, equalities: Sequence[Equality]) -> int | None:
+    """The most rows of a unit after a left join that may meet several rows."""
+    assert left.unit is not None
+    ka, pairs = left.unit.max_rows, _rows_of_pairs(left, right, equalities)
+    if ka is None or pairs is None:
+        return None
+    return pairs + ka - 1 if right.is_private and keyed(left, equalities, right=False) else max(pairs, ka)
 
 
 def _unique_of_pairs(left: Relation, right: Relation, equalities: Sequence[Equality]) -> frozenset[frozenset[str]]:

@@ -74,7 +74,17 @@ def per_unit(
 
 
 def distinct(source: Relation, alias: str) -> Relation:
-    """SELECT DISTINCT of columns that hold the unit: at most the rows that the unit had (rule 7)."""
+    """SELECT DISTINCT of columns that hold the unit, or a key of its rows: at most the rows that the unit had (rule 7).
+
+    Why  rows that agree in such a column are of one unit. Raises 402 where there is none: rows of different people would be
+         compared, and one person's row would stand for another's
+    """
+    if not any(c.scalar.key for c in source.columns):
+        raise error(
+            402,
+            "leaving out repeats would compare the rows of different people",
+            hint="select the privacy unit too; for UNION, write UNION ALL",
+        )
     names = tuple((c.source, c.name) for c in source.columns)
     relation, keys, _ = per_unit(source, alias, [c.scalar for c in source.columns], [])
     columns = (Named(s, n, key) for (s, n), key in zip(names, keys, strict=True))

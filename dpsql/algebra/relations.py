@@ -108,15 +108,18 @@ class Relation:
         return self.unit is not None
 
     @property
-    def conditions(self) -> tuple[Scalar, ...]:
-        return self.where
-
-    @property
     def one_row_per_unit(self) -> bool:
-        """Whether a unit has at most one row by construction: at row level, or because the unit is unique."""
+        """Whether a unit has at most one row by construction: at row level, or because the unit is unique.
+
+        Why  nothing below enforces it. At row level a row is read once, or once beside the one row that it meets; the unit is
+             unique where a declared key says so, which is verified (rule 36), after GROUP BY the unit, and through joins with
+             what has at most one row to meet (rules 5, 9)
+        """
         if self.unit is None:
             return False
-        return self.unit.column is None or frozenset({self.unit.column.sql}) in self.unique
+        if self.unit.column is None:
+            return self.unit.max_rows == 1
+        return frozenset({self.unit.column.sql}) in self.unique
 
     def from_sql(self, unit: bool = True) -> str:
         return self.source.with_unit if unit else self.source.plain

@@ -44,8 +44,10 @@ class Scalar:
     step      the declared grid of a column, else None
     origin    of a column as it is declared: "table.column"
     names     "table.column" of the private key whose values a column holds; "" where it holds none, or also NULLs of a join
-    constant  whether a column has one value in all rows of a unit
+    constant  whether a column, EXISTS or a value that is bound before the block runs has one value in all rows of a unit
     unit_bounds  declared bounds of a unit's total of a column
+    ties      of EXISTS: the private keys of the row around it, which do no more than tie it to its own unit's rows. They are
+              read, but no condition on an identifier
     """
 
     function: str
@@ -63,6 +65,7 @@ class Scalar:
     names: str = ""
     constant: bool = False
     unit_bounds: Interval | None = None
+    ties: tuple[Scalar, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.sql) > LONGEST_SQL:
@@ -93,13 +96,18 @@ class Scalar:
         if self.is_column:
             yield self
         else:
-            for arg in self.args:
+            for arg in (*self.args, *self.ties):
                 yield from arg.leaves()
 
     @property
     def is_constant(self) -> bool:
-        """Whether the value is the same in all rows of a unit."""
-        return all(leaf.constant for leaf in self.leaves())
+        """Whether the value is the same in all rows of a unit.
+
+        EXISTS says so itself: of the columns that it reads only those of the row around it count.
+        """
+        if self.is_literal or not self.args or self.function in ("column", "exists"):
+            return self.is_literal or self.constant
+        return all(arg.is_constant for arg in self.args)
 
     @property
     def key(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.errors import Error, error
+from dpsql.schema.model import RESERVED
 from dpsql.spans import span_of
 
 # Parts that change nothing, or that only print differently.
@@ -183,7 +184,7 @@ _FIXES: dict[str, str] = {
 
 
 def check_nodes(tree: exp.Expression) -> None:
-    """Refuse (102, 103) the first node, or part of a node, that the grammar does not have."""
+    """Refuse (102, 103) the first node, or part of a node, that the grammar does not have; and names of dpsql's own (105)."""
     for node in tree.walk(bfs=False):
         assert isinstance(node, exp.Expression)
         parts = ALLOWED.get(type(node))
@@ -194,6 +195,13 @@ def check_nodes(tree: exp.Expression) -> None:
                 raise _unsupported_part(node, name, value)
         if isinstance(node, exp.Anonymous) and str(node.this).lower() not in ALLOWED_NAMES:
             raise unsupported(node)
+        if isinstance(node, exp.Identifier) and node.name.lower().startswith(RESERVED):
+            raise error(
+                105,
+                f"names that begin with {RESERVED!r} are dpsql's own",
+                hint="choose another name",
+                span=span_of(node),
+            )
         if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
             raise error(
                 103,

@@ -7,7 +7,7 @@ from posixpath import normpath
 
 from dpsql.domains import Interval, integers
 from dpsql.schema.mistakes import Mistakes, printable, suggestion
-from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Reference, Schema, Table, with_unit
+from dpsql.schema.model import RESERVED, ROW, Column, Reference, Schema, Table, with_unit
 from dpsql.schema.roles import holds_unit
 from dpsql.schema.write import name, quoted
 
@@ -61,8 +61,11 @@ def _check_names(schema: Schema, table: Table, mistakes: Mistakes) -> None:
     taken = schema.table(with_unit(table.name))
     if not table.public and taken is not None:
         mistakes.add(_at(taken), f"has a name that dpsql gives to a view of {printable(table.name)}", "rename it")
-    if not table.public and table.column(UNIT_COLUMN) is not None:
-        mistakes.add(_at(table, UNIT_COLUMN), "has a name that dpsql gives to a column of its own", "rename it")
+    if table.name.lower().startswith(RESERVED):
+        mistakes.add(_at(table), "has a name that dpsql keeps for itself", "rename it")
+    for column in table.columns:
+        if column.name.lower().startswith(RESERVED):
+            mistakes.add(_at(table, column.name), "has a name that dpsql keeps for itself", "rename it")
 
 
 def _check_key(table: Table, mistakes: Mistakes) -> None:

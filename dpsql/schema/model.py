@@ -15,6 +15,8 @@ from dpsql.loss import PrivacyLoss
 from dpsql.sqltypes import SqlType
 
 ROW = "row"
+RESERVED = "dpsql "
+"""What dpsql's own names begin with: no table, column or alias of a caller may."""
 UNIT_COLUMN = "dpsql unit"
 """The column that carries the unit's value where a table does not hold it itself."""
 ROLES = ("identifier", "quasi", "dimension", "grid", "measure")

@@ -24,7 +24,7 @@ from dpsql.domains import Interval
 from dpsql.loss import PrivacyLoss
 from dpsql.plan import Block, Limited, Plan, Release
 from dpsql.planner import lower, measure, planning
-from dpsql.planner.resolve import connect, public, unit_groups, unit_windows
+from dpsql.planner.resolve import connect, unique, unit_groups, unit_windows
 from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.subqueries import Subqueries
 from tests.support.neighbours import Cases, NestedCases, Violation
@@ -255,7 +255,7 @@ def any_public_column_is_a_key(patch: Patch) -> None:
 
 
 def first_column_of_a_public_query_is_a_key(patch: Patch) -> None:
-    patch.setattr(public, "_unique", lambda tree, sources: frozenset({frozenset({0})}))
+    patch.setattr(unique, "of_select", lambda select, sources: frozenset({frozenset({0})}))
 
 
 def public_key_under_a_cast(patch: Patch) -> None:

@@ -9,9 +9,9 @@ from fractions import Fraction
 
 from dpsql.algebra.relations import Named, Relation
 from dpsql.algebra.scalar import Scalar, quoted
-from dpsql.schema.model import UNIT_COLUMN
+from dpsql.schema.model import RESERVED, UNIT_COLUMN
 
-HIDDEN = re.compile(r"dpsql_(\d+)")
+HIDDEN = re.compile(rf"{RESERVED}subquery (\d+)")
 """What resolve/correlated.py calls a subquery that it made a join."""
 _PART = r'"(?:[^"]|"")*"'
 _COLUMN = re.compile(rf"({_PART})\.({_PART})|({_PART}) AS ({_PART})|({_PART})")
@@ -72,7 +72,9 @@ class Words:
             self.computed |= dict(relation.made.computed)
         for column in relation.columns:
             if HIDDEN.fullmatch(column.source):
-                name = f"the {'key' if column.name.startswith('c') else 'value'} of {subquery(column.source)}"
+                name = (
+                    f"the {'key' if column.name.startswith(f'{RESERVED}c') else 'value'} of {subquery(column.source)}"
+                )
             else:
                 name = f"{column.source}.{column.name}" if column.source and column.name in double else column.name
             if column.scalar.is_column:

@@ -92,19 +92,8 @@ def _shell(statement: Statement, found: Public, plain: str) -> Shell:
     """The query that makes the answer; where it shows a release row by row, the row's number goes with it."""
     tree = found.tree
     numbered = found.release is not None and traced(tree, found.release)
-    public, own = statement.reads(tree)
-    if own:
-        tree = tree.transform(_total, copy=False)
+    public, _ = statement.reads(tree)
     return Shell(statement.text(tree), plain, public, found.direct, numbered)
-
-
-def _total(node: exp.Expression) -> exp.Expression:
-    """Casts and integer division over released values give NULL where the engine would raise: the price is paid by then."""
-    if type(node) is exp.Cast:
-        return exp.TryCast(this=node.this, to=node.args["to"])
-    if isinstance(node, exp.IntDiv | exp.Mod):
-        node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
-    return node
 
 
 def _plain(tree: exp.Expression) -> exp.Expression:

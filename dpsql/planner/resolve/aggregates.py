@@ -14,7 +14,7 @@ from dpsql.plan import Aggregate
 from dpsql.planner.grammar import AGGREGATE_NAMES, AGGREGATES, SHELL_ONLY, name_of
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
-from dpsql.planner.resolve.statement import parts_of
+from dpsql.planner.resolve.syntax import parts_of
 from dpsql.spans import span_of
 from dpsql.sqltypes import HUGEINT
 

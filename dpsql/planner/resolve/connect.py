@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.algebra.joins import Equality, equates_units, inner_join, matches, public_equality
+from dpsql.algebra.joins import Equality, equates_units, inner_join, meets_few, public_equality
 from dpsql.algebra.relations import Relation
 from dpsql.algebra.scalar import Scalar
 from dpsql.errors import Error, error
@@ -25,7 +25,7 @@ def connect(
     while waiting:
         for part in waiting:
             equalities = equalities_between(joined, part, known)
-            if can_join(part, equalities):
+            if can_join(joined, part, equalities):
                 used |= {c.sql for c in known if _is_one_of(c, equalities)}
                 joined = inner_join(joined, part, equalities)
                 waiting = [other for other in waiting if other is not part]
@@ -35,8 +35,8 @@ def connect(
     return joined, [c for c in conditions if c.sql not in used]
 
 
-def can_join(part: Relation, equalities: Sequence[Equality]) -> bool:
-    return equates_units(equalities) if part.is_private else matches(part, equalities) is not None
+def can_join(left: Relation, right: Relation, equalities: Sequence[Equality]) -> bool:
+    return equates_units(equalities) if right.is_private else meets_few(left, right, equalities)
 
 
 def equalities_between(left: Relation, right: Relation, conditions: Sequence[Scalar]) -> list[Equality]:

@@ -4,7 +4,7 @@
 
 has one value for each value of `outer.b`: it is the row `a = outer.b` of
 
-    (SELECT r.a AS c0, aggregates AS v0, ... FROM r WHERE rest GROUP BY r.a)
+    (SELECT r.a, aggregates FROM r WHERE rest GROUP BY r.a)
 
 and where there is no such row, COUNT is 0 and every other aggregate NULL (rule 33). Grouped by the unit that query is a per-unit
 aggregate; grouped by anything else it is a release.
@@ -21,11 +21,21 @@ from dpsql.planner.resolve.aggregates import is_aggregate
 from dpsql.planner.resolve.key_lists import CORRELATED
 from dpsql.planner.resolve.scalars import flat_conjuncts
 from dpsql.planner.resolve.sources import Source, glance, items
-from dpsql.planner.resolve.statement import Env, Private, Statement, is_query, parts_of
+from dpsql.planner.resolve.statement import Env, Private, Statement
+from dpsql.planner.resolve.syntax import all_of, is_query, parts_of, replaced
+from dpsql.schema.model import RESERVED
 from dpsql.spans import span_of
 
 Names = list[tuple[str, set[str]]]
 """For each item of FROM its name and its columns, in lower case."""
+
+
+HIDDEN_KEY, HIDDEN_VALUE = f"{RESERVED}c", f"{RESERVED}v"
+
+
+def hidden_name(number: int) -> str:
+    """What a subquery is called that was made a join."""
+    return f"{RESERVED}subquery {number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +43,7 @@ class Correlated:
     """A subquery made a join.
 
     name    of the joined source
-    select  the grouped query: key columns c0, c1, ... first
+    select  the grouped query: its key columns first
     outer   what the keys equal, in the outer query
     node    the subquery as it was written
     """
@@ -58,7 +68,7 @@ def decorrelate(
     found: list[Correlated] = []
     values: dict[int, exp.Expression] = {}
     for node in waiting:
-        one = split(statement, node, outer, env, f"dpsql_{len(found)}")
+        one = split(statement, node, outer, env, hidden_name(len(found)))
         if one is not None:
             if aggregated and not (_stands_in(node, select, "where") or _inside_aggregate(node, select)):
                 raise error(
@@ -136,12 +146,12 @@ def split(
     if not links:
         return None
     _check(select, node)
-    grouped = exp.Select(expressions=[_aliased(mine, f"c{i}") for i, (mine, _) in enumerate(links)])
+    grouped = exp.Select(expressions=[_aliased(mine, f"{HIDDEN_KEY}{i}") for i, (mine, _) in enumerate(links)])
     for part in ("from_", "joins"):
         if select.args.get(part) is not None:
             grouped.set(part, select.args[part])
     if rest:
-        grouped.set("where", exp.Where(this=_all(rest)))
+        grouped.set("where", exp.Where(this=all_of(rest)))
     grouped.set("group", exp.Group(expressions=[mine for mine, _ in links]))
     value = _value(select.expressions[0], grouped, name)
     return Correlated(name, grouped, [theirs for _, theirs in links], node), value
@@ -197,16 +207,12 @@ def _aliased(node: exp.Expression, name: str) -> exp.Expression:
     return exp.Alias(this=node.copy(), alias=exp.to_identifier(name, quoted=True))
 
 
-def _all(parts: list[exp.Expression]) -> exp.Expression:
-    return parts[0] if len(parts) == 1 else exp.And(expressions=None, this=parts[0], expression=_all(parts[1:]))
-
-
 def _value(projection: exp.Expression, grouped: exp.Select, name: str) -> exp.Expression:
-    """The subquery's expression over the joined source; its aggregates become columns v0, v1, ... of the grouped query."""
+    """The subquery's expression over the joined source; its aggregates become columns of the grouped query."""
     columns: dict[int, exp.Expression] = {}
     node = projection.this if isinstance(projection, exp.Alias) else projection
     for part in _outermost_aggregates(node):
-        column = f"v{len(columns)}"
+        column = f"{HIDDEN_VALUE}{len(columns)}"
         grouped.append("expressions", _aliased(part, column))
         found: exp.Expression = exp.column(
             exp.to_identifier(column, quoted=True), table=exp.to_identifier(name, quoted=True)
@@ -223,30 +229,6 @@ def _outermost_aggregates(node: exp.Expression) -> list[exp.Expression]:
         return [node]
     children = [child for child in node.iter_expressions() if isinstance(child, exp.Expression)]
     return [found for child in children if not is_query(child) for found in _outermost_aggregates(child)]
-
-
-def replaced(node: exp.Expression, values: dict[int, exp.Expression]) -> exp.Expression:
-    """The tree with some nodes replaced, by id; what is not above one of them is shared, not copied."""
-    if id(node) in values:
-        return values[id(node)]
-
-    def part(value: object) -> object:
-        if isinstance(value, list):
-            return [part(v) for v in value]
-        return replaced(value, values) if isinstance(value, exp.Expression) else value
-
-    changed = {name: part(value) for name, value in node.args.items()}
-    if all(_same(changed[name], value) for name, value in node.args.items()):
-        return node
-    copy = type(node)(**changed)
-    copy.meta.update(node.meta)
-    return copy
-
-
-def _same(one: object, other: object) -> bool:
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
-    return one is other
 
 
 # --- where the keys come from -------------------------------------------------------------------------------------
@@ -271,7 +253,7 @@ def _public_keys(
         if not any(is_query(p) for p in parts_of(part)) and _owner(part, names) == found.name.lower()
     ]
     if own:
-        listed.set("where", exp.Where(this=_all(own)))
+        listed.set("where", exp.Where(this=all_of(own)))
     return listed
 
 

@@ -17,6 +17,7 @@ from dpsql.algebra.scalar import literal_sql
 from dpsql.domains import Categories, Interval, Value
 from dpsql.errors import error
 from dpsql.planner.parse import Parsed
+from dpsql.planner.resolve.syntax import unaliased
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.spans import Span
 from dpsql.sqltypes import SqlType
@@ -187,7 +188,7 @@ def _one_literal_row(select: exp.Select, schema: Schema) -> exp.Expression | Non
     limit = select.args.get("limit")
     if _parts(select) != _ONE_ROW_PARTS or not isinstance(limit, exp.Limit) or _number(limit.expression) != 1:
         return None
-    if _private_table(select, schema) is None or not all(_is_constant(_unaliased(p)) for p in select.expressions):
+    if _private_table(select, schema) is None or not all(_is_constant(unaliased(p)) for p in select.expressions):
         return None
     return exp.Select(expressions=[p.copy() for p in select.expressions])
 
@@ -200,10 +201,6 @@ def _is_constant(node: exp.Expression) -> bool:
 
 def _parts(node: exp.Expression) -> set[str]:
     return {name for name, value in node.args.items() if value}
-
-
-def _unaliased(node: exp.Expression) -> exp.Expression:
-    return node.this if isinstance(node, exp.Alias) else node
 
 
 def _private_table(select: exp.Select, schema: Schema) -> Table | None:
@@ -232,7 +229,7 @@ def _declared_extremes(select: exp.Select, schema: Schema) -> exp.Expression | N
 
 def _declared_extreme(projection: exp.Expression, source: exp.Expression, table: Table) -> exp.Expression | None:
     """A projection with MIN or MAX of a bare column replaced by the declared bound."""
-    call = _unaliased(projection)
+    call = unaliased(projection)
     if not isinstance(call, exp.Min | exp.Max) or _parts(call) != {"this"} or not isinstance(call.this, exp.Column):
         return None
     node = call.this

@@ -15,6 +15,7 @@ from sqlglot import exp
 from dpsql.errors import Error, error
 from dpsql.planner.grammar import name_of
 from dpsql.planner.resolve.aggregates import is_aggregate
+from dpsql.planner.resolve.syntax import unaliased
 from dpsql.spans import span_of
 
 GROUPED = "grouped"
@@ -144,7 +145,7 @@ class _Levels:
             if not 1 <= position <= len(projections):
                 words = f"GROUP BY {node.name[:20]} names no column"
                 raise error(305, words, hint=f"write 1 to {len(projections)}", span=span_of(node))
-            return _unaliased(projections[position - 1])
+            return unaliased(projections[position - 1])
         return self.alias_of(node) or node
 
     def alias_of(self, node: exp.Expression) -> exp.Expression | None:
@@ -302,10 +303,6 @@ def _count(total: exp.Expression) -> exp.Expression:
 
 def _grouped(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(GROUPED, quoted=True))
-
-
-def _unaliased(node: exp.Expression) -> exp.Expression:
-    return node.this if isinstance(node, exp.Alias) else node
 
 
 def _walk(node: exp.Expression) -> list[exp.Expression]:

@@ -13,7 +13,7 @@ from dpsql.algebra.relations import Relation
 from dpsql.algebra.scalar import Scalar, quoted
 from dpsql.domains import Categories
 from dpsql.errors import Error
-from dpsql.plan import GroupKey, KeyList
+from dpsql.plan import Bound, GroupKey, KeyList
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.sqltypes import BIGINT, SqlType
 
@@ -81,7 +81,7 @@ def _of_public(statement: Statement, public: dict[int, Scalar], relation: Relati
     columns = tuple((f"c{i}", wire_type(s)) for i, s in enumerate(scalars))
     declared = tuple(sorted(t.name for t in statement.schema.tables if t.public and f"{quoted(t.name)} AS " in sql))
     own = tuple(b.name for b in statement.bounds if f"{quoted(b.name)} AS " in sql)
-    return KeyList(tuple(positions), statement.bound(sql, columns, declared, own, "keys"))
+    return KeyList(tuple(positions), statement.bound(Bound("", sql, columns, declared, own), "keys"))
 
 
 def _connected(scalars: list[Scalar], relation: Relation) -> tuple[list[Relation], list[Scalar]]:
@@ -118,7 +118,7 @@ def _of_reference(statement: Statement, position: int, scalar: Scalar, target: t
     if scalar.nullable:
         sql += " UNION SELECT NULL"
     sql += " ORDER BY ALL"
-    return KeyList((position,), statement.bound(sql, (("c0", kind),), (table,), (), "keys"))
+    return KeyList((position,), statement.bound(Bound("", sql, (("c0", kind),), (table,), ()), "keys"))
 
 
 def _of_outer(statement: Statement, outer: exp.Expression, keys: list[GroupKey], env: Env) -> KeyList | None:

@@ -18,7 +18,9 @@ from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
 from dpsql.planner.resolve.key_lists import key_lists
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
-from dpsql.planner.resolve.statement import RELEASE_ROW, Env, Private, Public, Statement, is_query, parts_of
+from dpsql.planner.resolve.statement import RELEASE_ROW, Env, Private, Public, Statement
+from dpsql.planner.resolve.syntax import is_query, parts_of, unaliased
+from dpsql.planner.resolve.unique import of_release
 from dpsql.spans import span_of
 
 PENDING = "\0release"
@@ -159,7 +161,8 @@ def release(
         if table.args.get(part) is not None and table.args[part].name == PENDING:
             table.set(part, exp.to_identifier(name, quoted=True))
     direct = tuple(_direct(p, name) for p in tree.expressions)
-    return Public(tree, _unique(select, tree, keys), direct, name, tuple(_output_name(p) for p in select.expressions))
+    shown = of_release(tree, name, [key.name for key in keys])
+    return Public(tree, shown, direct, name, tuple(_output_name(p) for p in select.expressions))
 
 
 def _output_name(projection: exp.Expression) -> str:
@@ -172,24 +175,16 @@ def _output_name(projection: exp.Expression) -> str:
     return name.lower() + parenthesis + rest if name.replace("_", "").isalnum() else name + parenthesis + rest
 
 
-def _unique(select: exp.Select, tree: exp.Select, keys: list[GroupKey]) -> frozenset[frozenset[int]]:
-    """Every group is one row: the positions of the group keys among the columns, where all of them are shown."""
-    places = {key.name: i for key in keys for i, p in enumerate(tree.expressions) if _unaliased(p).name == key.name}
-    if select.args.get("limit") is not None and select.args["limit"].expression.name == "1":
-        return frozenset({frozenset()})
-    return frozenset({frozenset(places.values())}) if len(places) == len(keys) else frozenset()
-
-
 def grouping(select: exp.Select, scope: Scope) -> list[exp.Expression]:
     """What a SELECT groups by: GROUP BY, or the columns of DISTINCT without aggregates; [] where it does not."""
     group = select.args.get("group")
     if group is not None:
         nodes = [_grouping(node, select, scope) for node in group.expressions]
         if group.args.get("all"):
-            nodes += [_unaliased(p) for p in select.expressions if not aggregates(p)]
+            nodes += [unaliased(p) for p in select.expressions if not aggregates(p)]
         return nodes
     if select.args.get("distinct") is not None and not any(aggregates(p) for p in select.expressions):
-        return [_unaliased(p) for p in select.expressions]
+        return [unaliased(p) for p in select.expressions]
     return []
 
 
@@ -203,10 +198,6 @@ def group_keys(nodes: list[exp.Expression], scope: Scope) -> list[GroupKey]:
         if not found.is_literal:
             keys.setdefault(found.sql, GroupKey(f"k{len(keys)}", found, None, span_of(node)))
     return list(keys.values())
-
-
-def _unaliased(node: exp.Expression) -> exp.Expression:
-    return node.this if isinstance(node, exp.Alias) else node
 
 
 def aggregates(node: exp.Expression) -> bool:
@@ -225,7 +216,7 @@ def _grouping(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.Exp
                 hint=f"write 1 to {len(select.expressions)}",
                 span=span_of(node),
             )
-        node = _unaliased(select.expressions[position - 1])
+        node = unaliased(select.expressions[position - 1])
     elif isinstance(node, exp.Column) and not scope.has(node):
         node = scope.alias(node) or node
     if aggregates(node):
@@ -303,10 +294,10 @@ def _named(projection: exp.Expression, rewriter: _Rewriter) -> exp.Expression:
 
 
 def _direct(projection: exp.Expression, name: str) -> tuple[str, str] | None:
-    node = _unaliased(projection)
+    node = unaliased(projection)
     while isinstance(node, exp.Paren):
         node = node.this
-    return (name, node.name) if isinstance(node, exp.Column) else None
+    return (name, node.name) if isinstance(node, exp.Column) and node.table == name else None
 
 
 def _part(name: str, value: object, rewriter: _Rewriter, select: exp.Select) -> object:

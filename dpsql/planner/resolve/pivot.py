@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from dpsql.errors import error
 from dpsql.planner.resolve.aggregates import is_aggregate
+from dpsql.planner.resolve.syntax import all_of, unaliased
 from dpsql.spans import span_of
 
 PIVOTED = "pivoted"
@@ -237,12 +238,12 @@ class _Cells:
         if width > MOST_COLUMNS:
             message = f"PIVOT would make {width:,} columns; at most {MOST_COLUMNS:,} are made"
             raise error(304, message, hint="list the values to show: ON x IN (1, 2)", span=span_of(axes[0].key))
-        shapes = [(self._suffix(node), self._outer(_unaliased(node))) for node in self.using]
+        shapes = [(self._suffix(node), self._outer(unaliased(node))) for node in self.using]
         found: list[tuple[str, exp.Expression]] = []
         for values in product(*(axis.values for axis in axes)):
             texts = [text for text, _ in values]
             keys = [exp.column(exp.to_identifier(axis.name, quoted=True)) for axis in axes]
-            condition = _all([_equals(k, v) for k, (_, v) in zip(keys, values, strict=True)])
+            condition = all_of([_equals(k, v) for k, (_, v) in zip(keys, values, strict=True)])
             for suffix, shape in shapes:
                 found.append(("_".join([*texts, *suffix]), _filtered(shape, condition)))
         return found
@@ -272,11 +273,6 @@ class _Cells:
         return self._outer(value) if isinstance(value, exp.Expression) else value
 
 
-def _all(conditions: list[exp.Expression]) -> exp.Expression:
-    first, *rest = conditions
-    return exp.And(this=first, expression=_all(rest)) if rest else first
-
-
 def _filtered(shape: exp.Expression, condition: exp.Expression) -> exp.Expression:
     """A copy whose MAX reads the one inner row of a cell."""
 
@@ -286,10 +282,6 @@ def _filtered(shape: exp.Expression, condition: exp.Expression) -> exp.Expressio
         return node
 
     return shape.transform(narrowed)
-
-
-def _unaliased(node: exp.Expression) -> exp.Expression:
-    return node.this if isinstance(node, exp.Alias) else node
 
 
 def _words(node: exp.Expression) -> str:

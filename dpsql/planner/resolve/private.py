@@ -7,21 +7,23 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.algebra.joins import left_join
-from dpsql.algebra.logic import conjunction, truth
+from dpsql.algebra.logic import compare, conjunction, truth
 from dpsql.algebra.per_unit import distinct
 from dpsql.algebra.relations import Named, Relation, filtered, projected
 from dpsql.algebra.scalar import Scalar
 from dpsql.errors import Error, error
 from dpsql.plan import GroupKey
 from dpsql.planner.grammar import AGGREGATES
+from dpsql.planner.resolve.aggregates import is_aggregate
 from dpsql.planner.resolve.connect import can_join, connect, equalities_between
 from dpsql.planner.resolve.correlated import Correlated, decorrelate
-from dpsql.planner.resolve.people import aggregates, bare_column, group_keys, grouping, release, rows_of_people
+from dpsql.planner.resolve.people import bare_column, group_keys, grouping, release, rows_of_people
 from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.sources import Source, from_clause, joined_scope, parts_scope, relation
-from dpsql.planner.resolve.statement import Env, Private, Query, Statement, parts_of
+from dpsql.planner.resolve.statement import Env, Private, Query, Statement
 from dpsql.planner.resolve.subqueries import Subqueries
+from dpsql.planner.resolve.syntax import parts_of
 from dpsql.planner.resolve.unit_groups import unit_groups
 from dpsql.planner.resolve.unit_windows import has_windows, unit_windows
 from dpsql.spans import span_of
@@ -37,7 +39,7 @@ def private_select(statement: Statement, select: exp.Select, sources: dict[int, 
     source, scope, conditions = _rows(statement, select, sources, correlated, nested, env)
     source, scope = _restricted(source, scope, conditions)
     nodes = grouping(select, scope)
-    aggregated = any(aggregates(p) and _over_people(p) for p in _shown(select))
+    aggregated = any(_over_people(p) for p in _shown(select))
     if not nodes and not aggregated and select.args.get("group") is None:
         return _row_level(statement, select, source, scope, env)
     keys = group_keys(nodes, scope)
@@ -57,8 +59,6 @@ def _shown(select: exp.Select) -> list[exp.Expression]:
 
 
 def _over_people(node: exp.Expression) -> bool:
-    from dpsql.planner.resolve.aggregates import is_aggregate
-
     return any(is_aggregate(part) for part in parts_of(node))
 
 
@@ -131,11 +131,9 @@ def _with_subquery(
     right = relation(statement, Source(one.select, one.name, query=statement.query(one.select, env.inside(None))))
     scope = joined_scope(source, merged, nested, env.outer)
     keys = right.columns[: len(one.outer)]
-    from dpsql.algebra.logic import compare
-
     conditions = [compare("=", scalar(node, scope), key.scalar) for node, key in zip(one.outer, keys, strict=True)]
     equalities = equalities_between(source, right, conditions)
-    if len(equalities) < len(conditions) or not can_join(right, equalities):
+    if len(equalities) < len(conditions) or not can_join(source, right, equalities):
         raise error(
             402,
             "the subquery's condition cannot be made a join on its group keys",
@@ -170,7 +168,10 @@ def _row_level(statement: Statement, select: exp.Select, source: Relation, scope
     qualify = select.args.get("qualify")
     if qualify is not None:
         source = filtered(source, truth(scalar(qualify.this, scope)))
-    return Private(projected(source, columns), select)
+    shown = projected(source, columns)
+    if select.args.get("distinct") is not None:
+        shown = distinct(shown, statement.alias("distinct_rows"))
+    return Private(shown, select)
 
 
 def _shown_row_by_row(select: exp.Select, source: Relation, scope: Scope) -> Error:

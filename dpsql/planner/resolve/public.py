@@ -5,12 +5,14 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.errors import Error, error
-from dpsql.planner.resolve.correlated import Correlated, columns_of, replaced, split
+from dpsql.planner.resolve import unique
+from dpsql.planner.resolve.correlated import HIDDEN_KEY, Correlated, columns_of, hidden_name, split
 from dpsql.planner.resolve.key_lists import CORRELATED
 from dpsql.planner.resolve.people import rows_of_people
 from dpsql.planner.resolve.scalars import flat_conjuncts
 from dpsql.planner.resolve.sources import Source, glance, items
-from dpsql.planner.resolve.statement import Env, Private, Public, Statement, is_query, parts_of, unparenthesised
+from dpsql.planner.resolve.statement import Env, Private, Public, Statement
+from dpsql.planner.resolve.syntax import is_query, parts_of, replaced, unparenthesised
 from dpsql.spans import span_of
 
 
@@ -21,18 +23,35 @@ def public_select(statement: Statement, select: exp.Select, sources: dict[int, S
         if isinstance(found.query, Public) and not isinstance(found.node, exp.Values):
             changed[id(found.node)] = _derived(found)
     outer = [(s.name.lower(), columns_of(statement, s)) for s in sources.values() if _may_be_named(select)]
-    for part in ("expressions", "where", "group", "having", "qualify", "order", "joins"):
-        value = select.args.get(part) or []
+    for part, value in select.args.items():
+        if part in ("from_", "with_") or not value:
+            continue
         for node in value if isinstance(value, list) else [value]:
-            for inner in parts_of(node):
+            for inner in parts_of(node) if isinstance(node, exp.Expression) else ():
                 if is_query(inner) and id(inner) not in changed and not _is_source(inner):
+                    if part in ("limit", "offset"):
+                        raise error(106, f"{part.upper()} needs a constant", hint="write a number", span=span_of(inner))
                     changed[id(inner)] = _inside(statement, inner, select, outer, env)
     tree = replaced(select, changed)
     assert isinstance(tree, exp.Select)
     if select.args.get("with_") is not None:
         tree = tree.copy() if tree is select else tree
         tree.set("with_", None)
-    return statement.sized(Public(tree, _unique(tree, sources)))
+    shown = [_shown(statement, found) for found in sources.values()]
+    return statement.sized(Public(tree, unique.of_select(tree, shown)))
+
+
+def _shown(statement: Statement, found: Source) -> unique.Shown:
+    """A source's columns in order, and what is unique in it."""
+    if found.table is not None:
+        columns = [c.name.lower() for c in found.table.columns]
+        key = frozenset(columns.index(name.lower()) for name in found.table.key)
+        kept = frozenset({key}) if key else unique.NOTHING
+    else:
+        assert isinstance(found.query, Public)
+        columns, kept = [name.lower() for name in statement.names(found.query)], found.query.unique
+    columns[: len(found.names)] = [name.lower() for name in found.names]
+    return unique.Shown(found.name.lower(), tuple(columns), kept)
 
 
 def _may_be_named(select: exp.Select) -> bool:
@@ -65,7 +84,7 @@ def _inside(
         and isinstance(node.this, exp.Select)
         and _reads_people(statement, node.this, env)
     ):
-        one = split(statement, node, outer, env, "dpsql_0")
+        one = split(statement, node, outer, env, hidden_name(0))
         if one is not None:
             return _correlated(statement, *one, select, env)
     part = "query" if node.args.get("query") else "this"
@@ -126,7 +145,9 @@ def _correlated(
         raise rows_of_people(found, one.node)
     same = [
         exp.EQ(
-            this=exp.column(exp.to_identifier(f"c{i}", quoted=True), table=exp.to_identifier(one.name, quoted=True)),
+            this=exp.column(
+                exp.to_identifier(f"{HIDDEN_KEY}{i}", quoted=True), table=exp.to_identifier(one.name, quoted=True)
+            ),
             expression=n,
         )
         for i, n in enumerate(one.outer)
@@ -151,55 +172,3 @@ def _looked_up(column: exp.Column, tree: exp.Expression, name: str, condition: e
 def _holds_query_over_people(statement: Statement, node: exp.Expression, env: Env) -> bool:
     private = {t.name.lower() for t in statement.schema.tables if not t.public} | set(env.ctes)
     return any(isinstance(t, exp.Table) and t.name.lower() in private for t in node.walk())
-
-
-# --- what is known of the rows ------------------------------------------------------------------------------------
-
-
-def _unique(tree: exp.Select, sources: dict[int, Source]) -> frozenset[frozenset[int]]:
-    """Column positions that no two rows agree in: of one row at most, of GROUP BY, of DISTINCT, or of the one source."""
-    limit = tree.args.get("limit")
-    if tree.args.get("from_") is None:
-        return frozenset({frozenset()})
-    if limit is not None and limit.expression is not None and limit.expression.name == "1":
-        return frozenset({frozenset()})
-    names = {_bare(p): i for i, p in reversed(list(enumerate(tree.expressions)))}
-    group = tree.args.get("group")
-    if group is not None:
-        keys = [
-            _bare(k) if not k.name.isdigit() else _bare(tree.expressions[int(k.name) - 1]) for k in group.expressions
-        ]
-        plain = not any(group.args.get(part) for part in ("all", "rollup", "cube", "grouping_sets"))
-        return (
-            frozenset({frozenset(names[k] for k in keys)}) if plain and all(k in names for k in keys) else frozenset()
-        )
-    if any(isinstance(p, exp.AggFunc) for e in tree.expressions for p in parts_of(e)) and not tree.find(exp.Window):
-        return frozenset({frozenset()})
-    if tree.args.get("distinct") is not None and not any(isinstance(p, exp.Star) for p in tree.expressions):
-        return frozenset({frozenset(range(len(tree.expressions)))})
-    return _of_source(tree, names, sources)
-
-
-def _of_source(tree: exp.Select, names: dict[str, int], sources: dict[int, Source]) -> frozenset[frozenset[int]]:
-    """Rows of one source keep their unique columns, whatever WHERE, ORDER BY and LIMIT leave of them."""
-    found = next(iter(sources.values())) if len(sources) == 1 else None
-    if found is None or found.names or any(isinstance(p, exp.Star) for p in tree.expressions):
-        only_star = len(tree.expressions) == 1 and isinstance(tree.expressions[0], exp.Star)
-        return (
-            found.query.unique if found is not None and only_star and isinstance(found.query, Public) else frozenset()
-        )
-    if found.table is not None and found.table.key:
-        places = {names.get(key.lower()) for key in found.table.key}
-        return frozenset({frozenset(p for p in places if p is not None)}) if None not in places else frozenset()
-    if isinstance(found.query, Public) and isinstance(found.query.tree, exp.Select):
-        shown = found.query.names or tuple(p.alias_or_name for p in found.query.tree.expressions)
-        inner = [name.lower() for name in shown]
-        sets = [{names.get(inner[i]) for i in positions} for positions in found.query.unique]
-        return frozenset(frozenset(p for p in s if p is not None) for s in sets if None not in s)
-    return frozenset()
-
-
-def _bare(projection: exp.Expression) -> str:
-    """The column that a projection shows as it is; "" where it computes."""
-    node = projection.this if isinstance(projection, exp.Alias) else projection
-    return node.name.lower() if isinstance(node, exp.Column) else f"\0{node.sql()}"

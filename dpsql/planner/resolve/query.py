@@ -8,13 +8,14 @@ from sqlglot import exp
 
 from dpsql.algebra.per_unit import distinct, union_all
 from dpsql.errors import error
-from dpsql.planner.resolve.correlated import columns_of, replaced
+from dpsql.planner.resolve.correlated import columns_of
 from dpsql.planner.resolve.grouping_sets import flatten
 from dpsql.planner.resolve.people import rows_of_people
 from dpsql.planner.resolve.private import private_select
 from dpsql.planner.resolve.public import public_select
 from dpsql.planner.resolve.sources import Source, glance, items, source
-from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Query, Statement, unparenthesised
+from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Query, Statement
+from dpsql.planner.resolve.syntax import replaced, unparenthesised
 from dpsql.spans import span_of
 
 FLAT = "already written out"
@@ -133,11 +134,4 @@ def _union(statement: Statement, node: exp.Union, first: Private, second: Privat
     united = union_all(first.relation, second.relation, statement.alias("united"))
     if not node.args.get("distinct"):
         return Private(united, node)
-    if not any(c.scalar.key for c in united.columns):
-        raise error(
-            402,
-            "UNION would compare the rows of different people",
-            hint="write UNION ALL, or select the privacy unit on both sides",
-            span=span_of(node),
-        )
     return Private(distinct(united, statement.alias("distinct_rows")), node)

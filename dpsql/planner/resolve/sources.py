@@ -290,6 +290,13 @@ def _outer(
 ) -> None:
     """LEFT, RIGHT and FULL joins: the sides as they stand, joined at once."""
     span = span_of(join.this)
+    if len(group.parts) > 1 and not any(part.is_private for part in group.parts):
+        raise error(
+            402,
+            "an outer join of people's rows starts with their table",
+            hint="write the people's table first: people LEFT JOIN public table",
+            span=span,
+        )
     left, rest = (
         connect(group.parts, group.conditions, span) if len(group.parts) > 1 else (group.parts[0], group.conditions)
     )
@@ -310,7 +317,7 @@ def _outer(
     conditions = _on(group, join, [left, right], right, None, outer)
     first, second = (right, left) if side == "RIGHT" else (left, right)
     equalities = equalities_between(first, second, conditions)
-    if not can_join(second, equalities):
+    if not can_join(first, second, equalities):
         raise not_joined(first, second, span)
     texts = {frozenset({e.left.sql, e.right.sql}) for e in equalities}
     residual = [c for c in conditions if frozenset(a.sql for a in c.args) not in texts or c.function != "="]

@@ -20,7 +20,8 @@ from dpsql.planner.resolve.people import aggregates, rows_of_people
 from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.sources import from_clause, glance, items, parts_scope, source
-from dpsql.planner.resolve.statement import Env, Private, Public, Statement, unparenthesised
+from dpsql.planner.resolve.statement import Env, Private, Public, Statement
+from dpsql.planner.resolve.syntax import unparenthesised
 from dpsql.spans import span_of
 from dpsql.sqltypes import BOOLEAN
 
@@ -105,7 +106,7 @@ class Subqueries:
         if isinstance(found, Private):
             raise _unequated(node)
         name, _ = self.statement.bind(found)
-        return Scalar("exists", (), f"EXISTS (SELECT 1 FROM {quoted(name)})", BOOLEAN, BOTH)
+        return Scalar("exists", (), f"EXISTS (SELECT 1 FROM {quoted(name)})", BOOLEAN, BOTH, constant=True)
 
     def _linked(
         self,
@@ -123,15 +124,26 @@ class Subqueries:
         """
         if value is not None and selected is not None:
             links = [*links, compare("=", value, selected)]
-        if inner.is_private and not self._within_unit(inner, links, scope, node):
+            unit = self.statement.schema.privacy.unit
+            if not (value.key == selected.key == unit or _false_as_null(node)):
+                raise error(
+                    402,
+                    "NOT IN would be decided by NULLs among the values",
+                    hint="write NOT EXISTS (SELECT 1 ... WHERE inner.x = outer.x AND inner.unit = outer.unit)",
+                    span=span_of(node),
+                )
+        if inner.is_private and not self._within_unit(inner, links, scope):
             raise _unequated(node)
         conditions = [*inner.where, *rest, *links]
         where = f" WHERE {' AND '.join(sorted({c.sql for c in conditions}))}" if conditions else ""
         sql = f"EXISTS (SELECT 1 FROM {inner.from_sql(False)}{where})"
         asked = (*inner.predicates, *rest, *(c for c in links if not _equates_keys(c)))
-        return Scalar("exists", (*asked, *_outer_leaves(links, inner)), sql, BOOLEAN, BOTH)
+        around, ties = _outer_leaves(links, inner)
+        constant = all(_fixed(c, columns_of(inner)) for c in links)
+        return Scalar("exists", (*asked, *around), sql, BOOLEAN, BOTH, constant=constant, ties=ties)
 
-    def _within_unit(self, inner: Relation, links: list[Scalar], scope: Scope, node: exp.Expression) -> bool:
+    @staticmethod
+    def _within_unit(inner: Relation, links: list[Scalar], scope: Scope) -> bool:
         if not scope.private:
             return False
         around = _scope_columns(scope)
@@ -141,7 +153,7 @@ class Subqueries:
             for mine, theirs in (link.args, link.args[::-1]):
                 held = reads_only(mine, inner) and theirs.is_column and theirs.sql in around
                 if held and mine.key and mine.key == theirs.key:
-                    return mine.key == self.statement.schema.privacy.unit or not _negated(node)
+                    return True
         return False
 
     # --- scalars --------------------------------------------------------------------------------------------------
@@ -156,7 +168,7 @@ class Subqueries:
             raise error(106, "a subquery used as a value has one column", hint="select one column", span=span_of(node))
         sql = f"(SELECT {quoted('c0')} FROM {quoted(name)} LIMIT 1)"
         limits = types[0].range
-        return Scalar("released", (), sql, types[0], UNBOUNDED, limits, True, types[0].is_integer)
+        return Scalar("released", (), sql, types[0], UNBOUNDED, limits, True, types[0].is_integer, constant=True)
 
 
 def _groups(select: exp.Select) -> bool:
@@ -168,14 +180,21 @@ def _equates_keys(condition: Scalar) -> bool:
     return condition.function == "=" and all(a.key for a in condition.args)
 
 
-def _outer_leaves(links: list[Scalar], inner: Relation) -> tuple[Scalar, ...]:
-    """The columns of the row itself that the conditions read, so that whoever asks what EXISTS reads is told.
-
-    Its private keys are left out: they only tie it to its own unit's rows, and a condition that does more is told itself.
-    """
+def _outer_leaves(links: list[Scalar], inner: Relation) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
+    """The columns of the row itself that the conditions read, and apart its private keys: those only tie EXISTS to its own
+    unit's rows, and a condition that does more is told itself."""
     known = columns_of(inner)
-    found = {leaf.sql: leaf for c in links for leaf in c.leaves() if leaf.sql not in known and not leaf.key}
-    return tuple(found.values())
+    found = {leaf.sql: leaf for c in links for leaf in c.leaves() if leaf.sql not in known}.values()
+    return tuple(leaf for leaf in found if not leaf.key), tuple(leaf for leaf in found if leaf.key)
+
+
+def _fixed(condition: Scalar, inner: set[str]) -> bool:
+    """Whether a condition is the same for all rows of a unit, its inner rows being the same for all of them (rule 8)."""
+    if condition.is_column:
+        return condition.sql in inner or condition.constant
+    if condition.function == "exists" or not condition.args:
+        return condition.is_constant
+    return all(_fixed(arg, inner) for arg in condition.args)
 
 
 def _scope_columns(scope: Scope) -> set[str]:
@@ -188,16 +207,17 @@ def _scope_columns(scope: Scope) -> set[str]:
     return found
 
 
-def _negated(node: exp.Expression) -> bool:
-    """Whether IN stands under NOT, where NULLs of the list would decide (rule 2)."""
-    if isinstance(node, exp.Exists):
-        return False
+def _false_as_null(node: exp.Expression) -> bool:
+    """Whether FALSE and NULL come to the same where a condition stands: among the AND and OR parts of what rows must fulfil.
+
+    Elsewhere, under NOT above all, a NULL among the values of IN would decide, which EXISTS does not know (rule 2).
+    """
     above = node.parent
-    while above is not None and not isinstance(above, exp.Where | exp.Select):
-        if isinstance(above, exp.Not):
-            return True
-        above = above.parent
-    return False
+    while isinstance(above, exp.And | exp.Or | exp.Paren):
+        node, above = above, above.parent
+    if isinstance(above, exp.If):
+        return node.arg_key == "this"
+    return isinstance(above, exp.Where | exp.Having | exp.Qualify | exp.Join)
 
 
 def _unequated(node: exp.Expression) -> Error:

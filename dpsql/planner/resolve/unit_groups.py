@@ -14,7 +14,7 @@ from sqlglot import exp
 from dpsql.aggregates.sum import sum_type
 from dpsql.aggregates.term import term
 from dpsql.algebra.logic import BOTH, truth
-from dpsql.algebra.per_unit import Computed, per_unit
+from dpsql.algebra.per_unit import Computed, distinct, per_unit
 from dpsql.algebra.relations import Named, Relation, filtered, projected
 from dpsql.algebra.scalar import Scalar, finite_hull, literal
 from dpsql.domains import UNBOUNDED, Domain, Interval
@@ -24,7 +24,8 @@ from dpsql.planner.grammar import name_of
 from dpsql.planner.resolve.aggregates import bounded_by_call, is_aggregate
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
-from dpsql.planner.resolve.statement import Private, Statement, parts_of
+from dpsql.planner.resolve.statement import Private, Statement
+from dpsql.planner.resolve.syntax import parts_of
 from dpsql.spans import span_of
 from dpsql.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType
 
@@ -53,9 +54,11 @@ def unit_groups(
     having = select.args.get("having")
     if having is not None:
         relation = filtered(relation, truth(scalar(having.this, here)))
-    shown = [_shown(p, i, here) for i, p in enumerate(select.expressions)]
+    shown = projected(relation, tuple(_shown(p, i, here) for i, p in enumerate(select.expressions)))
+    if select.args.get("distinct") is not None:
+        shown = distinct(shown, statement.alias("distinct_rows"))
     grouped = select.args.get("group")
-    return Private(projected(relation, tuple(shown)), select, grouped if grouped is not None else select)
+    return Private(shown, select, grouped if grouped is not None else select)
 
 
 def _shown(projection: exp.Expression, position: int, scope: Scope) -> Named:

@@ -15,7 +15,8 @@ from dpsql.errors import error
 from dpsql.planner.grammar import name_of
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
-from dpsql.planner.resolve.statement import Statement, parts_of
+from dpsql.planner.resolve.statement import Statement
+from dpsql.planner.resolve.syntax import parts_of
 from dpsql.planner.resolve.unit_groups import exact_sum, one_zero, sum_domain
 from dpsql.spans import span_of
 from dpsql.sqltypes import BIGINT, DOUBLE, SqlType

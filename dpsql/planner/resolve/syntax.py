@@ -1,0 +1,74 @@
+"""Syntax trees: the parts of an expression that are its own, the queries inside it, and the tree with some nodes replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from sqlglot import exp
+
+
+def is_query(node: exp.Expression) -> bool:
+    """Whether a node is a query inside an expression: a subquery, EXISTS, or IN over one."""
+    return isinstance(node, exp.Subquery | exp.Exists | exp.Select | exp.SetOperation) or bool(node.args.get("query"))
+
+
+def query_part(node: exp.Expression) -> str:
+    """Under which name a node keeps its query: IN has one beside the value that it tests."""
+    return "query" if node.args.get("query") else "this"
+
+
+def parts_of(node: exp.Expression) -> Iterator[exp.Expression]:
+    """A node and what is below it, without what stands inside a query; the parts of a SELECT are those of its clauses."""
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        if is_query(part) and not (part is node and isinstance(part, exp.Select)):
+            if part.args.get("query") and isinstance(part.this, exp.Expression):
+                waiting.append(part.this)
+            continue
+        waiting += reversed([child for child in part.iter_expressions() if isinstance(child, exp.Expression)])
+
+
+def unaliased(node: exp.Expression) -> exp.Expression:
+    """A projection without its name."""
+    return node.this if isinstance(node, exp.Alias) else node
+
+
+def unparenthesised(node: exp.Expression) -> exp.Expression:
+    """A query without the parentheses around it."""
+    while isinstance(node, exp.Subquery):
+        node = node.this
+    return node
+
+
+def all_of(conditions: Iterable[exp.Expression]) -> exp.Expression:
+    """One or more conditions as one."""
+    found, *rest = conditions
+    for condition in rest:
+        found = exp.And(this=found, expression=condition)
+    return found
+
+
+def replaced(node: exp.Expression, values: dict[int, exp.Expression]) -> exp.Expression:
+    """The tree with some nodes replaced, by id; what is not above one of them is shared, not copied."""
+    if id(node) in values:
+        return values[id(node)]
+
+    def part(value: object) -> object:
+        if isinstance(value, list):
+            return [part(v) for v in value]
+        return replaced(value, values) if isinstance(value, exp.Expression) else value
+
+    changed = {name: part(value) for name, value in node.args.items()}
+    if all(_same(changed[name], value) for name, value in node.args.items()):
+        return node
+    copy = type(node)(**changed)
+    copy.meta.update(node.meta)
+    return copy
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+    return one is other

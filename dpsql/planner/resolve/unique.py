@@ -1,0 +1,156 @@
+"""Which columns of a public query no two rows agree in: what lets people's rows be joined with it (rule 9).
+
+A set that was claimed and did not hold would multiply people's rows behind the back of their sensitivity. So a set is claimed only
+where the syntax proves it, every name is resolved to one column of one source first, and what is not plainly one of the cases
+below claims nothing. The rows themselves are looked at again when the query is bound (session.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dpsql.planner.resolve.syntax import is_query, parts_of, unaliased
+
+Unique = frozenset[frozenset[int]]
+"""Sets of column positions. The empty set says that there is one row at most."""
+
+NOTHING: Unique = frozenset()
+ONE_ROW: Unique = frozenset({frozenset()})
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One source of a public SELECT: its name, its columns in order, both in lower case, and what is unique in it."""
+
+    name: str
+    columns: tuple[str, ...]
+    unique: Unique
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether every name means one column: the engine gives repeated ones others of its own."""
+        return len(set(self.columns)) == len(self.columns)
+
+
+def of_select(select: exp.Select, sources: Sequence[Shown]) -> Unique:
+    """The unique sets of a SELECT over public sources."""
+    if select.args.get("from_") is None or _limited_to_one(select):
+        return ONE_ROW
+    grouped = select.args.get("group") is not None
+    if not grouped and _is_aggregated(select):
+        return ONE_ROW
+    if not all(source.is_clear for source in sources):
+        return NOTHING
+    if grouped:
+        return _of_groups(select, sources)
+    projections = _projections(select, sources)
+    if projections is None:
+        return NOTHING
+    distinct = select.args.get("distinct")
+    if distinct is not None:
+        return NOTHING if distinct.args.get("on") else frozenset({frozenset(range(len(projections)))})
+    return _of_source(projections, sources) if len(sources) == 1 else NOTHING
+
+
+def of_release(tree: exp.Select, released: str, keys: Sequence[str]) -> Unique:
+    """Every group of a release is one row: the positions of its keys, where all of them are shown as they are."""
+    if _limited_to_one(tree):
+        return ONE_ROW
+    places = {}
+    for position, projection in enumerate(tree.expressions):
+        node = unaliased(projection)
+        if isinstance(node, exp.Column) and node.table == released:
+            places[node.name] = position
+    return frozenset({frozenset(places[key] for key in keys)}) if all(key in places for key in keys) else NOTHING
+
+
+def _limited_to_one(select: exp.Select) -> bool:
+    limit = select.args.get("limit")
+    count = limit.expression if isinstance(limit, exp.Limit) else None
+    return isinstance(count, exp.Literal) and not count.is_string and count.name == "1"
+
+
+def _is_aggregated(select: exp.Select) -> bool:
+    """Whether a SELECT without GROUP BY is one row: it has an aggregate of its own rows, and no window."""
+    parts = [part for projection in select.expressions for part in parts_of(projection)]
+    if any(isinstance(part, exp.Window) for part in parts):
+        return False
+    return any(isinstance(part, exp.AggFunc) for part in parts)
+
+
+def _of_groups(select: exp.Select, sources: Sequence[Shown]) -> Unique:
+    """One row for each value of the group keys, where every key is shown."""
+    group = select.args["group"]
+    projections = _projections(select, sources)
+    if projections is None or any(group.args.get(part) for part in ("all", "rollup", "cube", "grouping_sets")):
+        return NOTHING
+    places = [_place_of_key(key, select, projections, sources) for key in group.expressions]
+    return frozenset({frozenset(p for p in places if p is not None)}) if None not in places else NOTHING
+
+
+Identity = tuple[str, object]
+"""What an expression computes: ("column", (source, column)), or ("text", its SQL) where every name in it is clear."""
+
+
+def _projections(select: exp.Select, sources: Sequence[Shown]) -> list[Identity | None] | None:
+    """What each column shows; None where a star hides which columns there are."""
+    if len(select.expressions) == 1 and _is_star(select.expressions[0]) and len(sources) == 1:
+        return [("column", (0, i)) for i in range(len(sources[0].columns))]
+    if any(_is_star(projection) for projection in select.expressions):
+        return None
+    return [_identity(unaliased(projection), sources) for projection in select.expressions]
+
+
+def _is_star(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+
+
+def _identity(node: exp.Expression, sources: Sequence[Shown]) -> Identity | None:
+    if isinstance(node, exp.Column):
+        place = _place(node, sources)
+        return ("column", place) if place is not None else None
+    parts = list(parts_of(node))
+    clear = not any(is_query(part) for part in parts)
+    clear = clear and all(_place(part, sources) is not None for part in parts if isinstance(part, exp.Column))
+    return ("text", node.sql(dialect="duckdb", comments=False)) if clear else None
+
+
+def _place(node: exp.Column, sources: Sequence[Shown]) -> tuple[int, int] | None:
+    """The one column of the one source that a name can mean."""
+    table, name = node.table.lower(), node.name.lower()
+    found = [
+        (i, j)
+        for i, source in enumerate(sources)
+        if not table or source.name == table
+        for j, column in enumerate(source.columns)
+        if column == name
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _place_of_key(
+    key: exp.Expression, select: exp.Select, projections: list[Identity | None], sources: Sequence[Shown]
+) -> int | None:
+    """The position that shows a group key: of GROUP BY 2, of an alias that no column has, or of the same expression."""
+    if isinstance(key, exp.Literal):
+        position = int(key.name) - 1 if not key.is_string and key.name.isdigit() else -1
+        listed = select.expressions
+        return position if 0 <= position < len(listed) and not _is_star(listed[position]) else None
+    if isinstance(key, exp.Column) and not key.table and not any(key.name.lower() in s.columns for s in sources):
+        named = [i for i, p in enumerate(select.expressions) if p.alias.lower() == key.name.lower()]
+        return named[0] if len(named) == 1 else None
+    found = _identity(key, sources)
+    return projections.index(found) if found is not None and found in projections else None
+
+
+def _of_source(projections: list[Identity | None], sources: Sequence[Shown]) -> Unique:
+    """Rows of one source keep their unique columns, whatever WHERE, ORDER BY and LIMIT leave of them."""
+    shown: dict[object, int] = {}
+    for position, found in enumerate(projections):
+        if found is not None and found[0] == "column":
+            shown.setdefault(found[1], position)
+    sets = [{shown.get((0, i)) for i in positions} for positions in sources[0].unique]
+    return frozenset(frozenset(p for p in found if p is not None) for found in sets if None not in found)
