@@ -109,6 +109,7 @@ class Session:
             return self._free(*self.sandbox.catalog(catalog_text(parsed, self.schema)))
         if parsed.tree is None:
             return self._set(parsed)
+        self.sandbox.forget()
         if parsed.kind == "explain":
             return self._free((("plan", "VARCHAR"),), [(line,) for line in self._explain(parsed).splitlines()])
         compiled = self._compile(parsed)

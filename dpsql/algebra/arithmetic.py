@@ -367,6 +367,7 @@ def absolute(scalar: Scalar) -> Scalar:
         value=None,
         role="",
         step=None,
+        unit_bounds=None,
     )
 
 

@@ -98,12 +98,12 @@ def inner_join(left: Relation, right: Relation, equalities: Sequence[Equality]) 
     taken = right.unit if from_right else left.unit
     assert taken is not None
     return Relation(
-        (*left.columns, *right.columns),
+        (*_totals_kept(left, keyed(right, equalities)), *_totals_kept(right, keyed(left, equalities, right=False))),
         UnitBound(taken.column, _rows_of_pairs(left, right, equalities)),
         _unique_of_pairs(left, right, equalities),
         _joined("JOIN", left, right, _texts(equalities), from_right),
         (*left.where, *right.where),
-        (*left.predicates, *right.predicates, *_looked_up(right, equalities)),
+        (*left.predicates, *right.predicates, *_looked_up(equalities)),
         (*left.tables, *right.tables),
         left.facts | right.facts,
         (*left.publics, *(right.publics if right.is_private else (right,))),
@@ -130,12 +130,12 @@ def left_join(
     fixed = fixed and all(part.is_constant for part in residual)
     rows = left.unit.max_rows if once else _rows_kept(left, right, equalities)
     return Relation(
-        (*left.columns, *_null_extended(right, constant=fixed)),
+        (*_totals_kept(left, once), *_null_extended(right, constant=fixed)),
         UnitBound(left.unit.column, rows),
         left.unique if once else frozenset(),
         _joined("LEFT JOIN", left, right, _texts(equalities, residual), False),
         left.where,
-        (*left.predicates, *right.predicates, *residual, *_looked_up(right, equalities)),
+        (*left.predicates, *right.predicates, *residual, *_looked_up(equalities)),
         (*left.tables, *right.tables),
         left.facts | right.facts,
         left.publics,
@@ -161,11 +161,11 @@ def full_join(
     rows = max(pairs, ka + kb) if pairs is not None and ka is not None and kb is not None else None
     return Relation(
         (*_null_extended(left), *_null_extended(right)),
-        UnitBound(replace(both, role="identifier", constant=True), rows),
+        UnitBound(replace(both, role="identifier", names=left.unit.column.names, constant=True), rows),
         frozenset(),
         _full(left, right, _texts(equalities, residual)),
         (),
-        (*left.predicates, *right.predicates, *residual),
+        (*left.predicates, *right.predicates, *residual, *_looked_up(equalities)),
         (*left.tables, *right.tables),
         left.facts | right.facts,
         made=_made("full_join", left, right, equalities),
@@ -192,11 +192,14 @@ def _check(
         raise error(901, "the side of an outer join that can be NULL must be bare")
 
 
-def _looked_up(right: Relation, equalities: Sequence[Equality]) -> tuple[Scalar, ...]:
-    """Joining an identifier with a public table compares it with that table's constants: the guard is told."""
-    if right.is_private:
-        return ()
-    return tuple(compare("=", e.left, e.right) for e in equalities if e.left.is_identifying)
+def _looked_up(equalities: Sequence[Equality]) -> tuple[Scalar, ...]:
+    """What a join compares identifiers with: constants of a public table, or computed values. The guard is told; the same private
+    key on both sides only says whose rows they are."""
+    return tuple(
+        compare("=", e.left, e.right)
+        for e in equalities
+        if (e.left.is_identifying or e.right.is_identifying) and not (e.left.key and e.left.key == e.right.key)
+    )
 
 
 def _sides(scalar: Scalar, relation: Relation) -> tuple[Scalar, ...]:
@@ -247,8 +250,16 @@ def _determined(left: Relation, right: Relation, equalities: Sequence[Equality])
 def _null_extended(relation: Relation, constant: bool = False) -> tuple[Named, ...]:
     """The columns of a side that can be NULL: no key of anybody (rule 2)."""
     return tuple(
-        Named(c.source, c.name, replace(c.scalar, nullable=True, names="", constant=constant)) for c in relation.columns
+        Named(c.source, c.name, replace(c.scalar, nullable=True, names="", constant=constant, unit_bounds=None))
+        for c in relation.columns
     )
+
+
+def _totals_kept(relation: Relation, once: bool) -> tuple[Named, ...]:
+    """The columns of one side; rows that are met several times no longer add up to the total that was declared for a unit."""
+    if once or all(c.scalar.unit_bounds is None for c in relation.columns):
+        return relation.columns
+    return tuple(replace(c, scalar=replace(c.scalar, unit_bounds=None)) for c in relation.columns)
 
 
 def _takes_unit_from(left: Relation, right: Relation) -> bool:

@@ -21,7 +21,7 @@ from dpsql.algebra.relations import (
     derived_column,
     translated,
 )
-from dpsql.algebra.scalar import Scalar, literal, quoted, unify
+from dpsql.algebra.scalar import Scalar, literal, one_zero, quoted, unify
 from dpsql.domains import Categories, Interval, join
 from dpsql.errors import error
 from dpsql.schema.model import UNIT_COLUMN
@@ -51,12 +51,13 @@ def per_unit(
     Why        groups of one unit are made of its rows alone; each aggregate is a function of the multiset of those (rule 10)
     """
     unit = _unit(source)
-    k = tuple(derived_column(alias, f"k{i}", key) for i, key in enumerate(keys))
+    k = tuple(replace(derived_column(alias, f"k{i}", key), unit_bounds=None) for i, key in enumerate(keys))
     a = tuple(computed_column(alias, f"a{i}", c.like, c.shows) for i, c in enumerate(aggregates))
-    items = [f"{key.sql} AS {quoted(f'k{i}')}" for i, key in enumerate(keys)]
+    texts = [one_zero(key).sql for key in keys]
+    items = [f"{text} AS {quoted(f'k{i}')}" for i, text in enumerate(texts)]
     items += [f"{c.sql} AS {quoted(f'a{i}')}" for i, c in enumerate(aggregates)]
     items.append(f"{unit.sql} AS {quoted(UNIT_COLUMN)}")
-    grouped = " GROUP BY " + ", ".join([unit.sql, *(key.sql for key in keys)])
+    grouped = " GROUP BY " + ", ".join([unit.sql, *texts])
     owned = replace(source, where=(*source.where, _present(unit)))
     text = boundary(owned, alias, items, False, grouped)
     carried = replace(derived_column(alias, UNIT_COLUMN, unit), names=unit.names, constant=True)
@@ -65,7 +66,7 @@ def per_unit(
         UnitBound(carried, _groups(source, keys)),
         frozenset({frozenset({carried.sql, *(c.sql for key, c in zip(keys, k, strict=True) if not key.is_constant)})}),
         replace(text, plain=text.with_unit),
-        predicates=source.predicates,
+        predicates=(*source.predicates, *(key for key in keys if key.computes_identifier)),
         tables=source.tables,
         facts=frozenset() if all(key.is_constant for key in keys) else source.facts,
         made=Made("per_unit", (source,), keys=tuple(keys), computed=_computed((*k, *a), (*keys, *aggregates))),

@@ -257,9 +257,25 @@ def projected(source: Relation, columns: tuple[Named, ...]) -> Relation:
 
 def renamed(source: Relation, alias: str, names: tuple[str, ...] = ()) -> Relation:
     """The columns under one source's name, and under new names where a list of them is given."""
-    given = dict(enumerate(names))
-    columns = (Named(alias, given.get(i, c.name), c.scalar) for i, c in enumerate(source.columns))
+    shown = distinct_names([c.name for c in source.columns], names)
+    columns = (Named(alias, name, c.scalar) for name, c in zip(shown, source.columns, strict=True))
     return replace(source, columns=tuple(columns), made=Made("renamed", (source,)))
+
+
+def distinct_names(names: Sequence[str], listed: Sequence[str] = ()) -> list[str]:
+    """The names under which DuckDB shows columns: those of an alias list first, and repeated ones numbered from 1.
+
+    >>> distinct_names(["x", "x", "x_1"]), distinct_names(["a", "b"], ["c"])
+    (['x', 'x_1', 'x_1_1'], ['c', 'b'])
+    """
+    found: list[str] = []
+    for name in (*listed, *names[len(listed) :]):
+        taken, count, shown = {n.lower() for n in found}, 0, name
+        while shown.lower() in taken:
+            count += 1
+            shown = f"{name}_{count}"
+        found.append(shown)
+    return found
 
 
 def side_by_side(parts: Sequence[Relation]) -> Relation:

@@ -119,6 +119,11 @@ class Scalar:
         """Whether any part, however deep, is an identifier."""
         return any(part.role == "identifier" for part in self.walk())
 
+    @property
+    def computes_identifier(self) -> bool:
+        """Whether something is computed of an identifier; a bare one, however often it was carried on, is only itself."""
+        return any(part.is_identifying and not part.is_column for part in self.walk())
+
 
 def quoted(name: str) -> str:
     """An identifier for the engine."""
@@ -388,6 +393,14 @@ def _parsed(text: str, sqltype: SqlType) -> Scalar | None:
     assert read.value is not None and not isinstance(read.value, str)
     value = sign * Fraction(read.value)
     return literal(int(value) if value.denominator == 1 else value, read.sqltype)
+
+
+def one_zero(value: Scalar) -> Scalar:
+    """The same value with one zero: 0.0 and -0.0 are equal, and which of them is met first would depend on the order of rows."""
+    if not value.sqltype.is_float:
+        return value
+    sql = f"CASE WHEN {value.sql} = 0 THEN CAST(0 AS {value.sqltype}) ELSE {value.sql} END"
+    return replace(value, function="one zero", args=(value,), sql=sql, value=None)
 
 
 def finite_hull(scalar: Scalar) -> Interval | None:

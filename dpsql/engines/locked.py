@@ -39,7 +39,7 @@ def connect(spill: Path | None, threads: int | None = None) -> duckdb.DuckDBPyCo
 
 def _known_optimizer(connection: duckdb.DuckDBPyConnection, optimizer: str) -> str:
     """The name of an optimizer, or nothing where this DuckDB does not have it."""
-    found = connection.execute("SELECT name FROM duckdb_optimizers() WHERE name = ?", [optimizer]).fetchone()
+    found = connection.execute("SELECT name FROM duckdb_optimizers() WHERE name = ?", [optimizer]).fetchall()
     return optimizer if found else ""
 
 

@@ -47,6 +47,7 @@ class Sandbox:
         self._declared: duckdb.DuckDBPyConnection | None = None
         self._engine: DuckDBEngine | None = None
         self._waiting: set[str] = set()
+        self._loaded: set[str] = set()
         self._turn = threading.RLock()
 
     def __repr__(self) -> str:
@@ -76,18 +77,25 @@ class Sandbox:
         with self._turn:
             for table in self._waiting & set(names):
                 if self._engine is not None:
-                    self.load(self._engine.public_table(table))
+                    self._fill(self._engine.public_table(table))
                     self._waiting.discard(table)
 
     def load(self, table: PublicTable) -> None:
         """Make the table `main.name`, in place of any of that name. Values beyond their type raise 706."""
         with self._turn:
-            self._walled(lambda: load(self._connection, table), 706)
+            self._loaded.add(table.name)
+            self._fill(table)
 
-    def drop(self, table: str) -> None:
-        """Forget a table; there need not be one."""
+    def _fill(self, table: PublicTable) -> None:
+        self._walled(lambda: load(self._connection, table), 706)
+
+    def forget(self) -> None:
+        """Drop what was loaded: the next statement cannot meet a table of the last."""
         with self._turn:
-            self._walled(lambda: self._connection.execute(f"DROP TABLE IF EXISTS main.{name(table)}"), 706)
+            dropped = "; ".join(f"DROP TABLE IF EXISTS main.{name(table)}" for table in sorted(self._loaded))
+            self._loaded.clear()
+            if dropped:
+                self._walled(lambda: self._connection.execute(dropped), 706)
 
     def run(self, sql: str) -> tuple[list[Typed], list[tuple[object, ...]]]:
         """The columns and rows of one question over the loaded tables. Raises 706, 703."""

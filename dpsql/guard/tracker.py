@@ -33,7 +33,7 @@ def identifiers(release: Release) -> Iterator[Error]:
             continue
         found = _identifier(scalar)
         if found is not None:
-            name = found.sql.rpartition(".")[2].strip('"')
+            name = (found.origin or found.sql).rpartition(".")[2].strip('"')
             yield error(
                 601,
                 f"rule R1: {name} is an identifier, and a condition on it can single out one person",
@@ -42,4 +42,9 @@ def identifiers(release: Release) -> Iterator[Error]:
 
 
 def _identifier(scalar: Scalar) -> Scalar | None:
-    return next((part for part in scalar.walk() if part.role == "identifier"), None)
+    """The first identifier that is used; the same private key on both sides of `=` only says whose rows they are."""
+    if scalar.function == "=" and scalar.args[0].key and scalar.args[0].key == scalar.args[1].key:
+        return None
+    if scalar.role == "identifier":
+        return scalar
+    return next((found for arg in scalar.args if (found := _identifier(arg)) is not None), None)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 
+from dpsql.schema.model import RESERVED
+
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*")""")
 
 
 def canonical(sql: str) -> str:
     """Engine SQL with its table aliases numbered in the order in which they are met.
 
-    Why  the numbering is one to one, and table and column names, texts and everything else stay: two texts become equal only if
-         they differed in the names of aliases alone
+    Why  the numbering is one to one, nobody else can write the numbers, and table and column names, texts and everything else
+         stay: two texts become equal only if they differed in the names of aliases alone
 
     >>> canonical('"person" AS "p" WHERE "p"."site" = 2') == canonical('"person" AS "person" WHERE "person"."site" = 2')
     True
@@ -27,7 +29,7 @@ def canonical(sql: str) -> str:
         column = sql.startswith(".", found.start() - 1) and found.start() >= 1
         if column or not (qualifies or (declared and f"{name}." in sql)):
             return name
-        return numbers.setdefault(name, f'"#{len(numbers)}"')
+        return numbers.setdefault(name, f'"{RESERVED}{len(numbers)}"')
 
     return _TOKEN.sub(number, sql)
 

@@ -33,9 +33,12 @@ from dpsql.domains import Categories, Value, integers
 from dpsql.plan import Bound, CompiledRelease, GroupKey, KeyList, KeyValue, Release, Verified
 from dpsql.planner.limit import travels_as_text
 from dpsql.schema.facts import bounds_fact
+from dpsql.schema.model import RESERVED
 from dpsql.sqltypes import BIGINT, BOOLEAN, VARCHAR
 
 CUT = "$cut"
+_LISTED = quoted(f"{RESERVED}list")
+"""A key list inside the condition that looks a row's keys up in it: no column of a statement can be of a table of that name."""
 _QUOTED_OR_CUT = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$cut""")
 
 
@@ -103,10 +106,10 @@ def _rows_sql(release: Release, inputs: list[Scalar], *, unit: bool | None = Non
 def _on_list(release: Release, listed: KeyList) -> str:
     """The condition that a row's keys are on a bound table's list."""
     same = [
-        f"{quoted('listed')}.{quoted(f'c{i}')} IS NOT DISTINCT FROM {release.keys[position].scalar.sql}"
+        f"{_LISTED}.{quoted(f'c{i}')} IS NOT DISTINCT FROM {release.keys[position].scalar.sql}"
         for i, position in enumerate(listed.keys)
     ]
-    return f"EXISTS (SELECT 1 FROM {quoted(listed.bound)} AS {quoted('listed')} WHERE {' AND '.join(same)})"
+    return f"EXISTS (SELECT 1 FROM {quoted(listed.bound)} AS {_LISTED} WHERE {' AND '.join(same)})"
 
 
 def _key_sql(key: GroupKey) -> str:

@@ -13,7 +13,7 @@ from dpsql.planner.measure import measure
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Parsed
 from dpsql.planner.resolve import resolve
-from dpsql.schema.model import Schema
+from dpsql.schema.model import RESERVED, Schema
 
 
 def compile_statement(
@@ -45,7 +45,7 @@ def _made_of(bounds: tuple[Bound, ...], releases: list[Release]) -> dict[str, st
     made: dict[str, str] = {}
     for bound in bounds:
         reads = [known.get(name) or made.get(name, "") for name in bound.reads]
-        text = renamed(bound.sql, {name: f"#{i}" for i, name in enumerate(bound.reads)})
+        text = renamed(bound.sql, {name: f"{RESERVED}{i}" for i, name in enumerate(bound.reads)})
         made[bound.name] = hashlib.sha256("\n".join([text, *reads]).encode()).hexdigest()
     return made
 

@@ -555,6 +555,8 @@ class Nested:
                 f"ON {v.visit} = {w.visit} AND {w.keys[0]} = 1 GROUP BY {w.unit}) AS {a}",
                 f"SELECT COUNT(*) FROM {p.text} WHERE {p.unit} NOT IN (SELECT {w.unit} FROM {v.text} LEFT JOIN {w.text} "
                 f"ON {v.visit} = {w.visit} AND {w.keys[0]} < 90)",
+                f"SELECT COUNT(*) FROM {p.text} WHERE {p.unit} NOT IN (SELECT q.patient_id FROM patient AS {a} "
+                f"LEFT JOIN patient AS q ON q.patient_id = {a}.patient_id AND q.age > 0)",
                 f"SELECT SUM(LEAST({a}.n, 9)) FROM (SELECT {v.unit} AS uid, "
                 f"COUNT(*) OVER (PARTITION BY {v.keys[0]}) AS n FROM {v.text}) AS {a}",
             ]
@@ -619,7 +621,7 @@ class Nested:
         chance = self.chance
         near = [self.edges, self.mistaken]
         makers = (
-            [self.plain] * 8 + [self.with_query] * 4 + [self.semi_joined, self.several, self.with_release, *near, *near]
+            [self.plain] * 8 + [self.with_query] * 4 + [self.semi_joined, self.several, self.several, self.with_release, *near, *near]
         )
         sql = self.at_row_level() if row_level else chance.choice(near if close else makers)()
         options = [f"max_groups={chance.choice([1, 2])}"] if chance.random() < 0.3 else []

@@ -20,8 +20,8 @@ from dpsql.errors import error
 from dpsql.planner.resolve.aggregates import is_aggregate
 from dpsql.planner.resolve.key_lists import CORRELATED
 from dpsql.planner.resolve.scalars import flat_conjuncts
-from dpsql.planner.resolve.sources import Source, glance, items
-from dpsql.planner.resolve.statement import Env, Private, Statement
+from dpsql.planner.resolve.sources import Source, glance, items, shown_names
+from dpsql.planner.resolve.statement import Env, Statement
 from dpsql.planner.resolve.syntax import all_of, is_query, parts_of, replaced
 from dpsql.schema.model import RESERVED
 from dpsql.spans import span_of
@@ -64,7 +64,7 @@ def decorrelate(
     )
     if not waiting:
         return select, []
-    outer = [(s.name.lower(), columns_of(statement, s)) for s in sources.values()]
+    outer = [(s.name.lower(), shown_names(statement, s)) for s in sources.values()]
     found: list[Correlated] = []
     values: dict[int, exp.Expression] = {}
     for node in waiting:
@@ -117,18 +117,6 @@ def _subqueries(part: object) -> list[exp.Subquery]:
     ]
 
 
-def columns_of(statement: Statement, found: Source) -> set[str]:
-    """The column names of a source, in lower case."""
-    if found.names:
-        return {name.lower() for name in found.names}
-    if found.table is not None:
-        return {c.name.lower() for c in found.table.columns}
-    if isinstance(found.query, Private):
-        return {c.name.lower() for c in found.query.relation.columns}
-    assert found.query is not None
-    return {name.lower() for name in statement.names(found.query)}
-
-
 def split(
     statement: Statement, node: exp.Subquery, outer: Names, env: Env, name: str
 ) -> tuple[Correlated, exp.Expression] | None:
@@ -141,7 +129,7 @@ def split(
     if not any(isinstance(c, exp.Column) for part in parts for c in part.walk()):
         return None
     sources = [glance(statement, n, env) for n in items(select)]
-    inner = [(s.name.lower(), columns_of(statement, s)) for s in sources]
+    inner = [(s.name.lower(), shown_names(statement, s)) for s in sources]
     links, rest = _links(parts, inner, outer)
     if not links:
         return None
@@ -239,7 +227,7 @@ def _public_keys(
 ) -> exp.Select | None:
     """A query for the outer's values where they are columns of one public table, after the conditions on it alone."""
     tables = [s for s in sources.values() if s.table is not None and s.table.public]
-    names = [(s.name.lower(), columns_of(statement, s)) for s in sources.values()]
+    names = [(s.name.lower(), shown_names(statement, s)) for s in sources.values()]
     owners = {_owner(node, names) for node in outer}
     found = next((s for s in tables if owners == {s.name.lower()}), None)
     if found is None:

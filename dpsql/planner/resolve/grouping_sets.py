@@ -107,7 +107,7 @@ class _Levels:
         for name in ("from_", "joins"):
             value = select.args.get(name)
             if value:
-                inner.set(name, [v.copy() for v in value] if isinstance(value, list) else value.copy())
+                inner.set(name, value)
         if select.args.get("where"):
             inner.set("where", self.expanded(select.args["where"]))
         if self.keys:

@@ -79,8 +79,9 @@ def _of_public(statement: Statement, public: dict[int, Scalar], relation: Relati
     where = f" WHERE {' AND '.join(sorted(c.sql for c in conditions))}" if conditions else ""
     sql = f"SELECT DISTINCT {', '.join(items)} FROM {source}{where} ORDER BY ALL"
     columns = tuple((f"c{i}", wire_type(s)) for i, s in enumerate(scalars))
-    declared = tuple(sorted(t.name for t in statement.schema.tables if t.public and f"{quoted(t.name)} AS " in sql))
-    own = tuple(b.name for b in statement.bounds if f"{quoted(b.name)} AS " in sql)
+    # A name that stands in the text as something else is read for nothing; one that is read is never missed.
+    declared = tuple(sorted(t.name for t in statement.schema.tables if t.public and quoted(t.name) in sql))
+    own = tuple(b.name for b in statement.bounds if quoted(b.name) in sql)
     return KeyList(tuple(positions), statement.bound(Bound("", sql, columns, declared, own), "keys"))
 
 

@@ -98,6 +98,8 @@ class _Rewriter:
         column = self.scope.column(node)
         if column is None:
             raise self.scope.unknown(node)
+        if column.is_literal:
+            return exp.maybe_parse(column.sql, dialect=DUCKDB)
         raise bare_column(node, column)
 
 

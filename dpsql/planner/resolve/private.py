@@ -100,7 +100,7 @@ def _rows(
     source, rest = connect(joined.parts, [*joined.conditions, *conditions], span_of(select.args["from_"]))
     for one in correlated:
         source = _with_subquery(statement, source, one, joined.merged, nested, env)
-    scope = joined_scope(source, joined.merged, nested, env.outer)
+    scope = joined_scope(source, joined.merged, nested, env.outer, sources.values())
     scope.aliases = aliases
     scope.hidden = frozenset(one.name.lower() for one in correlated)
     return source, scope, [*rest, *(_condition(n, scope) for n in late)]

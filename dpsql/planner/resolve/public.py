@@ -6,11 +6,11 @@ from sqlglot import exp
 
 from dpsql.errors import Error, error
 from dpsql.planner.resolve import unique
-from dpsql.planner.resolve.correlated import HIDDEN_KEY, Correlated, columns_of, hidden_name, split
+from dpsql.planner.resolve.correlated import HIDDEN_KEY, Correlated, hidden_name, split
 from dpsql.planner.resolve.key_lists import CORRELATED
 from dpsql.planner.resolve.people import rows_of_people
 from dpsql.planner.resolve.scalars import flat_conjuncts
-from dpsql.planner.resolve.sources import Source, glance, items
+from dpsql.planner.resolve.sources import Source, column_names, glance, items, shown_names
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import is_query, parts_of, replaced, unparenthesised
 from dpsql.spans import span_of
@@ -22,7 +22,7 @@ def public_select(statement: Statement, select: exp.Select, sources: dict[int, S
     for found in sources.values():
         if isinstance(found.query, Public) and not isinstance(found.node, exp.Values):
             changed[id(found.node)] = _derived(found)
-    outer = [(s.name.lower(), columns_of(statement, s)) for s in sources.values() if _may_be_named(select)]
+    outer = [(s.name.lower(), shown_names(statement, s)) for s in sources.values() if _may_be_named(select)]
     for part, value in select.args.items():
         if part in ("from_", "with_") or not value:
             continue
@@ -43,15 +43,14 @@ def public_select(statement: Statement, select: exp.Select, sources: dict[int, S
 
 def _shown(statement: Statement, found: Source) -> unique.Shown:
     """A source's columns in order, and what is unique in it."""
-    if found.table is not None:
-        columns = [c.name.lower() for c in found.table.columns]
-        key = frozenset(columns.index(name.lower()) for name in found.table.key)
-        kept = frozenset({key}) if key else unique.NOTHING
-    else:
-        assert isinstance(found.query, Public)
-        columns, kept = [name.lower() for name in statement.names(found.query)], found.query.unique
-    columns[: len(found.names)] = [name.lower() for name in found.names]
-    return unique.Shown(found.name.lower(), tuple(columns), kept)
+    kept = unique.NOTHING
+    if isinstance(found.query, Public):
+        kept = found.query.unique
+    elif found.table is not None and found.table.key:
+        declared = [c.name.lower() for c in found.table.columns]
+        kept = frozenset({frozenset(declared.index(name.lower()) for name in found.table.key)})
+    columns = tuple(name.lower() for name in column_names(statement, found))
+    return unique.Shown(found.name.lower(), columns, kept)
 
 
 def _may_be_named(select: exp.Select) -> bool:

@@ -8,12 +8,11 @@ from sqlglot import exp
 
 from dpsql.algebra.per_unit import distinct, union_all
 from dpsql.errors import error
-from dpsql.planner.resolve.correlated import columns_of
 from dpsql.planner.resolve.grouping_sets import flatten
 from dpsql.planner.resolve.people import rows_of_people
 from dpsql.planner.resolve.private import private_select
 from dpsql.planner.resolve.public import public_select
-from dpsql.planner.resolve.sources import Source, glance, items, source
+from dpsql.planner.resolve.sources import Source, glance, items, shown_names, source
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Query, Statement
 from dpsql.planner.resolve.syntax import replaced, unparenthesised
 from dpsql.spans import span_of
@@ -53,9 +52,9 @@ def _with(node: exp.Expression, env: Env) -> Env:
 
 def _select(statement: Statement, select: exp.Select, env: Env) -> Query:
     tested = _tested(select)
-    sources = {id(n): (glance if id(n) in tested else source)(statement, n, env) for n in items(select)}
-    _check_names(sources)
-    kept = [s for node, s in sources.items() if node not in tested]
+    seen = {id(n): glance(statement, n, env) for n in items(select)}
+    _check_names(seen)
+    kept = [s for node, s in seen.items() if node not in tested]
     if any(s.is_private for s in kept):
         if select.meta.get(FLAT):
             raise error(
@@ -64,10 +63,13 @@ def _select(statement: Statement, select: exp.Select, env: Env) -> Query:
                 hint="write GROUP BY with the columns alone",
                 span=span_of(select.args["group"]),
             )
-        flat = flatten(select, {name for s in sources.values() for name in columns_of(statement, s)})
+        flat = flatten(select, {name for s in seen.values() for name in shown_names(statement, s)})
         if flat is not None:
             flat.meta[FLAT] = True
             return query(statement, flat, env)
+    # What SEMI and ANTI joins test is read by the EXISTS that they stand for.
+    sources = {id(n): seen[id(n)] if id(n) in tested else source(statement, n, env) for n in items(select)}
+    if any(s.is_private for s in kept):
         return private_select(statement, select, sources, env)
     other = next((s for s in sources.values() if s.is_private), None)
     if other is not None:
@@ -89,7 +91,7 @@ def _check_names(sources: dict[int, Source]) -> None:
     seen: set[str] = set()
     for found in sources.values():
         name = found.name.lower()
-        if name in seen and not isinstance(found.node, exp.Subquery | exp.Values):
+        if name in seen:
             raise error(
                 105,
                 f"{found.name} stands in FROM twice",

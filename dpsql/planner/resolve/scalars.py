@@ -25,9 +25,16 @@ def scalar(node: exp.Expression, scope: Scope) -> Scalar:
     """
 
     def build(part: exp.Expression) -> Scalar:
+        known = scope.built.get(id(part))
+        if known is not None:
+            return known[1]
         problem: Error
         try:
-            return scope.adjusted(_build(part, scope, build))
+            found_here = scope.adjusted(_build(part, scope, build))
+            # While an alias is being replaced, a name can stand for less than elsewhere.
+            if not scope.open_aliases:
+                scope.built[id(part)] = (part, found_here)
+            return found_here
         except Error as found:
             problem = found
         if problem.span is None:

@@ -44,6 +44,7 @@ class Scope:
     names    the columns in order, for messages and `*`
     open_aliases  those being replaced right now: none of them stands for itself
     answered  queries inside expressions that were resolved before, by their text: the same text is the same expression
+    built     what nodes were found to stand for, by the node's id: each is worked out once, however often it is asked about
     """
 
     columns: dict[Place, Scalar]
@@ -59,6 +60,7 @@ class Scope:
     names: tuple[Named, ...] = ()
     open_aliases: set[str] = field(default_factory=set)
     answered: dict[str, Scalar] = field(default_factory=dict)
+    built: dict[int, tuple[exp.Expression, Scalar]] = field(default_factory=dict, init=False)
 
     def column(self, node: exp.Column) -> Scalar | None:
         """The column that a node names; None where there is none. Raises 105 for a table or a name that is not clear."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -11,7 +11,7 @@ from sqlglot import exp
 from dpsql.algebra import joins
 from dpsql.algebra.conditional import coalesce
 from dpsql.algebra.logic import compare
-from dpsql.algebra.relations import Relation, bare, derived, public_scan, renamed, scan
+from dpsql.algebra.relations import Relation, bare, derived, distinct_names, public_scan, renamed, scan
 from dpsql.algebra.scalar import Scalar
 from dpsql.errors import Error, error
 from dpsql.planner.resolve.connect import can_join, connect, equalities_between, not_joined
@@ -64,12 +64,37 @@ def _resolved(statement: Statement, node: exp.Expression, env: Env) -> Source:
         return _table(statement, node, env)
     if isinstance(node, exp.Subquery):
         found = statement.query(node.this, env.inside(None))
-        return Source(node, node.alias or "subquery", query=found, names=_listed(node))
+        return Source(node, node.alias or _unnamed(node), query=found, names=_listed(node))
     if isinstance(node, exp.Values):
         rows = exp.Select(expressions=[exp.Star()])
         rows.set("from_", exp.From(this=node.copy()))
-        return Source(node, node.alias or "values", query=Public(rows), names=_listed(node))
+        return Source(node, node.alias or _unnamed(node), query=Public(rows), names=_listed(node))
     raise error(102, "this cannot stand in FROM", hint="name a declared table, or a subquery", span=span_of(node))
+
+
+def _unnamed(node: exp.Expression) -> str:
+    """A name for a subquery without one: the next such one of a FROM clause is numbered."""
+    select = node.parent_select
+    others = [n for n in items(select) if not n.alias_or_name] if isinstance(select, exp.Select) else []
+    place = next((i for i, other in enumerate(others) if other is node), 0)
+    return f"subquery {place + 1}" if place else "subquery"
+
+
+def column_names(statement: Statement, found: Source) -> list[str]:
+    """The names of a source's columns, in order, repeated ones too."""
+    if found.table is not None:
+        names = [c.name for c in found.table.columns]
+    elif isinstance(found.query, Private):
+        names = [c.name for c in found.query.relation.columns]
+    else:
+        assert found.query is not None
+        names = list(statement.names(found.query))
+    return [*found.names, *names[len(found.names) :]]
+
+
+def shown_names(statement: Statement, found: Source) -> set[str]:
+    """What a source's columns can be called, in lower case."""
+    return {name.lower() for name in distinct_names(column_names(statement, found))}
 
 
 def _listed(node: exp.Expression) -> tuple[str, ...]:
@@ -235,7 +260,7 @@ def _on(
     """The AND parts of ON, or the equalities that USING and NATURAL stand for."""
     shared = _shared(group, join, right)
     if shared is not None:
-        return [compare("=", _left_column(group, name), _named(right, name)) for name in shared]
+        return [compare("=", mine, theirs) for mine, theirs in shared]
     on = join.args.get("on")
     if on is None:
         return []
@@ -243,8 +268,8 @@ def _on(
     return [scalar(node, scope) for node in flat_conjuncts(on)]
 
 
-def _shared(group: Joined, join: exp.Join, right: Relation) -> list[str] | None:
-    """The columns of USING or NATURAL, noted as merged."""
+def _shared(group: Joined, join: exp.Join, right: Relation) -> list[tuple[Scalar, Scalar]] | None:
+    """The columns of USING or NATURAL on both sides, noted as merged."""
     if join.args.get("using"):
         names = [node.name for node in join.args["using"]]
     elif (join.args.get("method") or "").upper() == "NATURAL":
@@ -256,14 +281,18 @@ def _shared(group: Joined, join: exp.Join, right: Relation) -> list[str] | None:
             )
     else:
         return None
+    shared = [(_left_column(group, name), _named(right, name)) for name in names]
     for name in names:
-        _left_column(group, name), _named(right, name)
         first = next(c.source for part in group.parts for c in part.columns if c.name.lower() == name.lower())
         group.merged.setdefault(name.lower(), [first.lower()]).append(right.columns[0].source.lower())
-    return names
+    return shared
 
 
 def _left_column(group: Joined, name: str) -> Scalar:
+    sources = group.merged.get(name.lower())
+    if sources is not None:
+        places = {(c.source.lower(), c.name.lower()): c.scalar for part in group.parts for c in part.columns}
+        return _merged(places, name.lower(), sources)
     return next((_named(part, name) for part in group.parts if _has(part, name)), None) or _named(group.parts[0], name)
 
 
@@ -328,7 +357,7 @@ def _outer(
             if sources[-1] in {s.lower() for s in right.sources()}:
                 sources.insert(0, sources.pop())
     if side == "FULL":
-        group.merged = {name: ["", *found] for name, found in group.merged.items()}
+        group.merged = {name: found if found[0] == "" else ["", *found] for name, found in group.merged.items()}
 
 
 # --- scopes -------------------------------------------------------------------------------------------------------
@@ -346,9 +375,13 @@ def parts_scope(
     return found
 
 
-def joined_scope(joined: Relation, merged: dict[str, list[str]], nested: Nested, outer: Scope | None) -> Scope:
-    """The scope of a whole FROM clause."""
+def joined_scope(
+    joined: Relation, merged: dict[str, list[str]], nested: Nested, outer: Scope | None, sources: Iterable[Source] = ()
+) -> Scope:
+    """The scope of a whole FROM clause; `*` shows its sources in the order in which they were written."""
     found = scope_of(joined, nested, outer)
+    places = {s.name.lower(): i for i, s in enumerate(sources)}
+    found.names = tuple(sorted(found.names, key=lambda c: places.get(c.source.lower(), len(places))))
     found.merged = {name: _merged(found.columns, name, sources) for name, sources in merged.items()}
     return found
 

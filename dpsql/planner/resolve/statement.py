@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dpsql.algebra.relations import From, Named, Relation
+from dpsql.algebra.relations import From, Named, Relation, distinct_names
 from dpsql.algebra.scalar import Scalar, column, quoted
 from dpsql.domains import UNBOUNDED
 from dpsql.errors import error
@@ -202,12 +202,12 @@ class Statement:
 
     def bound_relation(self, query: Public, source: str, names: tuple[str, ...] = ()) -> Relation:
         """A public query as a relation that a private block can join."""
-        shown = names or self.names(query)
+        shown = distinct_names(self.names(query), names)
         name, types = self.bind(query)
         alias = self.alias(source)
         columns = tuple(
-            Named(source, shown[i] if i < len(shown) else f"c{i}", bound_column(alias, f"c{i}", t))
-            for i, t in enumerate(types)
+            Named(source, column, bound_column(alias, f"c{i}", t))
+            for i, (column, t) in enumerate(zip(shown, types, strict=True))
         )
         unique = frozenset(frozenset(columns[i].scalar.sql for i in positions) for positions in query.unique)
         here = f"{quoted(name)} AS {quoted(alias)}"

@@ -16,7 +16,7 @@ from dpsql.aggregates.term import term
 from dpsql.algebra.logic import BOTH, truth
 from dpsql.algebra.per_unit import Computed, distinct, per_unit
 from dpsql.algebra.relations import Named, Relation, filtered, projected
-from dpsql.algebra.scalar import Scalar, finite_hull, literal
+from dpsql.algebra.scalar import Scalar, finite_hull, literal, one_zero
 from dpsql.domains import UNBOUNDED, Domain, Interval
 from dpsql.errors import error
 from dpsql.plan import GroupKey
@@ -140,7 +140,9 @@ class _Found:
                 word = "min" if isinstance(node, exp.Min) else "max"
                 value = self._argument(node, word.upper())
                 return Computed(
-                    f"{word}({one_zero(value)}){where}", _picked(value, condition), (value, *_identifying(condition))
+                    f"{word}({one_zero(value).sql}){where}",
+                    _picked(value, condition),
+                    (value, *_identifying(condition)),
                 )
             case exp.Median():
                 return self._median(self._argument(node, "MEDIAN"), condition, where)
@@ -204,7 +206,7 @@ class _Found:
     def _median(self, value: Scalar, condition: Scalar | None, where: str) -> Computed:
         if not value.sqltype.is_number:
             raise error(106, f"MEDIAN needs a number, not {value.sqltype}", hint="use MIN or MAX")
-        plain = one_zero(value)
+        plain = one_zero(value).sql
         number = f"CASE WHEN NOT isnan({value.sql}) THEN {plain} END" if value.sqltype.is_float else plain
         sql = f"median(CAST({number} AS DOUBLE)){where}"
         hull = finite_hull(value)
@@ -222,15 +224,6 @@ def sum_domain(hull: Interval | None, rows: int | None) -> Domain:
     return Interval(low * rows if low < 0 else low, high * rows if high > 0 else high)
 
 
-def one_zero(value: Scalar) -> str:
-    """0.0 and -0.0 are equal, and which of them MIN finds would depend on the order of rows."""
-    return (
-        f"CASE WHEN {value.sql} = 0 THEN CAST(0 AS {value.sqltype}) ELSE {value.sql} END"
-        if value.sqltype.is_float
-        else value.sql
-    )
-
-
 def _filtered(sql: str, *conditions: Scalar | None) -> str:
     texts = [c.sql for c in conditions if c is not None]
     return f"{sql} FILTER (WHERE {' AND '.join(texts)})" if texts else sql
@@ -242,7 +235,7 @@ def _like(sqltype: SqlType, domain: Domain, limits: Interval | None, nullable: b
 
 def _picked(value: Scalar, condition: Scalar | None) -> Scalar:
     """One of the values: what MIN and MAX give."""
-    chosen = replace(value, nullable=value.nullable or condition is not None, constant=False)
+    chosen = replace(value, nullable=value.nullable or condition is not None, constant=False, unit_bounds=None)
     return replace(chosen, domain=BOTH) if value.sqltype.is_boolean else chosen
 
 

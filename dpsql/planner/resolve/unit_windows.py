@@ -8,8 +8,8 @@ from sqlglot import exp
 
 from dpsql.aggregates.sum import sum_type
 from dpsql.algebra.per_unit import Computed, windowed
-from dpsql.algebra.relations import Relation
-from dpsql.algebra.scalar import Scalar, finite_hull, literal
+from dpsql.algebra.relations import Named, Relation, derived
+from dpsql.algebra.scalar import Scalar, finite_hull, literal, one_zero
 from dpsql.domains import UNBOUNDED, Domain, Interval
 from dpsql.errors import error
 from dpsql.planner.grammar import name_of
@@ -17,7 +17,7 @@ from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.syntax import parts_of
-from dpsql.planner.resolve.unit_groups import exact_sum, one_zero, sum_domain
+from dpsql.planner.resolve.unit_groups import exact_sum, sum_domain
 from dpsql.spans import span_of
 from dpsql.sqltypes import BIGINT, DOUBLE, SqlType
 
@@ -45,26 +45,63 @@ def unit_windows(statement: Statement, select: exp.Select, source: Relation, sco
     """
     nodes = _windows(select)
     named = {w.this.name.lower(): w for w in select.args.get("windows") or [] if isinstance(w.this, exp.Identifier)}
+    source, scope = _settled(statement, source, scope)
     read = _read(select, scope)
-    computed = [
-        _computed(named.get(n.alias.lower(), n) if n.args.get("alias") else n, n, source, scope, read) for n in nodes
-    ]
+    computed = [_computed(_whole(n, named), n, source, scope, read) for n in nodes]
     texts = {c.sql: c for c in computed}
     narrowed = tuple(replace(c, scalar=scope.adjusted(c.scalar)) for c in source.columns)
     alias = statement.alias("unit_windows")
     relation, values = windowed(replace(source, columns=narrowed), alias, list(texts.values()))
     places = dict(zip(texts, values, strict=True))
+    here = _moved(scope, source, relation)
+    here.known = {id(n): places[c.sql] for n, c in zip(nodes, computed, strict=True)}
+    return relation, here
+
+
+def _moved(scope: Scope, source: Relation, relation: Relation) -> Scope:
+    """The scope with each column where it stands now."""
     moved = {c.scalar.sql: d.scalar for c, d in zip(source.columns, relation.columns, strict=True)}
-    here = replace(
+    if source.unit is not None and source.unit.column is not None and relation.unit is not None:
+        assert relation.unit.column is not None
+        moved[source.unit.column.sql] = relation.unit.column
+    names = {c.scalar.sql: d for c, d in zip(source.columns, relation.columns, strict=True)}
+    return replace(
         scope,
         columns={place: moved[s.sql] for place, s in scope.columns.items()},
-        merged={name: moved.get(s.sql, s) for name, s in scope.merged.items()},
-        known={id(n): places[c.sql] for n, c in zip(nodes, computed, strict=True)},
-        names=relation.columns,
+        merged={name: moved[s.sql] for name, s in scope.merged.items()},
+        names=tuple(names[c.scalar.sql] for c in scope.names),
         narrow={},
         answered={},
     )
-    return relation, here
+
+
+def _settled(statement: Statement, source: Relation, scope: Scope) -> tuple[Relation, Scope]:
+    """The rows behind a boundary where they need one: with what USING merged as columns of their own, and with one zero.
+
+    Why  two rows that agree in all columns that are read are then the same to every window, so no order of theirs shows
+    """
+    known = {c.scalar.sql for c in source.columns}
+    merged = [Named("", name, s) for name, s in scope.merged.items() if s.sql not in known]
+    columns = [replace(c, scalar=scope.adjusted(c.scalar)) for c in (*source.columns, *merged)]
+    if not merged and not any(c.scalar.sqltype.is_float for c in columns):
+        return source, scope
+    widened = replace(source, columns=(*source.columns, *merged))
+    plain = replace(source, columns=tuple(replace(c, scalar=one_zero(c.scalar)) for c in columns))
+    relation = derived(plain, statement.alias("unit_rows"))
+    return relation, _moved(scope, widened, relation)
+
+
+def _whole(window: exp.Window, named: dict[str, exp.Expression]) -> exp.Expression:
+    """A window with what it takes over from the named one that it is written upon."""
+    base = named.get(window.alias.lower()) if window.args.get("alias") else None
+    if base is None:
+        return window
+    rest = {name: found for name, found in named.items() if found is not base}
+    whole = _whole(base, rest) if isinstance(base, exp.Window) else base
+    found = exp.Window()
+    for part in ("partition_by", "order", "spec"):
+        found.args[part] = window.args.get(part) or whole.args.get(part)
+    return found
 
 
 def _read(select: exp.Select, scope: Scope) -> list[Scalar]:
@@ -96,22 +133,25 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
     assert unit is not None
     texts = ", ".join(dict.fromkeys([unit.sql, *(p.sql for p in partition)]))
     frame = _frame(window.args.get("spec"), node)
-    order = _order(window.args.get("order"), scope)
+    order, ordering = _order(window.args.get("order"), scope)
+    told = tuple(s for s in (*partition, *ordering) if s.computes_identifier)
     value, sql, total_order = _function(function, scope, source.unit.max_rows if source.unit is not None else None)
     if total_order or frame.startswith(" ROWS"):
         order += [s.sql for s in read if s.sql not in {o.split(" ")[0] for o in order}]
     ordered = f" ORDER BY {', '.join(order)}" if order else ""
     over = f"(PARTITION BY {texts}{ordered}{frame if ordered else ''})"
-    return replace(value, sql=sql.replace("\0OVER", f"OVER {over}"))
+    return replace(value, sql=sql.replace("\0OVER", f"OVER {over}"), shows=(*value.shows, *told))
 
 
-def _order(clause: exp.Expression | None, scope: Scope) -> list[str]:
-    found = []
+def _order(clause: exp.Expression | None, scope: Scope) -> tuple[list[str], list[Scalar]]:
+    """ORDER BY as text, and what it orders by."""
+    found, scalars = [], []
     for ordered in clause.expressions if clause is not None else []:
         inner = scalar(ordered.this, scope)
         nulls = " NULLS FIRST" if ordered.args.get("nulls_first") else " NULLS LAST"
         found.append(f"{inner.sql}{' DESC' if ordered.args.get('desc') else ''}{nulls}")
-    return found
+        scalars.append(inner)
+    return found, scalars
 
 
 def _frame(spec: exp.Expression | None, node: exp.Expression) -> str:
@@ -149,7 +189,7 @@ def _function(node: exp.Expression, scope: Scope, rows: int | None) -> tuple[Com
         return Computed("", like), f"{_RANKS[type(node)]}() \0OVER", isinstance(node, exp.RowNumber)
     if type(node) in _SHIFTS or type(node) in _ENDS:
         value = scalar(node.this, scope)
-        like = replace(value, nullable=True, constant=False)
+        like = replace(value, nullable=True, constant=False, unit_bounds=None)
         name = _SHIFTS.get(type(node)) or _ENDS[type(node)]
         return Computed("", like, (value,)), f"{name}({', '.join([value.sql, *_offset(node)])}) \0OVER", True
     if isinstance(node, _TOTALS):
@@ -185,8 +225,8 @@ def _total(node: exp.Expression, scope: Scope, rows: int | None) -> tuple[Comput
     if isinstance(node, exp.Min | exp.Max):
         name = "min" if isinstance(node, exp.Min) else "max"
         return (
-            Computed("", replace(value, nullable=True, constant=False), (value,)),
-            f"{name}({one_zero(value)}) \0OVER",
+            Computed("", replace(value, nullable=True, constant=False, unit_bounds=None), (value,)),
+            f"{name}({value.sql}) \0OVER",
             False,
         )
     word = "SUM" if isinstance(node, exp.Sum) else "AVG"
