@@ -66,7 +66,10 @@ def per_unit(
         UnitBound(carried, _groups(source, keys)),
         frozenset({frozenset({carried.sql, *(c.sql for key, c in zip(keys, k, strict=True) if not key.is_constant)})}),
         replace(text, plain=text.with_unit),
-        predicates=(*source.predicates, *(key for key in keys if key.computes_identifier)),
+        predicates=(
+            *source.predicates,
+            *(key for key in keys if key.computes_identifier and not key.key and key.sql != unit.sql),
+        ),
         tables=source.tables,
         facts=frozenset() if all(key.is_constant for key in keys) else source.facts,
         made=Made("per_unit", (source,), keys=tuple(keys), computed=_computed((*k, *a), (*keys, *aggregates))),
@@ -74,18 +77,19 @@ def per_unit(
     return relation, k, a
 
 
+def holds_unit(relation: Relation) -> bool:
+    """Whether the visible columns hold the unit, or a key of its rows, so that rows which agree in all of them are of one unit."""
+    return any(c.scalar.key for c in relation.columns)
+
+
 def distinct(source: Relation, alias: str) -> Relation:
     """SELECT DISTINCT of columns that hold the unit, or a key of its rows: at most the rows that the unit had (rule 7).
 
-    Why  rows that agree in such a column are of one unit. Raises 402 where there is none: rows of different people would be
-         compared, and one person's row would stand for another's
+    Why      rows that agree in such a column are of one unit
+    Refuses  901 (the planner asks `holds_unit` before)
     """
-    if not any(c.scalar.key for c in source.columns):
-        raise error(
-            402,
-            "leaving out repeats would compare the rows of different people",
-            hint="select the privacy unit too; for UNION, write UNION ALL",
-        )
+    if not holds_unit(source):
+        raise error(901, "rows of different people would be compared")
     names = tuple((c.source, c.name) for c in source.columns)
     relation, keys, _ = per_unit(source, alias, [c.scalar for c in source.columns], [])
     columns = (Named(s, n, key) for (s, n), key in zip(names, keys, strict=True))

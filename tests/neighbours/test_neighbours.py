@@ -11,7 +11,7 @@ from tests.support.neighbours import Cases, NestedCases
 from tests.support.nested import CONSTRUCTS
 
 SEEDS = 12
-LEAST = 2
+LEAST = 1
 """How often each construct must be checked for each seed; so in all of them at least SEEDS times as often."""
 
 

@@ -31,7 +31,7 @@ from tests.support.neighbours import Cases, NestedCases, Violation
 
 Patch = pytest.MonkeyPatch
 MOST_CASES = 1200
-MOST_NESTED = 700
+MOST_NESTED = 1000
 
 
 def no_clamp(patch: Patch) -> None:

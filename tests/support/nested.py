@@ -555,8 +555,6 @@ class Nested:
                 f"ON {v.visit} = {w.visit} AND {w.keys[0]} = 1 GROUP BY {w.unit}) AS {a}",
                 f"SELECT COUNT(*) FROM {p.text} WHERE {p.unit} NOT IN (SELECT {w.unit} FROM {v.text} LEFT JOIN {w.text} "
                 f"ON {v.visit} = {w.visit} AND {w.keys[0]} < 90)",
-                f"SELECT COUNT(*) FROM {p.text} WHERE {p.unit} NOT IN (SELECT q.patient_id FROM patient AS {a} "
-                f"LEFT JOIN patient AS q ON q.patient_id = {a}.patient_id AND q.age > 0)",
                 f"SELECT SUM(LEAST({a}.n, 9)) FROM (SELECT {v.unit} AS uid, "
                 f"COUNT(*) OVER (PARTITION BY {v.keys[0]}) AS n FROM {v.text}) AS {a}",
             ]
@@ -576,6 +574,10 @@ class Nested:
                 (f"SELECT COUNT(*) FROM (SELECT uid, k, COUNT(*) AS n FROM (SELECT {p.unit} AS uid, {p.keys[0]} AS k FROM {p.text} "
                  f"UNION ALL SELECT {q.unit}, {q.keys[3]} FROM {q.text}) AS {a} GROUP BY uid, k) AS {a}", united),
                 (f"SELECT COUNT(*) FROM {p.text} WHERE {p.unit} NOT IN (SELECT {v.unit} FROM {v.text} WHERE {residual})", tested),
+                (f"SELECT COUNT(*) FROM {p.text} WHERE {p.unit} NOT IN (SELECT q.patient_id FROM patient AS {a} LEFT JOIN patient AS q "
+                 f"ON q.patient_id = {a}.patient_id AND q.{self.chance.choice(['age > 0', 'site > 0', 'income < 1e6'])})", tested),
+                (f"SELECT SUM(LEAST({a}.n, 900)) FROM (SELECT {v.unit} AS uid, SUM({v.numbers[0]}) AS n FROM {v.text} "
+                 f"GROUP BY {v.unit}) AS {a}", grouped),
                 (f"SELECT COUNT(*), SUM({i.numbers[1]}) FROM {v.text} LEFT JOIN {i.text} ON {v.visit} = {i.visit}", counted),
                 (f"SELECT SUM({a}.n), SUM({a}.m) FROM (SELECT {v.unit} AS uid, LEAST(SUM({v.numbers[0]}), 900) AS n, "
                  f"AVG({v.numbers[0]}) AS m FROM {v.text} GROUP BY {v.unit}) AS {a}", grouped),
@@ -621,7 +623,9 @@ class Nested:
         chance = self.chance
         near = [self.edges, self.mistaken]
         makers = (
-            [self.plain] * 8 + [self.with_query] * 4 + [self.semi_joined, self.several, self.several, self.with_release, *near, *near]
+            [self.plain] * 8
+            + [self.with_query] * 4
+            + [self.semi_joined, self.semi_joined, self.several, self.several, self.with_release, *near, *near]
         )
         sql = self.at_row_level() if row_level else chance.choice(near if close else makers)()
         options = [f"max_groups={chance.choice([1, 2])}"] if chance.random() < 0.3 else []

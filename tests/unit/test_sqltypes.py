@@ -19,7 +19,7 @@ from dpsql.sqltypes import BIGINT, HUGEINT, INTEGER_BITS, SqlType, decimal, pars
 def test_a_type_is_named_as_duckdb_names_it(text: str) -> None:
     found = parse_type(text)
     assert found is not None
-    own = duckdb.execute(f"SELECT CAST(NULL AS {text})").description[0][1]
+    own = duckdb.connect().execute(f"SELECT CAST(NULL AS {text})").description[0][1]
     assert str(found) == str(own)
 
 
@@ -34,10 +34,10 @@ def test_other_types_are_unknown(text: str) -> None:
 def test_integer_ranges_are_duckdbs(name: str) -> None:
     limits = SqlType(name).range
     assert limits is not None
-    row = duckdb.execute(f"SELECT CAST({limits.lower} AS {name}), CAST({limits.upper} AS {name})").fetchone()
+    row = duckdb.connect().execute(f"SELECT CAST({limits.lower} AS {name}), CAST({limits.upper} AS {name})").fetchone()
     assert row == (limits.lower, limits.upper)
     for beyond in (limits.lower - 1, limits.upper + 1):
-        assert duckdb.execute(f"SELECT TRY_CAST('{beyond}' AS {name})").fetchone() == (None,)
+        assert duckdb.connect().execute(f"SELECT TRY_CAST('{beyond}' AS {name})").fetchone() == (None,)
 
 
 def test_decimal_range() -> None:

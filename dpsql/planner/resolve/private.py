@@ -8,7 +8,6 @@ from sqlglot import exp
 
 from dpsql.algebra.joins import left_join
 from dpsql.algebra.logic import compare, conjunction, truth
-from dpsql.algebra.per_unit import distinct
 from dpsql.algebra.relations import Named, Relation, filtered, projected
 from dpsql.algebra.scalar import Scalar
 from dpsql.errors import Error, error
@@ -170,7 +169,7 @@ def _row_level(statement: Statement, select: exp.Select, source: Relation, scope
         source = filtered(source, truth(scalar(qualify.this, scope)))
     shown = projected(source, columns)
     if select.args.get("distinct") is not None:
-        shown = distinct(shown, statement.alias("distinct_rows"))
+        shown = statement.distinct(shown, select)
     return Private(shown, select)
 
 
@@ -187,7 +186,7 @@ def _shown_row_by_row(select: exp.Select, source: Relation, scope: Scope) -> Err
 def _distinct(statement: Statement, select: exp.Select, source: Relation, scope: Scope) -> Private:
     _no_order(select)
     shown = projected(source, _columns(select, scope))
-    return Private(distinct(shown, statement.alias("distinct_rows")), select, select.expressions[0])
+    return Private(statement.distinct(shown, select), select, select.expressions[0])
 
 
 def _no_order(select: exp.Select) -> None:

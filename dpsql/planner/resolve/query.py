@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.algebra.per_unit import distinct, union_all
+from dpsql.algebra.per_unit import union_all
 from dpsql.errors import error
 from dpsql.planner.resolve.grouping_sets import flatten
 from dpsql.planner.resolve.people import rows_of_people
 from dpsql.planner.resolve.private import private_select
 from dpsql.planner.resolve.public import public_select
-from dpsql.planner.resolve.sources import Source, glance, items, shown_names, source
+from dpsql.planner.resolve.sources import Source, glance, items, public_values, shown_names, source
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Query, Statement
 from dpsql.planner.resolve.syntax import replaced, unparenthesised
 from dpsql.spans import span_of
@@ -32,7 +32,7 @@ def query(statement: Statement, node: exp.Expression, env: Env) -> Query:
     if isinstance(node, exp.SetOperation):
         return _set_operation(statement, node, _with(node, env))
     if isinstance(node, exp.Values):
-        return Public(node)
+        return public_values(node)
     raise error(102, "this is not a query", hint="write SELECT ...", span=span_of(node))
 
 
@@ -136,4 +136,4 @@ def _union(statement: Statement, node: exp.Union, first: Private, second: Privat
     united = union_all(first.relation, second.relation, statement.alias("united"))
     if not node.args.get("distinct"):
         return Private(united, node)
-    return Private(distinct(united, statement.alias("distinct_rows")), node)
+    return Private(statement.distinct(united, node), node)

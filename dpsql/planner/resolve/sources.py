@@ -19,6 +19,7 @@ from dpsql.planner.resolve.free import CATALOG, CATALOG_TABLES
 from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
 from dpsql.planner.resolve.scope import Nested, Scope, scope_of
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Statement
+from dpsql.planner.resolve.syntax import is_query, parts_of
 from dpsql.schema.model import Schema, Table
 from dpsql.spans import span_of
 
@@ -67,9 +68,17 @@ def _resolved(statement: Statement, node: exp.Expression, env: Env) -> Source:
         return Source(node, node.alias or _unnamed(node), query=found, names=_listed(node))
     if isinstance(node, exp.Values):
         rows = exp.Select(expressions=[exp.Star()])
-        rows.set("from_", exp.From(this=node.copy()))
+        rows.set("from_", exp.From(this=public_values(node).tree.copy()))
         return Source(node, node.alias or _unnamed(node), query=Public(rows), names=_listed(node))
     raise error(102, "this cannot stand in FROM", hint="name a declared table, or a subquery", span=span_of(node))
+
+
+def public_values(node: exp.Values) -> Public:
+    """VALUES, whose rows are written out. Raises 402 for a query among them."""
+    held = next((part for row in node.expressions for part in parts_of(row) if is_query(part)), None)
+    if held is not None:
+        raise error(402, "a query cannot stand in VALUES", hint="write SELECT (SELECT ...)", span=span_of(held))
+    return Public(node)
 
 
 def _unnamed(node: exp.Expression) -> str:

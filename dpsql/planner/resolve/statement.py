@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from dpsql.algebra.per_unit import distinct, holds_unit
 from dpsql.algebra.relations import From, Named, Relation, distinct_names
 from dpsql.algebra.scalar import Scalar, column, quoted
 from dpsql.domains import UNBOUNDED
@@ -16,6 +17,7 @@ from dpsql.planner.canonical import canonical
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.scope import Scope
 from dpsql.schema.model import Schema
+from dpsql.spans import span_of
 from dpsql.sqltypes import BIGINT, SqlType
 
 MOST_NODES = 40_000
@@ -137,6 +139,17 @@ class Statement:
         keys = [(key.name, key.scalar.sqltype) for key in block.keys]
         columns = (*keys, *((a.name, a.released_type) for a in block.aggregates), (RELEASE_ROW, BIGINT))
         return PublicTable(name, columns, tuple([] for _ in columns))
+
+    def distinct(self, relation: Relation, node: exp.Expression) -> Relation:
+        """The rows without repeats, for DISTINCT and UNION. Raises 402 where one person's row would stand for another's."""
+        if not holds_unit(relation):
+            raise error(
+                402,
+                "leaving out repeats would compare the rows of different people",
+                hint="select the privacy unit too, or for UNION write UNION ALL",
+                span=span_of(node),
+            )
+        return distinct(relation, self.alias("distinct_rows"))
 
     # --- public queries -------------------------------------------------------------------------------------------
 

@@ -124,16 +124,16 @@ class Subqueries:
         """
         if value is not None and selected is not None:
             links = [*links, compare("=", value, selected)]
-            unit = self.statement.schema.privacy.unit
-            if not (value.key == selected.key == unit or _false_as_null(node)):
-                raise error(
-                    402,
-                    "NOT IN would be decided by NULLs among the values",
-                    hint="write NOT EXISTS (SELECT 1 ... WHERE inner.x = outer.x AND inner.unit = outer.unit)",
-                    span=span_of(node),
-                )
         if inner.is_private and not self._within_unit(inner, links, scope):
             raise _unequated(node)
+        units = [s.key for s in (value, selected) if s is not None]
+        if not _false_as_null(node) and any(key != self.statement.schema.privacy.unit for key in units):
+            raise error(
+                402,
+                "NOT IN would be decided by NULLs among the values",
+                hint="write NOT EXISTS (SELECT 1 ... WHERE inner.x = outer.x AND inner.unit = outer.unit)",
+                span=span_of(node),
+            )
         conditions = [*inner.where, *rest, *links]
         where = f" WHERE {' AND '.join(sorted({c.sql for c in conditions}))}" if conditions else ""
         sql = f"EXISTS (SELECT 1 FROM {inner.from_sql(False)}{where})"

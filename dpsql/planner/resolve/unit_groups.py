@@ -14,7 +14,7 @@ from sqlglot import exp
 from dpsql.aggregates.sum import sum_type
 from dpsql.aggregates.term import term
 from dpsql.algebra.logic import BOTH, truth
-from dpsql.algebra.per_unit import Computed, distinct, per_unit
+from dpsql.algebra.per_unit import Computed, per_unit
 from dpsql.algebra.relations import Named, Relation, filtered, projected
 from dpsql.algebra.scalar import Scalar, finite_hull, literal, one_zero
 from dpsql.domains import UNBOUNDED, Domain, Interval
@@ -56,7 +56,7 @@ def unit_groups(
         relation = filtered(relation, truth(scalar(having.this, here)))
     shown = projected(relation, tuple(_shown(p, i, here) for i, p in enumerate(select.expressions)))
     if select.args.get("distinct") is not None:
-        shown = distinct(shown, statement.alias("distinct_rows"))
+        shown = statement.distinct(shown, select)
     grouped = select.args.get("group")
     return Private(shown, select, grouped if grouped is not None else select)
 

@@ -45,7 +45,7 @@ def unit_windows(statement: Statement, select: exp.Select, source: Relation, sco
     """
     nodes = _windows(select)
     named = {w.this.name.lower(): w for w in select.args.get("windows") or [] if isinstance(w.this, exp.Identifier)}
-    source, scope = _settled(statement, source, scope)
+    source, scope = _settled(statement, source, scope, {s.sql for s in _read(select, scope)})
     read = _read(select, scope)
     computed = [_computed(_whole(n, named), n, source, scope, read) for n in nodes]
     texts = {c.sql: c for c in computed}
@@ -75,20 +75,23 @@ def _moved(scope: Scope, source: Relation, relation: Relation) -> Scope:
     )
 
 
-def _settled(statement: Statement, source: Relation, scope: Scope) -> tuple[Relation, Scope]:
+def _settled(statement: Statement, source: Relation, scope: Scope, read: set[str]) -> tuple[Relation, Scope]:
     """The rows behind a boundary where they need one: with what USING merged as columns of their own, and with one zero.
 
-    Why  two rows that agree in all columns that are read are then the same to every window, so no order of theirs shows
+    read  the columns that are read, by their text
+
+    Why   two rows that agree in all columns that are read are then the same to every window, so no order of theirs shows
     """
     known = {c.scalar.sql for c in source.columns}
     merged = [Named("", name, s) for name, s in scope.merged.items() if s.sql not in known]
-    columns = [replace(c, scalar=scope.adjusted(c.scalar)) for c in (*source.columns, *merged)]
-    if not merged and not any(c.scalar.sqltype.is_float for c in columns):
+    columns = (*source.columns, *merged)
+    settled = {c.scalar.sql for c in columns if c.scalar.sqltype.is_float and (c.scalar.sql in read or c in merged)}
+    if not merged and not settled:
         return source, scope
-    widened = replace(source, columns=(*source.columns, *merged))
-    plain = replace(source, columns=tuple(replace(c, scalar=one_zero(c.scalar)) for c in columns))
-    relation = derived(plain, statement.alias("unit_rows"))
-    return relation, _moved(scope, widened, relation)
+    adjusted = [(c, scope.adjusted(c.scalar)) for c in columns]
+    plain = [replace(c, scalar=one_zero(s) if c.scalar.sql in settled else s) for c, s in adjusted]
+    relation = derived(replace(source, columns=tuple(plain)), statement.alias("unit_rows"))
+    return relation, _moved(scope, replace(source, columns=columns), relation)
 
 
 def _whole(window: exp.Window, named: dict[str, exp.Expression]) -> exp.Expression:
@@ -105,13 +108,10 @@ def _whole(window: exp.Window, named: dict[str, exp.Expression]) -> exp.Expressi
 
 
 def _read(select: exp.Select, scope: Scope) -> list[Scalar]:
-    """Every column that can tell two rows apart in what this SELECT shows."""
-    root: exp.Expression = select
-    while isinstance(root.parent, exp.Expression):
-        root = root.parent
-    names = {c.name.lower() for c in root.find_all(exp.Column)}
-    if root.find(exp.Star) is not None:
+    """Every column that can tell two rows apart in what this SELECT shows: those that it names."""
+    if any(not isinstance(star.parent, exp.Count) for star in select.find_all(exp.Star)):
         return [c.scalar for c in scope.names]
+    names = {c.name.lower() for c in select.find_all(exp.Column)}
     return [c.scalar for c in scope.names if c.name.lower() in names]
 
 
@@ -134,7 +134,7 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
     texts = ", ".join(dict.fromkeys([unit.sql, *(p.sql for p in partition)]))
     frame = _frame(window.args.get("spec"), node)
     order, ordering = _order(window.args.get("order"), scope)
-    told = tuple(s for s in (*partition, *ordering) if s.computes_identifier)
+    told = tuple(s for s in (*partition, *ordering) if s.computes_identifier and not s.key and s.sql != unit.sql)
     value, sql, total_order = _function(function, scope, source.unit.max_rows if source.unit is not None else None)
     if total_order or frame.startswith(" ROWS"):
         order += [s.sql for s in read if s.sql not in {o.split(" ")[0] for o in order}]

@@ -87,12 +87,12 @@ def test_tables_of_any_length(sandbox: Sandbox, size: int) -> None:
     assert sandbox.describe("SELECT * FROM r") == (("k", "INTEGER"), ("t", "VARCHAR"))
 
 
-def test_a_table_is_replaced_and_dropped(sandbox: Sandbox) -> None:
+def test_a_table_is_replaced_and_forgotten(sandbox: Sandbox) -> None:
     sandbox.load(table('odd "name"', a=("BIGINT", [1])))
     sandbox.load(table('odd "name"', b=("VARCHAR", ["x"])))
     assert sandbox.run('SELECT b FROM "odd ""name"""') == ([("b", "VARCHAR")], [("x",)])
-    sandbox.drop('odd "name"')
-    sandbox.drop('odd "name"')
+    sandbox.forget()
+    sandbox.forget()
     assert fault(sandbox, 'SELECT * FROM "odd ""name"""') == "DPSQL-706"
 
 

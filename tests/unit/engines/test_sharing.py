@@ -48,7 +48,10 @@ def test_released_tables_meet_public_ones(shared: tuple[Sandbox, DuckDBEngine]) 
     sandbox.load(PublicTable("block_0", (("k", BIGINT), ("n", DOUBLE)), ([1, 2], [5.0, 7.5])))
     asked = "SELECT label, n FROM block_0 JOIN ward ON k = ward ORDER BY 1"
     assert sandbox.run(asked)[1] == [("north", 5.0), ("south", 7.5)]
-    sandbox.drop("block_0")
+    sandbox.forget()
+    assert sandbox.run("SELECT count(*) FROM ward")[1] == [(2,)]
+    with pytest.raises(Error, match="DPSQL-706"):
+        sandbox.run(asked)
 
 
 def test_no_private_file_is_in_reach(shared: tuple[Sandbox, DuckDBEngine], tmp_path: Path) -> None:

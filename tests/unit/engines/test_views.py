@@ -51,7 +51,7 @@ def test_row_level_privacy_has_no_such_view(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("[tables.visit", '[tables."person With Unit"', "person With Unit: has a name that dpsql gives to a view"),
-        ("cost =", '"Dpsql Unit" =', "column dpsql unit: has a name that dpsql gives to a column"),
+        ("cost =", '"Dpsql Unit" =', "column Dpsql Unit: has a name that dpsql keeps for itself"),
     ],
 )
 def test_the_names_are_taken(tmp_path: Path, old: str, new: str, message: str) -> None:

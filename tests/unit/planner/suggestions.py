@@ -527,12 +527,12 @@ MORE = [
     ),
     Suggestion(
         "SELECT COUNT(*) FROM (SELECT site FROM person UNION SELECT plan FROM person)",
-        "select the privacy unit on both sides",
+        "select the privacy unit too",
         "SELECT COUNT(*) FROM (SELECT person_id, site FROM person UNION SELECT person_id, plan FROM person)",
     ),
     Suggestion(
         "SELECT COUNT(*) FROM (SELECT site FROM person UNION SELECT plan FROM person)",
-        "write UNION ALL",
+        "UNION write UNION ALL",
         "SELECT COUNT(*) FROM (SELECT site FROM person UNION ALL SELECT plan FROM person)",
     ),
     Suggestion(

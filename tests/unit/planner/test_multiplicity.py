@@ -39,9 +39,11 @@ JOIN = "SELECT COUNT(*) FROM person JOIN shop ON person.region = shop.region"
 
 
 def declared(folder: Path, most: int) -> Schema:
-    duckdb.execute(f"COPY (SELECT i AS person_id, i % 3 + 1 AS region FROM range(9) t(i)) TO '{folder}/person.parquet'")
+    duckdb.connect().execute(
+        f"COPY (SELECT i AS person_id, i % 3 + 1 AS region FROM range(9) t(i)) TO '{folder}/person.parquet'"
+    )
     shops = "(VALUES (1, 'a'), (1, 'b'), (2, 'c'), (NULL, 'd')) t(region, name)"
-    duckdb.execute(f"COPY (SELECT * FROM {shops}) TO '{folder}/shop.parquet'")
+    duckdb.connect().execute(f"COPY (SELECT * FROM {shops}) TO '{folder}/shop.parquet'")
     (folder / "schema.toml").write_text(SCHEMA.replace("MOST", str(most)))
     return Schema.from_toml(folder / "schema.toml")
 
