@@ -364,10 +364,18 @@ class CompiledRelease:
 
     release: Release
     sql: str
-    key_columns: int
-    sum_columns: int
     bounds: tuple[str, ...] = ()
     verified: tuple[Verified, ...] = ()
+
+    @property
+    def key_columns(self) -> int:
+        """How many columns of the SQL are group keys: the first ones."""
+        return len(self.release.keys)
+
+    @property
+    def sum_columns(self) -> int:
+        """How many columns of the SQL are exact sums: the rest."""
+        return sum(measure.statistic.sums for measure in self.release.measures)
 
 
 @dataclass(frozen=True, slots=True)

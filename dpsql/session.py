@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TypeVar, overload
+from typing import TypeVar
 
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
@@ -27,11 +26,11 @@ from dpsql.planner.options import Options
 from dpsql.planner.parse import Parsed, parse
 from dpsql.planner.planning import compile_statement, schema_identity
 from dpsql.planner.resolve.free import catalog_text
-from dpsql.release import Estimated, KeyTables, empty, estimate, key_list, release, wire_columns
+from dpsql.release import KeyTables, empty, release
 from dpsql.schema.model import Analyst, Schema
 from dpsql.sqltypes import SqlType, parse_type
+from dpsql.staging import Accuracies, Staged, key_types
 
-LEVEL = Fraction(95, 100)
 Result = TypeVar("Result")
 Parameters = Sequence[object] | Mapping[str, object]
 
@@ -120,9 +119,12 @@ class Session:
         paid = [part for part in compiled.releases if part.release.measures]
         stored = {part.release.name: self._answers.get(self._fingerprint(part)) for part in paid}
         missing = [part for part in paid if stored[part.release.name] is None]
-        staged = _Staged(self, compiled, {name: table for name, table in stored.items() if table}, columns)
+        known = {name: table for name, table in stored.items() if table}
+        most = self._dataset.schema.privacy.max_cells
+        staged = Staged(compiled, known, columns, self.sandbox, self.need, most)
         staged.bind_public()
         receipt = self._charge(compiled, missing)
+        staged.charged = bool(missing)
         for part in missing:
             staged.noisy[part.release.name] = self._run(part, receipt, staged)
         rows, accuracy = self._finish(compiled, staged, columns)
@@ -166,7 +168,7 @@ class Session:
 
     def _free(self, columns: Sequence[tuple[str, str]], rows: list[tuple[object, ...]]) -> Answer:
         return Answer(
-            tuple(columns), rows, _Accuracies({}, (None,) * len(columns), [0] * len(rows)), self._receipt(NO_LOSS)
+            tuple(columns), rows, Accuracies({}, (None,) * len(columns), [0] * len(rows)), self._receipt(NO_LOSS)
         )
 
     def _receipt(self, loss: PrivacyLoss) -> Receipt:
@@ -197,7 +199,7 @@ class Session:
             return named
         self.sandbox.need(shell.public)
         for part in compiled.releases:
-            self.sandbox.load(empty(part.release, _key_types(compiled, part, named)))
+            self.sandbox.load(empty(part.release, key_types(compiled, part, named)))
         shown = self.sandbox.describe(shell.sql)
         return tuple((name, sqltype) for (name, _), (_, sqltype) in zip(named, shown, strict=False))
 
@@ -230,7 +232,7 @@ class Session:
 
     # --- below the charge ---------------------------------------------------------------------------------------------
 
-    def _run(self, part: CompiledRelease, receipt: Receipt, staged: _Staged) -> NoisyTable:
+    def _run(self, part: CompiledRelease, receipt: Receipt, staged: Staged) -> NoisyTable:
         """Exact sums, noise, and the answer stored: in that order."""
         if receipt.id is None:
             raise error(901, "a release reached the engine without a charge")
@@ -253,7 +255,7 @@ class Session:
         raise error(code, f"{text}; nothing was released and what was charged stays charged")
 
     def _finish(
-        self, compiled: Compiled, staged: _Staged, columns: tuple[tuple[str, str], ...]
+        self, compiled: Compiled, staged: Staged, columns: tuple[tuple[str, str], ...]
     ) -> tuple[list[tuple[object, ...]], Sequence[tuple[Accuracy | None, ...]]]:
         """The shell over released and public tables."""
         shell = compiled.plan.shell
@@ -262,8 +264,8 @@ class Session:
         _, rows = self.sandbox.run(shell.sql)
         self._still_there(shell.public)
         if not shell.traced:
-            return rows, _Accuracies({}, (None,) * len(columns), [0] * len(rows))
-        return [row[:-1] for row in rows], _Accuracies(tables, shell.direct, [row[-1] for row in rows])
+            return rows, Accuracies({}, (None,) * len(columns), [0] * len(rows))
+        return [row[:-1] for row in rows], Accuracies(tables, shell.direct, [row[-1] for row in rows])
 
     def need(self, public: Sequence[str]) -> None:
         """See that the sandbox can read these public tables, as they were when the connection was opened."""
@@ -288,132 +290,3 @@ class Session:
         self.sandbox.close()
         self._dataset.engine.close()
         self._ledger.close()
-
-
-class _Staged:
-    """The public side of one statement while its releases are made: what is released so far, and the bound tables of it.
-
-    Each release is loaded into the sandbox once, when something reads it.
-    """
-
-    def __init__(
-        self, session: Session, compiled: Compiled, noisy: dict[str, NoisyTable], columns: tuple[tuple[str, str], ...]
-    ) -> None:
-        self._session = session
-        self._compiled = compiled
-        self._columns = columns
-        self._parts = {part.release.name: part for part in compiled.releases}
-        self._bounds = {bound.name: bound for bound in compiled.bounds}
-        self._tables: dict[str, PublicTable] = {}
-        self._estimated: dict[str, Estimated] = {}
-        self.noisy = noisy
-
-    def bind_public(self) -> None:
-        """The bound tables that are known before anything is released: what is wrong with them costs nothing."""
-        for bound in self._bounds.values():
-            if all(name in self.noisy or self._is_ready(name) for name in bound.reads):
-                self.bound(bound.name)
-        for part in self._parts.values():
-            if all(name in self._tables for name in part.bounds):
-                self._check_cells(part)
-
-    def _is_ready(self, name: str) -> bool:
-        return name in self._tables or (name in self._parts and not self._parts[name].release.measures)
-
-    def bound(self, name: str) -> PublicTable:
-        """A bound table, computed when it is first read. Raises 706 where a scalar subquery has several rows."""
-        if name not in self._tables:
-            bound = self._bounds[name]
-            sandbox = self._session.sandbox
-            self._session.need(bound.public)
-            for read in bound.reads:
-                if read in self._parts:
-                    self.estimated(self._parts[read])
-                else:
-                    sandbox.load(self.bound(read))
-            table = sandbox.table(name, bound.sql)
-            if bound.one_row and table.data and len(table.data[0]) > 1:
-                raise error(706, "a subquery used as a value has more than one row; what was charged stays charged")
-            if bound.repeats(table):
-                raise error(
-                    901, "rows repeat that people's rows were to be joined with; what was charged stays charged"
-                )
-            self._tables[name] = table
-        return self._tables[name]
-
-    def lists(self, part: CompiledRelease) -> KeyTables:
-        """The bound tables that list a release's keys, with at most the declared number of groups."""
-        self._check_cells(part)
-        return self._lists(part)
-
-    def _lists(self, part: CompiledRelease) -> KeyTables:
-        names = [listed.bound for listed in part.release.limited.block.lists]
-        return {name: wire_columns(self.bound(name)) for name in names}
-
-    def _check_cells(self, part: CompiledRelease) -> None:
-        groups = 1
-        for name in (listed.bound for listed in part.release.limited.block.lists):
-            groups *= len(self.bound(name).data[0]) if self.bound(name).data else 0
-        for key in part.release.keys:
-            groups *= len(key.values) if key.values is not None else 1
-        most = self._session.schema.privacy.max_cells
-        if groups > most:
-            raise error(
-                304, f"the listed keys make more than {most:,} groups", hint="group by fewer or coarser columns"
-            )
-
-    def estimated(self, part: CompiledRelease) -> Estimated:
-        """A release's estimates, in the sandbox."""
-        name = part.release.name
-        if name not in self._estimated:
-            noisy = self.noisy.get(name)
-            if noisy is None:
-                noisy = key_list(part.release, self._lists(part))
-            types = _key_types(self._compiled, part, self._columns)
-            self._estimated[name] = estimate(part.release, noisy, LEVEL, types)
-            self._session.sandbox.load(self._estimated[name].table)
-        return self._estimated[name]
-
-
-def _key_types(compiled: Compiled, part: CompiledRelease, columns: tuple[tuple[str, str], ...]) -> dict[str, SqlType]:
-    """Keys that are shown as they are take the type that the engine names for them."""
-    types: dict[str, SqlType] = {}
-    keys = {key.name for key in part.release.keys}
-    for source, (_, text) in zip(compiled.plan.shell.direct, columns, strict=False):
-        found = parse_type(text)
-        if source is not None and source[0] == part.release.name and source[1] in keys and found is not None:
-            types[source[1]] = found
-    return types
-
-
-@dataclass(frozen=True, slots=True)
-class _Accuracies(Sequence[tuple[Accuracy | None, ...]]):
-    """The intervals of a result, made row by row when they are read: most callers of a large one never do.
-
-    positions  of every row, the released row that it shows
-    """
-
-    tables: dict[str, Estimated]
-    direct: tuple[tuple[str, str] | None, ...]
-    positions: list[object]
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    @overload
-    def __getitem__(self, i: int) -> tuple[Accuracy | None, ...]: ...
-    @overload
-    def __getitem__(self, i: slice) -> list[tuple[Accuracy | None, ...]]: ...
-    def __getitem__(self, i: int | slice) -> tuple[Accuracy | None, ...] | list[tuple[Accuracy | None, ...]]:
-        if isinstance(i, slice):
-            return [self[j] for j in range(len(self))[i]]
-        position = self.positions[i]
-        return tuple(_accuracy(self.tables, source, position) for source in self.direct)
-
-
-def _accuracy(tables: dict[str, Estimated], source: tuple[str, str] | None, row: object) -> Accuracy | None:
-    """The interval of a cell that shows a released value unchanged."""
-    if source is None or source[1] not in tables[source[0]].intervals or not isinstance(row, int):
-        return None
-    interval = tables[source[0]].intervals[source[1]][row]
-    return Accuracy(interval[0], interval[1], float(LEVEL)) if interval is not None else None

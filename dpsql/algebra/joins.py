@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from dpsql.algebra.conditional import coalesce
 from dpsql.algebra.logic import compare
-from dpsql.algebra.relations import From, Made, Named, Relation, UnitBound, bare, product_bound
+from dpsql.algebra.relations import From, Made, Named, Relation, Step, UnitBound, bare, product_bound
 from dpsql.algebra.scalar import Scalar
 from dpsql.errors import error
 from dpsql.sqltypes import SqlType
@@ -93,7 +93,7 @@ def inner_join(left: Relation, right: Relation, equalities: Sequence[Equality]) 
     """
     _check(left, right, equalities)
     if not right.is_private:
-        right = _determined(left, right, equalities)
+        right = _determined(right, equalities)
     from_right = _takes_unit_from(left, right)
     taken = right.unit if from_right else left.unit
     assert taken is not None
@@ -175,7 +175,7 @@ def full_join(
 # --- what the three have in common --------------------------------------------------------------------------------
 
 
-def _made(step: str, left: Relation, right: Relation, equalities: Sequence[Equality]) -> Made:
+def _made(step: Step, left: Relation, right: Relation, equalities: Sequence[Equality]) -> Made:
     return Made(step, (left, right), tuple((e.left, e.right) for e in equalities))
 
 
@@ -240,7 +240,7 @@ def _unique_of_pairs(left: Relation, right: Relation, equalities: Sequence[Equal
     return kept
 
 
-def _determined(left: Relation, right: Relation, equalities: Sequence[Equality]) -> Relation:
+def _determined(right: Relation, equalities: Sequence[Equality]) -> Relation:
     """The public side, its columns constant per unit where the unit's rows all meet the same row of it (rule 8)."""
     constant = keyed(right, equalities) and all(e.left.is_constant for e in equalities)
     columns = (replace(c, scalar=replace(c.scalar, constant=constant)) for c in right.columns)

@@ -6,7 +6,7 @@ one condition have one text.
 
 from __future__ import annotations
 
-from dpsql.algebra.scalar import NULL_TYPE, Scalar, boolean_literal, convert, literal, unify
+from dpsql.algebra.scalar import NULL_TYPE, Scalar, boolean_literal, literal, unify
 from dpsql.domains import Categories
 from dpsql.errors import error
 from dpsql.sqltypes import BOOLEAN, VARCHAR
@@ -136,7 +136,3 @@ def is_truth(scalar: Scalar, value: bool) -> Scalar:
 def conjuncts(condition: Scalar) -> tuple[Scalar, ...]:
     """The top-level AND parts of a condition."""
     return condition.args if condition.function == "and" else (condition,)
-
-
-def as_boolean(scalar: Scalar) -> Scalar:
-    return convert(scalar, BOOLEAN)

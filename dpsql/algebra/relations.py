@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from dpsql.algebra.logic import conjuncts, truth
 from dpsql.algebra.scalar import Scalar, column, quoted
@@ -54,6 +55,13 @@ class From:
     single: bool = True
 
 
+Step = Literal[
+    "public", "scan", "inner_join", "left_join", "full_join", "per_unit", "distinct", "windowed", "union_all", "derived", "projected",
+    "renamed",
+]  # fmt: skip
+"""What made a relation: the function's name, or "public" for one that no step is told of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """How a relation came about, for EXPLAIN to tell: references only, nothing is put into words before it is asked for.
@@ -65,7 +73,7 @@ class Made:
     computed  (text of a column, text of what it stands for)
     """
 
-    step: str
+    step: Step
     sources: tuple[Relation, ...] = ()
     pairs: tuple[tuple[Scalar, Scalar], ...] = ()
     keys: tuple[Scalar, ...] = ()

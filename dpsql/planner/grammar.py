@@ -176,6 +176,7 @@ AGGREGATE_NAMES = frozenset({"dp_sum", "mean"})
 ALLOWED_NAMES = SCALAR_NAMES | AGGREGATE_NAMES
 
 _FIXES: dict[str, str] = {
+    "recursive": "write out the steps, each as a WITH query of its own",
     "Sample": "ask over all rows; the noise already protects people",
     "TableSample": "ask over all rows; the noise already protects people",
     "Lateral": "write the condition in WHERE",
@@ -213,6 +214,8 @@ def check_nodes(tree: exp.Expression) -> None:
 
 def name_of(node: exp.Expression) -> str:
     """What the user calls a construct."""
+    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+        return name_of(node.this)
     if "word" in node.meta:
         return f"{node.meta['word'].upper()[:40]}()"
     if isinstance(node, exp.Anonymous):
@@ -240,6 +243,6 @@ def _unsupported_part(node: exp.Expression, name: str, value: object) -> Error:
     return error(
         102,
         f"{name.strip('_').upper().replace('_', ' ')} is not supported here",
-        hint="leave it out",
+        hint=_FIXES.get(name, "leave it out"),
         span=span_of(node),
     )

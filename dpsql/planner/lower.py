@@ -24,9 +24,9 @@ from dataclasses import replace
 
 from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.base import Limits, Statistic
+from dpsql.aggregates.count import Rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.sum import Total
-from dpsql.aggregates.unit_total import UnitTotal
 from dpsql.algebra.arithmetic import narrow
 from dpsql.algebra.scalar import Scalar, literal_sql, quoted
 from dpsql.domains import Categories, Value, integers
@@ -37,6 +37,8 @@ from dpsql.schema.model import RESERVED
 from dpsql.sqltypes import BIGINT, BOOLEAN, VARCHAR
 
 CUT = "$cut"
+_ADDED_UP = (Rows, Units, Total, Pair)
+"""Statistics whose sums over units are those over rows where nothing is cut; of any other that is not known."""
 _LISTED = quoted(f"{RESERVED}list")
 """A key list inside the condition that looks a row's keys up in it: no column of a statement can be of a table of that name."""
 _QUOTED_OR_CUT = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$cut""")
@@ -54,8 +56,7 @@ def lower(release: Release, bounds: Sequence[Bound] = ()) -> CompiledRelease:
         )
     listed = {part.bound for part in release.limited.block.lists}
     used = tuple(b.name for b in bounds if quoted(b.name) in sql or b.name in listed)
-    sums = sum(s.sums for s in statistics)
-    return CompiledRelease(release, sql, len(release.keys), sums, used, verified(release, statistics, names, inputs))
+    return CompiledRelease(release, sql, used, verified(release, statistics, names, inputs))
 
 
 def with_secret(sql: str, secret: str) -> str:
@@ -162,7 +163,7 @@ def verified(
          everything: the sums per unit add up to the sums of the rows
     """
     source, limits = release.limited.block.source, release.limited.limits
-    if not release.limited.enforced or any(isinstance(s, UnitTotal) for s in statistics):
+    if not release.limited.enforced or not all(isinstance(s, _ADDED_UP) for s in statistics):
         return ()
     most = source.unit.max_rows if source.unit is not None else None
     if most is None or limits.rows < most or not _groups_kept(release):

@@ -30,7 +30,7 @@ def reasons(compiled: Compiled, words: dict[str, Words], schema: Schema) -> list
 
 def _relations(source: Relation, words: Words, schema: Schema) -> Iterator[str]:
     for relation in tree(source):
-        made = relation.made or Made("")
+        made = relation.made or Made("public")
         if made.step == "scan" and schema.privacy.unit != ROW:
             yield f"every row of {relation.tables[0].name} belongs to one person, {schema.privacy.unit}, by declared keys"
         if is_private_join(made):
@@ -48,14 +48,14 @@ def _relations(source: Relation, words: Words, schema: Schema) -> Iterator[str]:
 
 def _conditions(release: Release) -> Iterator[str]:
     parts = [part for scalar in release.region for part in scalar.walk()]
-    if any(part.function == "exists" and part.args for part in parts):
+    if any(part.function == "exists" and (part.args or part.ties) for part in parts):
         yield "EXISTS and IN look at rows of the same person alone"
     if any(_is_public(part) for part in parts):
         yield "what rows are compared with is released before, or public"
 
 
 def _is_public(part: Scalar) -> bool:
-    return part.function in ("released", "in public") or (part.function == "exists" and not part.args)
+    return part.function in ("released", "in public") or (part.function == "exists" and not part.args and not part.ties)
 
 
 def _finite(release: Release) -> str:

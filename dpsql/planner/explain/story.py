@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from dpsql.algebra.joins import Equality, keyed
 from dpsql.algebra.relations import Made, Relation
 from dpsql.planner.explain.words import HIDDEN, Words, subquery, unquoted
@@ -14,7 +16,7 @@ _SAME = ("projected", "renamed")
 
 def story(relation: Relation, words: Words, schema: Schema) -> list[str]:
     """One line a step: what is read, joined, kept, grouped; and how many rows of one person there are after it."""
-    made = relation.made or Made("")
+    made = relation.made or Made("public")
     lines = _steps(relation, made, words, schema)
     told = {condition.sql for source in made.sources for condition in source.where}
     carries = made.step in _JOINS or made.step in _SAME
@@ -39,7 +41,9 @@ def _steps(relation: Relation, made: Made, words: Words, schema: Schema) -> list
             return [*before, *second, f"UNION ALL of these: {rows(relation)}"]
         case "derived" | "projected" | "renamed":
             return before
-    return [f"{title(relation)}: public"]
+        case "public":
+            return [f"{title(relation)}: public"]
+    assert_never(made.step)
 
 
 def _scan(relation: Relation, schema: Schema) -> str:

@@ -14,7 +14,7 @@ from dpsql.spans import Span
 def connect(
     parts: Sequence[Relation], conditions: Sequence[Scalar], span: Span | None = None
 ) -> tuple[Relation, list[Scalar]]:
-    """All parts joined, starting from the first private one; and the conditions that the joins do not already hold.
+    """All parts joined, starting from the first private one where there is any; and the conditions that the joins do not already hold.
 
     Raises 402 with the condition to add where a part shares no key with the others.
     """

@@ -83,6 +83,9 @@ class _Rewriter:
             node, exp.Literal | exp.Null | exp.Boolean | exp.Identifier | exp.DataType | exp.Var
         ):
             return None
+        # A query that was not met as a key before is none: to resolve it here would leave its tables behind.
+        if any(is_query(part) and not self.scope.has_answered(part) for part in parts_of(node)):
+            return None
         try:
             return self.keys.get(scalar(node, self.scope).sql)
         except Error:
@@ -311,7 +314,7 @@ def _part(name: str, value: object, rewriter: _Rewriter, select: exp.Select) -> 
             raise error(106, f"{name.upper()} needs a constant", hint=f"write {name.upper()} 10", span=span_of(value))
         return value.copy()
     if name == "order":
-        return exp.Order(expressions=[_ordered(o, rewriter, select) for o in value.expressions])
+        return exp.Order(expressions=[_ordered(o, rewriter) for o in value.expressions])
     return rewriter.rewrite(value) if name != "distinct" else _distinct(value)
 
 
@@ -321,7 +324,7 @@ def _distinct(value: exp.Expression) -> exp.Expression:
     return value.copy()
 
 
-def _ordered(node: exp.Expression, rewriter: _Rewriter, select: exp.Select) -> exp.Expression:
+def _ordered(node: exp.Expression, rewriter: _Rewriter) -> exp.Expression:
     """ORDER BY 2, ORDER BY ALL and ORDER BY alias keep their meaning: the shell has the same columns, and one more at the end."""
     inner = node.this
     keeps = isinstance(inner, exp.Literal | exp.Var)

@@ -123,7 +123,7 @@ def _groups(pivot: exp.Pivot) -> list[exp.Expression]:
     """The columns of GROUP BY."""
     group = pivot.args.get("group")
     if group is None or group.args.get("all") or not group.expressions:
-        message = "PIVOT without GROUP BY groups by every other column, the privacy unit too"
+        message = "PIVOT without GROUP BY groups by every other column, which can be the privacy unit"
         raise error(302, message, hint="write GROUP BY and the columns to keep", span=span_of(pivot))
     for node in group.expressions:
         if not isinstance(node, exp.Column) or node.table or isinstance(node.this, exp.Star):

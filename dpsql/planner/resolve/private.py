@@ -66,7 +66,7 @@ def _grouped_by_unit(select: exp.Select, keys: list[GroupKey], source: Relation)
     if group is None:
         return None
     at = next((i for i, key in enumerate(keys) if _is_unit(key.scalar, source)), 0)
-    found: exp.Expression = group.expressions[at] if at < len(group.expressions) else group
+    found: exp.Expression = group.expressions[at] if at < len(group.expressions) else select
     return found
 
 
@@ -157,7 +157,7 @@ def _row_level(statement: Statement, select: exp.Select, source: Relation, scope
     """The rows themselves, through the SELECT list; windows within a unit are computed first."""
     if env.top:
         raise _shown_row_by_row(select, source, scope)
-    _no_order(select)
+    _refuse_limit(select)
     if has_windows(select):
         source, scope = unit_windows(statement, select, source, scope)
     having = select.args.get("having")
@@ -184,12 +184,12 @@ def _shown_row_by_row(select: exp.Select, source: Relation, scope: Scope) -> Err
 
 
 def _distinct(statement: Statement, select: exp.Select, source: Relation, scope: Scope) -> Private:
-    _no_order(select)
+    _refuse_limit(select)
     shown = projected(source, _columns(select, scope))
     return Private(statement.distinct(shown, select), select, select.expressions[0])
 
 
-def _no_order(select: exp.Select) -> None:
+def _refuse_limit(select: exp.Select) -> None:
     """ORDER BY alone changes nothing in a subquery; LIMIT would let other people's rows decide which of one's own stay."""
     for part in ("limit", "offset"):
         value = select.args.get(part)

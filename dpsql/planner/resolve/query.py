@@ -41,8 +41,6 @@ def _with(node: exp.Expression, env: Env) -> Env:
     clause = node.args.get("with_")
     if clause is None:
         return env
-    if clause.args.get("recursive"):
-        raise error(402, "a recursive WITH query is not supported", hint="write out the steps", span=span_of(clause))
     for cte in clause.expressions:
         alias = cte.args["alias"]
         names = tuple(c.name for c in alias.args.get("columns") or ())
@@ -61,7 +59,7 @@ def _select(statement: Statement, select: exp.Select, env: Env) -> Query:
                 302,
                 "ROLLUP, CUBE and GROUPING SETS over the privacy unit would mix one person's groups with everyone's",
                 hint="write GROUP BY with the columns alone",
-                span=span_of(select.args["group"]),
+                span=span_of(select.args["group"]) or span_of(select),
             )
         flat = flatten(select, {name for s in seen.values() for name in shown_names(statement, s)})
         if flat is not None:

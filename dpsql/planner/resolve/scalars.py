@@ -10,7 +10,7 @@ from dpsql.algebra import arithmetic, casting, conditional, logic, mathematical,
 from dpsql.algebra.scalar import NULL, Scalar, boolean_literal, number_literal, text_literal
 from dpsql.errors import Error, error
 from dpsql.planner.grammar import AGGREGATES, SHELL_ONLY, name_of, unsupported
-from dpsql.planner.resolve.scope import Scope
+from dpsql.planner.resolve.scope import Scope, text_of
 from dpsql.spans import span_of
 from dpsql.sqltypes import SqlType, parse_type
 
@@ -53,7 +53,7 @@ def _build(node: exp.Expression, scope: Scope, build: Build) -> Scalar:
     if isinstance(node, exp.Select | exp.Subquery | exp.SetOperation | exp.Exists) or node.args.get("query"):
         if scope.nested is None:
             raise error(402, "a subquery cannot stand here", hint="ask the subquery by itself first")
-        text = node.sql(dialect="duckdb", comments=False)
+        text = text_of(node)
         if text not in scope.answered:
             scope.answered[text] = scope.nested.nested(node, scope)
         return scope.answered[text]

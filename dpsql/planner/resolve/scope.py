@@ -90,6 +90,10 @@ class Scope:
             )
         return found[0] if found else None
 
+    def has_answered(self, node: exp.Expression) -> bool:
+        """Whether a query was resolved here before."""
+        return text_of(node) in self.answered
+
     def alias(self, node: exp.Column) -> exp.Expression | None:
         """The expression that a name of the SELECT list stands for."""
         name = node.name.lower()
@@ -136,6 +140,11 @@ class Scope:
             for allowed in _allowed(self.adjusted(subject), parts):
                 narrow[sql] = domains.intersect(narrow.get(sql, subject.domain), allowed)
         return replace(self, narrow=narrow)
+
+
+def text_of(node: exp.Expression) -> str:
+    """By which a query is known again."""
+    return node.sql(dialect="duckdb", comments=False)
 
 
 def _allowed(subject: Scalar, parts: list[Scalar]) -> list[Domain]:

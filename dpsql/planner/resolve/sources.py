@@ -125,11 +125,12 @@ def _table(statement: Statement, node: exp.Table, env: Env) -> Source:
 
 def _with_query(statement: Statement, cte: Cte) -> Private | Public:
     """What a WITH query gives: a public one once for all, people's rows anew for each place, under table names of its own."""
-    if isinstance(cte.query, Private):
-        return statement.query(cte.node.copy(), cte.env)
-    if cte.query is None:
-        cte.query = statement.query(cte.node.copy(), cte.env)
-    return cte.query
+    if cte.public is not None:
+        return cte.public
+    found = statement.query(cte.node.copy(), cte.env)
+    if isinstance(found, Public):
+        cte.public = found
+    return found
 
 
 def check_tables(tree: exp.Expression, schema: Schema) -> None:
@@ -145,9 +146,13 @@ def check_tables(tree: exp.Expression, schema: Schema) -> None:
 
 def unknown_table(node: exp.Table, schema: Schema) -> Error:
     names = [t.name for t in schema.tables]
-    near = difflib.get_close_matches(node.name.lower(), names, 1)
+    near = difflib.get_close_matches(node.name.lower(), [n.lower() for n in names], 1)
     shown = f"{node.db}.{node.name}" if node.db else node.name
-    hint = f"did you mean {near[0]}?" if near else "the tables are " + ", ".join(names[:12])
+    hint = (
+        f"did you mean {next(n for n in names if n.lower() == near[0])}?"
+        if near
+        else "the tables are " + ", ".join(names[:12])
+    )
     return error(105, f"there is no table {shown[:60]!r}", hint=hint, span=span_of(node))
 
 
@@ -164,7 +169,7 @@ def items(select: exp.Select) -> Iterator[exp.Expression]:
 
 
 def relation(statement: Statement, found: Source) -> Relation:
-    """The relation of one source. A private WITH query that is read twice gets tables of its own each time."""
+    """The relation of one source, under names for the engine that nothing else in the statement has."""
     if found.table is not None:
         alias = statement.alias(found.table.name)
         declared = (
@@ -246,7 +251,7 @@ def _add(
     if (join.args.get("method") or "").upper() not in ("", "NATURAL"):
         raise error(
             402,
-            f"a {join.args['method']} join cannot be answered",
+            f"{join.args['method'].upper()} joins cannot be answered",
             hint="write JOIN ... ON a.key = b.key",
             span=span_of(join),
         )

@@ -60,12 +60,12 @@ Query = Public | Private
 
 @dataclass(slots=True)
 class Cte:
-    """A WITH query, resolved when it is first read."""
+    """A WITH query, resolved when it is read; `public` once for all, where its rows are public."""
 
     node: exp.Expression
     names: tuple[str, ...]
     env: Env
-    query: Query | None = None
+    public: Public | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from dpsql.planner.resolve.people import aggregates, rows_of_people
 from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.sources import from_clause, glance, items, parts_scope, source
-from dpsql.planner.resolve.statement import Env, Private, Public, Statement
+from dpsql.planner.resolve.statement import Env, Private, Public, Query, Statement
 from dpsql.planner.resolve.syntax import unparenthesised
 from dpsql.spans import span_of
 from dpsql.sqltypes import BOOLEAN
@@ -41,7 +41,7 @@ class Subqueries:
             return self._exists(unparenthesised(node.this), scope, None, node)
         if node.args.get("query"):
             return self._in(node, scope)
-        return self._scalar(node)
+        return self._scalar(node, scope)
 
     # --- IN -------------------------------------------------------------------------------------------------------
 
@@ -53,7 +53,7 @@ class Subqueries:
                 raise error(106, "IN takes a query of one column", hint="select one column", span=span_of(node))
             if any(glance(self.statement, n, self.env).is_private for n in items(select)):
                 return self._exists(select, scope, value, node)
-        found = self.statement.query(select, self.env.inside(None))
+        found = self._alone(select, scope)
         if isinstance(found, Public):
             return self._among(value, found, node)
         if len(found.relation.columns) != 1:
@@ -75,7 +75,7 @@ class Subqueries:
     def _exists(self, select: exp.Expression, scope: Scope, value: Scalar | None, node: exp.Expression) -> Scalar:
         """EXISTS (SELECT ... FROM inner WHERE ...), or IN over it where `value` must equal the selected column."""
         if not isinstance(select, exp.Select) or select.args.get("from_") is None or _groups(select):
-            return self._whole(select, node)
+            return self._whole(select, scope, node)
         sources = {id(n): source(self.statement, n, self.env) for n in items(select)}
         inner = Subqueries(self.statement, self.env.inside(scope))
         joined = from_clause(self.statement, select, sources, inner, scope)
@@ -100,9 +100,9 @@ class Subqueries:
             return connect(parts, own, span_of(select))
         return side_by_side(parts), own
 
-    def _whole(self, select: exp.Expression, node: exp.Expression) -> Scalar:
+    def _whole(self, select: exp.Expression, scope: Scope, node: exp.Expression) -> Scalar:
         """EXISTS over a query that groups, orders or unites: its rows must be public."""
-        found = self.statement.query(select, self.env.inside(None))
+        found = self._alone(select, scope)
         if isinstance(found, Private):
             raise _unequated(node)
         name, _ = self.statement.bind(found)
@@ -156,11 +156,28 @@ class Subqueries:
                     return True
         return False
 
+    def _alone(self, select: exp.Expression, scope: Scope) -> Query:
+        """A query that is resolved by itself. Raises 402 where it names what is around it."""
+        problem: Error
+        try:
+            return self.statement.query(select, self.env.inside(None))
+        except Error as found:
+            problem = found
+        around = {name for name, _ in scope.columns}
+        if problem.code == "DPSQL-105" and any(c.table.lower() in around for c in select.find_all(exp.Column)):
+            raise error(
+                402,
+                "this query cannot refer to the one around it",
+                hint="join it in FROM, grouped by what it is compared with",
+                span=span_of(select),
+            )
+        raise problem
+
     # --- scalars --------------------------------------------------------------------------------------------------
 
-    def _scalar(self, node: exp.Expression) -> Scalar:
+    def _scalar(self, node: exp.Expression, scope: Scope) -> Scalar:
         """An uncorrelated scalar subquery: one public value, bound before the block runs; NULL where there is no row."""
-        found = self.statement.query(unparenthesised(node), self.env.inside(None))
+        found = self._alone(unparenthesised(node), scope)
         if isinstance(found, Private):
             raise rows_of_people(found, node)
         name, types = self.statement.bind(found, one_row=True)

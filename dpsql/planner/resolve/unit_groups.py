@@ -126,9 +126,9 @@ class _Found:
             case exp.Count():
                 return self._count(node, condition, where)
             case exp.CountIf():
-                counted = truth(scalar(node.this, self.scope))
-                shown = _identifying(counted, condition)
-                return Computed(_filtered("count(*)", counted, condition), self._counted(0, HUGEINT), shown)
+                tested = truth(scalar(node.this, self.scope))
+                shown = _identifying(tested, condition)
+                return Computed(_filtered("count(*)", tested, condition), counted(0, self.rows, HUGEINT), shown)
             case exp.Sum() | exp.Avg():
                 word = "SUM" if isinstance(node, exp.Sum) else "AVG"
                 return self._total(word, self._argument(node, word), condition, where)
@@ -141,7 +141,7 @@ class _Found:
                 value = self._argument(node, word.upper())
                 return Computed(
                     f"{word}({one_zero(value).sql}){where}",
-                    _picked(value, condition),
+                    picked(value, nullable=value.nullable or condition is not None),
                     (value, *_identifying(condition)),
                 )
             case exp.Median():
@@ -157,21 +157,16 @@ class _Found:
         argument = node.this
         if argument is None or isinstance(argument, exp.Star):
             least = 0 if condition is not None else 1
-            return Computed(f"count(*){where}", self._counted(least, BIGINT), _identifying(condition))
+            return Computed(f"count(*){where}", counted(least, self.rows, BIGINT), _identifying(condition))
         if isinstance(argument, exp.Distinct):
             if len(argument.expressions) != 1 or isinstance(argument.expressions[0], exp.Star):
                 raise error(101, "COUNT(DISTINCT ...) needs one column", hint="name one column", span=span_of(node))
             value = scalar(argument.expressions[0], self.scope)
             shown = _identifying(None if value.is_column else value, condition)
-            return Computed(f"count(DISTINCT {value.sql}){where}", self._counted(0, BIGINT), shown)
+            return Computed(f"count(DISTINCT {value.sql}){where}", counted(0, self.rows, BIGINT), shown)
         value = scalar(argument, self.scope)
         shown = _identifying(None if value.is_column else value, condition)
-        return Computed(f"count({value.sql}){where}", self._counted(0, BIGINT), shown)
-
-    def _counted(self, least: int, sqltype: SqlType) -> Scalar:
-        """A number of rows: within the declared limit by declaration, below 2^63 whatever the data holds."""
-        domain: Domain = Interval(Fraction(least), Fraction(self.rows)) if self.rows is not None else UNBOUNDED
-        return _like(sqltype, domain, Interval(Fraction(0), Fraction(2**63 - 1)), nullable=False, integral=True)
+        return Computed(f"count({value.sql}){where}", counted(0, self.rows, BIGINT), shown)
 
     def _total(self, word: str, value: Scalar, condition: Scalar | None, where: str) -> Computed:
         """SUM and AVG in integers, so that no order of rows shows (rule 10)."""
@@ -216,6 +211,12 @@ class _Found:
         )
 
 
+def counted(least: int, rows: int | None, sqltype: SqlType = BIGINT) -> Scalar:
+    """A number of one unit's rows: within the declared limit by declaration, below 2^63 whatever the data holds."""
+    domain: Domain = Interval(Fraction(least), Fraction(rows)) if rows is not None else UNBOUNDED
+    return _like(sqltype, domain, Interval(Fraction(least), Fraction(2**63 - 1)), nullable=False, integral=True)
+
+
 def sum_domain(hull: Interval | None, rows: int | None) -> Domain:
     """What at least one and at most `rows` values can add up to."""
     if hull is None or rows is None:
@@ -233,9 +234,9 @@ def _like(sqltype: SqlType, domain: Domain, limits: Interval | None, nullable: b
     return replace(literal(None, sqltype), domain=domain, limits=limits, nullable=nullable, integral=integral)
 
 
-def _picked(value: Scalar, condition: Scalar | None) -> Scalar:
-    """One of the values: what MIN and MAX give."""
-    chosen = replace(value, nullable=value.nullable or condition is not None, constant=False, unit_bounds=None)
+def picked(value: Scalar, *, nullable: bool = True) -> Scalar:
+    """One of the values: what MIN and MAX give, and windows that look at another row."""
+    chosen = replace(value, nullable=nullable, constant=False, unit_bounds=None)
     return replace(chosen, domain=BOTH) if value.sqltype.is_boolean else chosen
 
 

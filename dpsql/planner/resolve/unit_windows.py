@@ -10,16 +10,16 @@ from dpsql.aggregates.sum import sum_type
 from dpsql.algebra.per_unit import Computed, windowed
 from dpsql.algebra.relations import Named, Relation, derived
 from dpsql.algebra.scalar import Scalar, finite_hull, literal, one_zero
-from dpsql.domains import UNBOUNDED, Domain, Interval
+from dpsql.domains import UNBOUNDED, Domain
 from dpsql.errors import error
 from dpsql.planner.grammar import name_of
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.syntax import parts_of
-from dpsql.planner.resolve.unit_groups import exact_sum, sum_domain
+from dpsql.planner.resolve.unit_groups import counted, exact_sum, picked, sum_domain
 from dpsql.spans import span_of
-from dpsql.sqltypes import BIGINT, DOUBLE, SqlType
+from dpsql.sqltypes import DOUBLE, SqlType
 
 _RANKS: dict[type[exp.Expression], str] = {exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank"}
 _SHIFTS: dict[type[exp.Expression], str] = {exp.Lag: "lag", exp.Lead: "lead"}
@@ -184,14 +184,11 @@ def _frame(spec: exp.Expression | None, node: exp.Expression) -> str:
 def _function(node: exp.Expression, scope: Scope, rows: int | None) -> tuple[Computed, str, bool]:
     """(what it is worth, its SQL with a mark where OVER goes, whether ties must be broken)."""
     if type(node) in _RANKS:
-        least = Interval(1, 2**63 - 1)  # type: ignore[arg-type]
-        like = replace(literal(None, BIGINT), domain=UNBOUNDED, limits=least, nullable=False, integral=True)
-        return Computed("", like), f"{_RANKS[type(node)]}() \0OVER", isinstance(node, exp.RowNumber)
+        return Computed("", counted(1, rows)), f"{_RANKS[type(node)]}() \0OVER", isinstance(node, exp.RowNumber)
     if type(node) in _SHIFTS or type(node) in _ENDS:
         value = scalar(node.this, scope)
-        like = replace(value, nullable=True, constant=False, unit_bounds=None)
         name = _SHIFTS.get(type(node)) or _ENDS[type(node)]
-        return Computed("", like, (value,)), f"{name}({', '.join([value.sql, *_offset(node)])}) \0OVER", True
+        return Computed("", picked(value), (value,)), f"{name}({', '.join([value.sql, *_offset(node)])}) \0OVER", True
     if isinstance(node, _TOTALS):
         return _total(node, scope, rows)
     raise error(102, f"{name_of(node)} within one person's rows is not supported", hint=_ADVICE, span=span_of(node))
@@ -216,16 +213,14 @@ def _offset(node: exp.Expression) -> list[str]:
 def _total(node: exp.Expression, scope: Scope, rows: int | None) -> tuple[Computed, str, bool]:
     if isinstance(node, exp.Count):
         value = None if node.this is None or isinstance(node.this, exp.Star) else scalar(node.this, scope)
-        counted = value.sql if value is not None else "*"
-        limits = Interval(0, 2**63 - 1)  # type: ignore[arg-type]
-        like = replace(literal(None, BIGINT), domain=UNBOUNDED, limits=limits, nullable=False, integral=True)
+        text = value.sql if value is not None else "*"
         shows = (value,) if value is not None and value.is_identifying and not value.is_column else ()
-        return Computed("", like, shows), f"count({counted}) \0OVER", False
+        return Computed("", counted(0, rows), shows), f"count({text}) \0OVER", False
     value = scalar(node.this, scope)
     if isinstance(node, exp.Min | exp.Max):
         name = "min" if isinstance(node, exp.Min) else "max"
         return (
-            Computed("", replace(value, nullable=True, constant=False, unit_bounds=None), (value,)),
+            Computed("", picked(value), (value,)),
             f"{name}({value.sql}) \0OVER",
             False,
         )

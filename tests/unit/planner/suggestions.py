@@ -212,7 +212,7 @@ LISTED = [
     Suggestion(
         "WITH RECURSIVE t AS (SELECT person_id, 1 AS n FROM person UNION ALL SELECT person_id, n + 1 FROM t WHERE n < "
         "5) SELECT COUNT(*) FROM t;",
-        "leave it out",
+        "each as a WITH query",
         "WITH t AS (SELECT person_id, 1 AS n FROM person UNION ALL SELECT person_id, 2 FROM person) SELECT COUNT(*) FROM t",
     ),
     Suggestion(

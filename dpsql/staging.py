@@ -1,0 +1,163 @@
+"""The public side of one statement while its releases are made: bound tables, estimates and intervals, all of released values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import overload
+
+from dpsql.engines.sandbox import Sandbox
+from dpsql.errors import Error, error
+from dpsql.plan import Accuracy, Compiled, CompiledRelease, NoisyTable, PublicTable
+from dpsql.release import Estimated, KeyTables, estimate, key_list, wire_columns
+from dpsql.sqltypes import SqlType, parse_type
+
+LEVEL = Fraction(95, 100)
+"""The level of every interval."""
+
+
+class Staged:
+    """The public side of one statement while its releases are made: what is released so far, and the bound tables of it.
+
+    noisy      released tables, by the name of the release: stored answers, and what is released meanwhile
+    columns    (name, type) of the result
+    need       sees that the sandbox can read declared public tables
+    max_cells  [groups] the most that listed keys may make
+    charged    whether the statement was paid for: then an error says that the charge stands
+
+    Each release is loaded into the sandbox once, when something reads it.
+    """
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        noisy: dict[str, NoisyTable],
+        columns: tuple[tuple[str, str], ...],
+        sandbox: Sandbox,
+        need: Callable[[Sequence[str]], None],
+        max_cells: int,
+    ) -> None:
+        self._compiled = compiled
+        self._columns = columns
+        self._sandbox = sandbox
+        self._need = need
+        self._max_cells = max_cells
+        self._parts = {part.release.name: part for part in compiled.releases}
+        self._bounds = {bound.name: bound for bound in compiled.bounds}
+        self._tables: dict[str, PublicTable] = {}
+        self._estimated: dict[str, Estimated] = {}
+        self.noisy = noisy
+        self.charged = False
+
+    def bind_public(self) -> None:
+        """The bound tables that are known before anything is released: what is wrong with them costs nothing."""
+        for bound in self._bounds.values():
+            if all(name in self.noisy or self._is_ready(name) for name in bound.reads):
+                self.bound(bound.name)
+        for part in self._parts.values():
+            if all(name in self._tables for name in part.bounds):
+                self._check_cells(part)
+
+    def _is_ready(self, name: str) -> bool:
+        return name in self._tables or (name in self._parts and not self._parts[name].release.measures)
+
+    def bound(self, name: str) -> PublicTable:
+        """A bound table, computed when it is first read. Raises 706 where a scalar subquery has several rows."""
+        if name not in self._tables:
+            bound = self._bounds[name]
+            self._need(bound.public)
+            for read in bound.reads:
+                if read in self._parts:
+                    self.estimated(self._parts[read])
+                else:
+                    self._sandbox.load(self.bound(read))
+            table = self._sandbox.table(name, bound.sql)
+            if bound.one_row and table.data and len(table.data[0]) > 1:
+                raise self._problem(
+                    706, "a subquery used as a value has more than one row", "aggregate, or write LIMIT 1"
+                )
+            if bound.repeats(table):
+                raise error(
+                    901, "rows repeat that people's rows were to be joined with; what was charged stays charged"
+                )
+            self._tables[name] = table
+        return self._tables[name]
+
+    def lists(self, part: CompiledRelease) -> KeyTables:
+        """The bound tables that list a release's keys. Raises 304 where they make more groups than the owner allows."""
+        self._check_cells(part)
+        return self._lists(part)
+
+    def _lists(self, part: CompiledRelease) -> KeyTables:
+        names = [listed.bound for listed in part.release.limited.block.lists]
+        return {name: wire_columns(self.bound(name)) for name in names}
+
+    def _check_cells(self, part: CompiledRelease) -> None:
+        groups = 1
+        for name in (listed.bound for listed in part.release.limited.block.lists):
+            groups *= len(self.bound(name).data[0]) if self.bound(name).data else 0
+        for key in part.release.keys:
+            groups *= len(key.values) if key.values is not None else 1
+        if groups > self._max_cells:
+            what = f"the listed keys make more than {self._max_cells:,} groups"
+            raise self._problem(304, what, "group by fewer or coarser columns")
+
+    def _problem(self, code: int, what: str, hint: str = "") -> Error:
+        return error(code, f"{what}; what was charged stays charged") if self.charged else error(code, what, hint=hint)
+
+    def estimated(self, part: CompiledRelease) -> Estimated:
+        """A release's estimates, in the sandbox."""
+        name = part.release.name
+        if name not in self._estimated:
+            noisy = self.noisy.get(name)
+            if noisy is None:
+                noisy = key_list(part.release, self._lists(part))
+            types = key_types(self._compiled, part, self._columns)
+            self._estimated[name] = estimate(part.release, noisy, LEVEL, types)
+            self._sandbox.load(self._estimated[name].table)
+        return self._estimated[name]
+
+
+def key_types(compiled: Compiled, part: CompiledRelease, columns: tuple[tuple[str, str], ...]) -> dict[str, SqlType]:
+    """Keys that are shown as they are take the type that the engine names for them."""
+    types: dict[str, SqlType] = {}
+    keys = {key.name for key in part.release.keys}
+    for source, (_, text) in zip(compiled.plan.shell.direct, columns, strict=False):
+        found = parse_type(text)
+        if source is not None and source[0] == part.release.name and source[1] in keys and found is not None:
+            types[source[1]] = found
+    return types
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracies(Sequence[tuple[Accuracy | None, ...]]):
+    """The intervals of a result, made row by row when they are read: most callers of a large one never do.
+
+    positions  of every row, the released row that it shows
+    """
+
+    tables: dict[str, Estimated]
+    direct: tuple[tuple[str, str] | None, ...]
+    positions: list[object]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @overload
+    def __getitem__(self, i: int) -> tuple[Accuracy | None, ...]: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[tuple[Accuracy | None, ...]]: ...
+    def __getitem__(self, i: int | slice) -> tuple[Accuracy | None, ...] | list[tuple[Accuracy | None, ...]]:
+        if isinstance(i, slice):
+            return [self[j] for j in range(len(self))[i]]
+        position = self.positions[i]
+        return tuple(_accuracy(self.tables, source, position) for source in self.direct)
+
+
+def _accuracy(tables: dict[str, Estimated], source: tuple[str, str] | None, row: object) -> Accuracy | None:
+    """The interval of a cell that shows a released value unchanged."""
+    if source is None or source[1] not in tables[source[0]].intervals or not isinstance(row, int):
+        return None
+    interval = tables[source[0]].intervals[source[1]][row]
+    return Accuracy(interval[0], interval[1], float(LEVEL)) if interval is not None else None
