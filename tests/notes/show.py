@@ -21,7 +21,7 @@ def shown(case: Case, fence: Fence) -> str:
     """The body of a generated fence. Raises Error where an accepted statement is refused."""
     sql, parameters = case.fence.body, case.fence.parameters
     if fence.kind == "text message":
-        return message(case)
+        return message(refusal(case))
     dataset = opened(case.schema)
     match fence.kind:
         case "text plan":
@@ -60,8 +60,9 @@ def refusal(case: Case) -> Error:
     raise AssertionError(f"{case.name} is answered: {case.fence.body}")
 
 
-def message(case: Case) -> str:
-    return "\n".join(line.rstrip() for line in str(refusal(case)).split("\n"))
+def message(problem: Error) -> str:
+    """An error's text, as a page shows it."""
+    return "\n".join(line.rstrip() for line in str(problem).split("\n"))
 
 
 def sensitivities(compiled: Compiled) -> str:
