@@ -10,12 +10,13 @@ from typing import Protocol
 from dpsql.aggregates.base import Estimate, Limits, Sensitivity, Statistic
 from dpsql.aggregates.sum import sum_type
 from dpsql.algebra.relations import Relation
-from dpsql.algebra.scalar import Scalar
+from dpsql.algebra.scalar import Scalar, limits_of
+from dpsql.domains import hull
 from dpsql.errors import error
 from dpsql.loss import PrivacyLoss, total
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.spans import Span
-from dpsql.sqltypes import BIGINT, DOUBLE, SqlType
+from dpsql.sqltypes import BIGINT, DOUBLE, SqlType, smallest_integer
 
 KeyValue = int | str | bool | None
 """How a group key travels: integers, booleans and text as they are, everything else as DuckDB's text of it."""
@@ -132,6 +133,14 @@ class GroupKey:
     scalar: Scalar
     values: tuple[KeyValue, ...] | None = None
     span: Span | None = field(default=None, compare=False)
+
+    def released_type(self, asked: SqlType) -> SqlType:
+        """The type asked for if it holds every key, else a wider one: keys are computed wider than DuckDB names them."""
+        possible = limits_of(self.scalar) if self.values is None else hull(self.scalar.domain)
+        held = asked.range
+        if held is None or possible is None or (possible.lower in held and possible.upper in held):
+            return asked
+        return (smallest_integer(possible) if self.scalar.integral else None) or self.scalar.sqltype
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
-from dpsql.algebra.scalar import limits_of
-from dpsql.domains import hull
 from dpsql.engines.base import ExactTable
 from dpsql.errors import error
 from dpsql.mechanisms.source import NoiseSource
-from dpsql.plan import CompiledRelease, GroupKey, KeyValue, NoisyTable, PublicTable, Release
-from dpsql.sqltypes import BIGINT, SqlType, smallest_integer
+from dpsql.plan import CompiledRelease, KeyValue, NoisyTable, PublicTable, Release
+from dpsql.sqltypes import BIGINT, SqlType
 
 ROW_NUMBER = "release_row"
 Columns = tuple[list[KeyValue], ...]
@@ -161,15 +159,6 @@ def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict
     return Estimated(PublicTable(asked.name, _columns(asked, key_types), tuple(data)), intervals)
 
 
-def _holding(sqltype: SqlType, key: GroupKey) -> SqlType:
-    """The type if it holds every key, else a wider one: keys are computed wider than DuckDB names them."""
-    possible = limits_of(key.scalar) if key.values is None else hull(key.scalar.domain)
-    held = sqltype.range
-    if held is None or possible is None or (possible.lower in held and possible.upper in held):
-        return sqltype
-    return (smallest_integer(possible) if key.scalar.integral else None) or key.scalar.sqltype
-
-
 def empty(asked: Release, key_types: dict[str, SqlType]) -> PublicTable:
     """The table that `estimate` makes, without groups, to check the shell against."""
     columns = _columns(asked, key_types)
@@ -177,7 +166,7 @@ def empty(asked: Release, key_types: dict[str, SqlType]) -> PublicTable:
 
 
 def _columns(asked: Release, key_types: dict[str, SqlType]) -> tuple[tuple[str, SqlType], ...]:
-    keys = ((key.name, _holding(key_types.get(key.name, key.scalar.sqltype), key)) for key in asked.keys)
+    keys = ((key.name, key.released_type(key_types.get(key.name, key.scalar.sqltype))) for key in asked.keys)
     outputs = ((output.name, output.estimate.sqltype) for output in asked.outputs)
     return *keys, *outputs, (ROW_NUMBER, BIGINT)
 

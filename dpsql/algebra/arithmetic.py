@@ -347,6 +347,8 @@ def negative(scalar: Scalar) -> Scalar:
 def absolute(scalar: Scalar) -> Scalar:
     """ABS(x)"""
     scalar = _number(scalar, "ABS")
+    if scalar.limits is None and scalar.sqltype.is_integer:
+        scalar = replace(scalar, limits=scalar.sqltype.range)
     bounds = finite_hull(scalar)
     domain: Domain = domains.absolute(bounds) if bounds is not None else UNBOUNDED
     limits = domains.absolute(scalar.limits) if scalar.limits is not None else None

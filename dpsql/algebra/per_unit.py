@@ -21,7 +21,7 @@ from dpsql.algebra.relations import (
     derived_column,
     translated,
 )
-from dpsql.algebra.scalar import Scalar, literal, one_zero, quoted, unify
+from dpsql.algebra.scalar import Scalar, literal, one_form, quoted, unify
 from dpsql.domains import Categories, Interval, join
 from dpsql.errors import error
 from dpsql.schema.model import UNIT_COLUMN
@@ -53,11 +53,13 @@ def per_unit(
     unit = _unit(source)
     k = tuple(replace(derived_column(alias, f"k{i}", key), unit_bounds=None) for i, key in enumerate(keys))
     a = tuple(computed_column(alias, f"a{i}", c.like, c.shows) for i, c in enumerate(aggregates))
-    texts = [one_zero(key).sql for key in keys]
+    texts = [one_form(key).sql for key in keys]
     items = [f"{text} AS {quoted(f'k{i}')}" for i, text in enumerate(texts)]
     items += [f"{c.sql} AS {quoted(f'a{i}')}" for i, c in enumerate(aggregates)]
     items.append(f"{unit.sql} AS {quoted(UNIT_COLUMN)}")
-    grouped = " GROUP BY " + ", ".join([unit.sql, *texts])
+    # A constant groups nothing, and a bare number would be a position.
+    varying = [text for text, key in zip(texts, keys, strict=True) if any(True for _ in key.leaves())]
+    grouped = " GROUP BY " + ", ".join([unit.sql, *varying])
     owned = replace(source, where=(*source.where, _present(unit)))
     text = boundary(owned, alias, items, False, grouped)
     carried = replace(derived_column(alias, UNIT_COLUMN, unit), names=unit.names, constant=True)
@@ -79,7 +81,8 @@ def per_unit(
 
 def holds_unit(relation: Relation) -> bool:
     """Whether the visible columns hold the unit, or a key of its rows, so that rows which agree in all of them are of one unit."""
-    return any(c.scalar.key for c in relation.columns)
+    unit = relation.unit.column.sql if relation.unit is not None and relation.unit.column is not None else ""
+    return any(c.scalar.key or c.scalar.sql == unit for c in relation.columns)
 
 
 def distinct(source: Relation, alias: str) -> Relation:

@@ -9,9 +9,10 @@ limits  what the value can be whatever the data holds, from its type and from co
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -20,6 +21,7 @@ from dpsql.domains import UNBOUNDED, Categories, Domain, Interval, Value, catego
 from dpsql.errors import error
 from dpsql.sqltypes import BIGINT, BOOLEAN, DOUBLE, FLOAT, HUGEINT, INTEGER, VARCHAR, SqlType, decimal
 
+_NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LONGEST_SQL = 200_000
 NULL_TYPE = SqlType("NULL")
 EPOCH = date(1970, 1, 1)
@@ -48,6 +50,8 @@ class Scalar:
     unit_bounds  declared bounds of a unit's total of a column
     ties      of EXISTS: the private keys of the row around it, which do no more than tie it to its own unit's rows. They are
               read, but no condition on an identifier
+    is_identifying       whether any part, however deep, is an identifier
+    computes_identifier  whether something is computed of one; a bare one, however often it was carried on, is only itself
     """
 
     function: str
@@ -66,8 +70,14 @@ class Scalar:
     constant: bool = False
     unit_bounds: Interval | None = None
     ties: tuple[Scalar, ...] = ()
+    is_identifying: bool = field(init=False, compare=False, default=False)
+    computes_identifier: bool = field(init=False, compare=False, default=False)
 
     def __post_init__(self) -> None:
+        held = self.role == "identifier" or any(arg.is_identifying for arg in self.args)
+        computed = any(arg.computes_identifier for arg in self.args) or (held and not self.is_column)
+        object.__setattr__(self, "is_identifying", held)
+        object.__setattr__(self, "computes_identifier", computed)
         if len(self.sql) > LONGEST_SQL:
             raise error(
                 107, "the expression grows too large when it is made safe", hint="split it, or nest fewer functions"
@@ -86,10 +96,15 @@ class Scalar:
         return self.function == "column"
 
     def walk(self) -> Iterator[Scalar]:
-        """This scalar and all its operands; of a derived column also what it is derived from."""
-        yield self
-        for arg in self.args:
-            yield from arg.walk()
+        """This scalar and all its operands, each once; of a derived column also what it is derived from."""
+        seen: set[int] = set()
+        waiting = [self]
+        while waiting:
+            part = waiting.pop()
+            if id(part) not in seen:
+                seen.add(id(part))
+                yield part
+                waiting += reversed(part.args)
 
     def leaves(self) -> Iterator[Scalar]:
         """The columns that the expression reads, as the relation around it knows them."""
@@ -113,16 +128,6 @@ class Scalar:
     def key(self) -> str:
         """The private key whose values a bare column holds, else ""."""
         return self.names if self.is_column else ""
-
-    @property
-    def is_identifying(self) -> bool:
-        """Whether any part, however deep, is an identifier."""
-        return any(part.role == "identifier" for part in self.walk())
-
-    @property
-    def computes_identifier(self) -> bool:
-        """Whether something is computed of an identifier; a bare one, however often it was carried on, is only itself."""
-        return any(part.is_identifying and not part.is_column for part in self.walk())
 
 
 def quoted(name: str) -> str:
@@ -386,6 +391,8 @@ def _parsed(text: str, sqltype: SqlType) -> Scalar | None:
             return literal(microseconds(datetime.fromisoformat(text).replace(tzinfo=None)), sqltype)
         if sqltype.is_boolean:
             return literal({"true": True, "t": True, "false": False, "f": False}[text.lower()], sqltype)
+        if _NUMBER.fullmatch(text) is None:
+            return None
         sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
         read = number_literal(digits)
     except (ValueError, KeyError, ArithmeticError):
@@ -395,12 +402,14 @@ def _parsed(text: str, sqltype: SqlType) -> Scalar | None:
     return literal(int(value) if value.denominator == 1 else value, read.sqltype)
 
 
-def one_zero(value: Scalar) -> Scalar:
-    """The same value with one zero: 0.0 and -0.0 are equal, and which of them is met first would depend on the order of rows."""
+def one_form(value: Scalar) -> Scalar:
+    """The same value with one zero and one NaN: 0.0 equals -0.0 and every NaN every other, though their texts differ, so which of
+    them is met first would depend on the order of rows."""
     if not value.sqltype.is_float:
         return value
-    sql = f"CASE WHEN {value.sql} = 0 THEN CAST(0 AS {value.sqltype}) ELSE {value.sql} END"
-    return replace(value, function="one zero", args=(value,), sql=sql, value=None)
+    x, t = value.sql, value.sqltype
+    sql = f"CASE WHEN isnan({x}) THEN CAST('nan' AS {t}) WHEN {x} = 0 THEN CAST(0 AS {t}) ELSE {x} END"
+    return replace(value, function="one form", args=(value,), sql=sql, value=None)
 
 
 def finite_hull(scalar: Scalar) -> Interval | None:

@@ -29,11 +29,12 @@ def identifiers(release: Release) -> Iterator[Error]:
     block = release.limited.block
     counted = [a.argument for a in block.aggregates if a.function == "count"]
     for scalar in release.region:
-        if scalar in counted and scalar.function == "column":
+        if scalar in counted and scalar.is_column and not scalar.computes_identifier:
             continue
         found = _identifier(scalar)
         if found is not None:
-            name = (found.origin or found.sql).rpartition(".")[2].strip('"')
+            origin = next((part.origin for part in found.walk() if part.origin), found.sql)
+            name = origin.rpartition(".")[2].strip('"')
             yield error(
                 601,
                 f"rule R1: {name} is an identifier, and a condition on it can single out one person",
@@ -41,10 +42,14 @@ def identifiers(release: Release) -> Iterator[Error]:
             )
 
 
-def _identifier(scalar: Scalar) -> Scalar | None:
+def _identifier(scalar: Scalar, seen: set[int] | None = None) -> Scalar | None:
     """The first identifier that is used; the same private key on both sides of `=` only says whose rows they are."""
+    seen = seen if seen is not None else set()
+    if not scalar.is_identifying or id(scalar) in seen:
+        return None
+    seen.add(id(scalar))
     if scalar.function == "=" and scalar.args[0].key and scalar.args[0].key == scalar.args[1].key:
         return None
     if scalar.role == "identifier":
         return scalar
-    return next((found for arg in scalar.args if (found := _identifier(arg)) is not None), None)
+    return next((found for arg in scalar.args if (found := _identifier(arg, seen)) is not None), None)

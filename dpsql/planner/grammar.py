@@ -186,8 +186,11 @@ _FIXES: dict[str, str] = {
 
 def check_nodes(tree: exp.Expression) -> None:
     """Refuse (102, 103) the first node, or part of a node, that the grammar does not have; and names of dpsql's own (105)."""
+    names: dict[str, str] = {}
     for node in tree.walk(bfs=False):
         assert isinstance(node, exp.Expression)
+        if isinstance(node, exp.Identifier):
+            _check_name(node, names)
         parts = ALLOWED.get(type(node))
         if parts is None:
             raise unsupported(node)
@@ -196,13 +199,6 @@ def check_nodes(tree: exp.Expression) -> None:
                 raise _unsupported_part(node, name, value)
         if isinstance(node, exp.Anonymous) and str(node.this).lower() not in ALLOWED_NAMES:
             raise unsupported(node)
-        if isinstance(node, exp.Identifier) and node.name.lower().startswith(RESERVED):
-            raise error(
-                105,
-                f"names that begin with {RESERVED!r} are dpsql's own",
-                hint="choose another name",
-                span=span_of(node),
-            )
         if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
             raise error(
                 103,
@@ -210,6 +206,23 @@ def check_nodes(tree: exp.Expression) -> None:
                 hint="name a declared table",
                 span=span_of(node),
             )
+
+
+def _check_name(node: exp.Identifier, names: dict[str, str]) -> None:
+    """Refuse names of dpsql's own, and two that are one here and two to the engine, which tells accented capitals apart.
+
+    names  those of the statement so far, in lower case, as the engine folds them
+    """
+    name = node.name.lower()
+    if name.startswith(RESERVED):
+        raise error(
+            105, f"names that begin with {RESERVED!r} are dpsql's own", hint="choose another name", span=span_of(node)
+        )
+    engines = "".join(letter.lower() if letter.isascii() else letter for letter in node.name)
+    if names.setdefault(name, engines) != engines:
+        raise error(
+            105, "two names differ only in the case of a letter", hint="choose another name", span=span_of(node)
+        )
 
 
 def name_of(node: exp.Expression) -> str:

@@ -112,7 +112,8 @@ def _listed(key: GroupKey) -> GroupKey:
         assert isinstance(scalar.domain, Categories)
         found = scalar.domain
     if found is not None and (whole or listed):
-        values: list[KeyValue] = [wire(v, scalar) for v in found.values]
+        as_text = travels_as_text(scalar, True)
+        values: list[KeyValue] = [wire(v, scalar, as_text) for v in found.values]
         return replace(key, values=tuple(values) + ((None,) if scalar.nullable else ()))
     if scalar.sqltype.is_integer or scalar.sqltype.is_text or scalar.sqltype.name == "DATE":
         return key
@@ -124,7 +125,7 @@ def _listed(key: GroupKey) -> GroupKey:
     )
 
 
-def wire(value: domains.Value, scalar: Scalar) -> KeyValue:
+def wire(value: domains.Value, scalar: Scalar, as_text: bool) -> KeyValue:
     """A declared key as it travels: integers, booleans and text as they are, other types as the engine's text of them."""
     if isinstance(value, str | bool):
         return value
@@ -132,19 +133,19 @@ def wire(value: domains.Value, scalar: Scalar) -> KeyValue:
     if sqltype.name == "DATE":
         return str(EPOCH + timedelta(days=int(value)))
     if sqltype.name == "TIMESTAMP":
-        return str(moment(scalar, Fraction(value)))
+        whole, point, fraction = str(moment(scalar, Fraction(value))).partition(".")
+        return f"{whole}{point}{fraction.rstrip('0')}"
     if sqltype.is_decimal and not scalar.integral:
         return decimal_text(Fraction(value), sqltype.scale)
-    return int(value)
+    return str(int(value)) if as_text else int(value)
 
 
 def travels_as_text(scalar: Scalar, listed: bool) -> bool:
     """Whether a key crosses from the engine as text."""
     sqltype: SqlType = scalar.sqltype
     if scalar.integral:
-        bounds = scalar.limits
-        small = bounds is not None and bounds.lower >= -(2**63) and bounds.upper < 2**63
-        return not (listed or small)
+        bounds = domains.hull(scalar.domain) if listed else scalar.limits
+        return bounds is None or bounds.lower < -(2**63) or bounds.upper >= 2**63
     return not (sqltype.is_boolean or sqltype.is_text)
 
 

@@ -13,6 +13,8 @@ from tests.support.nested import CONSTRUCTS
 SEEDS = 12
 LEAST = 1
 """How often each construct must be checked for each seed; so in all of them at least SEEDS times as often."""
+MOST = 1200
+"""After how many cases a construct that did not come up is missed."""
 
 
 @pytest.mark.slow
@@ -30,6 +32,8 @@ def test_one_person_moves_nested_statements_by_at_most_what_is_claimed(seed: int
     """Joins, subqueries, WITH, groups and windows within a unit, unions, several releases: each construct often enough."""
     cases = NestedCases(tmp_path, seed)
     cases.run(280)
+    while _rare(cases.tally, "row level") and cases.checked < MOST:
+        cases.run(cases.checked + 40)
     assert cases.checked >= 280
     assert cases.refused < cases.statements
     assert not _rare(cases.tally, "row level")

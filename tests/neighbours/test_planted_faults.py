@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from sqlglot import exp
 
 from dpsql import domains
 from dpsql.aggregates import avg, base
@@ -24,10 +25,14 @@ from dpsql.domains import Interval
 from dpsql.loss import PrivacyLoss
 from dpsql.plan import Block, Limited, Plan, Release
 from dpsql.planner import lower, measure, planning
-from dpsql.planner.resolve import connect, unique, unit_groups, unit_windows
+from dpsql.planner.options import Options
+from dpsql.planner.parse import parse
+from dpsql.planner.planning import compile_statement
+from dpsql.planner.resolve import connect, subqueries, unique, unit_groups, unit_windows
 from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.subqueries import Subqueries
-from tests.support.neighbours import Cases, NestedCases, Violation
+from tests.support import clinic, staging
+from tests.support.neighbours import Cases, NestedCases, Vectors, Violation, vectors
 
 Patch = pytest.MonkeyPatch
 MOST_CASES = 1200
@@ -468,6 +473,39 @@ def no_limits_on_joined_tables(patch: Patch) -> None:
     patch.setattr(planning, "limit", limit)
 
 
+def exists_is_always_constant(patch: Patch) -> None:
+    """What EXISTS is linked by may differ from row to row of a unit."""
+    patch.setattr(subqueries, "_fixed", lambda condition, inner: True)
+
+
+def any_source_has_the_column(patch: Patch) -> None:
+    """A qualified name of a public query means the first column of that name."""
+    original = unique._place
+
+    def place(node: exp.Column, sources: Sequence[unique.Shown]) -> tuple[int, int] | None:
+        found = (original(exp.column(node.name), [source]) for source in sources)
+        return next(((i, place[1]) for i, place in enumerate(found) if place is not None), None)
+
+    patch.setattr(unique, "_place", place)
+
+
+def a_row_of_its_own_meets_several(patch: Patch) -> None:
+    """A declared multiplicity is enough at row level too, where nothing limits how often a row comes."""
+    for module in (joins, connect):
+        patch.setattr(module, "meets_few", lambda left, right, equalities: joins.matches(right, equalities) is not None)
+
+
+def a_row_of_its_own_is_one_row(patch: Patch) -> None:
+    """As above, and a row counts as one however many it became."""
+    one_row = Relation.one_row_per_unit.fget  # type: ignore[attr-defined]
+    a_row_of_its_own_meets_several(patch)
+    patch.setattr(
+        Relation,
+        "one_row_per_unit",
+        property(lambda self: (self.unit is not None and self.unit.column is None) or one_row(self)),
+    )
+
+
 CLOSE_FAULTS = [
     public_key_under_a_cast,
     public_key_under_another_collation,
@@ -477,6 +515,7 @@ CLOSE_FAULTS = [
     constant_through_a_union,
     sum_of_doubles_in_any_order,
     a_semi_join_with_anybody,
+    exists_is_always_constant,
 ]
 """Caught by statements that stand close to a rule: to save time nothing else is asked."""
 
@@ -493,6 +532,7 @@ NESTED_FAULTS = [
     a_total_that_the_plan_refuses,
     a_release_is_charged_twice,
     no_limits_on_joined_tables,
+    any_source_has_the_column,
 ]
 
 
@@ -503,3 +543,54 @@ def test_a_planted_fault_of_nesting_is_caught(
     fault(monkeypatch)
     with pytest.raises(Violation):
         NestedCases(tmp_path, 100, close=fault in CLOSE_FAULTS).run(MOST_NESTED)
+
+
+ROW_FAULTS = [a_row_of_its_own_meets_several, a_row_of_its_own_is_one_row]
+
+
+@pytest.mark.parametrize("fault", ROW_FAULTS, ids=lambda fault: fault.__name__)
+def test_a_planted_fault_at_row_level_is_caught(
+    fault: Callable[[Patch], None], tmp_path: Path, monkeypatch: Patch
+) -> None:
+    fault(monkeypatch)
+    with pytest.raises(Violation):
+        NestedCases(tmp_path, 100, "row").run(MOST_NESTED)
+
+
+# --- the order of rows --------------------------------------------------------------------------------------------
+
+
+def keys_with_two_zeros(patch: Patch) -> None:
+    """A group of -0.0 and 0.0 shows the one that is met first."""
+    patch.setattr(per_unit, "one_form", lambda value: value)
+
+
+ONE_ZERO = [
+    "SELECT COUNT(*) FROM (SELECT patient_id, cost AS c, COUNT(*) AS n FROM visit GROUP BY patient_id, cost) WHERE 1 / c > 0",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT patient_id, cost AS c FROM visit) WHERE 1 / c > 0",
+    "SELECT COUNT(*) FROM (SELECT patient_id, cost AS c FROM visit UNION SELECT patient_id, cost FROM visit) WHERE 1 / c > 0",
+]
+
+
+def in_both_orders(folder: Path, sql: str) -> list[Vectors]:
+    """The exact vectors of a person whose visits differ in the sign of a zero, in both orders of the rows."""
+    declared = staging.schema(folder)
+    (part,) = compile_statement(parse(sql), Options(), declared, "", staging.Types()).releases
+    connection = staging.opened(declared, threads=1)
+    visits: list[clinic.Row] = [(1, 1000, 1, 0.0, 1, "t"), (2, 1000, 1, -0.0, 1, "t")]
+    found = []
+    for rows in (visits, visits[::-1]):
+        clinic.fill(connection, {name: rows if name == "visit" else [] for name in clinic.DDL})
+        found.append(vectors(connection, part, sql))
+    connection.close()
+    return found
+
+
+@pytest.mark.parametrize("sql", ONE_ZERO)
+def test_keys_with_two_zeros_are_caught(sql: str, tmp_path: Path, monkeypatch: Patch) -> None:
+    """The order of rows shows in a group key once the fault is planted, and not before."""
+    first, second = in_both_orders(tmp_path, sql)
+    assert first == second
+    keys_with_two_zeros(monkeypatch)
+    first, second = in_both_orders(tmp_path, sql)
+    assert first != second

@@ -589,6 +589,13 @@ class Nested:
                  "public left join"),
                 (f"SELECT SUM(LEAST(GREATEST({a}.n, -50), 50)) FROM (SELECT {v.unit} AS uid, "
                  f"LAG({v.numbers[1]}) OVER (PARTITION BY {v.unit} ORDER BY {v.keys[0]} % 2) AS n FROM {v.text}) AS {a}", "lag"),
+                (f"SELECT COUNT(*) FROM (SELECT {v.unit} AS uid, EXISTS (SELECT 1 FROM {i.text} WHERE {i.visit} = {v.visit}) AS k "
+                 f"FROM {v.text} GROUP BY 1, 2) AS {a}", "exists"),
+                (f"SELECT COUNT(*) FROM (SELECT DISTINCT {v.unit} AS uid, EXISTS (SELECT 1 FROM {w.text} WHERE {w.unit} = {v.unit} "
+                 f"AND {w.keys[0]} > {v.keys[0]}) AS k FROM {v.text}) AS {a}", "distinct"),
+                (f"SELECT SUM(LEAST({a}.n, 9)), COUNT(*) FROM (SELECT uid, COUNT(*) AS n FROM (SELECT {v.unit} AS uid, "
+                 f"{v.keys[0]} AS k, MAX({v.numbers[1]}) AS m FROM {v.text} GROUP BY 1, 2) AS u WHERE m > 0 GROUP BY uid) AS {a}",
+                 "per unit over per unit"),
             ]
         )  # fmt: skip
         self.used.add(used)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dpsql.algebra.relations import Relation
-from dpsql.algebra.scalar import Scalar, finite_hull
+from dpsql.algebra.scalar import NULL_TYPE, Scalar, finite_hull
 from dpsql.errors import Error, error
 from dpsql.plan import Block, GroupKey
 from dpsql.planner.grammar import AGGREGATES
@@ -23,6 +23,8 @@ from dpsql.planner.resolve.syntax import is_query, parts_of, unaliased
 from dpsql.planner.resolve.unique import of_release
 from dpsql.spans import span_of
 
+MOST_ALIASES = 1_000
+"""How often one SELECT may put an expression in the place of its alias."""
 PENDING = "\0release"
 """Stands for the released table until the block has its name; no identifier of a statement can hold it."""
 
@@ -38,6 +40,7 @@ class _Rewriter:
     collector: Collector
     aliases: dict[str, exp.Expression]
     open_aliases: set[str] = field(default_factory=set)
+    expanded: int = 0
 
     def rewrite(self, node: exp.Expression) -> exp.Expression:
         """`node` with each aggregate and each group key replaced by its released column. Raises 305 for a bare column."""
@@ -94,6 +97,14 @@ class _Rewriter:
     def _column(self, node: exp.Column) -> exp.Expression:
         name = node.name.lower()
         if not node.table and name in self.aliases and name not in self.open_aliases:
+            self.expanded += 1
+            if self.expanded > MOST_ALIASES:
+                raise error(
+                    107,
+                    f"{node.name} grows too large when it is written out",
+                    hint="use each alias once",
+                    span=span_of(node),
+                )
             self.open_aliases.add(name)
             found = self.rewrite(self.aliases[name])
             self.open_aliases.discard(name)
@@ -102,7 +113,8 @@ class _Rewriter:
         if column is None:
             raise self.scope.unknown(node)
         if column.is_literal:
-            return exp.maybe_parse(column.sql, dialect=DUCKDB)
+            typed = f"CAST({column.sql} AS {column.sqltype})" if column.is_null else column.sql
+            return exp.maybe_parse(typed if column.sqltype != NULL_TYPE else column.sql, dialect=DUCKDB)
         raise bare_column(node, column)
 
 
@@ -260,12 +272,16 @@ def _check_people(select: exp.Select, keys: list[GroupKey], collector: Collector
 
 def _shown_columns(scalar: Scalar) -> Iterator[str]:
     """The declared columns whose values a key can tell apart; EXISTS only tells whether there is a row."""
-    if scalar.function == "exists":
-        return
-    if scalar.origin:
-        yield scalar.origin
-    for part in scalar.args:
-        yield from _shown_columns(part)
+    seen: set[int] = set()
+    waiting = [scalar]
+    while waiting:
+        part = waiting.pop()
+        if part.function == "exists" or id(part) in seen:
+            continue
+        seen.add(id(part))
+        if part.origin:
+            yield part.origin
+        waiting += part.args
 
 
 def _released_query(select: exp.Select, rewriter: _Rewriter) -> exp.Select:

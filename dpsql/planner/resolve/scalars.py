@@ -82,7 +82,8 @@ def _group_key(node: exp.Expression, scope: Scope) -> Scalar | None:
         return None
     inner, keys = scope.grouped
     try:
-        return keys.get(scalar(node, inner).sql)
+        found = scalar(node, inner)
+        return found if found.is_literal else keys.get(found.sql)
     except Error:
         return None
 

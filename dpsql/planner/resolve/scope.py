@@ -16,6 +16,7 @@ from dpsql.algebra.relations import Named, Relation
 from dpsql.algebra.scalar import Scalar
 from dpsql.domains import Categories, Domain, Interval
 from dpsql.errors import Error, error
+from dpsql.planner.resolve.syntax import false_as_null
 from dpsql.spans import span_of
 
 Place = tuple[str, str]
@@ -143,8 +144,9 @@ class Scope:
 
 
 def text_of(node: exp.Expression) -> str:
-    """By which a query is known again."""
-    return node.sql(dialect="duckdb", comments=False)
+    """By which a query is known again: its text, and for IN whether NULL counts as FALSE where it stands."""
+    text = node.sql(dialect="duckdb", comments=False)
+    return f"{text}\0" if node.args.get("query") and not false_as_null(node) else text
 
 
 def _allowed(subject: Scalar, parts: list[Scalar]) -> list[Domain]:

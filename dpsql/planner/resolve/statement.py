@@ -20,7 +20,7 @@ from dpsql.schema.model import Schema
 from dpsql.spans import span_of
 from dpsql.sqltypes import BIGINT, SqlType
 
-MOST_NODES = 40_000
+MOST_NODES = 10_000
 MOST_TABLES = 200
 RELEASE_ROW = "release_row"
 
@@ -136,7 +136,7 @@ class Statement:
         if bound is not None:
             return PublicTable(name, bound.columns, tuple([] for _ in bound.columns))
         block = next(b for b in self.blocks if b.name == name)
-        keys = [(key.name, key.scalar.sqltype) for key in block.keys]
+        keys = [(key.name, key.released_type(key.scalar.sqltype)) for key in block.keys]
         columns = (*keys, *((a.name, a.released_type) for a in block.aggregates), (RELEASE_ROW, BIGINT))
         return PublicTable(name, columns, tuple([] for _ in columns))
 
@@ -186,7 +186,7 @@ class Statement:
 
     def names(self, query: Public) -> tuple[str, ...]:
         """What the columns of a public query are called."""
-        return query.names or tuple(name for name, _ in self.described(query.tree))
+        return query.names or _written_names(query.tree) or tuple(name for name, _ in self.described(query.tree))
 
     def bind(
         self, query: Public, kind: str = "table", *, one_row: bool = False, types: tuple[SqlType, ...] | None = None
@@ -246,6 +246,14 @@ def _aggregate_text(asked: Aggregate) -> str:
     value, condition = asked.argument, asked.condition
     shown = f"{value.sql} {value.domain} {value.unit_bounds} {value.step}" if value is not None else ""
     return f"{asked.name} {asked.function} {asked.sqltype} {shown} {condition.sql if condition is not None else ''}"
+
+
+def _written_names(tree: exp.Expression) -> tuple[str, ...]:
+    """The names of a SELECT whose columns all have one; () where the engine has to be asked."""
+    if not isinstance(tree, exp.Select):
+        return ()
+    named = [p for p in tree.expressions if isinstance(p, exp.Alias) or (isinstance(p, exp.Column) and not p.is_star)]
+    return tuple(p.alias_or_name for p in named) if len(named) == len(tree.expressions) else ()
 
 
 def _total(node: exp.Expression) -> exp.Expression:

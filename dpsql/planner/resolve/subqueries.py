@@ -21,7 +21,7 @@ from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.sources import from_clause, glance, items, parts_scope, source
 from dpsql.planner.resolve.statement import Env, Private, Public, Query, Statement
-from dpsql.planner.resolve.syntax import unparenthesised
+from dpsql.planner.resolve.syntax import false_as_null, unparenthesised
 from dpsql.spans import span_of
 from dpsql.sqltypes import BOOLEAN
 
@@ -127,7 +127,7 @@ class Subqueries:
         if inner.is_private and not self._within_unit(inner, links, scope):
             raise _unequated(node)
         units = [s.key for s in (value, selected) if s is not None]
-        if not _false_as_null(node) and any(key != self.statement.schema.privacy.unit for key in units):
+        if not false_as_null(node) and any(key != self.statement.schema.privacy.unit for key in units):
             raise error(
                 402,
                 "NOT IN would be decided by NULLs among the values",
@@ -222,19 +222,6 @@ def _scope_columns(scope: Scope) -> set[str]:
         found |= {s.sql for s in around.columns.values()}
         around = around.outer
     return found
-
-
-def _false_as_null(node: exp.Expression) -> bool:
-    """Whether FALSE and NULL come to the same where a condition stands: among the AND and OR parts of what rows must fulfil.
-
-    Elsewhere, under NOT above all, a NULL among the values of IN would decide, which EXISTS does not know (rule 2).
-    """
-    above = node.parent
-    while isinstance(above, exp.And | exp.Or | exp.Paren):
-        node, above = above, above.parent
-    if isinstance(above, exp.If):
-        return node.arg_key == "this"
-    return isinstance(above, exp.Where | exp.Having | exp.Qualify | exp.Join)
 
 
 def _unequated(node: exp.Expression) -> Error:

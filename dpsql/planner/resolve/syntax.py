@@ -72,3 +72,16 @@ def _same(one: object, other: object) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
     return one is other
+
+
+def false_as_null(node: exp.Expression) -> bool:
+    """Whether FALSE and NULL come to the same where a condition stands: among the AND and OR parts of what rows must fulfil.
+
+    Elsewhere, under NOT above all, a NULL among the values of IN would decide, which EXISTS does not know (rule 2).
+    """
+    above = node.parent
+    while isinstance(above, exp.And | exp.Or | exp.Paren):
+        node, above = above, above.parent
+    if isinstance(above, exp.If):
+        return node.arg_key == "this"
+    return isinstance(above, exp.Where | exp.Having | exp.Qualify | exp.Join)

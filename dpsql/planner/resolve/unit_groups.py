@@ -16,7 +16,7 @@ from dpsql.aggregates.term import term
 from dpsql.algebra.logic import BOTH, truth
 from dpsql.algebra.per_unit import Computed, per_unit
 from dpsql.algebra.relations import Named, Relation, filtered, projected
-from dpsql.algebra.scalar import Scalar, finite_hull, literal, one_zero
+from dpsql.algebra.scalar import Scalar, finite_hull, literal, one_form
 from dpsql.domains import UNBOUNDED, Domain, Interval
 from dpsql.errors import error
 from dpsql.plan import GroupKey
@@ -140,7 +140,7 @@ class _Found:
                 word = "min" if isinstance(node, exp.Min) else "max"
                 value = self._argument(node, word.upper())
                 return Computed(
-                    f"{word}({one_zero(value).sql}){where}",
+                    f"{word}({one_form(value).sql}){where}",
                     picked(value, nullable=value.nullable or condition is not None),
                     (value, *_identifying(condition)),
                 )
@@ -162,10 +162,10 @@ class _Found:
             if len(argument.expressions) != 1 or isinstance(argument.expressions[0], exp.Star):
                 raise error(101, "COUNT(DISTINCT ...) needs one column", hint="name one column", span=span_of(node))
             value = scalar(argument.expressions[0], self.scope)
-            shown = _identifying(None if value.is_column else value, condition)
+            shown = _identifying(None if _is_bare(value) else value, condition)
             return Computed(f"count(DISTINCT {value.sql}){where}", counted(0, self.rows, BIGINT), shown)
         value = scalar(argument, self.scope)
-        shown = _identifying(None if value.is_column else value, condition)
+        shown = _identifying(None if _is_bare(value) else value, condition)
         return Computed(f"count({value.sql}){where}", counted(0, self.rows, BIGINT), shown)
 
     def _total(self, word: str, value: Scalar, condition: Scalar | None, where: str) -> Computed:
@@ -201,7 +201,7 @@ class _Found:
     def _median(self, value: Scalar, condition: Scalar | None, where: str) -> Computed:
         if not value.sqltype.is_number:
             raise error(106, f"MEDIAN needs a number, not {value.sqltype}", hint="use MIN or MAX")
-        plain = one_zero(value).sql
+        plain = one_form(value).sql
         number = f"CASE WHEN NOT isnan({value.sql}) THEN {plain} END" if value.sqltype.is_float else plain
         sql = f"median(CAST({number} AS DOUBLE)){where}"
         hull = finite_hull(value)
@@ -238,6 +238,11 @@ def picked(value: Scalar, *, nullable: bool = True) -> Scalar:
     """One of the values: what MIN and MAX give, and windows that look at another row."""
     chosen = replace(value, nullable=nullable, constant=False, unit_bounds=None)
     return replace(chosen, domain=BOTH) if value.sqltype.is_boolean else chosen
+
+
+def _is_bare(value: Scalar) -> bool:
+    """Whether to count a value tells nothing of an identifier: a column that nothing was computed of."""
+    return value.is_column and not value.computes_identifier
 
 
 def _identifying(*parts: Scalar | None) -> tuple[Scalar, ...]:

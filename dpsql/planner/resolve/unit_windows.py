@@ -9,7 +9,7 @@ from sqlglot import exp
 from dpsql.aggregates.sum import sum_type
 from dpsql.algebra.per_unit import Computed, windowed
 from dpsql.algebra.relations import Named, Relation, derived
-from dpsql.algebra.scalar import Scalar, finite_hull, literal, one_zero
+from dpsql.algebra.scalar import Scalar, finite_hull, literal, one_form
 from dpsql.domains import UNBOUNDED, Domain
 from dpsql.errors import error
 from dpsql.planner.grammar import name_of
@@ -89,7 +89,7 @@ def _settled(statement: Statement, source: Relation, scope: Scope, read: set[str
     if not merged and not settled:
         return source, scope
     adjusted = [(c, scope.adjusted(c.scalar)) for c in columns]
-    plain = [replace(c, scalar=one_zero(s) if c.scalar.sql in settled else s) for c, s in adjusted]
+    plain = [replace(c, scalar=one_form(s) if c.scalar.sql in settled else s) for c, s in adjusted]
     relation = derived(replace(source, columns=tuple(plain)), statement.alias("unit_rows"))
     return relation, _moved(scope, replace(source, columns=columns), relation)
 
@@ -214,14 +214,15 @@ def _total(node: exp.Expression, scope: Scope, rows: int | None) -> tuple[Comput
     if isinstance(node, exp.Count):
         value = None if node.this is None or isinstance(node.this, exp.Star) else scalar(node.this, scope)
         text = value.sql if value is not None else "*"
-        shows = (value,) if value is not None and value.is_identifying and not value.is_column else ()
+        told = value is not None and value.is_identifying and not (value.is_column and not value.computes_identifier)
+        shows = (value,) if told and value is not None else ()
         return Computed("", counted(0, rows), shows), f"count({text}) \0OVER", False
     value = scalar(node.this, scope)
     if isinstance(node, exp.Min | exp.Max):
         name = "min" if isinstance(node, exp.Min) else "max"
         return (
             Computed("", picked(value), (value,)),
-            f"{name}({value.sql}) \0OVER",
+            f"{name}({one_form(value).sql}) \0OVER",
             False,
         )
     word = "SUM" if isinstance(node, exp.Sum) else "AVG"

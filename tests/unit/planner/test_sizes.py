@@ -58,3 +58,28 @@ def test_twenty_queries_in_select_lists_are_answered() -> None:
     for _ in range(20):
         sql = f"SELECT (SELECT MAX(year) FROM ({sql})) AS year"
     assert open_session(EXAMPLE, None, ":memory:").execute(sql).releases == 1
+
+
+CHAINS = {
+    "sums": "SELECT DISTINCT person_id, x + x AS x FROM c{0}",
+    "choices": "SELECT DISTINCT person_id, CASE WHEN x > 1 THEN x ELSE x + 1 END AS x FROM c{0}",
+    "first of two": "SELECT DISTINCT person_id, COALESCE(x, x) AS x FROM c{0}",
+    "groups": "SELECT person_id, CASE WHEN x > 1 THEN x ELSE x + 1 END AS x, COUNT(*) AS n FROM c{0} GROUP BY ALL",
+    "windows": "SELECT person_id, LAG(x + x) OVER (PARTITION BY person_id ORDER BY x) AS x FROM c{0}",
+    "unions": "SELECT person_id, x + x AS x FROM c{0} UNION ALL SELECT person_id, site FROM person",
+}
+
+
+@pytest.mark.parametrize("kind", CHAINS)
+def test_a_column_that_is_made_of_itself_twice_thirty_times(kind: str) -> None:
+    """What is known of a column is known of what it was made of, each part once: not once for every way that leads there."""
+    queries = ["c0 AS (SELECT person_id, site AS x FROM person)"]
+    queries += [f"c{i + 1} AS ({CHAINS[kind].format(i)})" for i in range(30)]
+    session = open_session(EXAMPLE, None, ":memory:")
+    assert "release_0" in session.explain(f"WITH {', '.join(queries)} SELECT COUNT(*) FROM c30")
+
+
+def test_an_alias_that_is_made_of_itself_twice_thirty_times() -> None:
+    listed = ", ".join(["COUNT(*) AS a0", *(f"a{i} + a{i} AS a{i + 1}" for i in range(30))])
+    with pytest.raises(Error, match="DPSQL-107"):
+        open_session(EXAMPLE, None, ":memory:").execute(f"SELECT {listed} FROM person")
