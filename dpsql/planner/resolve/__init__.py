@@ -55,7 +55,7 @@ def _resolve(parsed: Parsed, schema: Schema, types: PublicTypes | None) -> Resol
     if tree.find(exp.Pivot) is not None:
         listed = partial(declared_values, schema)
         tree, plain = unpivoted(tree, listed), _text(_plain(with_values(tree, listed)))
-    statement = Statement(schema, types)
+    statement = Statement(schema, types, written=sum(1 for _ in tree.walk()))
     statement.query = partial(query, statement)
     found = statement.query(tree, Env(top=True))
     if isinstance(found, Private):

@@ -21,6 +21,7 @@ from dpsql.spans import span_of
 from dpsql.sqltypes import BIGINT, SqlType
 
 MOST_NODES = 10_000
+"""How many syntax nodes a public query may have more than the statement has."""
 MOST_TABLES = 200
 RELEASE_ROW = "release_row"
 
@@ -87,12 +88,14 @@ class Env:
 class Statement:
     """One statement's state.
 
+    written  how many syntax nodes the statement has
     query    resolves a query node; it is set where the resolver is put together
     glanced  what was looked at before it is read: (node, WITH queries, source) by the ids of the first two, which stay alive here
     """
 
     schema: Schema
     types: PublicTypes | None
+    written: int = 0
     query: Callable[[exp.Expression, Env], Query] = field(init=False)
     blocks: list[Block] = field(default_factory=list)
     bounds: list[Bound] = field(default_factory=list)
@@ -160,11 +163,10 @@ class Statement:
         """
         return DUCKDB.generate(tree.transform(_total) if self.reads(tree)[1] else tree, comments=False)
 
-    @staticmethod
-    def sized(query: Public) -> Public:
+    def sized(self, query: Public) -> Public:
         """The query, unless WITH queries that read each other twice have made it too large (107)."""
         for count, _ in enumerate(query.tree.walk()):
-            if count > MOST_NODES:
+            if count > self.written + MOST_NODES:
                 raise error(
                     107, "the statement grows too large when its WITH queries are written out", hint="read each once"
                 )

@@ -83,3 +83,10 @@ def test_an_alias_that_is_made_of_itself_twice_thirty_times() -> None:
     listed = ", ".join(["COUNT(*) AS a0", *(f"a{i} + a{i} AS a{i + 1}" for i in range(30))])
     with pytest.raises(Error, match="DPSQL-107"):
         open_session(EXAMPLE, None, ":memory:").execute(f"SELECT {listed} FROM person")
+
+
+def test_a_pivot_of_four_hundred_columns() -> None:
+    """What was written out for a long list is no doubling."""
+    values = ", ".join(str(i) for i in range(400))
+    sql = f"PIVOT (SELECT CAST(age AS INTEGER) AS age, year FROM person_year) ON age IN ({values}) USING COUNT(*) GROUP BY year"
+    assert "release_0" in open_session(EXAMPLE, None, ":memory:").explain(sql)
