@@ -167,7 +167,7 @@ def test_missing_files(schema: Path) -> None:
 
 def test_data_that_is_not_what_was_declared(schema: Path) -> None:
     target = schema.parent / "person.parquet"
-    duckdb.connect().sql(
+    duckdb.connect().execute(
         f"COPY (SELECT * FROM '{RANDHIE}/person.parquet' UNION ALL SELECT * FROM '{RANDHIE}/person.parquet') TO '{target}'"
     )
     line = refused(dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person"), "804", 2)
@@ -224,7 +224,7 @@ def test_ctrl_c_during_the_query(schema: Path) -> None:
     """The query stops, one line says that the charge stands, and it does."""
     target = schema.parent / "person_year.parquet"
     big = f"SELECT t.* FROM '{RANDHIE}/person_year.parquet' t, range(1500)"
-    duckdb.connect().sql(f"COPY ({big}) TO '{target}' (ROW_GROUP_SIZE 1000000)")
+    duckdb.connect().execute(f"COPY ({big}) TO '{target}' (ROW_GROUP_SIZE 1000000)")
     text = (
         schema.read_text().replace('key        = ["person_id", "year"]', "").replace('key = ["person_id", "year"]', "")
     )

@@ -111,10 +111,10 @@ NAMED_WINDOWS = [
     "WINDOW w AS (PARTITION BY patient_id ORDER BY year))",
     "SELECT SUM(s) FROM (SELECT patient_id, SUM(days) OVER (w ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS s FROM visit "
     "WINDOW w AS (PARTITION BY patient_id ORDER BY year))",
-    f"SELECT SUM(d) FROM (SELECT patient_id, days - LAG(days) OVER w2 AS d FROM visit {BY}, w2 AS (w ORDER BY year DESC))",
+    f"SELECT SUM(d) FROM (SELECT patient_id, days - LAG(days) OVER w2 AS d FROM visit {BY}, w2 AS (w ORDER BY visit_id DESC))",
     f"SELECT SUM(d) FROM (SELECT patient_id, days - LAG(days) OVER W2 AS d FROM visit {BY}, w2 AS (w ORDER BY cost DESC, year))",
-    f"SELECT SUM(s) FROM (SELECT patient_id, SUM(days) OVER (w2 ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING) AS s FROM visit {BY}, "
-    "w2 AS (w ORDER BY year DESC))",
+    f"SELECT SUM(s) FROM (SELECT patient_id, SUM(days) OVER w2 AS s FROM visit {BY}, "
+    "w2 AS (w ORDER BY visit_id DESC ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING))",
 ]
 DISTINCT = [
     "SELECT COUNT(*) FROM (SELECT DISTINCT patient_id, COUNT(*) FROM visit GROUP BY patient_id, year)",

@@ -7,6 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.tokens import TokenType
+
+PERCENT = "ask over all rows" if TokenType.MOD not in DuckDB.Parser.TERM else "check the words just before it"
+"""The lower end of the supported parser versions reads 10% as the begin of 10 % x."""
+
 
 class Suggestion(NamedTuple):
     """`says` is a part of the message's first line; `followed` is the refused statement after one did what it says."""
@@ -190,7 +196,7 @@ LISTED = [
         "aggregate first, then order and limit the groups",
         "SELECT AVG(income) AS m FROM person GROUP BY site ORDER BY m DESC LIMIT 10",
     ),
-    Suggestion("SELECT COUNT(*) FROM person USING SAMPLE 10%;", "ask over all rows", "SELECT COUNT(*) FROM person"),
+    Suggestion("SELECT COUNT(*) FROM person USING SAMPLE 10%;", PERCENT, "SELECT COUNT(*) FROM person"),
     Suggestion(
         "SELECT COUNT(*) FROM person TABLESAMPLE 1 PERCENT;", "ask over all rows", "SELECT COUNT(*) FROM person"
     ),

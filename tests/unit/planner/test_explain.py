@@ -398,7 +398,7 @@ def test_the_same_on_other_data(tmp_path: Path, session: Session) -> None:
         shutil.copy(RANDHIE / "plan.parquet", here)
         for name in ("person", "person_year"):
             rows = f"SELECT * FROM '{RANDHIE / name}.parquet' WHERE {kept}"
-            duckdb.connect().sql(f"COPY ({rows}) TO '{here / name}.parquet'")
+            duckdb.connect().execute(f"COPY ({rows}) TO '{here / name}.parquet'")
         other = open_session(here / "schema.toml", None, ":memory:")
         assert all(other.explain(sql) == session.explain(sql) for sql in PLANS)
         other.close()

@@ -130,7 +130,7 @@ def test_parameters_are_constants(schema: Schema) -> None:
     [("1", "0"), ("-1", "1"), ("1.50", "1.5"), ("'a'", "'B'"), ("''", "'a'"), ("TRUE", "FALSE"), ("NULL", "1")],
 )
 def test_comparisons_are_the_engines(operator: str, left: str, right: str, schema: Schema) -> None:
-    ((holds,),) = duckdb.connect().sql(f"SELECT {left} {operator} {right}").fetchall()
+    ((holds,),) = duckdb.connect().execute(f"SELECT {left} {operator} {right}").fetchall()
     found = free(f"SELECT COUNT(*) FROM patient WHERE {left} {operator} {right}", schema)
     assert (found is None) == (holds is True)
 
