@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from dpsql.algebra.conditional import coalesce
 from dpsql.algebra.logic import compare
 from dpsql.algebra.relations import From, Made, Named, Relation, Step, UnitBound, bare, product_bound
-from dpsql.algebra.scalar import Scalar
+from dpsql.algebra.scalar import Scalar, convert
 from dpsql.errors import error
-from dpsql.sqltypes import SqlType
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +67,8 @@ def public_equality(private: Scalar, public: Scalar) -> Equality | None:
     if private.sqltype == public.sqltype:
         return Equality(private, public)
     if private.sqltype.is_integer and public.sqltype.is_integer:
-        return Equality(_tried(private, public.sqltype), public)
+        return Equality(replace(convert(private, public.sqltype), nullable=True), public)
     return None
-
-
-def _tried(scalar: Scalar, sqltype: SqlType) -> Scalar:
-    return replace(
-        scalar,
-        function="convert",
-        args=(scalar,),
-        sql=f"TRY_CAST({scalar.sql} AS {sqltype})",
-        sqltype=sqltype,
-        nullable=True,
-    )
 
 
 def inner_join(left: Relation, right: Relation, equalities: Sequence[Equality]) -> Relation:

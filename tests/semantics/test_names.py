@@ -136,6 +136,11 @@ MEMBERSHIP = [
     "SELECT COUNT(*) FROM patient WHERE patient_id NOT IN (SELECT patient_id FROM visit WHERE year > 2)",
     "SELECT COUNT(*) FROM patient p WHERE (p.patient_id IN (SELECT w.patient_id FROM visit w WHERE w.year > 2)) IS NULL",
 ]
+OUTPUT = [
+    'SELECT "count_star()" FROM (SELECT COUNT(*) FROM patient)',
+    'SELECT n.site, n."count_star()" + 1 AS more FROM (SELECT site, COUNT(*) FROM patient GROUP BY site) n',
+    'SELECT "sum(age)" FROM (SELECT SUM(age) FROM patient)',
+]
 CONSTANTS = [
     "SELECT x, COUNT(*) FROM (SELECT 1 AS x, patient_id FROM visit) GROUP BY x",
     "SELECT x, COUNT(*) FROM (SELECT 'a' AS x, patient_id FROM visit) t GROUP BY ALL",
@@ -236,7 +241,7 @@ INTERNAL = [
     "WHERE bound.c0 = 'x'",
 ]
 EVERYTHING = [
-    *REPEATED, *LISTED, *STARS, *MERGED, *NAMED_WINDOWS, *DISTINCT, *MEMBERSHIP, *CONSTANTS, *SCALARS, *UNNAMED, *INTERNAL,
+    *REPEATED, *LISTED, *STARS, *MERGED, *NAMED_WINDOWS, *DISTINCT, *MEMBERSHIP, *CONSTANTS, *OUTPUT, *SCALARS, *UNNAMED, *INTERNAL,
 ]  # fmt: skip
 
 

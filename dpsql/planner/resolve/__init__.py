@@ -26,6 +26,7 @@ from dpsql.planner.resolve.pivot import unpivoted, with_values
 from dpsql.planner.resolve.query import query
 from dpsql.planner.resolve.sources import check_tables
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
+from dpsql.planner.resolve.syntax import without_own_functions
 from dpsql.schema.model import Schema
 
 
@@ -49,12 +50,14 @@ def _resolve(parsed: Parsed, schema: Schema, types: PublicTypes | None) -> Resol
     check_tables(tree, schema)
     free = free_answer(tree, schema)
     if free is not None:
-        shell = Shell(DUCKDB.generate(free, comments=False), _text(_plain(tree)), (), (), traced=False, empty=True)
+        shell = Shell(
+            DUCKDB.generate(free, comments=False), _text(without_own_functions(tree)), (), (), traced=False, empty=True
+        )
         return Resolved((), (), shell)
-    plain = _text(_plain(tree))
+    plain = _text(without_own_functions(tree))
     if tree.find(exp.Pivot) is not None:
         listed = partial(declared_values, schema)
-        tree, plain = unpivoted(tree, listed), _text(_plain(with_values(tree, listed)))
+        tree, plain = unpivoted(tree, listed), _text(without_own_functions(with_values(tree, listed)))
     statement = Statement(schema, types, written=sum(1 for _ in tree.walk()))
     statement.query = partial(query, statement)
     found = statement.query(tree, Env(top=True))
@@ -94,14 +97,3 @@ def _shell(statement: Statement, found: Public, plain: str) -> Shell:
     numbered = found.release is not None and traced(tree, found.release)
     public, _ = statement.reads(tree)
     return Shell(statement.text(tree), plain, public, found.direct, numbered)
-
-
-def _plain(tree: exp.Expression) -> exp.Expression:
-    """A copy of the statement without our own functions, for the engine to name its columns."""
-
-    def replaced(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Anonymous) and str(node.this).lower() == "dp_sum" and node.expressions:
-            return exp.Sum(this=node.expressions[0].copy())
-        return node
-
-    return tree.transform(replaced)

@@ -17,7 +17,7 @@ from dpsql.algebra.scalar import literal_sql
 from dpsql.domains import Categories, Interval, Value
 from dpsql.errors import error
 from dpsql.planner.parse import Parsed
-from dpsql.planner.resolve.syntax import unaliased
+from dpsql.planner.resolve.syntax import unaliased, without_own_functions
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.spans import Span
 from dpsql.sqltypes import SqlType
@@ -45,7 +45,7 @@ def free_answer(tree: exp.Expression, schema: Schema) -> exp.Expression | None:
     if _reads_catalog_only(tree, schema):
         return tree.copy()
     if _no_rows_asked(tree) or (isinstance(tree, exp.Select) and _no_row_passes(tree)):
-        return _plain(tree)
+        return without_own_functions(tree)
     if isinstance(tree, exp.Select):
         return _one_literal_row(tree, schema) or _declared_extremes(tree, schema)
     return None
@@ -70,17 +70,6 @@ def _nearest(name: str, schema: Schema) -> str:
 def _place(parsed: Parsed, name: str) -> Span | None:
     at = parsed.sql.rfind(name)
     return Span(at, at + len(name)) if at >= 0 else None
-
-
-def _plain(tree: exp.Expression) -> exp.Expression:
-    """A copy without dpsql's own functions, for the engine: without rows, dp_sum and SUM are both NULL."""
-
-    def replaced(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Anonymous) and str(node.this).lower() == "dp_sum" and node.expressions:
-            return exp.Sum(this=node.expressions[0].copy())
-        return node
-
-    return tree.transform(replaced)
 
 
 # --- no rows ----------------------------------------------------------------------------------------------------------

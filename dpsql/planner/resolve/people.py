@@ -19,7 +19,7 @@ from dpsql.planner.resolve.key_lists import key_lists
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import RELEASE_ROW, Env, Private, Public, Statement
-from dpsql.planner.resolve.syntax import is_query, parts_of, unaliased
+from dpsql.planner.resolve.syntax import is_query, output_name, parts_of, unaliased
 from dpsql.planner.resolve.unique import of_release
 from dpsql.spans import span_of
 
@@ -179,17 +179,7 @@ def release(
             table.set(part, exp.to_identifier(name, quoted=True))
     direct = tuple(_direct(p, name) for p in tree.expressions)
     shown = of_release(tree, name, [key.name for key in keys])
-    return Public(tree, shown, direct, name, tuple(_output_name(p) for p in select.expressions))
-
-
-def _output_name(projection: exp.Expression) -> str:
-    """What DuckDB calls a column: its alias or name, else its text with the function in lower case."""
-    if projection.alias_or_name:
-        return projection.alias_or_name
-    if isinstance(projection, exp.Count) and isinstance(projection.this, exp.Star):
-        return "count_star()"
-    name, parenthesis, rest = DUCKDB.generate(projection, comments=False).partition("(")
-    return name.lower() + parenthesis + rest if name.replace("_", "").isalnum() else name + parenthesis + rest
+    return Public(tree, shown, direct, name, tuple(output_name(p) for p in select.expressions))
 
 
 def grouping(select: exp.Select, scope: Scope) -> list[exp.Expression]:

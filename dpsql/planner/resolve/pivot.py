@@ -17,9 +17,10 @@ from itertools import product
 
 from sqlglot import exp
 
+from dpsql.algebra.relations import distinct_names
 from dpsql.errors import error
 from dpsql.planner.resolve.aggregates import is_aggregate
-from dpsql.planner.resolve.syntax import all_of, unaliased
+from dpsql.planner.resolve.syntax import all_of, output_name, unaliased
 from dpsql.spans import span_of
 
 PIVOTED = "pivoted"
@@ -98,7 +99,7 @@ def _nested(
     cells = _Cells(using or [exp.Count(this=exp.Star(), big_int=True)])
     columns = cells.columns(axes)
     shown = [exp.column(exp.to_identifier(f"g{i}", quoted=True)) for i in range(len(groups))]
-    named = _unique([*((g.name, s) for g, s in zip(groups, shown, strict=True)), *columns])
+    named = [*((g.name, s) for g, s in zip(groups, shown, strict=True)), *columns]
     inner = exp.Select(
         expressions=[
             *(exp.alias_(g.copy(), s.name, quoted=True) for g, s in zip(groups, shown, strict=True)),
@@ -108,7 +109,12 @@ def _nested(
     )
     inner.set("from_", exp.From(this=source.copy()))
     inner.set("group", _positions(len(groups) + len(axes)))
-    outer = exp.Select(expressions=[exp.alias_(node, name, quoted=True) for name, node in named])
+    outer = exp.Select(
+        expressions=[
+            exp.alias_(node, name, quoted=True)
+            for name, (_, node) in zip(distinct_names([name for name, _ in named]), named, strict=True)
+        ]
+    )
     alias = exp.TableAlias(this=exp.to_identifier(PIVOTED, quoted=True))
     outer.set("from_", exp.From(this=exp.Subquery(this=inner, alias=alias)))
     outer.set("group", _positions(len(groups)))
@@ -252,7 +258,7 @@ class _Cells:
         """What an aggregate adds to the names: its alias, or where there are several its text."""
         if isinstance(node, exp.Alias):
             return [node.alias]
-        return [_words(node)] if len(self.using) > 1 else []
+        return [output_name(node)] if len(self.using) > 1 else []
 
     def _outer(self, node: exp.Expression) -> exp.Expression:
         """An expression of USING over the inner columns, each aggregate as MAX of its part."""
@@ -282,25 +288,3 @@ def _filtered(shape: exp.Expression, condition: exp.Expression) -> exp.Expressio
         return node
 
     return shape.transform(narrowed)
-
-
-def _words(node: exp.Expression) -> str:
-    """An aggregate as DuckDB writes it in a column name, for the plain ones; the engine names the final columns itself."""
-    if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
-        return "count_star()"
-    name, bracket, rest = node.sql(dialect="duckdb", comments=False).partition("(")
-    return name.lower() + bracket + rest
-
-
-def _unique(columns: list[tuple[str, exp.Expression]]) -> list[tuple[str, exp.Expression]]:
-    """Names that differ by more than case: the second `a` is `a_1`."""
-    taken: set[str] = set()
-    found = []
-    for name, node in columns:
-        shown, count = name, 0
-        while shown.lower() in taken:
-            count += 1
-            shown = f"{name}_{count}"
-        taken.add(shown.lower())
-        found.append((shown, node))
-    return found

@@ -35,6 +35,27 @@ def unaliased(node: exp.Expression) -> exp.Expression:
     return node.this if isinstance(node, exp.Alias) else node
 
 
+def output_name(projection: exp.Expression) -> str:
+    """What DuckDB calls a column: its alias or name, else its text with the function in lower case."""
+    if isinstance(projection, exp.Alias | exp.Column):
+        return projection.alias_or_name
+    if isinstance(projection, exp.Count) and isinstance(projection.this, exp.Star):
+        return "count_star()"
+    name, parenthesis, rest = projection.sql(dialect="duckdb", comments=False).partition("(")
+    return name.lower() + parenthesis + rest if name.replace("_", "").isalnum() else name + parenthesis + rest
+
+
+def without_own_functions(tree: exp.Expression) -> exp.Expression:
+    """A copy for the engine, which names and types dp_sum(x, ...) as SUM(x)."""
+
+    def replaced(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Anonymous) and str(node.this).lower() == "dp_sum" and node.expressions:
+            return exp.Sum(this=node.expressions[0].copy())
+        return node
+
+    return tree.transform(replaced)
+
+
 def unparenthesised(node: exp.Expression) -> exp.Expression:
     """A query without the parentheses around it."""
     while isinstance(node, exp.Subquery):
