@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from dpsql.aggregates.base import Estimate, Limits, Sensitivity, Statistic
-from dpsql.aggregates.sum import sum_type
+from dpsql.aggregates.tally import Reading, Tallied, Tally, Terms
 from dpsql.algebra.relations import Relation
 from dpsql.algebra.scalar import Scalar, limits_of
 from dpsql.domains import hull
@@ -16,7 +16,7 @@ from dpsql.errors import error
 from dpsql.loss import PrivacyLoss, total
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.spans import Span
-from dpsql.sqltypes import BIGINT, DOUBLE, SqlType, smallest_integer
+from dpsql.sqltypes import BIGINT, SqlType, smallest_integer
 
 KeyValue = int | str | bool | None
 """How a group key travels: integers, booleans and text as they are, everything else as DuckDB's text of it."""
@@ -99,11 +99,13 @@ class Budget:
 class Aggregate:
     """One aggregate that the statement asks for; equal ones are asked once.
 
-    function   "rows" (COUNT), "units" (COUNT(DISTINCT unit)), "sum" or "avg"
-    argument   of SUM and AVG, and of COUNT(x) so that it can share a pair; None for COUNT(*)
+    function   "rows" (COUNT), "units" (COUNT(DISTINCT unit)), or what it is called in lower case (resolve/aggregates.py)
+    argument   of all but COUNT(*), of COUNT(x) so that it can share a bundle of cells
     condition  of FILTER, or None
     name       the column of the released table
-    sqltype    of a count
+    sqltype    of the released column
+    second     the other value, of an aggregate of two
+    number     of a quantile which one, of top values the place
     """
 
     function: str
@@ -112,13 +114,19 @@ class Aggregate:
     name: str
     span: Span | None = field(default=None, compare=False)
     sqltype: SqlType = BIGINT
+    second: Scalar | None = None
+    number: Fraction | None = None
 
     @property
-    def released_type(self) -> SqlType:
-        """The type of its released column: what DuckDB gives the aggregate."""
-        if self.function == "avg":
-            return DOUBLE
-        return sum_type(self.argument.sqltype) if self.function == "sum" and self.argument is not None else self.sqltype
+    def values(self) -> tuple[Scalar, ...]:
+        return tuple(value for value in (self.argument, self.second) if value is not None)
+
+    @property
+    def text(self) -> str:
+        """What is asked, for comparison: equal text is the same question."""
+        values = (f"{v.sql} {v.domain} {v.unit_bounds} {v.step}" for v in self.values)
+        condition = self.condition.sql if self.condition is not None else ""
+        return "|".join([self.function, *values, condition, str(self.sqltype), str(self.number)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +287,25 @@ class Measure:
     noise: AdditiveNoise
     loss: PrivacyLoss
 
+    def describe(self) -> str:
+        return self.noise.describe()
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Something released of a tally, and on what terms."""
+
+    name: str
+    tallied: Tallied
+    terms: Terms
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        return self.terms.loss
+
+    def describe(self) -> str:
+        return self.tallied.describe(self.terms)
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -302,8 +329,17 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """A column of the released table: made of what the part at `chosen` released."""
+
+    name: str
+    chosen: int
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
-    """One noisy table.
+    """One noisy table: the cells of its measures, then those of what is chosen.
 
     fingerprint  canonical text of everything that decides its distribution, hashed; without the data version
     """
@@ -314,6 +350,13 @@ class Release:
     outputs: tuple[Output, ...]
     loss: PrivacyLoss
     fingerprint: str
+    chosen: tuple[Chosen, ...] = ()
+    read: tuple[Read, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Measure | Chosen, ...]:
+        """What is paid for; () where only declared keys are shown, which is free."""
+        return (*self.measures, *self.chosen)
 
     @property
     def name(self) -> str:
@@ -327,7 +370,7 @@ class Release:
     def region(self) -> tuple[Scalar, ...]:
         """Every expression over people's rows that decides what is counted: what the guard compares."""
         block = self.limited.block
-        asked = (part for a in block.aggregates for part in (a.argument, a.condition) if part is not None)
+        asked = (part for a in block.aggregates for part in (*a.values, a.condition) if part is not None)
         return (*block.source.predicates, *(key.scalar for key in block.keys), *asked)
 
 
@@ -348,8 +391,10 @@ class Plan:
             for measure in release.measures:
                 if not measure.noise.covers(measure.sensitivity.l1, measure.sensitivity.l2_squared, measure.loss):
                     raise error(901, "a measure's noise does not cover its sensitivity at its loss")
+            if any(part.terms.limits != release.limited.limits for part in release.chosen):
+                raise error(901, "something is chosen on other limits than those that are enforced")
             delta = release.selection.delta if release.selection is not None else Fraction(0)
-            if total([*(m.loss for m in release.measures), PrivacyLoss(Fraction(0), delta)]) != release.loss:
+            if total([*(m.loss for m in release.parts), PrivacyLoss(Fraction(0), delta)]) != release.loss:
                 raise error(901, "a release's loss is not the sum of its parts")
         if total(r.loss for r in self.releases) != self.loss or not self.loss.fits(self.price):
             raise error(901, "the plan does not spend what was asked")
@@ -364,9 +409,19 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True)
+class CompiledTally:
+    """The engine SQL of one tally: group keys first, then the value, the number of rows, and their sum where it is summed."""
+
+    tally: Tally
+    sql: str
+    verified: tuple[Verified, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledRelease:
     """A release and its engine SQL; `$cut` in it stands for the secret that orders what a limit cuts.
 
+    sql       of the measures' exact sums; read only where there are measures
     bounds    names of the bound tables that the SQL or a key list reads
     verified  shorter SQL for verified data, the one that needs most first
     """
@@ -375,6 +430,7 @@ class CompiledRelease:
     sql: str
     bounds: tuple[str, ...] = ()
     verified: tuple[Verified, ...] = ()
+    tallies: tuple[CompiledTally, ...] = ()
 
     @property
     def key_columns(self) -> int:

@@ -8,11 +8,12 @@ themselves: never the engine's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
+from dpsql.aggregates.tally import Counts
 from dpsql.engines.base import ExactTable
 from dpsql.errors import error
 from dpsql.mechanisms.source import NoiseSource
@@ -28,23 +29,65 @@ KeyTables = Mapping[str, Columns]
 
 
 def release(
-    compiled: CompiledRelease, exact: ExactTable, noise: NoiseSource, lists: KeyTables | None = None
+    compiled: CompiledRelease,
+    exact: ExactTable | None,
+    noise: NoiseSource,
+    lists: KeyTables | None = None,
+    tallies: Sequence[ExactTable] = (),
 ) -> NoisyTable:
-    """Add noise to the exact sums of one release and select its keys.
+    """Add noise to the exact sums of one release, select its keys, and choose what is chosen of its tallies.
 
+    exact      the sums of its measures; None where it has none
     lists      the bound tables that list its keys
+    tallies    as `compiled.tallies`
     Output     keys and noisy integer cells [quanta]
     Loss       the release's own; charged before this is called
     """
     asked = compiled.release
-    keys, sums = exact.open_exact()
+    keys, sums = exact.open_exact() if exact is not None else (tuple([] for _ in asked.keys), ())
     if asked.selection is None:
         keys, sums = _fill(asked, keys, sums, lists or {})
         groups = len(keys[0]) if keys else 1
-        return NoisyTable(
+        noisy = NoisyTable(
             keys, tuple(c for i in range(len(asked.measures)) for c in _noisy(asked, i, sums, groups, noise)), groups
         )
-    return _select(asked, keys, sums, noise, lists or {})
+    else:
+        noisy = _select(asked, keys, sums, noise, lists or {})
+    if not asked.chosen:
+        return noisy
+    return NoisyTable(noisy.keys, (*noisy.cells, *_chosen(compiled, noisy, noise, tallies)), noisy.groups)
+
+
+def _chosen(
+    compiled: CompiledRelease, noisy: NoisyTable, noise: NoiseSource, tallies: Sequence[ExactTable]
+) -> list[list[int]]:
+    """What is chosen of the tallies, for the groups that are shown."""
+    groups = {
+        part.tally.identity: _by_group(noisy, exact, part.tally.summed)
+        for part, exact in zip(compiled.tallies, tallies, strict=True)
+    }
+    return [
+        cell
+        for part in compiled.release.chosen
+        for cell in part.tallied.release(groups[part.tallied.tally.identity], part.terms, noise)
+    ]
+
+
+def _by_group(noisy: NoisyTable, exact: ExactTable, summed: bool) -> list[Counts]:
+    """A tally, group by group, in the order in which groups are shown; empty where nobody is."""
+    found = [Counts([], [], []) for _ in range(noisy.groups)]
+    places = {key: i for i, key in enumerate(zip(*noisy.keys, strict=True))} if noisy.keys else {(): 0}
+    (*keys, values), (counts, *sums) = exact.open_exact()
+    owners = zip(*keys, strict=True) if keys else ((),) * len(values)
+    for row, owner in enumerate(owners):
+        place = places.get(owner)
+        value = values[row]
+        if place is not None and value is not None:
+            found[place].values.append(value)
+            found[place].counts.append(counts[row])
+            if summed:
+                found[place].sums.append(sums[0][row])
+    return found
 
 
 def wire_columns(table: PublicTable) -> Columns:
@@ -137,7 +180,7 @@ class Estimated:
     """A released table as the sandbox loads it, with an interval per value (None where there is none)."""
 
     table: PublicTable
-    intervals: dict[str, list[tuple[float, float] | None]]
+    intervals: dict[str, Sequence[tuple[float, float] | None]]
 
 
 def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict[str, SqlType]) -> Estimated:
@@ -146,7 +189,7 @@ def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict
     key_types  the SQL types of key columns where they differ from the scalar's own
     """
     data: list[list[object]] = [list(values) for values in noisy.keys]
-    intervals: dict[str, list[tuple[float, float] | None]] = {}
+    intervals: dict[str, Sequence[tuple[float, float] | None]] = {}
     starts = [0]
     for measure in asked.measures:
         starts.append(starts[-1] + measure.statistic.cells)
@@ -155,6 +198,14 @@ def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict
         found = output.estimate.column(cells, asked.measures[output.measure].noise, level)
         data.append(found.values)
         intervals[output.name] = found.intervals
+    for part in asked.chosen:
+        starts.append(starts[-1] + part.tallied.cells)
+    for read in asked.read:
+        place = len(asked.measures) + read.chosen
+        cells = noisy.cells[starts[place] : starts[place + 1]]
+        found = read.reading.column(cells, asked.chosen[read.chosen].terms, level)
+        data.append(found.values)
+        intervals[read.name] = found.intervals
     data.append(list(range(noisy.groups)))
     return Estimated(PublicTable(asked.name, _columns(asked, key_types), tuple(data)), intervals)
 
@@ -168,7 +219,8 @@ def empty(asked: Release, key_types: dict[str, SqlType]) -> PublicTable:
 def _columns(asked: Release, key_types: dict[str, SqlType]) -> tuple[tuple[str, SqlType], ...]:
     keys = ((key.name, key.released_type(key_types.get(key.name, key.scalar.sqltype))) for key in asked.keys)
     outputs = ((output.name, output.estimate.sqltype) for output in asked.outputs)
-    return *keys, *outputs, (ROW_NUMBER, BIGINT)
+    readings = ((read.name, read.reading.sqltype) for read in asked.read)
+    return *keys, *outputs, *readings, (ROW_NUMBER, BIGINT)
 
 
 def key_list(asked: Release, lists: KeyTables) -> NoisyTable:

@@ -19,7 +19,17 @@ from dpsql.guard.tracker import check
 from dpsql.loss import NO_LOSS, PrivacyLoss, total
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
 from dpsql.opening import Dataset
-from dpsql.plan import Accuracy, Budget, ChargeRequest, Compiled, CompiledRelease, NoisyTable, PublicTable, Receipt
+from dpsql.plan import (
+    Accuracy,
+    Budget,
+    ChargeRequest,
+    Compiled,
+    CompiledRelease,
+    NoisyTable,
+    PublicTable,
+    Receipt,
+    Verified,
+)
 from dpsql.planner.explain import explain
 from dpsql.planner.lower import with_secret
 from dpsql.planner.options import Options
@@ -116,7 +126,7 @@ class Session:
         if compiled.plan.shell.empty:
             return self._free(columns, self.sandbox.catalog(compiled.plan.shell.sql)[1])
         findings = check((part.release for part in compiled.releases), self._dataset.schema.guard)
-        paid = [part for part in compiled.releases if part.release.measures]
+        paid = [part for part in compiled.releases if part.release.parts]
         stored = {part.release.name: self._answers.get(self._fingerprint(part)) for part in paid}
         missing = [part for part in paid if stored[part.release.name] is None]
         known = {name: table for name, table in stored.items() if table}
@@ -225,7 +235,7 @@ class Session:
             self._dataset.version,
             compiled.plan.shell.plain_sql or compiled.plan.shell.sql,
             tuple(self._fingerprint(part) for part in missing),
-            tuple(m.noise.describe() for part in missing for m in part.release.measures),
+            tuple(part.describe() for release in missing for part in release.release.parts),
             loss,
         )
         return self._ledger.charge(request, self._budget())
@@ -237,17 +247,26 @@ class Session:
         if receipt.id is None:
             raise error(901, "a release reached the engine without a charge")
         bound = [staged.bound(name) for name in part.bounds]
-        text = next((v.sql for v in part.verified if v.facts <= self._dataset.facts), part.sql)
-        sql = with_secret(text, self._ledger.secret.hex())
-        exact = self._dataset.engine.exact(sql, part.key_columns, part.sum_columns, bound)
-        noisy = self._released(part, exact, staged.lists(part))
+        keys = part.key_columns
+        exact = self._exact(part.sql, part.verified, keys, part.sum_columns, bound) if part.release.measures else None
+        tallies = [self._exact(t.sql, t.verified, keys + 1, 1 + t.tally.summed, bound) for t in part.tallies]
+        noisy = self._released(part, exact, staged.lists(part), tallies)
         return self._answers.put(receipt.id, self._fingerprint(part), noisy)
 
-    def _released(self, part: CompiledRelease, exact: ExactTable, lists: KeyTables) -> NoisyTable:
+    def _exact(
+        self, sql: str, verified: Sequence[Verified], keys: int, sums: int, bound: Sequence[PublicTable]
+    ) -> ExactTable:
+        """The engine's answer, by shorter SQL where the data was verified for it."""
+        text = next((v.sql for v in verified if v.facts <= self._dataset.facts), sql)
+        return self._dataset.engine.exact(with_secret(text, self._ledger.secret.hex()), keys, sums, bound)
+
+    def _released(
+        self, part: CompiledRelease, exact: ExactTable | None, lists: KeyTables, tallies: Sequence[ExactTable]
+    ) -> NoisyTable:
         """The release stage; what goes wrong in it is raised anew, without the frames that hold exact sums."""
         code, text = 901, "the noise could not be added"
         try:
-            return release(part, exact, self._noise, lists)
+            return release(part, exact, self._noise, lists, tallies)
         except KeyboardInterrupt:
             code, text = 703, "interrupted"
         except Exception:

@@ -60,7 +60,7 @@ class Staged:
                 self._check_cells(part)
 
     def _is_ready(self, name: str) -> bool:
-        return name in self._tables or (name in self._parts and not self._parts[name].release.measures)
+        return name in self._tables or (name in self._parts and not self._parts[name].release.parts)
 
     def bound(self, name: str) -> PublicTable:
         """A bound table, computed when it is first read. Raises 706 where a scalar subquery has several rows."""

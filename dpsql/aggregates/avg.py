@@ -18,7 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.aggregates.base import Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+import numpy as np
+
+from dpsql.aggregates.base import Column, Floats, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.count import counting
 from dpsql.aggregates.sum import clamped_total, column_in_type, filtered
 from dpsql.aggregates.term import Term
@@ -42,6 +44,9 @@ class Pair:
     @property
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.term.scalar,) if self.counted is None else (self.term.scalar, self.counted)
+
+    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+        return ()
 
     @property
     def cells(self) -> int:
@@ -89,7 +94,7 @@ class SumOfPair:
 
     def half_width(self, noise: Noise, level: Fraction) -> float:
         lower, upper, width = self.term.lower, self.term.upper, self.term.width
-        return noise.half_width_of_weights(abs(upper) / width, abs(lower) / width, level) * float(self.term.quantum)
+        return noise.half_width_of_weights((upper / width, lower / width), level) * float(self.term.quantum)
 
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
         lower, upper, width = self.term.lower, self.term.upper, self.term.width
@@ -112,9 +117,7 @@ def _nearest(top: int, bottom: int) -> int:
 class AvgOf:
     """AVG(x) within the bounds; NULL where the noisy count is below 1.
 
-    The interval is Fieller's: the r with |A - r (A + B)| <= h, where h covers (1 - r) Z_A - r Z_B. For r in [0, 1] that combination
-    is spread no wider than one cell's noise (a convex combination of independent symmetric log-concave variables: Proschan 1965), so
-    h is taken from one cell and the level is at least what is said.
+    The interval is Fieller's: the r with |A - r (A + B)| <= h(r), where h(r) covers (1 - r) Z_A - r Z_B, worked out on a grid of r.
     """
 
     term: Term
@@ -124,17 +127,28 @@ class AvgOf:
         return None
 
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
-        low, spread = self.term.lower * self.term.quantum, self.term.width * self.term.quantum
-        h = noise.half_width_of_sum(1, level)
-        values: list[object] = []
-        intervals: list[tuple[float, float] | None] = []
-        for a, b in zip(cells[0], cells[1], strict=True):
-            if a + b < self.term.width:
-                values.append(None)
-                intervals.append(None)
-                continue
-            shares = [min(1.0, max(0.0, x / (a + b))) for x in (a - h, a, a + h)]
-            below, value, above = (float(low) + share * float(spread) for share in shares)
-            values.append(value)
-            intervals.append((below, above))
-        return Column(values, intervals)
+        low, spread = float(self.term.lower * self.term.quantum), float(self.term.width * self.term.quantum)
+        a, total = (
+            np.array(cells[0], dtype=float),
+            np.array([a + b for a, b in zip(cells[0], cells[1], strict=True)], dtype=float),
+        )
+        shown = total >= self.term.width
+        whole = np.where(shown, total, 1.0)
+        value, below, above = (np.clip(part / whole, 0.0, 1.0) for part in self._ends(a, whole, noise, level))
+        values: list[object] = [low + v * spread if s else None for v, s in zip(value.tolist(), shown, strict=True)]
+        ends = zip(below.tolist(), above.tolist(), shown, strict=True)
+        return Column(values, [(low + x * spread, low + y * spread) if s else None for x, y, s in ends])
+
+    def _ends(self, a: Floats, total: Floats, noise: Noise, level: Fraction) -> tuple[Floats, Floats, Floats]:
+        """A, and where |A - r total| = h(r) below and above it: a fixed point, found by going there a few times."""
+        grid = [i / 32 for i in range(17)]
+        widths = [noise.half_width_of_weights((1 - r, r), level) for r in grid]
+
+        def h(share: Floats) -> Floats:
+            inside = np.clip(share, 0.0, 1.0)
+            return np.interp(np.minimum(inside, 1 - inside), grid, widths)
+
+        below, above = a, a
+        for _ in range(8):
+            below, above = a - h(below / total), a + h(above / total)
+        return a, below, above

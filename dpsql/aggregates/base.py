@@ -12,8 +12,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from dpsql.algebra.scalar import Scalar
 from dpsql.sqltypes import SqlType
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,10 @@ class Statistic(Protocol):
         """The row expressions that it reads; lower.py names them x0, x1, ... and passes the names on."""
         ...
 
+    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+        """SQL over the inputs of one row that is worked out once; lower.py names it too, after the inputs."""
+        ...
+
     @property
     def cells(self) -> int: ...
 
@@ -107,8 +116,12 @@ class Noise(Protocol):
         """h with P(|Z1 + ... + Zn| <= h) >= level for independent draws [quanta]."""
         ...
 
-    def half_width_of_weights(self, first: float, second: float, level: Fraction) -> float:
-        """h with P(|first * Z1 + second * Z2| <= h) >= level for independent draws [quanta]."""
+    def half_width_of_weights(self, weights: Sequence[float], level: Fraction) -> float:
+        """h with P(|w1 * Z1 + w2 * Z2 + ...| <= h) >= level for independent draws [quanta]."""
+        ...
+
+    def at(self, points: Floats) -> Floats:
+        """The values that the noise stays below with the probabilities `points`, as if it were continuous [quanta]."""
         ...
 
 
@@ -117,7 +130,7 @@ class Column:
     """A released column: values in the sandbox's form, and an interval per value (None where there is none)."""
 
     values: list[object]
-    intervals: list[tuple[float, float] | None]
+    intervals: Sequence[tuple[float, float] | None]
 
 
 class Estimate(Protocol):

@@ -29,6 +29,9 @@ class Rows:
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.counted,) if self.counted is not None else ()
 
+    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+        return ()
+
     cells = 1
     sums = 1
 

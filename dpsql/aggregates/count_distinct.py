@@ -28,6 +28,9 @@ class Units:
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.counted,) if self.counted is not None else ()
 
+    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+        return ()
+
     cells = 1
     sums = 1
 

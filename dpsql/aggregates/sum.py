@@ -33,6 +33,9 @@ class Total:
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.term.scalar,) if self.counted is None else (self.term.scalar, self.counted)
 
+    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+        return ()
+
     cells = 1
     sums = 1
 

@@ -134,8 +134,8 @@ def _double(value: Fraction) -> str:
     return f"CAST({float(value)!r} AS DOUBLE)"
 
 
-def term(scalar: Scalar, what: str) -> Term:
-    """The term of an expression.
+def term(scalar: Scalar, what: str, widest: int = WIDEST) -> Term:
+    """The term of an expression, on a grid with at most `widest` quanta between the bounds (or from 0 to one of them).
 
     Raises 201 where the expression has no bounds, 106 where it is no number.
     """
@@ -148,7 +148,7 @@ def term(scalar: Scalar, what: str) -> Term:
             f"{what} has no bounds, so one person could change it without limit",
             hint="declare bounds for its columns, or write LEAST(GREATEST(..., 0), 100) inside it",
         )
-    quantum = _quantum(scalar, bounds)
+    quantum = _quantum(scalar, bounds, widest)
     lower, upper = math.floor(bounds.lower / quantum), math.ceil(bounds.upper / quantum)
     if max(abs(lower), abs(upper), upper - lower) * quantum > LARGEST_DOUBLE:
         raise error(201, f"the bounds of {what} are beyond the range of DOUBLE", hint="write smaller bounds")
@@ -160,11 +160,13 @@ def term(scalar: Scalar, what: str) -> Term:
     return Term(scalar, lower, upper if upper > lower else lower + 1, quantum)
 
 
-def _quantum(scalar: Scalar, bounds: Interval) -> Fraction:
+def _quantum(scalar: Scalar, bounds: Interval, widest: int) -> Fraction:
     """The declared step; else 1 for integers, the last digit of decimals, and a power of two for DOUBLE."""
     quantum = max(FINEST, scalar.step or _natural_quantum(scalar.sqltype, bounds))
-    spread = max(bounds.upper - bounds.lower, abs(bounds.lower), abs(bounds.upper))
-    while spread / quantum > WIDEST:
+    spread = bounds.upper - bounds.lower
+    if widest == WIDEST:
+        spread = max(spread, abs(bounds.lower), abs(bounds.upper))
+    while spread / quantum > widest:
         quantum *= 2
     return quantum
 

@@ -39,6 +39,9 @@ class UnitTotal:
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.value.scalar,) if self.counted is None else (self.value.scalar, self.counted)
 
+    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+        return ()
+
     cells = 1
     sums = 1
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import duckdb
 
+from dpsql.algebra.buckets import MACRO
 from dpsql.engines import fetch
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.loading import load
@@ -193,14 +194,21 @@ class Sandbox:
 
 
 def _empty() -> duckdb.DuckDBPyConnection:
-    connection = connect(None, threads=1)
+    connection = _with_functions()
     lock(connection)
+    return connection
+
+
+def _with_functions() -> duckdb.DuckDBPyConnection:
+    """A connection that knows the functions of dpsql's own: DuckDB names their columns as they are written."""
+    connection = connect(None, threads=1)
+    connection.execute(MACRO)
     return connection
 
 
 def _sharing(views: Iterable[str], files: Iterable[Path], tables: Iterable[PublicTable]) -> duckdb.DuckDBPyConnection:
     """A connection that reaches these files alone, shown by these views, and that holds these tables."""
-    connection = connect(None, threads=1)
+    connection = _with_functions()
     try:
         for view in views:
             connection.execute(view)

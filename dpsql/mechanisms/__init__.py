@@ -8,4 +8,5 @@ laplace         discrete Laplace, for pure differential privacy
 gaussian_tail   the exact tail of the discrete Gaussian
 gaussian        discrete Gaussian, for zero-concentrated differential privacy
 threshold       which private group keys may be shown
+truncated       discrete Laplace cut off on both sides, for a count that selects its own key
 """

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from dpsql.loss import PrivacyLoss
 from dpsql.mechanisms.source import NoiseSource
+
+Floats = npt.NDArray[np.float64]
 
 
 class AdditiveNoise(Protocol):
@@ -25,8 +30,12 @@ class AdditiveNoise(Protocol):
         """The smallest h with P(|Z1 + ... + Zn| > h) <= 1 - level, for n = 1, 2 or 3 independent copies."""
         ...
 
-    def half_width_of_weights(self, first: float, second: float, level: Fraction) -> float:
-        """h with P(|first * Z1 + second * Z2| > h) <= 1 - level, for independent draws."""
+    def half_width_of_weights(self, weights: Sequence[float], level: Fraction) -> float:
+        """h with P(|w1 * Z1 + w2 * Z2 + ...| > h) <= 1 - level, for independent draws."""
+        ...
+
+    def at(self, points: Floats) -> Floats:
+        """The values that the noise stays below with the probabilities `points`: its quantiles, as if it were continuous."""
         ...
 
     def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
@@ -10,11 +10,11 @@ from math import ceil, floor, sqrt
 from statistics import NormalDist
 
 from dpsql.loss import PrivacyLoss
-from dpsql.mechanisms.additive import check_copies, half_width_of
+from dpsql.mechanisms.additive import Floats, check_copies, half_width_of
 from dpsql.mechanisms.gaussian_tail import upper_tail
 from dpsql.mechanisms.rounding import drawn_sigma
 from dpsql.mechanisms.source import NoiseSource
-from dpsql.mechanisms.weighted import gaussian_half_width
+from dpsql.mechanisms.weighted import gaussian_half_width, gaussian_quantiles
 
 _DIGITS = Context(prec=100)
 _RHO_BITS = 50
@@ -70,9 +70,13 @@ class DiscreteGaussian:
         guess = floor(-NormalDist().inv_cdf(outside / 2) * sqrt(copies * self.sigma_squared)) if 0 <= level < 1 else 0
         return half_width_of(tail_of_sum(self._drawn_variance(), copies), level, guess)
 
-    def half_width_of_weights(self, first: float, second: float, level: Fraction) -> float:
-        """h with P(|first * Z1 + second * Z2| > h) <= 1 - level."""
-        return gaussian_half_width(self.half_width(level), first, second)
+    def half_width_of_weights(self, weights: Sequence[float], level: Fraction) -> float:
+        """h with P(|w1 * Z1 + w2 * Z2 + ...| > h) <= 1 - level."""
+        return gaussian_half_width(self.half_width(level), weights)
+
+    def at(self, points: Floats) -> Floats:
+        """Quantiles of continuous Gaussian noise of this sigma."""
+        return gaussian_quantiles(sqrt(self.sigma_squared), points)
 
     def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
         """Whether a vector with these sensitivities [quanta] loses at most `loss` under this noise."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from math import floor, log
 
 from dpsql.loss import PrivacyLoss
-from dpsql.mechanisms.additive import check_copies, half_width_of, shown
+from dpsql.mechanisms.additive import Floats, check_copies, half_width_of, shown
 from dpsql.mechanisms.rounding import drawn_scale
 from dpsql.mechanisms.source import NoiseSource
-from dpsql.mechanisms.weighted import laplace_half_width
+from dpsql.mechanisms.weighted import laplace_half_width, laplace_quantiles
 
 _DIGITS = Context(prec=100, Emin=-2000, Emax=2000, traps=[])
 _UP = 1 + Fraction(1, 10**55)
@@ -67,9 +68,13 @@ class DiscreteLaplace:
         guess = floor(_continuous_quantile(copies, float(1 - level)) * float(self.scale)) if level < 1 else 0
         return half_width_of(lambda m: self._tail_of_sum(copies, m), level, guess)
 
-    def half_width_of_weights(self, first: float, second: float, level: Fraction) -> float:
-        """h with P(|first * Z1 + second * Z2| > h) <= 1 - level."""
-        return laplace_half_width(self.scale, first, second, level)
+    def half_width_of_weights(self, weights: Sequence[float], level: Fraction) -> float:
+        """h with P(|w1 * Z1 + w2 * Z2 + ...| > h) <= 1 - level."""
+        return laplace_half_width(float(self.scale), tuple(weights), level)
+
+    def at(self, points: Floats) -> Floats:
+        """Quantiles of continuous Laplace noise of this scale."""
+        return laplace_quantiles(float(self.scale), points)
 
     def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
         """Whether a vector with these sensitivities [quanta] loses at most `loss` under this noise."""

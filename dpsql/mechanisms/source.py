@@ -6,14 +6,15 @@ from fractions import Fraction
 from typing import Protocol
 
 from dpsql.errors import error
-from dpsql.mechanisms import exact_sampler
+from dpsql.mechanisms import exact_choice, exact_sampler
+from dpsql.mechanisms.exact_choice import Integers, Kind
 from dpsql.mechanisms.rounding import MOST_SCALE, drawn_scale, drawn_sigma
 
 MOST_BY_OPENDP = 1000
 
 
 class NoiseSource(Protocol):
-    """Independent draws of integer noise. Tests pass recorded or zero noise; nothing takes a seed."""
+    """Independent draws of integer noise, and random choices. Tests pass recorded or zero noise; nothing takes a seed."""
 
     def laplace(self, scale: Fraction, size: int) -> list[int]:
         """iid integers with P(z) proportional to exp(-|z| / drawn_scale(scale))."""
@@ -21,6 +22,18 @@ class NoiseSource(Protocol):
 
     def gaussian(self, sigma_squared: Fraction, size: int) -> list[int]:
         """iid integers with P(z) proportional to exp(-z^2 / (2 drawn_sigma(sigma_squared)^2))."""
+        ...
+
+    def choose(self, costs: Integers, weights: Integers, rate: Fraction, kind: Kind) -> int:
+        """A position, at random: entry i stands for weights[i] candidates of the same cost, and less cost is likelier.
+
+        Output  exponential: with probability proportional to weights[i] * exp(-rate * costs[i]);
+                permute_and_flip: candidates in random order until one passes a coin of exp(-rate * (cost - least))
+        """
+        ...
+
+    def below(self, n: int) -> int:
+        """A uniform integer in [0, n)."""
         ...
 
 
@@ -32,7 +45,8 @@ class SystemNoise:
              (tests/noise/test_independence.py). OpenDP's 64-bit result saturates at 2^63, at least 2^11 scales away:
              probability below exp(-2^11) < 10^-889. Noise is drawn for zeros and added to Python integers, so no exact
              sum ever meets that limit
-    Refuses  DPSQL-901 a scale that is not positive or above 2^52
+             Choices are always drawn by our own sampler: OpenDP's takes no runs of equal candidates
+    Refuses  DPSQL-901 a scale that is not positive or above 2^52, a choice that exact_choice cannot make
     """
 
     def laplace(self, scale: Fraction, size: int) -> list[int]:
@@ -44,6 +58,12 @@ class SystemNoise:
         _check(0 < sigma_squared <= MOST_SCALE**2)
         drawn = drawn_sigma(sigma_squared)
         return exact_sampler.gaussian(drawn, size) if size > MOST_BY_OPENDP else _opendp_gaussian(drawn, size)
+
+    def choose(self, costs: Integers, weights: Integers, rate: Fraction, kind: Kind) -> int:
+        return exact_choice.choose(costs, weights, rate, kind)
+
+    def below(self, n: int) -> int:
+        return exact_choice.below(n)
 
 
 def _check(in_range: bool) -> None:

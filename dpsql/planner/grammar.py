@@ -24,6 +24,7 @@ _HARMLESS = {
     "ignore_nulls",
     "date_part_boundary",
     "over",
+    "value_constructor",
 }
 
 STRUCTURE: dict[type[exp.Expression], set[str]] = {
@@ -77,6 +78,7 @@ STRUCTURE: dict[type[exp.Expression], set[str]] = {
     exp.Exists: {"this"},
     exp.Values: {"expressions", "alias"},
     exp.Tuple: {"expressions"},
+    exp.Array: {"expressions"},
 }
 
 SCALARS: dict[type[exp.Expression], set[str]] = {
@@ -118,6 +120,7 @@ SCALARS: dict[type[exp.Expression], set[str]] = {
     exp.Substring: {"this", "start", "length"},
     exp.Trim: {"this", "position"},
     exp.Concat: {"expressions"},
+    exp.WidthBucket: {"this", "min_value", "max_value", "num_buckets"},
     **{
         node: {"this", "expression"}
         for node in (
@@ -143,16 +146,27 @@ if hasattr(exp, "Trunc"):  # The lower end of the supported parser versions keep
     SCALARS[exp.Trunc] = {"this"}
 
 AGGREGATES: dict[type[exp.Expression], set[str]] = {
-    node: {"this"} for node in (exp.Count, exp.CountIf, exp.Sum, exp.Avg)
-}
+    **{
+        node: {"this"}
+        for node in (
+            exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Median, exp.Mode,
+            exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop,
+        )
+    },
+    **{
+        node: {"this", "expression"}
+        for node in (
+            exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2,
+            exp.PercentileCont, exp.PercentileDisc, exp.ApproxTopK, exp.WithinGroup,
+        )
+    },
+    exp.Quantile: {"this", "quantile"},
+    exp.ApproxQuantile: {"this", "quantile"},
+    **{node: {"this", "expressions"} for node in (exp.Min, exp.Max)},
+}  # fmt: skip
 
 # Only over public or released rows, in the sandbox.
 SHELL_ONLY: dict[type[exp.Expression], set[str]] = {
-    **{node: {"this", "expressions"} for node in (exp.Min, exp.Max)},
-    **{
-        node: {"this"}
-        for node in (exp.Median, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop)
-    },
     **{node: set() for node in (exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)},
     exp.Ntile: {"this"},
     exp.Lag: {"this", "offset", "default"},
@@ -175,13 +189,17 @@ SCALAR_NAMES = frozenset({
 AGGREGATE_NAMES = frozenset({"dp_sum", "mean"})
 ALLOWED_NAMES = SCALAR_NAMES | AGGREGATE_NAMES
 
+_QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
+"""What takes a list of constants."""
+
 _FIXES: dict[str, str] = {
     "recursive": "write out the steps, each as a WITH query of its own",
     "Sample": "ask over all rows; the noise already protects people",
     "TableSample": "ask over all rows; the noise already protects people",
     "Lateral": "write the condition in WHERE",
-    "HistogramAgg": "GROUP BY a band, such as FLOOR(x / 10)",
+    "HistogramAgg": "GROUP BY width_bucket(x, 0, 100, 10)",
 }
+_NAMED_FIXES = {"histogram": _FIXES["HistogramAgg"]}
 
 
 def check_nodes(tree: exp.Expression) -> None:
@@ -198,6 +216,8 @@ def check_nodes(tree: exp.Expression) -> None:
             if value and name not in parts and name not in _HARMLESS:
                 raise _unsupported_part(node, name, value)
         if isinstance(node, exp.Anonymous) and str(node.this).lower() not in ALLOWED_NAMES:
+            raise unsupported(node)
+        if isinstance(node, exp.Array) and not isinstance(node.parent, _QUANTILES):
             raise unsupported(node)
         if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
             raise error(
@@ -240,6 +260,8 @@ def name_of(node: exp.Expression) -> str:
 
 def unsupported(node: exp.Expression) -> Error:
     hint = _FIXES.get(type(node).__name__)
+    if isinstance(node, exp.Anonymous):
+        hint = _NAMED_FIXES.get(str(node.this).lower())
     if hint is None and isinstance(node, exp.Func):
         hint = "see grammar_notes for the functions that can be used"
     return error(102, f"{name_of(node)} is not supported", hint=hint or "leave it out", span=span_of(node))

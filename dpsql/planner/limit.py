@@ -26,7 +26,7 @@ def limit(block: Block, options: Options, schema: Schema) -> Limited:
     Raises 303 (a key that can neither be listed nor selected), 304 (too many declared groups), 401 (no limit on rows or groups).
     """
     listed = {i for bound in block.lists for i in bound.keys}
-    keys = tuple(key if i in listed else _listed(key) for i, key in enumerate(block.keys))
+    keys = tuple(key if i in listed else as_listed(key) for i, key in enumerate(block.keys))
     block = replace(block, keys=keys)
     groups = _declared_groups(block, schema)
     source = block.source
@@ -102,7 +102,7 @@ def _declared_groups(block: Block, schema: Schema) -> int | None:
     return groups if all(key.values is not None for key in block.keys) else None
 
 
-def _listed(key: GroupKey) -> GroupKey:
+def as_listed(key: GroupKey) -> GroupKey:
     """The key with its declared values; without a finite domain it must be of a type that can be selected privately."""
     scalar = key.scalar
     whole = scalar.integral or scalar.sqltype.is_text or scalar.sqltype.is_boolean or scalar.sqltype.is_temporal

@@ -27,10 +27,11 @@ from dpsql.aggregates.base import Limits, Statistic
 from dpsql.aggregates.count import Rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.sum import Total
+from dpsql.aggregates.tally import Tally
 from dpsql.algebra.arithmetic import narrow
 from dpsql.algebra.scalar import Scalar, literal_sql, quoted
 from dpsql.domains import Categories, Value, integers
-from dpsql.plan import Bound, CompiledRelease, GroupKey, KeyList, KeyValue, Release, Verified
+from dpsql.plan import Bound, CompiledRelease, CompiledTally, GroupKey, KeyList, KeyValue, Release, Verified
 from dpsql.planner.limit import travels_as_text
 from dpsql.schema.facts import bounds_fact
 from dpsql.schema.model import RESERVED
@@ -48,15 +49,18 @@ def lower(release: Release, bounds: Sequence[Bound] = ()) -> CompiledRelease:
     """The SQL of one release: group keys first, then the exact sums of its measures in order."""
     statistics = [m.statistic for m in release.measures]
     names, inputs = _inputs(statistics)
+    rows = _worked_out(_rows_sql(release, inputs), statistics, names)
     if release.limited.enforced:
-        sql = _per_unit(release, statistics, names, _rows_sql(release, inputs))
+        sql = _per_unit(release, statistics, names, rows)
     else:
-        sql = _per_row(
-            release, [s.row_sums(n) for s, n in zip(statistics, names, strict=True)], _rows_sql(release, inputs)
-        )
+        sql = _per_row(release, [s.row_sums(n) for s, n in zip(statistics, names, strict=True)], rows)
+    tallies = tuple(
+        _tally(release, tally) for tally in {c.tallied.tally.identity: c.tallied.tally for c in release.chosen}.values()
+    )
     listed = {part.bound for part in release.limited.block.lists}
-    used = tuple(b.name for b in bounds if quoted(b.name) in sql or b.name in listed)
-    return CompiledRelease(release, sql, used, verified(release, statistics, names, inputs))
+    texts = [sql, *(t.sql for t in tallies)]
+    used = tuple(b.name for b in bounds if b.name in listed or any(quoted(b.name) in text for text in texts))
+    return CompiledRelease(release, sql, used, verified(release, statistics, names, inputs), tallies)
 
 
 def with_secret(sql: str, secret: str) -> str:
@@ -75,7 +79,21 @@ def _inputs(statistics: list[Statistic]) -> tuple[list[list[str]], list[Scalar]]
                 position[scalar.sql] = len(inputs)
                 inputs.append(scalar)
         names.append([f"x{position[scalar.sql]}" for scalar in statistic.inputs])
+    steps: dict[str, str] = {}
+    for statistic, own in zip(statistics, names, strict=True):
+        own += [steps.setdefault(sql, f"y{len(steps)}") for sql in statistic.steps(own)]
     return names, inputs
+
+
+def _worked_out(rows: str, statistics: list[Statistic], names: list[list[str]]) -> str:
+    """Rows with what the statistics work out once of each."""
+    steps = {
+        name: sql
+        for statistic, own in zip(statistics, names, strict=True)
+        for name, sql in zip(own[len(statistic.inputs) :], statistic.steps(own), strict=True)
+    }
+    listed = ", ".join(f"{sql} AS {name}" for name, sql in steps.items())
+    return f"SELECT *, {listed} FROM ({rows}) AS valued" if steps else rows
 
 
 def _rows_sql(release: Release, inputs: list[Scalar], *, unit: bool | None = None) -> str:
@@ -94,7 +112,7 @@ def _rows_sql(release: Release, inputs: list[Scalar], *, unit: bool | None = Non
         if shown:
             columns.append(f"{owner.sql} AS u")
     for key in release.keys:
-        columns.append(f"{_key_sql(key)} AS {key.name}")
+        columns.append(f"{key_sql(key)} AS {key.name}")
         if key.values is not None and ((enforced and unit is None) or not _travels_whole(key)):
             conditions.append(_declared(key))
     conditions += [_on_list(release, listed) for listed in block.lists]
@@ -113,7 +131,7 @@ def _on_list(release: Release, listed: KeyList) -> str:
     return f"EXISTS (SELECT 1 FROM {quoted(listed.bound)} AS {_LISTED} WHERE {' AND '.join(same)})"
 
 
-def _key_sql(key: GroupKey) -> str:
+def key_sql(key: GroupKey) -> str:
     """A key in the form in which it travels."""
     scalar = key.scalar
     if travels_as_text(scalar, key.values is not None):
@@ -162,11 +180,12 @@ def verified(
     Why  where no unit has more rows than the limit that is enforced, and no more groups than that can be, every cut keeps
          everything: the sums per unit add up to the sums of the rows
     """
-    source, limits = release.limited.block.source, release.limited.limits
-    if not release.limited.enforced or not all(isinstance(s, _ADDED_UP) for s in statistics):
-        return ()
-    most = source.unit.max_rows if source.unit is not None else None
-    if most is None or limits.rows < most or not _groups_kept(release):
+    source = release.limited.block.source
+    if (
+        not release.limited.enforced
+        or not all(isinstance(s, _ADDED_UP) for s in statistics)
+        or not _nothing_cut(release)
+    ):
         return ()
     unit = any(isinstance(s, Units) for s in statistics)
     rows = _rows_sql(release, inputs, unit=unit)
@@ -232,6 +251,60 @@ def _bounds_facts(statistic: Statistic) -> frozenset[str] | None:
 def _place(origin: str) -> tuple[str, str]:
     table, _, name = origin.rpartition(".")
     return table, name
+
+
+# --- tallies ------------------------------------------------------------------------------------------------------
+
+
+def _tally(release: Release, tally: Tally) -> CompiledTally:
+    """The rows of each group with each value. Where a unit may have several rows its values of a group are sorted, and of n that
+    are cut to c those at evenly spread places stay: a function of its own rows, at most c of them.
+    """
+    names, inputs = [f"x{i}" for i in range(len(tally.inputs))], list(tally.inputs)
+    value = tally.value_sql(names)
+    enforced, limits = release.limited.enforced, release.limited.limits
+    if not enforced:
+        return CompiledTally(tally, _counted(release, tally, value, _rows_sql(release, inputs)))
+    keys = [key.name for key in release.keys]
+    owners = ", ".join(["u", *keys])
+    by_unit = (
+        f"SELECT {owners}, count(v) AS r0, list_sort(list(v) FILTER (WHERE v IS NOT NULL)) AS v0 "
+        f"FROM (SELECT {owners}, {value} AS v FROM ({_rows_sql(release, inputs)}) AS counted) AS valued GROUP BY {owners}"
+    )
+    cut = _cut(_ordered(by_unit, keys, limits, 1), limits, 1)
+    kept = "CASE WHEN c0 = r0 THEN v0 ELSE [v0[1 + ((2 * i + 1) * r0) // (2 * c0)] for i in range(c0)] END"
+    columns = ", ".join([*keys, f"unnest({kept}) AS v"])
+    sql = _bucketed(tally, keys, f"SELECT {columns} FROM ({cut}) AS limited WHERE c0 > 0")
+    return CompiledTally(tally, sql, _verified_tally(release, tally, value, inputs))
+
+
+def _counted(release: Release, tally: Tally, value: str, rows: str) -> str:
+    """Every row counts as it is; groups whose key is not declared are left out after that."""
+    keys = [key.name for key in release.keys]
+    sql = _bucketed(tally, keys, f"SELECT {', '.join([*keys, f'{value} AS v'])} FROM ({rows}) AS counted")
+    return sql + _only_declared(release.keys)
+
+
+def _bucketed(tally: Tally, keys: list[str], values: str) -> str:
+    columns = ["count(*) AS s0", *(["CAST(sum(v) AS VARCHAR) AS s1"] if tally.summed else [])]
+    bucket = tally.bucket_sql("v")
+    grouped = _grouped([*keys, "b"])
+    return f"SELECT {', '.join([*keys, f'{bucket} AS b', *columns])} FROM ({values}) AS valued WHERE v IS NOT NULL{grouped}"
+
+
+def _verified_tally(release: Release, tally: Tally, value: str, inputs: list[Scalar]) -> tuple[Verified, ...]:
+    """Without the cut, where it was verified to leave everything (see `verified`)."""
+    if not _nothing_cut(release):
+        return ()
+    rows = _rows_sql(release, inputs, unit=False)
+    return (Verified(_counted(release, tally, value, rows), release.limited.block.source.facts),)
+
+
+def _nothing_cut(release: Release) -> bool:
+    """Whether units with no more rows than they are verified to have keep all of them."""
+    source, limits = release.limited.block.source, release.limited.limits
+    most = source.unit.max_rows if source.unit is not None else None
+    return most is not None and limits.rows >= most and _groups_kept(release)
 
 
 def _only_declared(keys: tuple[GroupKey, ...]) -> str:

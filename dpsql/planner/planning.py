@@ -34,7 +34,9 @@ def compile_statement(
     mechanism = options.mechanism or "laplace"
     releases: list[Release] = []
     for part in limited:
-        releases.append(measure(part, share, mechanism, identity, _made_of(resolved.bounds, releases)))
+        releases.append(
+            measure(part, share, mechanism, identity, _made_of(resolved.bounds, releases), schema.privacy.units)
+        )
     plan = Plan(tuple(releases), resolved.shell, total(r.loss for r in releases), price)
     return Compiled(plan, tuple(lower(release, resolved.bounds) for release in releases), resolved.bounds)
 

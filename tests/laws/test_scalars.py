@@ -161,7 +161,7 @@ def _outside(part: Scalar, value: object, found: Fraction | None) -> str:
     return "" if hull.lower - slack <= found <= hull.upper + slack else "outside its domain"
 
 
-_STEPS = {"floor", "ceil", "trunc", "round", "cast", "//", "convert"}
+_STEPS = {"floor", "ceil", "trunc", "round", "cast", "//", "convert", "width_bucket"}
 _FLOAT = {"+", "-", "*", "/", "%", "pow", "sqrt", "ln", "log10", "log2", "exp", "convert", "cast", "round", "literal"}
 
 
@@ -176,7 +176,7 @@ def rounding(part: Scalar) -> Fraction:
                 widest, (1 + size) * (Fraction(1, 10**6) if inner.sqltype.name == "FLOAT" else Fraction(1, 10**12))
             )
     if widest and any(
-        inner.function in _STEPS and (inner.integral or inner.function == "round") for inner in part.walk()
+        inner.function.partition(" ")[0] in _STEPS and (inner.integral or inner.function == "round") for inner in part.walk()
     ):
         return Fraction(1) + widest * 10**3
     return widest

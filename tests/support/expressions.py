@@ -94,6 +94,9 @@ class Expressions:
             lambda: f"{self.chance.choice(PART_FUNCTIONS)}({self._day(depth - 1)})",
             lambda: f"date_diff('{self.chance.choice(UNITS).lower()}', {self._day(depth - 1)}, {self._day(depth - 1)})",
             lambda: f"({self.date(depth - 1)} - {self.date(depth - 1)})",
+            lambda: (
+                f"width_bucket({x}, {self.chance.choice(['0, 50, 5', '-10.5, 90, 7', '1e1, 2e1, 3', '-3, 30, 40'])})"
+            ),
             lambda: f"LEAST({a}, {b})",
             lambda: f"GREATEST({a}, {b}, {self.small()})",
             lambda: self._same(self.whole, depth),

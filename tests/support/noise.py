@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import random
 from fractions import Fraction
 
+from dpsql.mechanisms.exact_choice import Integers, Kind
+
 
 class ZeroNoise:
-    """No noise at all: a release is its exact vector."""
+    """No noise at all: a release is its exact vector, a choice the middle one of the best candidates."""
 
     def laplace(self, scale: Fraction, size: int) -> list[int]:
         return [0] * size
 
     def gaussian(self, sigma_squared: Fraction, size: int) -> list[int]:
         return [0] * size
+
+    def choose(self, costs: Integers, weights: Integers, rate: Fraction, kind: Kind) -> int:
+        entries = list(zip(costs.tolist(), weights.tolist(), strict=True))
+        least = min(cost for cost, _ in entries)
+        best = [(i, weight) for i, (cost, weight) in enumerate(entries) if cost == least]
+        left = (sum(weight for _, weight in best) - 1) // 2
+        for position, weight in best:
+            if left < weight:
+                return position
+            left -= weight
+        raise ValueError("a weight is at least 1")
+
+    def below(self, n: int) -> int:
+        return (n - 1) // 2
 
 
 class RecordedNoise(ZeroNoise):
@@ -30,6 +47,14 @@ class RecordedNoise(ZeroNoise):
         self.drawn.append(("gaussian", sigma_squared, size))
         return [0] * size
 
+    def choose(self, costs: Integers, weights: Integers, rate: Fraction, kind: Kind) -> int:
+        self.drawn.append((kind, rate, len(costs)))
+        return super().choose(costs, weights, rate, kind)
+
+    def below(self, n: int) -> int:
+        self.drawn.append(("below", Fraction(n), 1))
+        return super().below(n)
+
 
 class SeededNoise:
     """Repeatable noise of about the right size, for tests that need the same draws twice."""
@@ -43,3 +68,13 @@ class SeededNoise:
 
     def gaussian(self, sigma_squared: Fraction, size: int) -> list[int]:
         return [round(self._random.gauss(0, float(sigma_squared) ** 0.5)) for _ in range(size)]
+
+    def choose(self, costs: Integers, weights: Integers, rate: Fraction, kind: Kind) -> int:
+        """By the exponential mechanism, whatever the kind."""
+        least = min(costs.tolist())
+        losses = [float(rate * (cost - least)) for cost in costs.tolist()]
+        likely = [weight * math.exp(-loss) for loss, weight in zip(losses, weights.tolist(), strict=True)]
+        return self._random.choices(range(len(likely)), likely)[0]
+
+    def below(self, n: int) -> int:
+        return self._random.randrange(n)

@@ -30,8 +30,11 @@ from tests.support.noise import ZeroNoise
 SECRET = "5ec2e7"
 
 
-class LoudNoise:
-    """So much noise that every privately selected group is released: other values are as possible as the exact ones."""
+class LoudNoise(ZeroNoise):
+    """So much noise that every privately selected group is released: other values are as possible as the exact ones.
+
+    Choices are those of no noise.
+    """
 
     def laplace(self, scale: Fraction, size: int) -> list[int]:
         return [1000] * size

@@ -14,7 +14,7 @@ from dpsql.algebra.scalar import quoted
 from dpsql.loss import PrivacyLoss
 from dpsql.plan import Bound, Compiled, CompiledRelease
 from dpsql.planner.explain.reasons import reasons
-from dpsql.planner.explain.released import headline, keys, limits, made_of, measure, outputs
+from dpsql.planner.explain.released import chosen, headline, keys, limits, made_of, measure, outputs
 from dpsql.planner.explain.story import story
 from dpsql.planner.explain.words import Words, counted, listed, number
 from dpsql.schema.model import Schema
@@ -45,9 +45,11 @@ def _release(part: CompiledRelease, compiled: Compiled, words: Words, schema: Sc
     release = part.release
     lines = [*story(release.limited.block.source, words, schema), limits(release)]
     lines += keys(release, compiled.bounds, words)
-    if release.measures:
+    if release.parts:
         lines += [line for m in release.measures for line in measure(m, release, words)]
-        lines += [*outputs(release, words, schema), f"engine: {part.sql}"]
+        lines += [line for c in release.chosen for line in chosen(c, words)]
+        lines += [*outputs(release, words, schema), *(f"engine: {part.sql}" for _ in release.measures[:1])]
+        lines += [f"engine: {tally.sql}" for tally in part.tallies]
     else:
         lines.append("free: the keys are public, and nothing else is released")
     return [f"{release.name}: {headline(release, words)}", *(f"  {line}" for line in lines)]
@@ -98,7 +100,7 @@ def _place(bound: Bound, part: CompiledRelease, words: Words) -> str:
 def _computed(compiled: Compiled) -> list[str]:
     """What of the answer has no interval, because it is not a released value as it is."""
     shell = compiled.plan.shell
-    if not any(r.measures for r in compiled.plan.releases):
+    if not any(r.parts for r in compiled.plan.releases):
         return []
     if not shell.traced:
         return ["  its rows are computed from released ones: without intervals"]
@@ -107,7 +109,7 @@ def _computed(compiled: Compiled) -> list[str]:
 
 
 def _price(compiled: Compiled) -> list[str]:
-    paid = [r for r in compiled.plan.releases if r.measures]
+    paid = [r for r in compiled.plan.releases if r.parts]
     if not paid:
         return ["price: free"]
     lines = [f"price: {_loss(compiled.plan.loss)} for the statement; free where the answer is stored"]

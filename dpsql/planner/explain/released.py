@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.aggregates.avg import AvgOf, Pair
 from dpsql.aggregates.base import Statistic
 from dpsql.aggregates.count import Rows
 from dpsql.aggregates.count_distinct import Units
+from dpsql.aggregates.extreme import Extreme
+from dpsql.aggregates.grid import Grid
+from dpsql.aggregates.mode import Mode
+from dpsql.aggregates.moments import Moments
+from dpsql.aggregates.quantile import Quantile
 from dpsql.aggregates.sum import Total
+from dpsql.aggregates.tally import Tallied
 from dpsql.aggregates.term import Term
 from dpsql.aggregates.unit_total import UnitTotal
 from dpsql.algebra.scalar import Scalar
-from dpsql.plan import Aggregate, Bound, GroupKey, Measure, Output, Release
+from dpsql.plan import Aggregate, Bound, Chosen, GroupKey, Measure, Output, Release
 from dpsql.planner.explain.words import Words, counted, listed, number
 from dpsql.planner.limit import key_count
 from dpsql.schema.model import ROW, Schema
@@ -23,13 +30,21 @@ LEVEL = Fraction(95, 100)
 def asked(aggregate: Aggregate, words: Words) -> str:
     """An aggregate as SQL."""
     value = words.expression(aggregate.argument) if aggregate.argument is not None else "*"
-    call = "COUNT(DISTINCT privacy unit)" if aggregate.function == "units" else f"{_name(aggregate)}({value})"
+    call = "COUNT(DISTINCT privacy unit)" if aggregate.function == "units" else _call(aggregate, value, words)
     condition = aggregate.condition
     return call + (f" FILTER (WHERE {words.expression(condition)})" if condition is not None else "")
 
 
-def _name(aggregate: Aggregate) -> str:
-    return "COUNT" if aggregate.function == "rows" else aggregate.function.upper()
+def _call(aggregate: Aggregate, value: str, words: Words) -> str:
+    match aggregate.function:
+        case "rows":
+            return "COUNT(*)"
+        case "quantile":
+            return f"QUANTILE({value}, {number(aggregate.number or Fraction(0))})"
+        case "top":
+            return f"MODE({value})" if aggregate.number == 1 else f"number {aggregate.number} of MODE({value})"
+    second = f", {words.expression(aggregate.second)}" if aggregate.second is not None else ""
+    return f"{aggregate.function.upper()}({value}{second})"
 
 
 def headline(release: Release, words: Words) -> str:
@@ -49,9 +64,15 @@ def _in_words(aggregate: Aggregate, words: Words) -> str:
         "count": f"the number of rows with {value}",
         "sum": f"the sum of {value}",
         "avg": f"the average of {value}",
+        "min": f"an estimate of the smallest {value}",
+        "max": f"an estimate of the largest {value}",
+        "quantile": f"the {number(aggregate.number or Fraction(0))} quantile of {value}",
+        "top": f"the most common {value}"
+        if aggregate.number == 1
+        else f"number {aggregate.number} of the most common {value}",
     }
     condition = aggregate.condition
-    found = named.get(aggregate.function, f"{aggregate.function} of {value}")
+    found = named.get(aggregate.function, asked(replace(aggregate, condition=None), words))
     return found + (f" where {words.expression(condition)}" if condition is not None else "")
 
 
@@ -134,6 +155,10 @@ def _statistic(statistic: Statistic, words: Words) -> str:
         case Pair(term=term, counted=condition, with_rows=with_rows):
             beside = ", beside the number of rows" if with_rows else ""
             return f"sum and count of {_clamped(term, words)}{beside}{_where(condition, words)}"
+        case Moments(terms=terms, degrees=degrees, counted=condition, with_rows=with_rows):
+            values = listed([f"{_clamped(t, words)} up to power {d}" for t, d in zip(terms, degrees, strict=True)])
+            beside = ", beside the number of rows" if with_rows else ""
+            return f"moments of {values}{beside}{_where(condition, words)}"
         case UnitTotal(term=term, value=value, counted=condition):
             total = f"clamped to {_bounds(term)} in quanta of {number(term.quantum)}"
             return f"sum of {words.expression(value.scalar)}, each person's total {total}{_where(condition, words)}"
@@ -160,7 +185,44 @@ def bounded(release: Release, words: Words) -> list[str]:
             term = part.statistic.term
             whose = "one person's total of " if isinstance(part.statistic, UnitTotal) else ""
             found.append(f"{whose}{words.expression(term.scalar)} has bounds, {_bounds(term)}")
+        if isinstance(part.statistic, Moments):
+            found += [f"{words.expression(t.scalar)} has bounds, {_bounds(t)}" for t in part.statistic.terms]
+    for choice in release.chosen:
+        if isinstance(choice.tallied, Quantile | Extreme):
+            term = choice.tallied.tally.term
+            found.append(f"{words.expression(term.scalar)} has bounds, {_bounds(term)}")
+        if isinstance(choice.tallied, Mode):
+            found.append(f"{words.expression(choice.tallied.tally.scalar)} is chosen among declared values")
     return found
+
+
+def chosen(part: Chosen, words: Words) -> list[str]:
+    """What is released of a tally, and how."""
+    return [
+        f"choice {part.name}: {_tallied(part.tallied, words)}",
+        f"  one row changes {part.tallied.cost}, so one person at most {counted(part.terms.limits.rows, 'time')} as much",
+        f"  {part.describe()}; epsilon {number(part.loss.epsilon)}",
+    ]
+
+
+def _tallied(tallied: Tallied, words: Words) -> str:
+    match tallied:
+        case Quantile(tally=grid, fraction=fraction):
+            return f"the {number(fraction)} quantile of {_grid(grid, words)}"
+        case Extreme(tally=grid, largest=largest):
+            return f"the {'largest' if largest else 'smallest'} of {_grid(grid, words)}, some rows inside"
+        case Mode(tally=tally, most=most):
+            common = "the most common" if most == 1 else f"the {most} most common"
+            where = _where(tally.counted, words)
+            return (
+                f"{common} of {counted(len(tally.values), 'declared value')} of {words.expression(tally.scalar)}{where}"
+            )
+    return words.text(tallied.identity)
+
+
+def _grid(grid: Grid, words: Words) -> str:
+    buckets = f"in {counted(grid.buckets, 'bucket')}" if grid.width > 1 else "each value by itself"
+    return f"{_clamped(grid.term, words)}, {buckets}{_where(grid.counted, words)}"
 
 
 # --- columns ------------------------------------------------------------------------------------------------------
@@ -173,6 +235,9 @@ def outputs(release: Release, words: Words, schema: Schema) -> list[str]:
     for output in release.outputs:
         first, *more = _width(output, release, schema)
         lines += [f"{asked(aggregates[output.name], words)}: {first}", *(f"  {line}" for line in more)]
+    for read in release.read:
+        promise = read.reading.promise(release.chosen[read.chosen].terms, LEVEL)
+        lines.append(f"{asked(aggregates[read.name], words)}: {promise}")
     return lines
 
 

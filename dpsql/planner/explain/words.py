@@ -27,6 +27,11 @@ _GRID = re.compile(
     r"CASE WHEN (\S+) BETWEEN \S+ AND \S+ THEN GREATEST\([^()]*LEAST\([^()]*CAST\(\1 [*/] \S+ AS BIGINT\)\)\)"
     r" WHEN \1 < \S+ THEN \S+ WHEN \1 > \S+ AND NOT isnan\(\1\) THEN \S+ END"
 )
+_BUCKET = re.compile(
+    r"CASE WHEN (.+?) IS NULL OR isnan\(\1\) THEN NULL WHEN \1 < (\S+) THEN 0 WHEN \1 >= (\S+) THEN \d+ "
+    r"ELSE LEAST\(GREATEST\(TRY_CAST\(1 \+ floor\(\(\1 - \2\) \* (\d+) / \(\3 - \2\)\) AS INTEGER\), 1\), \4\) END"
+)
+_DOUBLE = re.compile(r"TRY_CAST\((.*) AS DOUBLE\)")
 _AVERAGE = re.compile(r"\(CAST\(sum\(([^()]*)\) AS DOUBLE\) \* \S+ / NULLIF\(count\([^()]*\), 0\)\)")
 _SUM = re.compile(r"\(CAST\(sum\(([^()]*)\) AS DOUBLE\) \* [^\s()]+\)")
 _TEXT = re.compile(r"('(?:[^']|'')*')")
@@ -101,7 +106,7 @@ class Words:
     def _part(self, sql: str, names: dict[str, str], depth: int) -> str:
         named = _COLUMN.sub(lambda found: self._name(found, names, depth), sql)
         short = _WHOLE.sub(r"\1", _NUMBER.sub(r"\1", named))
-        clamped = _GRID.sub(r"\1", _CLAMP.sub(r"\1", short))
+        clamped = _buckets(_GRID.sub(r"\1", _CLAMP.sub(r"\1", short)))
         added = _SUM.sub(r"sum(\1)", _AVERAGE.sub(r"avg(\1)", clamped))
         return _narrow(added)
 
@@ -119,6 +124,19 @@ class Words:
         if found[0] in self.computed and depth < 20:
             return self._plain(self.computed[found[0]], names, depth + 1)
         return f"{unquoted(table)}.{unquoted(name)}"
+
+
+def _buckets(sql: str) -> str:
+    """SQL with width_bucket for what stands for it, one inside another too."""
+
+    def named(found: re.Match[str]) -> str:
+        cast = _DOUBLE.fullmatch(found[1])
+        value = unparenthesised(cast[1] if cast else found[1])
+        return f"width_bucket({value}, {found[2]}, {found[3]}, {found[4]})"
+
+    while (shorter := _BUCKET.sub(named, sql)) != sql:
+        sql = shorter
+    return sql
 
 
 def _narrow(sql: str) -> str:

@@ -24,6 +24,7 @@ from dpsql.planner.resolve.free import free_answer
 from dpsql.planner.resolve.people import rows_of_people, traced
 from dpsql.planner.resolve.pivot import unpivoted, with_values
 from dpsql.planner.resolve.query import query
+from dpsql.planner.resolve.scalars import check_buckets
 from dpsql.planner.resolve.sources import check_tables
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import without_own_functions
@@ -48,6 +49,7 @@ def _resolve(parsed: Parsed, schema: Schema, types: PublicTypes | None) -> Resol
     tree = parsed.tree
     assert tree is not None
     check_tables(tree, schema)
+    check_buckets(tree)
     free = free_answer(tree, schema)
     if free is not None:
         shell = Shell(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from sqlglot import exp
 
+from dpsql.aggregates.sum import sum_type
 from dpsql.algebra.logic import conjunction, truth
 from dpsql.algebra.scalar import Scalar, finite_hull
-from dpsql.domains import Interval, Unbounded
+from dpsql.domains import Categories, Interval, Unbounded, integers
 from dpsql.errors import Error, error
 from dpsql.plan import Aggregate
 from dpsql.planner.grammar import AGGREGATE_NAMES, AGGREGATES, SHELL_ONLY, name_of
@@ -16,9 +19,38 @@ from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.syntax import parts_of
 from dpsql.spans import span_of
-from dpsql.sqltypes import HUGEINT
+from dpsql.sqltypes import DOUBLE, HUGEINT, SqlType
 
-_ADVICE = "use COUNT, SUM or AVG"
+_ADVICE = "use COUNT, SUM, AVG, MEDIAN, STDDEV, MODE or CORR"
+_OF_ONE: dict[type[exp.Expression], str] = {
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.VariancePop: "var_pop",
+    exp.Variance: "var_samp",
+    exp.StddevPop: "stddev_pop",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.Min: "min",
+    exp.Max: "max",
+}
+_OF_TWO: dict[type[exp.Expression], str] = {
+    exp.CovarPop: "covar_pop",
+    exp.CovarSamp: "covar_samp",
+    exp.Corr: "corr",
+    exp.RegrSlope: "regr_slope",
+    exp.RegrIntercept: "regr_intercept",
+    exp.RegrR2: "regr_r2",
+}
+_QUANTILES: dict[type[exp.Expression], str] = {
+    exp.PercentileCont: "expression",
+    exp.PercentileDisc: "expression",
+    exp.Quantile: "quantile",
+    exp.ApproxQuantile: "quantile",
+}
+"""Where each keeps which quantile is asked."""
+_CONTINUOUS = (exp.Median, exp.PercentileCont)
+MOST_TOP = 100
+_FINEST_FRACTION = 10**9
 
 
 def is_aggregate(node: exp.Expression) -> bool:
@@ -39,6 +71,14 @@ def _is_window_function(node: exp.Expression) -> bool:
     return isinstance(parent, exp.Window) or (isinstance(parent, exp.Filter) and _is_window_function(parent))
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one node asks: one aggregate, or several that make a list."""
+
+    aggregates: tuple[Aggregate, ...]
+    listed: bool = False
+
+
 @dataclass(slots=True)
 class Collector:
     """The aggregates of one block, in the order in which they are met."""
@@ -47,24 +87,23 @@ class Collector:
     unit: Scalar | None
     found: dict[str, Aggregate] = field(default_factory=dict)
 
-    def add(self, node: exp.Expression) -> Aggregate:
-        """The aggregate of a node. Raises 102 for one that has no mechanism, 106, 109, 201 for its argument."""
+    def add(self, node: exp.Expression) -> Asked:
+        """What a node asks. Raises 102 for what has no mechanism, 106, 109, 201 for its argument."""
         problem: Error
         try:
             asked = self._read(node)
         except Error as raised:
             problem = raised
         else:
-            key = f"{asked.function}|{asked.argument.sql if asked.argument else ''}|{asked.condition.sql if asked.condition else ''}"
-            if asked.argument is not None:
-                key += f"|{asked.argument.domain}"
-            key += f"|{asked.sqltype}"
-            return self.found.setdefault(key, replace(asked, name=f"a{len(self.found)}"))
+            return replace(asked, aggregates=tuple(self._named(a) for a in asked.aggregates))
         if problem.span is None:
             problem.span = span_of(node)
         raise problem
 
-    def _read(self, node: exp.Expression) -> Aggregate:
+    def _named(self, asked: Aggregate) -> Aggregate:
+        return self.found.setdefault(asked.text, replace(asked, name=f"a{len(self.found)}"))
+
+    def _read(self, node: exp.Expression) -> Asked:
         condition: Scalar | None = None
         inner = node
         if isinstance(node, exp.Filter):
@@ -73,18 +112,96 @@ class Collector:
         span = span_of(node)
         match inner:
             case exp.Count():
-                return self._count(inner, condition)
+                return Asked((self._count(inner, condition),))
             case exp.CountIf():
                 counted = truth(scalar(inner.this, self.scope))
                 both = counted if condition is None else conjunction([condition, counted])
-                return Aggregate("rows", None, both, "", span, HUGEINT)
-            case exp.Sum() | exp.Avg():
-                return self._of_value(inner, "sum" if isinstance(inner, exp.Sum) else "avg", inner.this, condition)
+                return Asked((Aggregate("rows", None, both, "", span, HUGEINT),))
+            case exp.Min() | exp.Max() if inner.expressions:
+                raise error(102, f"{name_of(inner)} of several values is not supported", hint="write MAX(x)")
             case exp.Anonymous() if str(inner.this).lower() == "mean" and len(inner.expressions) == 1:
-                return self._of_value(inner, "avg", inner.expressions[0], condition)
+                return Asked((self._of_value(inner, "avg", inner.expressions[0], condition),))
             case exp.Anonymous() if str(inner.this).lower() == "dp_sum":
-                return self._dp_sum(inner, condition)
+                return Asked((self._dp_sum(inner, condition),))
+            case exp.Median():
+                return Asked((self._quantile(inner, inner.this, Fraction(1, 2), condition),))
+            case exp.Mode():
+                return Asked((self._top(inner, inner.this, 1, condition),))
+            case exp.ApproxTopK():
+                most = _whole(inner.expression, f"how many values {name_of(inner)} shows", MOST_TOP)
+                return Asked(tuple(self._top(inner, inner.this, i, condition) for i in range(1, most + 1)), listed=True)
+            case exp.WithinGroup():
+                return self._within_group(inner, condition)
+        if type(inner) in _OF_ONE:
+            return Asked((self._of_value(inner, _OF_ONE[type(inner)], inner.this, condition),))
+        if type(inner) in _OF_TWO:
+            return Asked((self._of_two(inner, condition),))
+        if type(inner) in _QUANTILES:
+            return self._quantiles(inner, inner.this, inner.args.get(_QUANTILES[type(inner)]), condition)
         raise error(102, f"{name_of(inner)} over people has no mechanism here", hint=_ADVICE)
+
+    def _within_group(self, node: exp.WithinGroup, condition: Scalar | None) -> Asked:
+        """PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x), from above with DESC; MODE() WITHIN GROUP (ORDER BY x)."""
+        inner, order = node.this, node.expression
+        if not isinstance(order, exp.Order) or len(order.expressions) != 1:
+            raise error(102, "WITHIN GROUP needs one ORDER BY", hint="write WITHIN GROUP (ORDER BY x)")
+        value = order.expressions[0]
+        if isinstance(inner, exp.Mode) and inner.this is None:
+            return Asked((self._top(inner, value.this, 1, condition),))
+        if type(inner) not in _QUANTILES or inner.args.get(_QUANTILES[type(inner)]) is not None:
+            raise error(102, f"{name_of(inner)} WITHIN GROUP is not supported", hint="write MEDIAN(x)")
+        return self._quantiles(inner, value.this, inner.this, condition, descending=bool(value.args.get("desc")))
+
+    def _quantiles(
+        self,
+        node: exp.Expression,
+        argument: exp.Expression,
+        which: exp.Expression | None,
+        condition: Scalar | None,
+        *,
+        descending: bool = False,
+    ) -> Asked:
+        listed = isinstance(which, exp.Array)
+        asked = (
+            [_fraction(n, node) for n in which.expressions]
+            if isinstance(which, exp.Array)
+            else [_fraction(which, node)]
+        )
+        if not asked:
+            raise error(106, f"{name_of(node)} of an empty list", hint="write QUANTILE_CONT(x, [0.25, 0.75])")
+        fractions = [1 - f if descending else f for f in asked]
+        return Asked(tuple(self._quantile(node, argument, f, condition) for f in fractions), listed)
+
+    def _quantile(
+        self, node: exp.Expression, argument: exp.Expression, fraction: Fraction, condition: Scalar | None
+    ) -> Aggregate:
+        found = self._of_value(node, name_of(node), argument, condition)
+        assert found.argument is not None
+        sqltype = found.argument.sqltype
+        continuous = isinstance(node, _CONTINUOUS) and not (sqltype.is_decimal or sqltype.is_float)
+        return replace(found, function="quantile", sqltype=DOUBLE if continuous else sqltype, number=fraction)
+
+    def _top(self, node: exp.Expression, argument: exp.Expression, place: int, condition: Scalar | None) -> Aggregate:
+        """The value at one place of those that most rows have."""
+        _check_plain(argument, name_of(node))
+        value = scalar(argument, self.scope)
+        words = argument.sql(dialect="duckdb")[:60]
+        if value.is_identifying:
+            raise error(302, f"{name_of(node)} would show an identifier", hint="ask for what people share")
+        listed = isinstance(value.domain, Categories) or value.sqltype.is_boolean or integers(value.domain) is not None
+        if not listed or value.sqltype.is_float:
+            raise error(
+                203,
+                f"{name_of(node)} chooses among declared values, and {words} has no finite list of them",
+                hint=f"declare a domain, or write SELECT {words}, COUNT(*) ... GROUP BY 1 ORDER BY 2 DESC LIMIT 1",
+            )
+        return Aggregate("top", value, condition, "", span_of(node), value.sqltype, number=Fraction(place))
+
+    def _of_two(self, node: exp.Expression, condition: Scalar | None) -> Aggregate:
+        function = _OF_TWO[type(node)]
+        first = self._of_value(node, function, node.this, condition)
+        second = self._of_value(node, function, node.expression, condition)
+        return replace(first, second=second.argument)
 
     def _count(self, node: exp.Count, condition: Scalar | None) -> Aggregate:
         span = span_of(node)
@@ -117,25 +234,67 @@ class Collector:
     def _of_value(
         self, node: exp.Expression, function: str, argument: exp.Expression, condition: Scalar | None
     ) -> Aggregate:
-        words = function.upper()
-        if isinstance(argument, exp.Distinct):
-            raise error(102, f"{words}(DISTINCT ...) is not supported", hint=f"write {words}(x)")
-        if isinstance(argument, exp.Order):
-            raise error(102, f"ORDER BY inside {words} changes nothing", hint=f"write {words}(x)")
-        misplaced = (*AGGREGATES, exp.Filter, exp.Window)
-        nested = next((n for n in parts_of(argument) if isinstance(n, misplaced)), None)
-        if nested is not None:
-            raise error(109, f"{name_of(nested)} stands inside {words}", hint="aggregate once")
+        words = function.removesuffix("()").upper()
+        _check_plain(argument, words)
         value = scalar(argument, self.scope)
-        if function == "avg" and value.sqltype.is_boolean:
-            inside = argument.sql(dialect="duckdb")[:60]
-            raise error(106, "AVG needs a number, not BOOLEAN", hint=f"write AVG(CAST({inside} AS INTEGER))")
+        inside = argument.sql(dialect="duckdb")[:60]
+        if function != "sum" and value.sqltype.is_boolean:
+            raise error(106, f"{words} needs a number, not BOOLEAN", hint=f"write {words}(CAST({inside} AS INTEGER))")
+        if function != "sum" and value.sqltype.is_temporal:
+            hint = f"write {words}(date_diff('day', DATE '2000-01-01', {inside}))"
+            raise error(106, f"{words} needs a number, not {value.sqltype}", hint=hint)
         if value.sqltype.is_number and finite_hull(value) is None:
             raise _without_bounds(words, argument.sql(dialect="duckdb"), value)
-        return Aggregate(function, value, condition, "", span_of(node))
+        return Aggregate(function, value, condition, "", span_of(node), _type_of(function, value.sqltype))
 
     def _dp_sum(self, node: exp.Anonymous, condition: Scalar | None) -> Aggregate:
-        return Aggregate("sum", bounded_by_call(node, self.scope), condition, "", span_of(node))
+        value = bounded_by_call(node, self.scope)
+        return Aggregate("sum", value, condition, "", span_of(node), sum_type(value.sqltype))
+
+
+def _type_of(function: str, sqltype: SqlType) -> SqlType:
+    """The type that DuckDB gives an aggregate of a value."""
+    match function:
+        case "sum":
+            return sum_type(sqltype)
+        case "min" | "max":
+            return sqltype
+    return DOUBLE
+
+
+def _check_plain(argument: exp.Expression | None, words: str) -> None:
+    """Refuse what cannot stand inside an aggregate over people."""
+    if argument is None:
+        raise error(106, f"{words} needs a value", hint=f"write {words}(x)")
+    if isinstance(argument, exp.Distinct):
+        raise error(102, f"{words}(DISTINCT ...) is not supported", hint=f"write {words}(x)")
+    if isinstance(argument, exp.Order):
+        raise error(102, f"ORDER BY inside {words} changes nothing", hint=f"write {words}(x)")
+    misplaced = (*AGGREGATES, exp.Filter, exp.Window)
+    nested = next((n for n in parts_of(argument) if isinstance(n, misplaced)), None)
+    if nested is not None:
+        raise error(109, f"{name_of(nested)} stands inside {words}", hint="aggregate once")
+
+
+def _fraction(node: exp.Expression | None, asked: exp.Expression) -> Fraction:
+    """Which quantile: a constant from 0 to 1."""
+    text = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
+    number = Fraction(text) if re.fullmatch(r"\d{0,20}\.?\d{0,20}", text) and re.search(r"\d", text) else Fraction(-1)
+    if not 0 <= number <= 1 or number.denominator > _FINEST_FRACTION:
+        raise error(
+            106,
+            f"{name_of(asked)} needs a constant from 0 to 1 with at most 9 digits",
+            hint="write QUANTILE_CONT(x, 0.9)",
+        )
+    return number
+
+
+def _whole(node: exp.Expression | None, what: str, most: int) -> int:
+    text = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
+    number = int(text) if re.fullmatch(r"\d{1,9}", text) else 0
+    if not 1 <= number <= most:
+        raise error(106, f"{what} must be a constant from 1 to {most}", hint="write APPROX_TOP_K(x, 3)")
+    return number
 
 
 def bounded_by_call(node: exp.Anonymous, scope: Scope) -> Scalar:

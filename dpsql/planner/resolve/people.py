@@ -45,7 +45,9 @@ class _Rewriter:
     def rewrite(self, node: exp.Expression) -> exp.Expression:
         """`node` with each aggregate and each group key replaced by its released column. Raises 305 for a bare column."""
         if is_aggregate(node):
-            return _released(self.collector.add(node).name)
+            asked = self.collector.add(node)
+            columns = [_released(aggregate.name) for aggregate in asked.aggregates]
+            return exp.Array(expressions=columns) if asked.listed else columns[0]
         key = self._key(node)
         if key is not None:
             return _released(key.name)

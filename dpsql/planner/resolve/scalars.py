@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dpsql.algebra import arithmetic, casting, conditional, logic, mathematical, temporal, text
+from dpsql.algebra import arithmetic, buckets, casting, conditional, logic, mathematical, temporal, text
 from dpsql.algebra.scalar import NULL, Scalar, boolean_literal, number_literal, text_literal
 from dpsql.errors import Error, error
 from dpsql.planner.grammar import AGGREGATES, SHELL_ONLY, name_of, unsupported
@@ -278,6 +278,36 @@ def _log(node: exp.Expression, build: Build) -> Scalar:
     return mathematical.increasing(f"log{node.this.name}", build(value))
 
 
+def _buckets(node: exp.Expression) -> buckets.Buckets:
+    """The bounds and the number of a width_bucket. Raises 106 where they are no constants."""
+    parts = [part for name in ("min_value", "max_value", "num_buckets") if (part := node.args.get(name)) is not None]
+    if len(parts) < 3:
+        raise error(106, "width_bucket takes 4 arguments", hint="write width_bucket(x, 0, 100, 10)")
+    lower, upper, count = (_constant(part) for part in parts)
+    return buckets.buckets(lower, upper, count)
+
+
+def _constant(node: exp.Expression) -> Scalar:
+    """The scalar of a node that reads nothing; NULL, which is as little a bound, for any other."""
+    try:
+        return scalar(node, Scope({}))
+    except Error:
+        return NULL
+
+
+def check_buckets(tree: exp.Expression) -> None:
+    """Refuse (106) a width_bucket of a statement without buckets, over released rows too: nothing may fail after the charge."""
+    for node in tree.find_all(exp.WidthBucket):
+        problem: Error | None = None
+        try:
+            _buckets(node)
+        except Error as found:
+            problem = found
+        if problem is not None:
+            problem.span = span_of(node)
+            raise problem
+
+
 def _part(name: str) -> Builder:
     return lambda node, build: temporal.extract(name, build(node.args["this"]))
 
@@ -390,6 +420,7 @@ BUILDERS: dict[type[exp.Expression], Builder] = {
     exp.Ln: _unary(lambda a: mathematical.increasing("ln", a)),
     exp.Exp: _unary(lambda a: mathematical.increasing("exp", a)),
     exp.Log: _log,
+    exp.WidthBucket: lambda node, build: buckets.width_bucket(build(node.this), _buckets(node)),
     exp.IsNan: _unary(lambda a: mathematical.float_test("isnan", a)),
     exp.IsInf: _unary(lambda a: mathematical.float_test("isinf", a)),
     exp.Length: _unary(text.length),

@@ -12,7 +12,7 @@ from dpsql.algebra.relations import From, Named, Relation, distinct_names
 from dpsql.algebra.scalar import Scalar, column, quoted
 from dpsql.domains import UNBOUNDED
 from dpsql.errors import error
-from dpsql.plan import Aggregate, Block, Bound, PublicTable, PublicTypes
+from dpsql.plan import Block, Bound, PublicTable, PublicTypes
 from dpsql.planner.canonical import canonical
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.scope import Scope
@@ -140,7 +140,7 @@ class Statement:
             return PublicTable(name, bound.columns, tuple([] for _ in bound.columns))
         block = next(b for b in self.blocks if b.name == name)
         keys = [(key.name, key.released_type(key.scalar.sqltype)) for key in block.keys]
-        columns = (*keys, *((a.name, a.released_type) for a in block.aggregates), (RELEASE_ROW, BIGINT))
+        columns = (*keys, *((a.name, a.sqltype) for a in block.aggregates), (RELEASE_ROW, BIGINT))
         return PublicTable(name, columns, tuple([] for _ in columns))
 
     def distinct(self, relation: Relation, node: exp.Expression) -> Relation:
@@ -237,17 +237,11 @@ def _asked(block: Block) -> str:
         unit.column.sql if unit is not None and unit.column is not None else "",
         *sorted(condition.sql for condition in block.source.where),
         *(f"key {key.scalar.sql} {key.scalar.domain} {key.scalar.nullable}" for key in block.keys),
-        *(_aggregate_text(a) for a in block.aggregates),
+        *(f"{a.name} {a.text}" for a in block.aggregates),
         *(f"list {listed.keys} {listed.bound}" for listed in block.lists),
         str(block.whole),
     ]
     return canonical("\n".join(parts))
-
-
-def _aggregate_text(asked: Aggregate) -> str:
-    value, condition = asked.argument, asked.condition
-    shown = f"{value.sql} {value.domain} {value.unit_bounds} {value.step}" if value is not None else ""
-    return f"{asked.name} {asked.function} {asked.sqltype} {shown} {condition.sql if condition is not None else ''}"
 
 
 def _written_names(tree: exp.Expression) -> tuple[str, ...]:

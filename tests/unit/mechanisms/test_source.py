@@ -9,9 +9,10 @@ from dpsql.mechanisms import exact_sampler, source
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.rounding import drawn_scale, drawn_sigma
+from tests.support.noise import ZeroNoise
 
 
-class Recorded:
+class Recorded(ZeroNoise):
     """A source that only notes what is asked."""
 
     def __init__(self) -> None:

@@ -431,6 +431,13 @@ def test_relations_are_equal_whatever_their_story(session: Session) -> None:
         ),
         ('TRY_CAST("t"."a" AS BIGINT)', "TRY_CAST(t.a AS BIGINT)"),
         ('("t"."a""b" = 1)', 't.a"b = 1'),
+        (
+            '((CASE WHEN TRY_CAST("t"."a" AS DOUBLE) IS NULL OR isnan(TRY_CAST("t"."a" AS DOUBLE)) THEN NULL WHEN '
+            'TRY_CAST("t"."a" AS DOUBLE) < CAST(-0.5 AS DOUBLE) THEN 0 WHEN TRY_CAST("t"."a" AS DOUBLE) >= CAST(9.0 AS DOUBLE) '
+            'THEN 4 ELSE LEAST(GREATEST(TRY_CAST(1 + floor((TRY_CAST("t"."a" AS DOUBLE) - CAST(-0.5 AS DOUBLE)) * 3 / '
+            "(CAST(9.0 AS DOUBLE) - CAST(-0.5 AS DOUBLE))) AS INTEGER), 1), 3) END) = 2)",
+            "(width_bucket(t.a, -0.5, 9, 3)) = 2",
+        ),
     ],
 )
 def test_engine_sql_in_words(sql: str, words: str) -> None:

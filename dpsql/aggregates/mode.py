@@ -1,0 +1,124 @@
+"""MODE and the most common values: report noisy max over a declared list.
+
+Each listed value is a candidate, those that nobody has too, and its score is its number of rows in the group. One row more raises one
+score by 1 and lowers none, so scores are monotone, and a unit with r rows in the group moves them by at most r: the exponential
+mechanism and permute-and-flip at rate epsilon' lose r epsilon' (aggregates/tally.py: together K epsilon'). The k most common are k
+choices, each at epsilon' / k of those that are left.
+
+Source: McKenna, Sheldon 2020 (permute-and-flip; monotone scores); Durfee, Rogers 2019 (peeling).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dpsql.aggregates.base import Column
+from dpsql.aggregates.tally import Counts, Terms, Value
+from dpsql.algebra.scalar import Scalar
+from dpsql.mechanisms.source import NoiseSource
+from dpsql.sqltypes import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """How many rows have each value of a declared list, over the rows for which `counted` is true.
+
+    travelling  SQL of a value in the form in which it travels, made of the name of its column
+    values      the list, in that form
+    """
+
+    scalar: Scalar
+    travelling: str
+    values: tuple[Value, ...]
+    counted: Scalar | None
+
+    summed = False
+
+    @property
+    def identity(self) -> str:
+        return f"listed({self.scalar.sql} in {self.values}; {self.counted.sql if self.counted else ''})"
+
+    @property
+    def inputs(self) -> tuple[Scalar, ...]:
+        return (self.scalar,) if self.counted is None else (self.scalar, self.counted)
+
+    def value_sql(self, names: Sequence[str]) -> str:
+        value = self.travelling.format(x=names[0])
+        return f"CASE WHEN {names[1]} THEN {value} END" if names[1:] else value
+
+    def bucket_sql(self, value: str) -> str:
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """The `most` most common listed values of each group, the first before the second: their places in the list."""
+
+    tally: Listed
+    most: int = 1
+
+    cost = "one score by 1"
+
+    @property
+    def cells(self) -> int:
+        return self.most
+
+    @property
+    def identity(self) -> str:
+        return f"{self.most} most common of {self.tally.identity}"
+
+    def rate(self, terms: Terms) -> Fraction:
+        """Of each choice, per row."""
+        return terms.per_row / self.most
+
+    def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
+        rate = self.rate(terms)
+        places = {value: i for i, value in enumerate(self.tally.values)}
+        found: list[list[int]] = [[] for _ in range(self.most)]
+        for counts in groups:
+            rows = np.zeros(len(places), dtype=np.int64)
+            for value, count in zip(counts.values, counts.counts, strict=True):
+                # a value that is not declared is none
+                if value in places:
+                    rows[places[value]] = count
+            left = np.arange(len(places))
+            for cell in found:
+                chosen = noise.choose(rows.max() - rows[left], np.ones(len(left), dtype=np.int64), rate, terms.kind)
+                cell.append(int(left[chosen]))
+                left = np.delete(left, chosen)
+        return found
+
+    def describe(self, terms: Terms) -> str:
+        name = "permute-and-flip" if terms.kind == "permute_and_flip" else "exponential mechanism"
+        again = f", {self.most} times" if self.most > 1 else ""
+        return f"{name} at rate {float(self.rate(terms)):.6g}{again}"
+
+    def margin(self, terms: Terms, level: Fraction) -> int:
+        """[rows] How far behind the most common value the chosen one is at most, with this level, in one choice."""
+        return math.ceil(math.log(max(1, len(self.tally.values) - 1) / float(1 - level)) / float(self.rate(terms)))
+
+
+@dataclass(frozen=True, slots=True)
+class ModeOf:
+    """The released value at one place.
+
+    values  as the sandbox holds them, in the order of the list
+    """
+
+    mode: Mode
+    place: int
+    values: tuple[object, ...]
+    sqltype: SqlType
+
+    def promise(self, terms: Terms, level: Fraction) -> str:
+        margin = self.mode.margin(terms, level)
+        return f"its count is within {margin:,} of the largest with {float(level):.0%}; no interval"
+
+    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
+        chosen = cells[self.place]
+        return Column([self.values[i] for i in chosen], [None] * len(chosen))

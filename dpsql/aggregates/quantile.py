@@ -1,0 +1,192 @@
+"""MEDIAN, QUANTILE_CONT, QUANTILE_DISC, PERCENTILE_...: one value of a grid, chosen by how near it is to the asked rank.
+
+For q = a / b, a candidate v with L rows below it, c at it and H above it has the cost
+
+    max(0,  a H - (b - a) (L + c),  (b - a) L - a (c + H))
+
+that is b times how many ranks q n lies outside of v's own ranks. One row, added or removed, changes each of the three by at most
+max(a, b - a), so a unit with r rows in the group changes every cost by at most r max(a, b - a), and the exponential mechanism (or
+permute-and-flip) at rate epsilon' / (2 max(a, b - a)) per unit of cost loses at most r epsilon' (aggregates/tally.py: together K
+epsilon'). All values of the grid are candidates, those where there is nobody too; a run of them between two values that occur has one
+cost, so it is one entry whose weight is its length. NULL and NaN are not counted.
+
+The interval takes a share of the price (INTERVAL): around the released value the grid is cut into bins at distances that grow by
+4, and the number of rows in each bin gets discrete Laplace noise. A row is in one bin, so they lose r epsilon'' for a unit with r
+rows. A cut t is known to lie above the quantile where b times (rows below t) - a n is above what noise explains, with one chance
+in 40, and below it in the same way. The lower end is the last cut, coming from below, up to which all are known to lie below; for it
+to lie above the exact quantile, the first cut above that would have to be mistaken: one event, of at most 2.5 %.
+
+Source: McSherry, Talwar 2007; Smith 2011, Privacy-preserving Statistical Estimation (quantiles); McKenna, Sheldon 2020
+(permute-and-flip); the interval is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.aggregates.base import Column
+from dpsql.aggregates.grid import Grid, as_value
+from dpsql.aggregates.tally import Counts, Terms
+from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.source import NoiseSource
+from dpsql.sqltypes import SqlType
+
+INTERVAL = Fraction(1, 4)
+"""The share of a quantile's price that its interval takes."""
+LEVEL = Fraction(95, 100)
+_STEP = 4
+_CUTS = 8
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The candidates of one group in order: values that occur, and the runs of values between them where nothing does.
+
+    first   [buckets] where each begins
+    length  [buckets] how many there are
+    below, here, above  [rows]
+    """
+
+    first: Integers
+    length: Integers
+    below: Integers
+    here: Integers
+    above: Integers
+
+
+def runs(grid: Grid, counts: Counts) -> Runs:
+    """Every bucket of the grid, as few entries as there can be; at most two for each that occurs, and one."""
+    values = np.array(counts.values, dtype=np.int64)
+    order = np.argsort(values, kind="stable")
+    values, rows = values[order], np.array(counts.counts, dtype=np.int64)[order]
+    ends = np.concatenate([values, [grid.buckets]])
+    starts = np.concatenate([[0], values + 1])
+    total = np.concatenate([[0], np.cumsum(rows)])
+    size = 2 * len(values) + 1
+    first, length, below, here = (np.zeros(size, dtype=np.int64) for _ in range(4))
+    first[0::2], length[0::2], below[0::2] = starts, ends - starts, total
+    first[1::2], length[1::2], below[1::2], here[1::2] = values, 1, total[:-1], rows
+    kept = length > 0
+    first, length, below, here = first[kept], length[kept], below[kept], here[kept]
+    return Runs(first, length, below, here, total[-1] - below - here)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """One quantile of each group: its value and the ends of its interval, in quanta."""
+
+    tally: Grid
+    fraction: Fraction
+
+    cells = 3
+
+    @property
+    def cost(self) -> str:
+        a, b = self.fraction.numerator, self.fraction.denominator
+        return f"each cost by at most {max(a, b - a):,}"
+
+    @property
+    def identity(self) -> str:
+        return f"quantile {self.fraction} of {self.tally.identity}"
+
+    def rate(self, terms: Terms) -> Fraction:
+        """Of the choice, per unit of cost."""
+        a, b = self.fraction.numerator, self.fraction.denominator
+        return terms.per_row * (1 - INTERVAL) / (2 * max(a, b - a))
+
+    def noise(self, terms: Terms) -> DiscreteLaplace:
+        """Of the bins around the chosen value."""
+        return DiscreteLaplace(1 / (terms.per_row * INTERVAL))
+
+    def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
+        rate, around = self.rate(terms), self.noise(terms)
+        found: list[list[int]] = [[], [], []]
+        for counts in groups:
+            candidates = runs(self.tally, counts)
+            place = noise.choose(self._costs(candidates), candidates.length, rate, terms.kind)
+            bucket = int(candidates.first[place]) + noise.below(int(candidates.length[place]))
+            low, high = self._interval(candidates, bucket, around, noise)
+            least, most = self.tally.first(bucket), self.tally.last(bucket)
+            found[0].append(least + noise.below(most - least + 1))
+            found[1].append(self.tally.first(low))
+            found[2].append(self.tally.last(high))
+        return found
+
+    def describe(self, terms: Terms) -> str:
+        name = "permute-and-flip" if terms.kind == "permute_and_flip" else "exponential mechanism"
+        return f"{name} at rate {float(self.rate(terms)):.6g}; its interval by {self.noise(terms).describe()}"
+
+    def _costs(self, candidates: Runs) -> Integers:
+        a, b = self.fraction.numerator, self.fraction.denominator
+        low = a * candidates.above - (b - a) * (candidates.below + candidates.here)
+        high = (b - a) * candidates.below - a * (candidates.here + candidates.above)
+        return np.maximum(0, np.maximum(low, high))
+
+    def _interval(self, candidates: Runs, bucket: int, around: DiscreteLaplace, noise: NoiseSource) -> tuple[int, int]:
+        """The buckets between which the exact quantile is."""
+        a, b = self.fraction.numerator, self.fraction.denominator
+        cuts = cuts_around(bucket, self.tally.buckets)
+        if not len(cuts):
+            return 0, self.tally.buckets - 1
+        below = np.searchsorted(candidates.first, cuts, side="left")
+        rows = np.concatenate([[0], np.cumsum(candidates.here)])[below]
+        bins = np.diff(np.concatenate([[0], rows, [int(candidates.here.sum())]]))
+        drawn = around.sample(noise, len(bins))
+        noisy = np.cumsum([int(n) + z for n, z in zip(bins, drawn, strict=True)])
+        low, high = 0, self.tally.buckets - 1
+        for i, cut in enumerate(cuts.tolist()):
+            # b times the rows below the cut, less a times all: the noise of the bins on the two sides
+            if (b - a) * int(noisy[i]) - a * int(noisy[-1] - noisy[i]) >= -self._width(i + 1, len(bins), around):
+                break
+            low = cut
+        for i, cut in reversed(list(enumerate(cuts.tolist()))):
+            if (b - a) * int(noisy[i]) - a * int(noisy[-1] - noisy[i]) <= self._width(i + 1, len(bins), around):
+                break
+            high = cut - 1
+        return min(low, high), max(low, high)
+
+    def _width(self, left: int, bins: int, around: DiscreteLaplace) -> float:
+        """What noise explains; and one rank, for quantiles that lie between two values."""
+        a, b = self.fraction.numerator, self.fraction.denominator
+        weights = (float(b - a),) * left + (float(a),) * (bins - left)
+        return around.half_width_of_weights(weights, LEVEL) + b
+
+
+def cuts_around(bucket: int, buckets: int) -> Integers:
+    """Where the grid is cut around a bucket, in order: a cut is the first bucket on its right."""
+    first = max(1, buckets // _STEP**_CUTS)
+    distances = [first * _STEP**i for i in range(_CUTS + 1)]
+    cuts = sorted({bucket - d for d in distances} | {bucket, bucket + 1} | {bucket + 1 + d for d in distances})
+    return np.array([cut for cut in cuts if 0 < cut < buckets], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileOf:
+    """The released quantile, in the column's type."""
+
+    quantile: Quantile
+    sqltype: SqlType
+
+    def promise(self, terms: Terms, level: Fraction) -> str:
+        share = f"{float(INTERVAL):.0%} of its price"
+        ranks = self.ranks(terms, level)
+        return f"within {ranks:,} ranks of the one asked with {float(level):.0%}; its interval takes {share}"
+
+    def ranks(self, terms: Terms, level: Fraction) -> int:
+        """How far the rank is off at most: weight and rate give exp(-rate b ranks) * candidates."""
+        rate = float(self.quantile.rate(terms)) * self.quantile.fraction.denominator
+        return int(np.ceil(np.log(self.quantile.tally.buckets / float(1 - level)) / rate))
+
+    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
+        quantum = self.quantile.tally.term.quantum
+        values = [as_value(v, quantum, self.sqltype) for v in cells[0]]
+        return Column(
+            values, [(float(x * quantum), float(y * quantum)) for x, y in zip(cells[1], cells[2], strict=True)]
+        )

@@ -1,0 +1,124 @@
+"""What looks at the values of a group themselves, not at a sum of them: tallies, and what is released of them.
+
+A *tally* says how many rows of each group have each value. The engine counts; a `Tallied` looks at the counts of every group and
+releases a few integers of each: a value that was chosen, or numbers with noise. Its loss is linear in what one unit adds to the
+tally: with rows r_1, r_2, ... in the groups that it is in, and at most K in all of them together, each group's part costs the share
+r_i / K of epsilon, and all of them at most epsilon. So no factor for the number of groups is paid (rule 22 without its worst case).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from dpsql.aggregates.base import Column, Limits
+from dpsql.algebra.scalar import Scalar
+from dpsql.loss import PrivacyLoss
+from dpsql.mechanisms.exact_choice import Kind
+from dpsql.mechanisms.source import NoiseSource
+from dpsql.sqltypes import SqlType
+
+Value = int | str | bool
+
+
+class Tally(Protocol):
+    """What is counted: the rows of each group with each value."""
+
+    @property
+    def identity(self) -> str:
+        """Canonical text: equal text is the same tally."""
+        ...
+
+    @property
+    def inputs(self) -> tuple[Scalar, ...]:
+        """The row expressions that it reads; lower.py names them x0, x1, ... and passes the names on."""
+        ...
+
+    @property
+    def summed(self) -> bool:
+        """Whether the values of a bucket are also added up."""
+        ...
+
+    def value_sql(self, names: Sequence[str]) -> str:
+        """The value of a row: BIGINT, BOOLEAN or VARCHAR; NULL where the row is not counted."""
+        ...
+
+    def bucket_sql(self, value: str) -> str:
+        """What values are counted under: the value itself, or a coarser bucket of it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The exact tally of one group, in no order. Only the release stage makes one."""
+
+    values: list[Value]
+    counts: list[int]
+    sums: list[int]
+
+    def __repr__(self) -> str:
+        return "<Counts>"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms something is released of a tally.
+
+    limits  what the engine SQL lets one unit add to it
+    loss    what all groups together may lose
+    kind    how one of several candidates is chosen
+    """
+
+    limits: Limits
+    loss: PrivacyLoss
+    kind: Kind
+
+    @property
+    def per_row(self) -> Fraction:
+        """epsilon for each row of a unit [nats]."""
+        return self.loss.epsilon / self.limits.rows
+
+
+class Tallied(Protocol):
+    """Something that is released of a tally."""
+
+    @property
+    def identity(self) -> str:
+        """Canonical text: equal text over equal tallies is the same question."""
+        ...
+
+    @property
+    def tally(self) -> Tally: ...
+
+    @property
+    def cells(self) -> int:
+        """How many integers are released of each group."""
+        ...
+
+    @property
+    def cost(self) -> str:
+        """What one row changes, in words."""
+        ...
+
+    def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
+        """The released integers, one list a cell, as long as there are groups. Loses at most terms.loss."""
+        ...
+
+    def describe(self, terms: Terms) -> str:
+        """The mechanism with its parameters, for the plan and the receipt."""
+        ...
+
+
+class Reading(Protocol):
+    """A released column, made of the integers that a Tallied released: post-processing."""
+
+    @property
+    def sqltype(self) -> SqlType: ...
+
+    def promise(self, terms: Terms, level: Fraction) -> str:
+        """What EXPLAIN says of its error."""
+        ...
+
+    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column: ...

@@ -1,0 +1,1 @@
+"""The error of dpsql beside other libraries at equal epsilon."""

@@ -1,0 +1,297 @@
+"""The error of dpsql beside other libraries at equal epsilon, in one run: python -m tests.bench.peers --cache FOLDER."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from tests.bench.peers import tasks
+from tests.bench.peers.tasks import Data, Task
+from tests.bench.timing import heading, show
+
+PERSON = Path(__file__).parents[3] / "examples" / "randhie" / "person.parquet"
+OURS = "dpsql"
+RESAMPLES = 1_000
+NEAR = 1.05
+LEAST = 1e-9
+"""An error that is as good as none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A library: its script, and what its environment is made of."""
+
+    name: str
+    script: str
+    requirements: tuple[str, ...]
+
+
+PEERS = (
+    Peer("smartnoise-sql", "smartnoise_peer.py", ("smartnoise-sql==1.0.10",)),
+    Peer("opendp", "opendp_peer.py", ("opendp==0.16.0", "numpy>=2,<3")),
+    Peer("python-dp", "pydp_peer.py", ("python-dp==1.1.5", "numpy>=2,<3")),
+    Peer("diffprivlib", "diffprivlib_peer.py", ("diffprivlib==0.6.6", "scikit-learn<1.6")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One line of the table."""
+
+    task: Task
+    data: Data
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What one library answered to one cell: errors, or why there are none."""
+
+    errors: np.ndarray
+    said: str
+    ranked: bool
+
+    def typical(self, task: Task) -> float:
+        return float(tasks.typical(task, self.errors))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A cell with all answers, and the errors that dpsql's are compared with.
+
+    The best ranked peer is chosen by every other answer of each, and compared by its rest: of several equal ones the luckiest is
+    chosen, and its luck would count against dpsql.
+    """
+
+    cell: Cell
+    answers: dict[str, Answered]
+    best: str | None
+    rest: np.ndarray
+
+    @property
+    def ratio(self) -> float | None:
+        """dpsql's error over the best peer's; None where one of them has no answer or no error."""
+        ours, task = self.answers[OURS].errors, self.cell.task
+        if not len(ours) or not len(self.rest):
+            return None
+        over, under = float(tasks.typical(task, ours)), float(tasks.typical(task, self.rest))
+        return over / under if over > 0 and under > 0 else None
+
+    def resampled(self, chance: np.random.Generator) -> np.ndarray:
+        """The logarithm of the ratio over samples of the repeats, which tells how certain it is."""
+        found = []
+        for errors in (self.answers[OURS].errors, self.rest):
+            picked = errors[chance.integers(0, len(errors), (RESAMPLES, len(errors)))]
+            found.append(np.log(np.maximum(tasks.typical(self.cell.task, picked), LEAST)))
+        return found[0] - found[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.peers", description=__doc__)
+    cache = Path(tempfile.gettempdir()) / "dpsql-bench" / "peers"
+    parser.add_argument("--cache", type=Path, default=cache, help=f"where environments are kept (default {cache})")
+    parser.add_argument(
+        "--peers", nargs="*", default=[peer.name for peer in PEERS], help="which peers; all if not named"
+    )
+    parser.add_argument("--repeats", type=int, default=400, help="most answers of one cell (default 400)")
+    parser.add_argument("--least", type=int, default=30, help="fewest answers of one cell (default 30)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of one cell, after its fewest (default 2)")
+    options = parser.parse_args()
+    print(f"Python {platform.python_version()}, {platform.machine()}")
+    cells = _cells()
+    with tempfile.TemporaryDirectory() as scratch:
+        _ask(Path(scratch), cells, options)
+        found = dict(_asked(Path(scratch), cells, options))
+    _report([_row(cell, {name: answers[i] for name, answers in found.items()}) for i, cell in enumerate(cells)])
+
+
+def _cells() -> list[Cell]:
+    """All lines, in the order in which the libraries are asked: one set of rows after the other."""
+    every = [_person(), *tasks.generated()]
+    return [Cell(task, data, epsilon) for data in every for task in tasks.TASKS for epsilon in tasks.EPSILONS]
+
+
+def _person() -> Data:
+    """The example's people: income, the insurance plan, and a health index in tenths as the item of no public list."""
+    sql = "SELECT income AS value, plan::BIGINT AS category, round(10 * mental_health_index)::BIGINT AS item"
+    columns = duckdb.execute(f"{sql} FROM read_parquet('{PERSON}') ORDER BY person_id").fetchnumpy()
+    return Data("randhie", 0.0, 30_000.0, 19, 6_000, **{name: np.asarray(column) for name, column in columns.items()})
+
+
+def _ask(folder: Path, cells: list[Cell], options: argparse.Namespace) -> None:
+    """Write the request and the data, as every script reads them."""
+    for data in {cell.data.name: cell.data for cell in cells}.values():
+        data.write(folder)
+    asked = [
+        {"data": c.data.name, "task": c.task.name, "kind": c.task.kind, "level": c.task.level, "epsilon": c.epsilon}
+        for c in cells
+    ]
+    request = {"cells": asked, "most": options.repeats, "least": options.least, "seconds": options.seconds}
+    (folder / "request.json").write_text(json.dumps(request))
+
+
+def _asked(folder: Path, cells: list[Cell], options: argparse.Namespace) -> Iterator[tuple[str, list[Answered]]]:
+    """The answers of dpsql and of every peer that can be installed and runs, each with a line of what it is."""
+    ours = [sys.executable, "-m", "tests.bench.peers.dpsql_peer"]
+    commands: list[tuple[str, Callable[[], list[str]]]] = [(OURS, lambda: ours)]
+    for peer in PEERS:
+        if peer.name in options.peers:
+            script = str(Path(__file__).with_name(peer.script))
+            commands.append((peer.name, lambda peer=peer, script=script: [str(_python(peer, options.cache)), script]))
+    for name, command in commands:
+        target = folder / f"{name}.json"
+        try:
+            subprocess.run(
+                [*command(), str(folder), str(target)],
+                check=True,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        except (subprocess.CalledProcessError, OSError) as failed:
+            said = getattr(failed, "stderr", None) or str(failed)
+            if name == OURS:
+                raise SystemExit(said) from None
+            print(f"{name} is left out: {_last_line(said)}", flush=True)
+            continue
+        found = json.loads(target.read_text())
+        answers = [_errors(cell, answer) for cell, answer in zip(cells, found["answers"], strict=True)]
+        repeats = sorted(len(answer.errors) for answer in answers if len(answer.errors))
+        print(f"{name}: {found['versions']}; {repeats[0]} to {repeats[-1]} answers a cell", flush=True)
+        for note in found["notes"]:
+            print(f"  {note}", flush=True)
+        yield name, answers
+
+
+def _python(peer: Peer, cache: Path) -> Path:
+    """The interpreter of the peer's environment, made once for these requirements."""
+    folder = cache / peer.name
+    made = folder / "made-of.txt"
+    wanted = "\n".join((platform.python_version(), *peer.requirements))
+    python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    if not made.exists() or made.read_text() != wanted:
+        print(f"installing {', '.join(peer.requirements)} in {folder}", flush=True)
+        venv.create(folder, clear=True, with_pip=True)
+        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *peer.requirements]
+        subprocess.run(install, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        made.write_text(wanted)
+    return python
+
+
+def _last_line(text: str) -> str:
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "it failed without a word")
+
+
+def _errors(cell: Cell, answer: dict[str, Any]) -> Answered:
+    errors = tasks.errors(cell.task, cell.data, answer["values"])
+    return Answered(errors, answer["said"], bool(len(errors)) and not answer["public_size"])
+
+
+def _row(cell: Cell, answers: dict[str, Answered]) -> Row:
+    ranked = {name: answer.errors for name, answer in answers.items() if answer.ranked and name != OURS}
+    if not ranked:
+        return Row(cell, answers, None, np.array([]))
+    best = min(ranked, key=lambda name: float(tasks.typical(cell.task, ranked[name][::2])))
+    return Row(cell, answers, best, ranked[best][1::2] if len(ranked) > 1 else ranked[best])
+
+
+def _report(rows: list[Row]) -> None:
+    heading("error [%]; dpsql over the best ranked peer")
+    print(tasks.MEANING)
+    print(
+        "(in parentheses: for a public number of rows only, not ranked)   -: not offered   !: not answered, see below"
+    )
+    names = list(rows[0].answers)
+    body = []
+    for row in rows:
+        cells = (_shown(row.answers[name], row.cell.task) for name in names)
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+        about = row.cell.task.name, row.cell.data.name, f"{row.cell.data.rows:,}", f"{row.cell.epsilon:g}"
+        body.append((*about, *cells, ratio, row.best or ""))
+    order = [task.name for task in tasks.TASKS]
+    body.sort(key=lambda line: order.index(line[0]))
+    show(("task", "data", "rows", "epsilon", *names, "ratio", "best peer"), body)
+    _unanswered(rows, names)
+    _means(rows)
+    _worse(rows)
+
+
+def _shown(answer: Answered, task: Task) -> str:
+    if not len(answer.errors):
+        return "-" if answer.said == "not offered" else "!"
+    error = f"{100 * answer.typical(task):.3g}"
+    return error if answer.ranked else f"({error})"
+
+
+def _unanswered(rows: list[Row], names: list[str]) -> None:
+    """What was said in place of an answer, each only once."""
+    said: dict[tuple[str, str, str], None] = {}
+    for row in rows:
+        for name in names:
+            if (why := row.answers[name].said) not in ("", "not offered"):
+                said[name, row.cell.task.name, why] = None
+    if said:
+        heading("not answered")
+        show(("", "task", ""), list(said))
+
+
+def _means(rows: list[Row]) -> None:
+    """Geometric means of the ratio over groups of lines, with what the repeats leave uncertain."""
+    groups: list[tuple[str, list[Row]]] = [
+        ("all", rows),
+        ("AVG and VAR", [row for row in rows if row.cell.task.kind in ("mean", "variance")]),
+        (
+            "quantiles of the generated rows",
+            [r for r in rows if r.cell.task.kind == "quantile" and r.cell.data.name != "randhie"],
+        ),
+    ]
+    groups += [(task.name, [row for row in rows if row.cell.task == task]) for task in tasks.TASKS]
+    heading("geometric mean of dpsql's error over the best ranked peer's")
+    chance = np.random.default_rng(tasks.SEED)
+    body = []
+    for name, group in groups:
+        compared = [row for row in group if row.ratio is not None]
+        if not compared:
+            body.append((name, "", "", f"0 of {len(group)}", ""))
+            continue
+        mean = math.exp(np.mean([math.log(row.ratio) for row in compared if row.ratio is not None]))
+        low, high = _interval(compared, chance)
+        body.append((name, f"{mean:.3f}", f"{low:.3f} to {high:.3f}", f"{len(compared)} of {len(group)}", ""))
+    show(("", "mean", "95 % of resamples", "lines", ""), body)
+
+
+def _interval(rows: Sequence[Row], chance: np.random.Generator) -> tuple[float, float]:
+    sampled = np.mean([row.resampled(chance) for row in rows], axis=0)
+    low, high = np.exp(np.quantile(sampled, (0.025, 0.975)))
+    return float(low), float(high)
+
+
+def _worse(rows: list[Row]) -> None:
+    """The lines where dpsql's error is more than NEAR times the best peer's; whether surely, or within the repeats' chance."""
+    chance = np.random.default_rng(tasks.SEED)
+    body = []
+    for row in rows:
+        if row.ratio is not None and row.ratio > NEAR:
+            low, high = _interval([row], chance)
+            about = row.cell.task.name, row.cell.data.name, f"{row.cell.epsilon:g}", f"{row.ratio:.2f}"
+            body.append((*about, f"{low:.2f} to {high:.2f}", "" if low > NEAR else "may be chance"))
+    heading(f"lines above {NEAR:g}: {len(body)}")
+    if body:
+        show(("task", "data", "epsilon", "ratio", "95 % of resamples", ""), body)
+
+
+if __name__ == "__main__":
+    main()
