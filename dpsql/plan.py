@@ -15,11 +15,31 @@ from dpsql.domains import hull
 from dpsql.errors import error
 from dpsql.loss import PrivacyLoss, total
 from dpsql.mechanisms.additive import AdditiveNoise
+from dpsql.schema.model import RESERVED
 from dpsql.spans import Span
 from dpsql.sqltypes import BIGINT, SqlType, smallest_integer
 
 KeyValue = int | str | bool | None
 """How a group key travels: integers, booleans and text as they are, everything else as DuckDB's text of it."""
+
+
+ROW_NUMBER = "release_row"
+"""The column of a released table that numbers its rows."""
+
+
+def intervals_table(release: str) -> str:
+    """The sandbox's table of the ends of a release's intervals."""
+    return f"{RESERVED}intervals {release}"
+
+
+def redrawn_table(release: str) -> str:
+    """The sandbox's table of a release with its noise drawn again, many times."""
+    return f"{RESERVED}redrawn {release}"
+
+
+def end_column(column: str, low: bool) -> str:
+    """The column of an intervals table for one end."""
+    return f"{RESERVED}{'low' if low else 'high'} {column}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +244,8 @@ class Shell:
                 named after itself
     public      declared public tables that it reads
     direct      for each output column the released column that it shows unchanged, or None
+    computed    for each output column its text over a redrawn table, where it is computed from one row of a release; or None
+    release     the block whose rows it shows one by one, or None
     empty       whether it is answered from the declared tables alone, which are empty
     """
 
@@ -233,6 +255,8 @@ class Shell:
     direct: tuple[tuple[str, str] | None, ...]
     traced: bool
     empty: bool = False
+    computed: tuple[str | None, ...] = ()
+    release: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,6 @@ themselves: never the engine's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from itertools import product
 
 from dpsql.aggregates.tally import Counts
@@ -18,9 +16,7 @@ from dpsql.engines.base import ExactTable
 from dpsql.errors import error
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan import CompiledRelease, KeyValue, NoisyTable, PublicTable, Release
-from dpsql.sqltypes import BIGINT, SqlType
 
-ROW_NUMBER = "release_row"
 Columns = tuple[list[KeyValue], ...]
 
 
@@ -173,54 +169,6 @@ def _sorted(kept: list[int], column: list[KeyValue]) -> list[int]:
     present = [i for i in kept if column[i] is not None]
     present.sort(key=column.__getitem__)  # type: ignore[arg-type]
     return present + [i for i in kept if column[i] is None] if len(present) < len(kept) else present
-
-
-@dataclass(frozen=True, slots=True)
-class Estimated:
-    """A released table as the sandbox loads it, with an interval per value (None where there is none)."""
-
-    table: PublicTable
-    intervals: dict[str, Sequence[tuple[float, float] | None]]
-
-
-def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict[str, SqlType]) -> Estimated:
-    """Counts, sums and averages from the noisy cells: post-processing.
-
-    key_types  the SQL types of key columns where they differ from the scalar's own
-    """
-    data: list[list[object]] = [list(values) for values in noisy.keys]
-    intervals: dict[str, Sequence[tuple[float, float] | None]] = {}
-    starts = [0]
-    for measure in asked.measures:
-        starts.append(starts[-1] + measure.statistic.cells)
-    for output in asked.outputs:
-        cells = noisy.cells[starts[output.measure] : starts[output.measure + 1]]
-        found = output.estimate.column(cells, asked.measures[output.measure].noise, level)
-        data.append(found.values)
-        intervals[output.name] = found.intervals
-    for part in asked.chosen:
-        starts.append(starts[-1] + part.tallied.cells)
-    for read in asked.read:
-        place = len(asked.measures) + read.chosen
-        cells = noisy.cells[starts[place] : starts[place + 1]]
-        found = read.reading.column(cells, asked.chosen[read.chosen].terms, level)
-        data.append(found.values)
-        intervals[read.name] = found.intervals
-    data.append(list(range(noisy.groups)))
-    return Estimated(PublicTable(asked.name, _columns(asked, key_types), tuple(data)), intervals)
-
-
-def empty(asked: Release, key_types: dict[str, SqlType]) -> PublicTable:
-    """The table that `estimate` makes, without groups, to check the shell against."""
-    columns = _columns(asked, key_types)
-    return PublicTable(asked.name, columns, tuple([] for _ in columns))
-
-
-def _columns(asked: Release, key_types: dict[str, SqlType]) -> tuple[tuple[str, SqlType], ...]:
-    keys = ((key.name, key.released_type(key_types.get(key.name, key.scalar.sqltype))) for key in asked.keys)
-    outputs = ((output.name, output.estimate.sqltype) for output in asked.outputs)
-    readings = ((read.name, read.reading.sqltype) for read in asked.read)
-    return *keys, *outputs, *readings, (ROW_NUMBER, BIGINT)
 
 
 def key_list(asked: Release, lists: KeyTables) -> NoisyTable:

@@ -15,6 +15,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.engines.base import ExactTable
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import Error, error
+from dpsql.estimating import empty
 from dpsql.guard.tracker import check
 from dpsql.loss import NO_LOSS, PrivacyLoss, total
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
@@ -36,10 +37,10 @@ from dpsql.planner.options import Options
 from dpsql.planner.parse import Parsed, parse
 from dpsql.planner.planning import compile_statement, schema_identity
 from dpsql.planner.resolve.free import catalog_text
-from dpsql.release import KeyTables, empty, release
+from dpsql.release import KeyTables, release
 from dpsql.schema.model import Analyst, Schema
 from dpsql.sqltypes import SqlType, parse_type
-from dpsql.staging import Accuracies, Staged, key_types
+from dpsql.staging import Accuracies, Staged, key_types, read_beside
 
 Result = TypeVar("Result")
 Parameters = Sequence[object] | Mapping[str, object]
@@ -209,7 +210,10 @@ class Session:
             return named
         self.sandbox.need(shell.public)
         for part in compiled.releases:
-            self.sandbox.load(empty(part.release, key_types(compiled, part, named)))
+            types = key_types(compiled, part, named)
+            self.sandbox.load(empty(part.release, types))
+            for table in read_beside(compiled, part.release, types):
+                self.sandbox.load(table.empty)
         shown = self.sandbox.describe(shell.sql)
         return tuple((name, sqltype) for (name, _), (_, sqltype) in zip(named, shown, strict=False))
 
@@ -284,7 +288,10 @@ class Session:
         self._still_there(shell.public)
         if not shell.traced:
             return rows, Accuracies({}, (None,) * len(columns), [0] * len(rows))
-        return [row[:-1] for row in rows], Accuracies(tables, shell.direct, [row[-1] for row in rows])
+        positions = [row[-1] for row in rows]
+        return [row[:-1] for row in rows], Accuracies(
+            tables, shell.direct, positions, staged.computed(shell, [sqltype for _, sqltype in columns])
+        )
 
     def need(self, public: Sequence[str]) -> None:
         """See that the sandbox can read these public tables, as they were when the connection was opened."""

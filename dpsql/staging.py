@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import overload
 
+from dpsql.algebra.scalar import quoted
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import Error, error
-from dpsql.plan import Accuracy, Compiled, CompiledRelease, NoisyTable, PublicTable
-from dpsql.release import Estimated, KeyTables, estimate, key_list, wire_columns
+from dpsql.estimating import Beside, Estimated, beside, estimate
+from dpsql.plan import (
+    ROW_NUMBER,
+    Accuracy,
+    Compiled,
+    CompiledRelease,
+    NoisyTable,
+    PublicTable,
+    Release,
+    Shell,
+    redrawn_table,
+)
+from dpsql.release import KeyTables, key_list, wire_columns
 from dpsql.sqltypes import SqlType, parse_type
 
 LEVEL = Fraction(95, 100)
@@ -116,7 +129,31 @@ class Staged:
             types = key_types(self._compiled, part, self._columns)
             self._estimated[name] = estimate(part.release, noisy, LEVEL, types)
             self._sandbox.load(self._estimated[name].table)
+            for table in read_beside(self._compiled, part.release, types):
+                self._sandbox.load(table.make(noisy, self._estimated[name]))
         return self._estimated[name]
+
+    def computed(self, shell: Shell, types: Sequence[str]) -> Computed | None:
+        """The intervals of what the result computes from the rows of one release; None where it computes nothing."""
+        wanted = {
+            i: text
+            for i, (text, sqltype) in enumerate(zip(shell.computed, types, strict=False))
+            if text is not None and (found := parse_type(sqltype)) is not None and found.is_number
+        }
+        release = shell.release
+        if not wanted or release is None or release not in self._parts or release not in self.noisy:
+            return None
+        part = self._parts[release].release
+        names = key_types(self._compiled, self._parts[release], self._columns)
+        redrawn = next(table for table in beside(part, names, LEVEL) if table.name == redrawn_table(release))
+        noisy, estimated = self.noisy[release], self._estimated[release]
+        return Computed(self._sandbox, lambda: redrawn.make(noisy, estimated), redrawn.name, wanted)
+
+
+def read_beside(compiled: Compiled, asked: Release, types: dict[str, SqlType]) -> list[Beside]:
+    """The tables about a release that the statement itself reads."""
+    texts = [compiled.plan.shell.sql, *(bound.sql for bound in compiled.bounds)]
+    return [table for table in beside(asked, types, LEVEL) if any(quoted(table.name) in text for text in texts)]
 
 
 def key_types(compiled: Compiled, part: CompiledRelease, columns: tuple[tuple[str, str], ...]) -> dict[str, SqlType]:
@@ -130,16 +167,61 @@ def key_types(compiled: Compiled, part: CompiledRelease, columns: tuple[tuple[st
     return types
 
 
+@dataclass(slots=True)
+class Computed:
+    """Intervals of columns that are computed from released ones, worked out together when the first is read.
+
+    make    the redrawn table, to be loaded under `name`
+    wanted  by its position, the text of each column over that table
+    """
+
+    sandbox: Sandbox
+    make: Callable[[], PublicTable]
+    name: str
+    wanted: dict[int, str]
+    _known: dict[int, dict[object, tuple[float, float]]] | None = None
+
+    def interval(self, column: int, row: object) -> tuple[float, float] | None:
+        if column not in self.wanted:
+            return None
+        if self._known is None:
+            self._known = self._worked_out()
+        return self._known[column].get(row)
+
+    def _worked_out(self) -> dict[int, dict[object, tuple[float, float]]]:
+        """The middle 95 % of each column's values; a value that is unknown may be any, so with many there is no interval."""
+        table = self.make()
+        if not table.data[-1]:
+            return {column: {} for column in self.wanted}
+        self.sandbox.load(table)
+        outside = float(1 - LEVEL) / 2
+        items = ", ".join(
+            f"quantile_cont(TRY_CAST({text} AS DOUBLE), [{outside}, {1 - outside}]), count({text}) * 1.0 / count(*)"
+            for text in self.wanted.values()
+        )
+        _, rows = self.sandbox.run(f"SELECT {ROW_NUMBER}, {items} FROM {quoted(self.name)} GROUP BY {ROW_NUMBER}")
+        found: dict[int, dict[object, tuple[float, float]]] = {}
+        for i, column in enumerate(self.wanted):
+            found[column] = {}
+            for row in rows:
+                ends, known = row[1 + 2 * i], row[2 + 2 * i]
+                if isinstance(ends, list) and isinstance(known, int | float | Decimal) and known > 1 - outside:
+                    found[column][row[0]] = (float(ends[0]), float(ends[1]))
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Accuracies(Sequence[tuple[Accuracy | None, ...]]):
     """The intervals of a result, made row by row when they are read: most callers of a large one never do.
 
     positions  of every row, the released row that it shows
+    computed   the intervals of columns that show no released value as it is, or None
     """
 
     tables: dict[str, Estimated]
     direct: tuple[tuple[str, str] | None, ...]
     positions: list[object]
+    computed: Computed | None = None
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -152,7 +234,13 @@ class Accuracies(Sequence[tuple[Accuracy | None, ...]]):
         if isinstance(i, slice):
             return [self[j] for j in range(len(self))[i]]
         position = self.positions[i]
-        return tuple(_accuracy(self.tables, source, position) for source in self.direct)
+        return tuple(self._accuracy(column, source, position) for column, source in enumerate(self.direct))
+
+    def _accuracy(self, column: int, source: tuple[str, str] | None, row: object) -> Accuracy | None:
+        if source is not None:
+            return _accuracy(self.tables, source, row)
+        interval = self.computed.interval(column, row) if self.computed is not None else None
+        return Accuracy(interval[0], interval[1], float(LEVEL)) if interval is not None else None
 
 
 def _accuracy(tables: dict[str, Estimated], source: tuple[str, str] | None, row: object) -> Accuracy | None:

@@ -303,7 +303,7 @@ class OfMoments:
         root = np.sqrt(both)
         found = np.full(root.shape, math.nan)
         np.divide(self._covariance(cells), root, out=found, where=root > 0)
-        return np.clip(found, -1, 1)
+        return np.asarray(np.clip(found, -1, 1), dtype=float)
 
     def _line(self, cells: Numbers) -> Floats:
         """Slope or intercept of y on x."""

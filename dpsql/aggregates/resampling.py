@@ -5,11 +5,12 @@ have for `released - noise`, over many draws, show where the exact value lies; t
 points that fill the cube evenly, not random ones: the same answer has the same interval, and nothing random is used. All of it is
 post-processing of released numbers and public scales.
 Source: the parametric bootstrap, of the noise alone: Ferrando, Wang, Sheldon 2022, Parametric Bootstrap for Differentially Private
-Confidence Intervals; points: Roberts 2018, the additive recurrence of the generalised golden ratio.
+Confidence Intervals; the points: McKay, Beckman, Conover 1979 (Latin hypercubes).
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,19 +30,26 @@ Bounds = tuple[float, float] | None
 
 @lru_cache(maxsize=32)
 def points(dimensions: int, draws: int = DRAWS) -> Floats:
-    """Evenly spread points of the open unit cube, one row each."""
-    golden = 2.0
-    for _ in range(60):
-        golden = (1 + golden) ** (1 / (dimensions + 1))
-    steps = np.array([(1 / golden) ** (i + 1) % 1 for i in range(dimensions)])
-    found = (0.5 + np.outer(np.arange(1, draws + 1), steps)) % 1
-    return np.clip(found, 0.5 / draws, 1 - 0.5 / draws)
+    """Points of the open unit cube, one row each, always the same: in each dimension one in each of `draws` equal parts.
+
+    Why  each column is the ranks of a fixed stream of bytes: nothing is random, and no part of the cube is left out
+    """
+    stream = np.frombuffer(hashlib.shake_256(b"points").digest(8 * draws * dimensions), dtype=np.uint64)
+    ranks = stream.reshape(dimensions, draws).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
+    found: Floats = (ranks.T + 0.5) / draws
+    return found
 
 
 def redrawn(cells: Sequence[int], noise: Noise, draws: int = DRAWS) -> Floats:
     """Exact cells that the released ones of one group may have come from, one column a draw."""
-    drawn: Floats = np.array([float(c) for c in cells])[:, None] - np.round(noise.at(points(len(cells), draws).T))
+    drawn: Floats = np.array([float(c) for c in cells])[:, None] - _noise_at(noise, len(cells), draws)
     return drawn
+
+
+@lru_cache(maxsize=8)
+def _noise_at(noise: Noise, cells: int, draws: int) -> Floats:
+    """The noise of as many cells at the points: the same for every group of a column."""
+    return np.round(noise.at(points(cells, draws).T))
 
 
 def middle(values: Floats, level: Fraction) -> Bounds:

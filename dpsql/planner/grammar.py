@@ -157,7 +157,7 @@ AGGREGATES: dict[type[exp.Expression], set[str]] = {
         node: {"this", "expression"}
         for node in (
             exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2,
-            exp.PercentileCont, exp.PercentileDisc, exp.ApproxTopK, exp.WithinGroup,
+            exp.PercentileCont, exp.PercentileDisc, exp.WithinGroup,
         )
     },
     exp.Quantile: {"this", "quantile"},
@@ -186,8 +186,9 @@ SCALAR_NAMES = frozenset({
     "datepart", "date_diff", "datediff", "ends_with", "suffix", "prefix", "starts_with", "contains", "today",
     "now", "strlen",
 })  # fmt: skip
-AGGREGATE_NAMES = frozenset({"dp_sum", "mean"})
-ALLOWED_NAMES = SCALAR_NAMES | AGGREGATE_NAMES
+AGGREGATE_NAMES = frozenset({"approx_top_k", "dp_sum", "mean"})
+END_NAMES = frozenset({"dp_low", "dp_high"})
+ALLOWED_NAMES = SCALAR_NAMES | AGGREGATE_NAMES | END_NAMES
 
 _QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
 """What takes a list of constants."""

@@ -282,6 +282,11 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
     while isinstance(tree, exp.Subquery) and {name for name, value in tree.args.items() if value} == {"this"}:
         tree = tree.this
     _keep_words(tree, sql)
+    for node in list(tree.find_all(exp.ApproxTopK)):
+        # by its name: the parser's own printing of it warns
+        named = exp.Anonymous(this="approx_top_k", expressions=[node.this, node.args.get("expression")])
+        named.meta.update(node.meta)
+        node.replace(named)
     return tree
 
 

@@ -20,7 +20,8 @@ from dpsql.errors import error
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan import Compiled, CompiledRelease, PublicTable
 from dpsql.planner.lower import with_secret
-from dpsql.release import estimate, key_list, release, wire_columns
+from dpsql.estimating import estimate
+from dpsql.release import key_list, release, wire_columns
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.sqltypes import SqlType, parse_type
 from tests.support import clinic

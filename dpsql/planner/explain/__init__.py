@@ -104,7 +104,8 @@ def _computed(compiled: Compiled) -> list[str]:
         return []
     if not shell.traced:
         return ["  its rows are computed from released ones: without intervals"]
-    made = sum(source is None for source in shell.direct)
+    told = shell.computed or (None,) * len(shell.direct)
+    made = sum(source is None and text is None for source, text in zip(shell.direct, told, strict=True))
     return [f"  computed from released values, without intervals: {counted(made, 'column')}"] if made else []
 
 

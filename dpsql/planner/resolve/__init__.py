@@ -20,6 +20,7 @@ from dpsql.domains import UNBOUNDED, Categories
 from dpsql.errors import error
 from dpsql.plan import PublicTypes, Resolved, Shell
 from dpsql.planner.parse import DUCKDB, Parsed
+from dpsql.planner.resolve.ends import computed
 from dpsql.planner.resolve.free import free_answer
 from dpsql.planner.resolve.people import rows_of_people, traced
 from dpsql.planner.resolve.pivot import unpivoted, with_values
@@ -98,4 +99,9 @@ def _shell(statement: Statement, found: Public, plain: str) -> Shell:
     tree = found.tree
     numbered = found.release is not None and traced(tree, found.release)
     public, _ = statement.reads(tree)
-    return Shell(statement.text(tree), plain, public, found.direct, numbered)
+    if not numbered or found.release is None:
+        return Shell(statement.text(tree), plain, public, found.direct, numbered)
+    texts = tuple(
+        statement.text(node) if node is not None else None for node in computed(tree, found.release, found.direct)
+    )
+    return Shell(statement.text(tree), plain, public, found.direct, numbered, computed=texts, release=found.release)

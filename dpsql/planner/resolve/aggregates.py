@@ -127,9 +127,9 @@ class Collector:
                 return Asked((self._quantile(inner, inner.this, Fraction(1, 2), condition),))
             case exp.Mode():
                 return Asked((self._top(inner, inner.this, 1, condition),))
-            case exp.ApproxTopK():
-                most = _whole(inner.expression, f"how many values {name_of(inner)} shows", MOST_TOP)
-                return Asked(tuple(self._top(inner, inner.this, i, condition) for i in range(1, most + 1)), listed=True)
+            case exp.Anonymous() if str(inner.this).lower() == "approx_top_k":
+                value, most = inner.expressions[0], _whole(inner.expressions[1:], name_of(inner), MOST_TOP)
+                return Asked(tuple(self._top(inner, value, i, condition) for i in range(1, most + 1)), listed=True)
             case exp.WithinGroup():
                 return self._within_group(inner, condition)
         if type(inner) in _OF_ONE:
@@ -289,11 +289,13 @@ def _fraction(node: exp.Expression | None, asked: exp.Expression) -> Fraction:
     return number
 
 
-def _whole(node: exp.Expression | None, what: str, most: int) -> int:
+def _whole(nodes: list[exp.Expression | None], what: str, most: int) -> int:
+    """How many values are asked for."""
+    node = nodes[0] if len(nodes) == 1 else None
     text = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
     number = int(text) if re.fullmatch(r"\d{1,9}", text) else 0
     if not 1 <= number <= most:
-        raise error(106, f"{what} must be a constant from 1 to {most}", hint="write APPROX_TOP_K(x, 3)")
+        raise error(106, f"{what} takes a column and a constant from 1 to {most}", hint="write APPROX_TOP_K(x, 3)")
     return number
 
 

@@ -10,15 +10,16 @@ from sqlglot import exp
 from dpsql.algebra.relations import Relation
 from dpsql.algebra.scalar import NULL_TYPE, Scalar, finite_hull
 from dpsql.errors import Error, error
-from dpsql.plan import Block, GroupKey
+from dpsql.plan import ROW_NUMBER, Block, GroupKey
 from dpsql.planner.grammar import AGGREGATES
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.aggregates import Collector, is_aggregate
+from dpsql.planner.resolve.ends import argument_of, end, is_end
 from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
 from dpsql.planner.resolve.key_lists import key_lists
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
-from dpsql.planner.resolve.statement import RELEASE_ROW, Env, Private, Public, Statement
+from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import is_query, output_name, parts_of, unaliased
 from dpsql.planner.resolve.unique import of_release
 from dpsql.spans import span_of
@@ -44,6 +45,10 @@ class _Rewriter:
 
     def rewrite(self, node: exp.Expression) -> exp.Expression:
         """`node` with each aggregate and each group key replaced by its released column. Raises 305 for a bare column."""
+        if is_end(node):
+            assert isinstance(node, exp.Anonymous)
+            value = self.rewrite(argument_of(node))
+            return end(node, value, PENDING, {a.name for a in self.collector.found.values()})
         if is_aggregate(node):
             asked = self.collector.add(node)
             columns = [_released(aggregate.name) for aggregate in asked.aggregates]
@@ -177,8 +182,8 @@ def release(
     name = statement.release(Block("", relation, tuple(keys), tuple(collector.found.values()), lists, whole))
     for table in tree.find_all(exp.Table, exp.Column):
         part = "this" if isinstance(table, exp.Table) else "table"
-        if table.args.get(part) is not None and table.args[part].name == PENDING:
-            table.set(part, exp.to_identifier(name, quoted=True))
+        if table.args.get(part) is not None and PENDING in table.args[part].name:
+            table.set(part, exp.to_identifier(table.args[part].name.replace(PENDING, name), quoted=True))
     direct = tuple(_direct(p, name) for p in tree.expressions)
     shown = of_release(tree, name, [key.name for key in keys])
     return Public(tree, shown, direct, name, tuple(output_name(p) for p in select.expressions))
@@ -211,7 +216,7 @@ def group_keys(nodes: list[exp.Expression], scope: Scope) -> list[GroupKey]:
 
 def aggregates(node: exp.Expression) -> bool:
     """Whether a projection aggregates or windows, so that GROUP BY ALL does not group by it."""
-    return any(isinstance(p, exp.Window) or is_aggregate(p) for p in parts_of(node))
+    return any(isinstance(p, exp.Window) or is_aggregate(p) or is_end(p) for p in parts_of(node))
 
 
 def _grouping(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.Expression:
@@ -295,8 +300,8 @@ def traced(tree: exp.Expression, name: str) -> bool:
     """Add the released row's number as a last column, where each row of the result is one; whether it was."""
     if not isinstance(tree, exp.Select) or tree.args.get("distinct") is not None:
         return False
-    row = exp.column(exp.to_identifier(RELEASE_ROW, quoted=True), table=exp.to_identifier(name, quoted=True))
-    tree.append("expressions", exp.alias_(row, RELEASE_ROW, quoted=True))
+    row = exp.column(exp.to_identifier(ROW_NUMBER, quoted=True), table=exp.to_identifier(name, quoted=True))
+    tree.append("expressions", exp.alias_(row, ROW_NUMBER, quoted=True))
     return True
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.errors import Error, error
+from dpsql.planner.grammar import name_of
 from dpsql.planner.resolve import unique
 from dpsql.planner.resolve.correlated import HIDDEN_KEY, Correlated, hidden_name, split
+from dpsql.planner.resolve.ends import is_end
 from dpsql.planner.resolve.key_lists import CORRELATED
 from dpsql.planner.resolve.people import rows_of_people
 from dpsql.planner.resolve.scalars import flat_conjuncts
@@ -18,6 +20,14 @@ from dpsql.spans import span_of
 
 def public_select(statement: Statement, select: exp.Select, sources: dict[int, Source], env: Env) -> Public:
     """The query for the sandbox. Raises 402 where a query inside it would look at people's rows without aggregating them."""
+    wrong = next((p for p in parts_of(select) if is_end(p)), None)
+    if wrong is not None:
+        raise error(
+            102,
+            f"{name_of(wrong)} stands in a query that does not aggregate people's rows itself",
+            hint="write it in the query that does, and give it a name there",
+            span=span_of(wrong),
+        )
     changed: dict[int, exp.Expression] = {}
     for found in sources.values():
         if isinstance(found.query, Public) and not isinstance(found.node, exp.Values):

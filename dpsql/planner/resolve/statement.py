@@ -12,18 +12,17 @@ from dpsql.algebra.relations import From, Named, Relation, distinct_names
 from dpsql.algebra.scalar import Scalar, column, quoted
 from dpsql.domains import UNBOUNDED
 from dpsql.errors import error
-from dpsql.plan import Block, Bound, PublicTable, PublicTypes
+from dpsql.plan import ROW_NUMBER, Block, Bound, PublicTable, PublicTypes, end_column, intervals_table, redrawn_table
 from dpsql.planner.canonical import canonical
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.scope import Scope
 from dpsql.schema.model import Schema
 from dpsql.spans import span_of
-from dpsql.sqltypes import BIGINT, SqlType
+from dpsql.sqltypes import BIGINT, DOUBLE, SqlType
 
 MOST_NODES = 10_000
 """How many syntax nodes a public query may have more than the statement has."""
 MOST_TABLES = 200
-RELEASE_ROW = "release_row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +137,13 @@ class Statement:
         bound = next((b for b in self.bounds if b.name == name), None)
         if bound is not None:
             return PublicTable(name, bound.columns, tuple([] for _ in bound.columns))
-        block = next(b for b in self.blocks if b.name == name)
+        beside = next((b for b in self.blocks if name == intervals_table(b.name)), None)
+        if beside is not None:
+            ends = [(end_column(a.name, low), DOUBLE) for a in beside.aggregates for low in (True, False)]
+            return PublicTable(name, (*ends, (ROW_NUMBER, BIGINT)), tuple([] for _ in range(len(ends) + 1)))
+        block = next(b for b in self.blocks if name in (b.name, redrawn_table(b.name)))
         keys = [(key.name, key.released_type(key.scalar.sqltype)) for key in block.keys]
-        columns = (*keys, *((a.name, a.sqltype) for a in block.aggregates), (RELEASE_ROW, BIGINT))
+        columns = (*keys, *((a.name, a.sqltype) for a in block.aggregates), (ROW_NUMBER, BIGINT))
         return PublicTable(name, columns, tuple([] for _ in columns))
 
     def distinct(self, relation: Relation, node: exp.Expression) -> Relation:
@@ -176,6 +179,7 @@ class Statement:
         """(declared public tables, blocks and bound tables) that a public query reads."""
         names = {node.name for node in tree.find_all(exp.Table) if not node.db or node.db.lower() == "main"}
         own = {block.name for block in self.blocks} | {bound.name for bound in self.bounds}
+        own |= {table(block.name) for block in self.blocks for table in (intervals_table, redrawn_table)}
         declared = {t.name for t in (self.schema.table(n) for n in names - own) if t is not None}
         return tuple(sorted(declared)), tuple(sorted(names & own))
 
@@ -202,6 +206,8 @@ class Statement:
         items = ", ".join(f"TRY_CAST({quoted(f'c{i}')} AS {t}) AS {quoted(f'c{i}')}" for i, (_, t) in enumerate(typed))
         sql = f"SELECT {items} FROM ({self.text(query.tree)}) AS bound({listed})"
         public, own = self.reads(query.tree)
+        blocks = {table(b.name): b.name for b in self.blocks for table in (intervals_table, redrawn_table)}
+        own = tuple(dict.fromkeys(blocks.get(name, name) for name in own))
         columns = tuple((f"c{i}", sqltype) for i, (_, sqltype) in enumerate(typed))
         bound = Bound("", sql, columns, public, own, one_row, query.unique)
         return self.bound(bound, kind), tuple(t for _, t in typed)

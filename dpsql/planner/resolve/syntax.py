@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
+from dpsql.planner.grammar import END_NAMES
+
 
 def is_query(node: exp.Expression) -> bool:
     """Whether a node is a query inside an expression: a subquery, EXISTS, or IN over one."""
@@ -46,11 +48,19 @@ def output_name(projection: exp.Expression) -> str:
 
 
 def without_own_functions(tree: exp.Expression) -> exp.Expression:
-    """A copy for the engine, which names and types dp_sum(x, ...) as SUM(x)."""
+    """A copy for the engine, which names and types dp_sum(x, ...) as SUM(x), and dp_low(x) as a DOUBLE of that name."""
 
     def replaced(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Anonymous) and str(node.this).lower() == "dp_sum" and node.expressions:
+        if not isinstance(node, exp.Anonymous):
+            return node
+        word = str(node.this).lower()
+        if word == "dp_sum" and node.expressions:
             return exp.Sum(this=node.expressions[0].copy())
+        if word in END_NAMES:
+            null = exp.Cast(this=exp.Null(), to=exp.DataType.build("DOUBLE"))
+            shown = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
+            name = exp.to_identifier(output_name(node), quoted=True)
+            return exp.Alias(this=null, alias=name) if shown else null
         return node
 
     return tree.transform(replaced)

@@ -26,8 +26,8 @@ PERSON = Path(__file__).parents[3] / "examples" / "randhie" / "person.parquet"
 OURS = "dpsql"
 RESAMPLES = 1_000
 NEAR = 1.05
-LEAST = 1e-9
-"""An error that is as good as none."""
+Typical = Callable[[Task, np.ndarray], np.ndarray]
+"""One number for many errors, along the last axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,21 +81,20 @@ class Row:
     best: str | None
     rest: np.ndarray
 
-    @property
-    def ratio(self) -> float | None:
+    def ratio(self, typical: Typical = tasks.typical) -> float | None:
         """dpsql's error over the best peer's; None where one of them has no answer or no error."""
         ours, task = self.answers[OURS].errors, self.cell.task
         if not len(ours) or not len(self.rest):
             return None
-        over, under = float(tasks.typical(task, ours)), float(tasks.typical(task, self.rest))
+        over, under = float(typical(task, ours)), float(typical(task, self.rest))
         return over / under if over > 0 and under > 0 else None
 
-    def resampled(self, chance: np.random.Generator) -> np.ndarray:
+    def resampled(self, chance: np.random.Generator, typical: Typical) -> np.ndarray:
         """The logarithm of the ratio over samples of the repeats, which tells how certain it is."""
-        found = []
+        task, found = self.cell.task, []
         for errors in (self.answers[OURS].errors, self.rest):
             picked = errors[chance.integers(0, len(errors), (RESAMPLES, len(errors)))]
-            found.append(np.log(np.maximum(tasks.typical(self.cell.task, picked), LEAST)))
+            found.append(np.log(np.maximum(typical(task, picked), typical(task, errors) / 10)))
         return found[0] - found[1]
 
 
@@ -218,7 +217,7 @@ def _report(rows: list[Row]) -> None:
     body = []
     for row in rows:
         cells = (_shown(row.answers[name], row.cell.task) for name in names)
-        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+        ratio = "" if (found := row.ratio()) is None else f"{found:.2f}"
         about = row.cell.task.name, row.cell.data.name, f"{row.cell.data.rows:,}", f"{row.cell.epsilon:g}"
         body.append((*about, *cells, ratio, row.best or ""))
     order = [task.name for task in tasks.TASKS]
@@ -250,43 +249,44 @@ def _unanswered(rows: list[Row], names: list[str]) -> None:
 
 def _means(rows: list[Row]) -> None:
     """Geometric means of the ratio over groups of lines, with what the repeats leave uncertain."""
-    groups: list[tuple[str, list[Row]]] = [
-        ("all", rows),
-        ("AVG and VAR", [row for row in rows if row.cell.task.kind in ("mean", "variance")]),
-        (
-            "quantiles of the generated rows",
-            [r for r in rows if r.cell.task.kind == "quantile" and r.cell.data.name != "randhie"],
-        ),
+    quantiles = [row for row in rows if row.cell.task.kind == "quantile" and row.cell.data.name != "randhie"]
+    groups: list[tuple[str, list[Row], Typical]] = [
+        ("all", rows, tasks.typical),
+        ("AVG and VAR", [row for row in rows if row.cell.task.kind in ("mean", "variance")], tasks.typical),
+        ("quantiles of the generated rows", quantiles, tasks.typical),
+        ("the same by median errors", quantiles, _median),
     ]
-    groups += [(task.name, [row for row in rows if row.cell.task == task]) for task in tasks.TASKS]
-    heading("geometric mean of dpsql's error over the best ranked peer's")
-    chance = np.random.default_rng(tasks.SEED)
+    groups += [(task.name, [row for row in rows if row.cell.task == task], tasks.typical) for task in tasks.TASKS]
+    heading("geometric mean of dpsql's error over the best ranked peer's, of the lines where both have one")
     body = []
-    for name, group in groups:
-        compared = [row for row in group if row.ratio is not None]
-        if not compared:
-            body.append((name, "", "", f"0 of {len(group)}", ""))
-            continue
-        mean = math.exp(np.mean([math.log(row.ratio) for row in compared if row.ratio is not None]))
-        low, high = _interval(compared, chance)
-        body.append((name, f"{mean:.3f}", f"{low:.3f} to {high:.3f}", f"{len(compared)} of {len(group)}", ""))
+    for name, group, typical in groups:
+        ratios = [(row, ratio) for row in group if (ratio := row.ratio(typical)) is not None]
+        mean, sure = "", ""
+        if ratios:
+            mean = f"{math.exp(np.mean([math.log(ratio) for _, ratio in ratios])):.3f}"
+            sure = "{:.3f} to {:.3f}".format(*_interval([row for row, _ in ratios], typical))
+        body.append((name, mean, sure, f"{len(ratios)} of {len(group)}", ""))
     show(("", "mean", "95 % of resamples", "lines", ""), body)
 
 
-def _interval(rows: Sequence[Row], chance: np.random.Generator) -> tuple[float, float]:
-    sampled = np.mean([row.resampled(chance) for row in rows], axis=0)
+def _median(task: Task, found: np.ndarray) -> np.ndarray:
+    return np.median(found, axis=-1)
+
+
+def _interval(rows: Sequence[Row], typical: Typical) -> tuple[float, float]:
+    chance = np.random.default_rng(tasks.SEED)
+    sampled = np.mean([row.resampled(chance, typical) for row in rows], axis=0)
     low, high = np.exp(np.quantile(sampled, (0.025, 0.975)))
     return float(low), float(high)
 
 
 def _worse(rows: list[Row]) -> None:
     """The lines where dpsql's error is more than NEAR times the best peer's; whether surely, or within the repeats' chance."""
-    chance = np.random.default_rng(tasks.SEED)
     body = []
     for row in rows:
-        if row.ratio is not None and row.ratio > NEAR:
-            low, high = _interval([row], chance)
-            about = row.cell.task.name, row.cell.data.name, f"{row.cell.epsilon:g}", f"{row.ratio:.2f}"
+        if (ratio := row.ratio()) is not None and ratio > NEAR:
+            low, high = _interval([row], tasks.typical)
+            about = row.cell.task.name, row.cell.data.name, f"{row.cell.epsilon:g}", f"{ratio:.2f}"
             body.append((*about, f"{low:.2f} to {high:.2f}", "" if low > NEAR else "may be chance"))
     heading(f"lines above {NEAR:g}: {len(body)}")
     if body:

@@ -1,6 +1,7 @@
-"""dpsql: ordinary statements over a Parquet file with a declared schema, one row a person.
+"""dpsql: ordinary statements over Parquet files with a declared schema, one row a person.
 
-An answer is stored and would be repeated, so no two statements have the same price: each costs a little less than the one before it,
+Small sets are also there many times over, as the groups of a declared key: each group's rows are its own, so one statement has as many
+independent answers at its price. Quantiles and unknown keys are asked without groups, since groups could make them coarser. An answer is stored and would be repeated, so no two statements have the same price: each costs a little less than the one before it,
 all together less than a thousandth.
 """
 
@@ -40,6 +41,18 @@ value    = {{ type = "DOUBLE", bounds = [{lower:g}, {upper:g}] }}
 category = {{ type = "INTEGER", domain = {categories} }}
 item     = {{ type = "BIGINT" }}              # without a domain: its groups are selected privately
 """
+COPIED = """
+[tables.copies]
+source = "copies.parquet"
+[tables.copies.columns]
+copy     = {{ type = "BIGINT", domain = {copies} }}
+value    = {{ type = "DOUBLE", bounds = [{lower:g}, {upper:g}] }}
+category = {{ type = "INTEGER", domain = {categories} }}
+item     = {{ type = "BIGINT" }}
+"""
+COPIES = 50
+MOST_COPIED = 20_000
+"""Rows of a set that is copied."""
 EXPRESSIONS = {
     "count": "COUNT(*)",
     "sum": "SUM(value)",
@@ -61,7 +74,7 @@ def main() -> None:
         def ask(data: Data, task: Task, epsilon: float) -> Iterator[Any]:
             if data.name not in opened:
                 opened[data.name] = _open(Path(scratch, data.name), data)
-            return _answers(opened[data.name], task, epsilon, notes)
+            return _answers(opened[data.name], data, task, epsilon, notes)
 
         offers = dict.fromkeys((*EXPRESSIONS, "quantile", "keys"), ask)
         tasks.serve(offers, ("dpsql", "duckdb", "opendp", "numpy"), notes=notes)
@@ -70,43 +83,47 @@ def main() -> None:
 def _open(folder: Path, data: Data) -> Connection:
     folder.mkdir()
     columns = {"value": data.value, "category": data.category.astype("int32"), "item": data.item}
+    copied = data.rows <= MOST_COPIED
     with duckdb.connect() as engine:
         engine.register("columns", columns)
         engine.execute(f"COPY (SELECT * FROM columns) TO '{folder / 'people.parquet'}'")
-    categories = list(range(1, data.categories + 1))
-    path = folder / "schema.toml"
-    path.write_text(
-        SCHEMA.format(about=data.about, delta=tasks.DELTA, lower=data.lower, upper=data.upper, categories=categories)
+        if copied:
+            engine.execute(
+                f"COPY (SELECT copy, columns.* FROM columns, range({COPIES}) AS r(copy)) TO '{folder / 'copies.parquet'}'"
+            )
+    text = (SCHEMA + COPIED if copied else SCHEMA).format(
+        about=data.about,
+        delta=tasks.DELTA,
+        lower=data.lower,
+        upper=data.upper,
+        categories=list(range(1, data.categories + 1)),
+        copies=list(range(COPIES)),
     )
-    return dpsql.connect(path, ledger=":memory:")
+    (folder / "schema.toml").write_text(text)
+    return dpsql.connect(folder / "schema.toml", ledger=":memory:")
 
 
-def statement(task: Task) -> str:
+def _statement(data: Data, task: Task) -> str:
+    """The last column is the answer."""
     if task.kind == "keys":
-        return "SELECT item, COUNT(*) AS n FROM people GROUP BY item"
+        return "SELECT item, COUNT(*) AS v FROM people GROUP BY item"
     if task.kind == "quantile":
         return f"SELECT QUANTILE_CONT(value, {task.level:g}) AS v FROM people"
+    if data.rows <= MOST_COPIED:
+        return f"SELECT copy, {EXPRESSIONS[task.kind]} AS v FROM copies GROUP BY copy"
     return f"SELECT {EXPRESSIONS[task.kind]} AS v FROM people"
 
 
-def _answers(connection: Connection, task: Task, epsilon: float, notes: set[str]) -> Iterator[Any]:
-    notes.update(f"{task.name}: {said}" for said in SHARE.findall(_story(connection, statement(task))))
-    while True:
-        price = epsilon * (1 - 1e-8 * next(_ticks))
-        sql = f"/* dpsql: epsilon={price:.12f} */ {statement(task)}"
-        try:
-            rows = connection.execute(sql).fetchall()
-        except dpsql.NotSupportedError as refusal:
-            raise tasks.Refused(f"not answered yet: {refusal}") from None
-        yield rows if task.kind == "keys" else rows[0][0]
-
-
-def _story(connection: Connection, sql: str) -> str:
-    """What EXPLAIN says; nothing where the statement is refused."""
+def _answers(connection: Connection, data: Data, task: Task, epsilon: float, notes: set[str]) -> Iterator[Any]:
+    sql = _statement(data, task)
     try:
-        return connection.explain(sql)
-    except dpsql.NotSupportedError:
-        return ""
+        notes.update(f"{task.name}: {said}" for said in SHARE.findall(connection.explain(sql)))
+        while True:
+            price = epsilon * (1 - 1e-8 * next(_ticks))
+            rows = connection.execute(f"/* dpsql: epsilon={price:.12f} */ {sql}").fetchall()
+            yield from [rows] if task.kind == "keys" else [row[-1] for row in rows]
+    except dpsql.NotSupportedError as refusal:
+        raise tasks.Refused(f"not answered yet: {refusal}") from None
 
 
 if __name__ == "__main__":

@@ -144,19 +144,17 @@ def _group_error(data: Data, found: Mapping[int, float]) -> float:
     return sum(abs(found.get(item, 0) - exact.get(item, 0)) for item in exact.keys() | found.keys()) / data.rows
 
 
-def typical(task: Task, found: np.ndarray, axis: int = -1) -> np.ndarray:
-    """One number for many errors: their root mean square; the median for quantiles; the mean where most may be 0 or alike."""
-    if task.kind == "quantile":
-        return np.median(found, axis=axis)
+def typical(task: Task, found: np.ndarray) -> np.ndarray:
+    """One number for the errors of many answers, along the last axis."""
     if task.kind in ("mode", "keys"):
-        return np.mean(found, axis=axis)
-    return np.sqrt(np.mean(found**2, axis=axis))
+        return np.mean(found, axis=-1)
+    return np.sqrt(np.mean(found**2, axis=-1))
 
 
 MEANING = """\
 COUNT, SUM, COUNT(DISTINCT): root mean square error / exact answer
 AVG, VAR: root mean square error / (upper - lower), / (upper - lower)^2
-quantiles: median distance in rank / rows
+quantiles: root mean square distance in rank / rows
 MODE: mean of how many fewer rows the answer has than the most common value / rows
 unknown keys: mean of the summed distances of all groups' counts, 0 for a group that is not shown / rows"""
 

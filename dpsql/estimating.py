@@ -1,0 +1,159 @@
+"""estimating: NoisyTable -> the columns of a released table, with intervals. Nothing here sees an exact number.
+
+Beside the released table itself there are two more for the sandbox, made where a statement reads them: the ends of every interval,
+and the table as it might have been, many times over, with the noise drawn again around what was released (aggregates/resampling.py).
+What is computed from released columns has its interval from the latter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dpsql.aggregates.resampling import points
+from dpsql.plan import (
+    ROW_NUMBER,
+    NoisyTable,
+    PublicTable,
+    Release,
+    end_column,
+    intervals_table,
+    redrawn_table,
+)
+from dpsql.sqltypes import BIGINT, DOUBLE, SqlType
+
+MOST_ROWS = 200_000
+"""Of a redrawn table: with more groups each is drawn less often."""
+MOST_DRAWS = 1000
+LEAST_DRAWS = 100
+Typed = tuple[tuple[str, SqlType], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """A released table as the sandbox loads it, with an interval per value (None where there is none)."""
+
+    table: PublicTable
+    intervals: dict[str, Sequence[tuple[float, float] | None]]
+
+
+def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict[str, SqlType]) -> Estimated:
+    """Counts, sums, averages and what is chosen, from the noisy cells: post-processing.
+
+    key_types  the SQL types of key columns where they differ from the scalar's own
+    """
+    data: list[list[object]] = [list(values) for values in noisy.keys]
+    intervals: dict[str, Sequence[tuple[float, float] | None]] = {}
+    starts = _starts(asked)
+    for output in asked.outputs:
+        cells = noisy.cells[starts[output.measure] : starts[output.measure + 1]]
+        found = output.estimate.column(cells, asked.measures[output.measure].noise, level)
+        data.append(found.values)
+        intervals[output.name] = found.intervals
+    for read in asked.read:
+        place = len(asked.measures) + read.chosen
+        cells = noisy.cells[starts[place] : starts[place + 1]]
+        found = read.reading.column(cells, asked.chosen[read.chosen].terms, level)
+        data.append(found.values)
+        intervals[read.name] = found.intervals
+    data.append(list(range(noisy.groups)))
+    return Estimated(PublicTable(asked.name, _columns(asked, key_types), tuple(data)), intervals)
+
+
+def _starts(asked: Release) -> list[int]:
+    """Where the cells of each part begin, and the end."""
+    starts = [0]
+    for measure in asked.measures:
+        starts.append(starts[-1] + measure.statistic.cells)
+    for part in asked.chosen:
+        starts.append(starts[-1] + part.tallied.cells)
+    return starts
+
+
+def empty(asked: Release, key_types: dict[str, SqlType]) -> PublicTable:
+    """The table that `estimate` makes, without groups, to check the shell against."""
+    return _without_rows(asked.name, _columns(asked, key_types))
+
+
+def _without_rows(name: str, columns: Typed) -> PublicTable:
+    return PublicTable(name, columns, tuple([] for _ in columns))
+
+
+def _columns(asked: Release, key_types: dict[str, SqlType]) -> Typed:
+    keys = ((key.name, key.released_type(key_types.get(key.name, key.scalar.sqltype))) for key in asked.keys)
+    outputs = ((output.name, output.estimate.sqltype) for output in asked.outputs)
+    readings = ((read.name, read.reading.sqltype) for read in asked.read)
+    return *keys, *outputs, *readings, (ROW_NUMBER, BIGINT)
+
+
+# --- the ends of intervals, and redrawn tables --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A table about a release: its name, and how it is made without rows and with them."""
+
+    name: str
+    empty: PublicTable
+    make: Callable[[NoisyTable, Estimated], PublicTable]
+
+
+def beside(asked: Release, key_types: dict[str, SqlType], level: Fraction) -> tuple[Beside, ...]:
+    """The tables that a statement may read beside a released one."""
+    ends, redrawn = intervals_table(asked.name), redrawn_table(asked.name)
+    shown, columns = _end_columns(asked), _columns(asked, key_types)
+    return (
+        Beside(ends, _without_rows(ends, shown), lambda noisy, found: PublicTable(ends, shown, _ends(found))),
+        Beside(
+            redrawn,
+            _without_rows(redrawn, columns),
+            lambda noisy, found: PublicTable(redrawn, columns, _redrawn(asked, noisy, key_types, level)),
+        ),
+    )
+
+
+def _end_columns(asked: Release) -> Typed:
+    names = [*(output.name for output in asked.outputs), *(read.name for read in asked.read)]
+    return *((end_column(name, low), DOUBLE) for name in names for low in (True, False)), (ROW_NUMBER, BIGINT)
+
+
+def _ends(found: Estimated) -> tuple[list[object], ...]:
+    columns: list[list[object]] = []
+    rows = len(found.table.data[-1])
+    for intervals in found.intervals.values():
+        known = [intervals[i] for i in range(rows)]
+        columns += [
+            [None if end is None else end[0] for end in known],
+            [None if end is None else end[1] for end in known],
+        ]
+    return *columns, list(found.table.data[-1])
+
+
+def draws_of(groups: int) -> int:
+    """How often each of some groups is drawn again; 0 where there are too many."""
+    most = min(MOST_DRAWS, MOST_ROWS // max(1, groups))
+    return most if most >= LEAST_DRAWS else 0
+
+
+def _redrawn(
+    asked: Release, noisy: NoisyTable, key_types: dict[str, SqlType], level: Fraction
+) -> tuple[list[object], ...]:
+    """The released table, draw after draw; what is chosen of a tally stays as it is, and has no interval from here."""
+    draws = draws_of(noisy.groups)
+    starts = _starts(asked)
+    additive = starts[len(asked.measures)]
+    spread = points(max(1, additive), max(1, draws))
+    cells: list[list[int]] = []
+    for index, measure in enumerate(asked.measures):
+        for cell in range(starts[index], starts[index + 1]):
+            drawn = np.rint(measure.noise.at(spread[:draws, cell])).astype(object)
+            cells.append([int(value) - int(z) for z in drawn.tolist() for value in noisy.cells[cell]])
+    cells += [list(cell) * draws for cell in noisy.cells[additive:]]
+    keys = tuple(list(column) * draws for column in noisy.keys)
+    again = NoisyTable(keys, tuple(cells), noisy.groups * draws)
+    data = estimate(asked, again, level, key_types).table.data
+    rows: list[object] = list(range(noisy.groups))
+    return *data[:-1], rows * draws
