@@ -15,6 +15,8 @@ from dpsql.domains import hull
 from dpsql.errors import error
 from dpsql.loss import PrivacyLoss, total
 from dpsql.mechanisms.additive import AdditiveNoise
+from dpsql.mechanisms.threshold import delta_per_group
+from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.schema.model import RESERVED
 from dpsql.spans import Span
 from dpsql.sqltypes import BIGINT, SqlType, smallest_integer
@@ -87,6 +89,23 @@ class Accuracy:
 
 
 @dataclass(frozen=True, slots=True)
+class Goal:
+    """An accuracy in place of a price: each column is at most `error` off with this confidence.
+
+    error     in the column's own unit, or, where `relative`, a share of the declared number of people
+    """
+
+    error: Fraction
+    relative: bool
+    confidence: Fraction
+
+    @property
+    def words(self) -> str:
+        error = f"{float(100 * self.error):g}%" if self.relative else f"{float(self.error):g}"
+        return f"{error} with {float(100 * self.confidence):g} %"
+
+
+@dataclass(frozen=True, slots=True)
 class ChargeRequest:
     """What the ledger needs to know to decide about one statement.
 
@@ -119,7 +138,8 @@ class Budget:
 class Aggregate:
     """One aggregate that the statement asks for; equal ones are asked once.
 
-    function   "rows" (COUNT), "units" (COUNT(DISTINCT unit)), or what it is called in lower case (resolve/aggregates.py)
+    function   "rows" (COUNT), "units" (COUNT(DISTINCT unit)), "distinct" (of other values), or what it is called in lower case
+               (resolve/aggregates.py)
     argument   of all but COUNT(*), of COUNT(x) so that it can share a bundle of cells
     condition  of FILTER, or None
     name       the column of the released table
@@ -335,12 +355,27 @@ class Chosen:
 class Selection:
     """Private key selection: a group is released iff its noisy number of units (the measure at `measure`) reaches tau.
 
-    delta  [probability] that any group is released that only one unit is in
+    delta  [probability] of the threshold: that any group is released that only one unit is in, at most; 0 where the noise is
+           cut off, and pays for it
     """
 
     measure: int
     tau: int
     delta: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Why a mechanism was taken that was not asked for by name.
+
+    mechanism  "laplace" or "gaussian"
+    share      of what is compared, its own over the other's; None where the other is not possible
+    what       what is compared
+    """
+
+    mechanism: str
+    share: Fraction | None
+    what: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +401,7 @@ class Release:
     """One noisy table: the cells of its measures, then those of what is chosen.
 
     fingerprint  canonical text of everything that decides its distribution, hashed; without the data version
+    compared     why it has its mechanism, where "auto" took it
     """
 
     limited: Limited
@@ -376,6 +412,7 @@ class Release:
     fingerprint: str
     chosen: tuple[Chosen, ...] = ()
     read: tuple[Read, ...] = ()
+    compared: Comparison | None = None
 
     @property
     def parts(self) -> tuple[Measure | Chosen, ...]:
@@ -403,12 +440,14 @@ class Plan:
     """What will be released, at what price, and the shell that makes the answer of it.
 
     price  what the caller asked for the whole statement; loss <= price, checked here before anything runs
+    goal   the accuracy that was asked instead: then the price is the most that it may cost
     """
 
     releases: tuple[Release, ...]
     shell: Shell
     loss: PrivacyLoss
     price: PrivacyLoss
+    goal: Goal | None = None
 
     def __post_init__(self) -> None:
         for release in self.releases:
@@ -417,11 +456,29 @@ class Plan:
                     raise error(901, "a measure's noise does not cover its sensitivity at its loss")
             if any(part.terms.limits != release.limited.limits for part in release.chosen):
                 raise error(901, "something is chosen on other limits than those that are enforced")
+            if not _selects_enough(release):
+                raise error(901, "a threshold does not hold its delta")
             delta = release.selection.delta if release.selection is not None else Fraction(0)
             if total([*(m.loss for m in release.parts), PrivacyLoss(Fraction(0), delta)]) != release.loss:
                 raise error(901, "a release's loss is not the sum of its parts")
         if total(r.loss for r in self.releases) != self.loss or not self.loss.fits(self.price):
             raise error(901, "the plan does not spend what was asked")
+
+
+def _selects_enough(release: Release) -> bool:
+    """Whether a group of one unit is shown with no more than what is paid for: by the threshold, or by noise that is cut off.
+
+    Why  cut-off noise pays for the probability of its largest value itself; a threshold beyond it spends nothing (rule 29)
+    """
+    selection = release.selection
+    cut = [i for i, measure in enumerate(release.measures) if isinstance(measure.noise, TruncatedLaplace)]
+    if selection is None:
+        return not cut
+    measure = release.measures[selection.measure]
+    if isinstance(measure.noise, TruncatedLaplace):
+        return cut == [selection.measure] and selection.tau >= measure.noise.most + 1 and selection.delta == 0
+    share = delta_per_group(measure.sensitivity.l0, selection.delta)
+    return not cut and measure.noise.tail(selection.tau - 1) <= share
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,10 +499,22 @@ class CompiledTally:
 
 
 @dataclass(frozen=True, slots=True)
+class CompiledMatching:
+    """The engine SQL of units that take values: group keys first, then the value's number, the unit's capacity and its turn.
+
+    measure  whose exact sum is how many values are taken
+    """
+
+    measure: int
+    sql: str
+    verified: tuple[Verified, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledRelease:
     """A release and its engine SQL; `$cut` in it stands for the secret that orders what a limit cuts.
 
-    sql       of the measures' exact sums; read only where there are measures
+    sql       of the measures' exact sums; "" where no measure has any of its own
     bounds    names of the bound tables that the SQL or a key list reads
     verified  shorter SQL for verified data, the one that needs most first
     """
@@ -455,6 +524,13 @@ class CompiledRelease:
     bounds: tuple[str, ...] = ()
     verified: tuple[Verified, ...] = ()
     tallies: tuple[CompiledTally, ...] = ()
+    matchings: tuple[CompiledMatching, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All engine SQL that runs, on data that is not verified."""
+        texts = (self.sql, *(m.sql for m in self.matchings), *(t.sql for t in self.tallies))
+        return tuple(text for text in texts if text)
 
     @property
     def key_columns(self) -> int:
@@ -464,7 +540,8 @@ class CompiledRelease:
     @property
     def sum_columns(self) -> int:
         """How many columns of the SQL are exact sums: the rest."""
-        return sum(measure.statistic.sums for measure in self.release.measures)
+        matched = {matching.measure for matching in self.matchings}
+        return sum(m.statistic.sums for i, m in enumerate(self.release.measures) if i not in matched)
 
 
 @dataclass(frozen=True, slots=True)

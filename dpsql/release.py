@@ -9,8 +9,11 @@ themselves: never the engine's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import pairwise, product
 
+import numpy as np
+
+from dpsql.aggregates.distinct_values import matched
 from dpsql.aggregates.tally import Counts
 from dpsql.engines.base import ExactTable
 from dpsql.errors import error
@@ -30,17 +33,19 @@ def release(
     noise: NoiseSource,
     lists: KeyTables | None = None,
     tallies: Sequence[ExactTable] = (),
+    matchings: Sequence[ExactTable] = (),
 ) -> NoisyTable:
     """Add noise to the exact sums of one release, select its keys, and choose what is chosen of its tallies.
 
-    exact      the sums of its measures; None where it has none
+    exact      the sums of its measures; None where the engine has none
     lists      the bound tables that list its keys
     tallies    as `compiled.tallies`
+    matchings  as `compiled.matchings`
     Output     keys and noisy integer cells [quanta]
     Loss       the release's own; charged before this is called
     """
     asked = compiled.release
-    keys, sums = exact.open_exact() if exact is not None else (tuple([] for _ in asked.keys), ())
+    keys, sums = _sums(compiled, exact, matchings)
     if asked.selection is None:
         keys, sums = _fill(asked, keys, sums, lists or {})
         groups = len(keys[0]) if keys else 1
@@ -52,6 +57,44 @@ def release(
     if not asked.chosen:
         return noisy
     return NoisyTable(noisy.keys, (*noisy.cells, *_chosen(compiled, noisy, noise, tallies)), noisy.groups)
+
+
+def _sums(
+    compiled: CompiledRelease, exact: ExactTable | None, matchings: Sequence[ExactTable]
+) -> tuple[Columns, tuple[list[int], ...]]:
+    """Keys and sums of all measures: those of the engine, and how many values are taken."""
+    asked = compiled.release
+    keys, sums = exact.open_exact() if exact is not None else (tuple([] for _ in asked.keys), ())
+    if not matchings:
+        return keys, sums
+    taken = [_taken(found) for found in matchings]
+    rows = list(zip(*keys, strict=True)) if keys else [()] * len(sums[0] if sums else ())
+    rows = list(dict.fromkeys([*rows, *(group for one in taken for group in one)]))
+    own = {part.measure: one for part, one in zip(compiled.matchings, taken, strict=True)}
+    columns: list[list[int]] = []
+    start = 0
+    for i, measure in enumerate(asked.measures):
+        if i in own:
+            columns.append([own[i].get(group, 0) for group in rows])
+        else:
+            end = start + measure.statistic.sums
+            columns += [[*column, *([0] * (len(rows) - len(column)))] for column in sums[start:end]]
+            start = end
+    return tuple([group[i] for group in rows] for i in range(len(asked.keys))), tuple(columns)
+
+
+def _taken(exact: ExactTable) -> dict[tuple[KeyValue, ...], int]:
+    """How many values the units of each group take."""
+    keys, (values, capacities, turns) = exact.open_exact()
+    if not keys:
+        return {(): matched(values, capacities, turns)}
+    rows: dict[tuple[KeyValue, ...], list[int]] = {}
+    for row, group in enumerate(zip(*keys, strict=True)):
+        rows.setdefault(group, []).append(row)
+    return {
+        group: matched([values[i] for i in own], [capacities[i] for i in own], [turns[i] for i in own])
+        for group, own in rows.items()
+    }
 
 
 def _chosen(
@@ -74,12 +117,14 @@ def _by_group(noisy: NoisyTable, exact: ExactTable, summed: bool) -> list[Counts
     found = [Counts([], [], []) for _ in range(noisy.groups)]
     places = {key: i for i, key in enumerate(zip(*noisy.keys, strict=True))} if noisy.keys else {(): 0}
     (*keys, values), (counts, *sums) = exact.open_exact()
-    owners = zip(*keys, strict=True) if keys else ((),) * len(values)
-    for row, owner in enumerate(owners):
-        place = places.get(owner)
-        value = values[row]
-        if place is not None and value is not None:
-            found[place].values.append(value)
+    owners = list(zip(*keys, strict=True)) if keys else [()] * len(values)
+    owned = np.array([places.get(owner, -1) for owner in owners], dtype=np.int64)
+    rows = np.array([row for row in np.argsort(owned, kind="stable").tolist() if values[row] is not None], dtype=np.int64)
+    # of every group the rows from one of these to the next
+    begins = np.searchsorted(owned[rows], np.arange(noisy.groups + 1)).tolist()
+    for place, (begin, end) in enumerate(pairwise(begins)):
+        for row in rows[begin:end].tolist():
+            found[place].values.append(values[row])  # type: ignore[arg-type]
             found[place].counts.append(counts[row])
             if summed:
                 found[place].sums.append(sums[0][row])

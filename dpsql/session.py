@@ -174,6 +174,8 @@ class Session:
             self._options.pop(name, None)
         else:
             parsed.options.price(self._dataset.schema)
+            # the later one decides, where a price and an accuracy are set
+            self._options.pop(name, None)
             self._options[name] = parsed.options
         return self._free((), [])
 
@@ -252,9 +254,10 @@ class Session:
             raise error(901, "a release reached the engine without a charge")
         bound = [staged.bound(name) for name in part.bounds]
         keys = part.key_columns
-        exact = self._exact(part.sql, part.verified, keys, part.sum_columns, bound) if part.release.measures else None
+        exact = self._exact(part.sql, part.verified, keys, part.sum_columns, bound) if part.sql else None
         tallies = [self._exact(t.sql, t.verified, keys + 1, 1 + t.tally.summed, bound) for t in part.tallies]
-        noisy = self._released(part, exact, staged.lists(part), tallies)
+        matchings = [self._exact(m.sql, m.verified, keys, 3, bound) for m in part.matchings]
+        noisy = self._released(part, exact, staged.lists(part), tallies, matchings)
         return self._answers.put(receipt.id, self._fingerprint(part), noisy)
 
     def _exact(
@@ -265,12 +268,17 @@ class Session:
         return self._dataset.engine.exact(with_secret(text, self._ledger.secret.hex()), keys, sums, bound)
 
     def _released(
-        self, part: CompiledRelease, exact: ExactTable | None, lists: KeyTables, tallies: Sequence[ExactTable]
+        self,
+        part: CompiledRelease,
+        exact: ExactTable | None,
+        lists: KeyTables,
+        tallies: Sequence[ExactTable],
+        matchings: Sequence[ExactTable],
     ) -> NoisyTable:
         """The release stage; what goes wrong in it is raised anew, without the frames that hold exact sums."""
         code, text = 901, "the noise could not be added"
         try:
-            return release(part, exact, self._noise, lists, tallies)
+            return release(part, exact, self._noise, lists, tallies, matchings)
         except KeyboardInterrupt:
             code, text = 703, "interrupted"
         except Exception:

@@ -1,15 +1,19 @@
-"""A noisy table as bytes and back, exactly: JSON, compressed when large."""
+"""A noisy table as bytes and back, exactly: JSON, compressed when large, with long columns of integers as their bytes."""
 
 from __future__ import annotations
 
+import base64
 import json
 import zlib
 from collections.abc import Sequence
 from typing import cast
 
+import numpy as np
+
 from dpsql.plan import KeyValue, NoisyTable
 
 _COMPRESS_FROM = 4096  # bytes
+_BINARY_FROM = 1000  # integers
 _PLAIN, _COMPRESSED = b"j", b"z"
 _LARGEST_DECIMAL = 2**2048  # Python may refuse to print or read longer integers in decimal, from 640 digits on
 _KEY_TYPES: frozenset[type] = frozenset({int, str, bool, type(None)})
@@ -22,7 +26,9 @@ def encode(table: NoisyTable) -> bytes | None:
         return None
     columns = [[_printable(column) for column in part] for part in (table.keys, table.cells)]
     text = json.dumps([table.groups, *columns], separators=(",", ":")).encode("ascii")
-    return _PLAIN + text if len(text) < _COMPRESS_FROM else _COMPRESSED + zlib.compress(text, 1)
+    # the last bits of noisy integers do not compress
+    binary = any(isinstance(column, dict) and "i64" in column for part in columns for column in part)
+    return _PLAIN + text if binary or len(text) < _COMPRESS_FROM else _COMPRESSED + zlib.compress(text, 1)
 
 
 def decode(payload: bytes) -> NoisyTable | None:
@@ -43,7 +49,11 @@ def _fits(columns: Sequence[Sequence[KeyValue]], allowed: frozenset[type], group
 
 
 def _printable(column: Sequence[KeyValue]) -> object:
-    """The column, or with its integers in hexadecimal where one is too long for decimal."""
+    """The column; as the bytes of 64-bit integers where it is long; with hexadecimal where one is too long for decimal."""
+    if len(column) >= _BINARY_FROM and set(map(type, column)) == {int}:
+        integers = cast(Sequence[int], column)
+        if -(2**63) <= min(integers) and max(integers) < 2**63:
+            return {"i64": base64.b64encode(np.array(integers, dtype="<i8").tobytes()).decode("ascii")}
     numbers = [value for value in column if isinstance(value, int)]
     if not numbers or -_LARGEST_DECIMAL < min(numbers) <= max(numbers) < _LARGEST_DECIMAL:
         return column
@@ -55,4 +65,6 @@ def _restored(column: object) -> list[KeyValue]:
         return column
     if not isinstance(column, dict):
         raise TypeError
+    if isinstance(column.get("i64"), str):
+        return cast(list[KeyValue], np.frombuffer(base64.b64decode(column["i64"], validate=True), dtype="<i8").tolist())
     return [int(value[0], 16) if isinstance(value, list) else value for value in column["hex"]]

@@ -20,7 +20,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import Column, Floats, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.base import Column, Ends, Floats, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.count import counting
 from dpsql.aggregates.sum import clamped_total, column_in_type, filtered
 from dpsql.aggregates.term import Term
@@ -99,7 +99,13 @@ class SumOfPair:
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
         lower, upper, width = self.term.lower, self.term.upper, self.term.width
         h = self.half_width(noise, level)
-        sums = [_nearest(upper * a + lower * b, width) for a, b in zip(cells[0], cells[1], strict=True)]
+        if self.sqltype.is_float:
+            a, b = (np.array(cell, dtype=float) for cell in cells[:2])
+            quanta = np.rint(a * (upper / width) + b * (lower / width))
+            found = quanta * float(self.term.quantum)
+            if np.all(np.abs(quanta) < 2.0**52) and np.all(np.isfinite(found)):
+                return Column(found.tolist(), Ends.around(found, h))
+        sums = [_nearest(upper * x + lower * y, width) for x, y in zip(cells[0], cells[1], strict=True)]
         return Column(*column_in_type(sums, self.term.quantum, self.sqltype, h))
 
 
@@ -135,9 +141,9 @@ class AvgOf:
         shown = total >= self.term.width
         whole = np.where(shown, total, 1.0)
         value, below, above = (np.clip(part / whole, 0.0, 1.0) for part in self._ends(a, whole, noise, level))
-        values: list[object] = [low + v * spread if s else None for v, s in zip(value.tolist(), shown, strict=True)]
-        ends = zip(below.tolist(), above.tolist(), shown, strict=True)
-        return Column(values, [(low + x * spread, low + y * spread) if s else None for x, y, s in ends])
+        values: list[object] = [low + v * spread if s else None for v, s in zip(value.tolist(), shown.tolist(), strict=True)]
+        ends = (np.where(shown, low + end * spread, np.nan) for end in (below, above))
+        return Column(values, Ends(*ends))
 
     def _ends(self, a: Floats, total: Floats, noise: Noise, level: Fraction) -> tuple[Floats, Floats, Floats]:
         """A, and where |A - r total| = h(r) below and above it: a fixed point, found by going there a few times."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +27,15 @@ class Limits:
 
     rows    [rows] in all groups together
     groups  [groups]
+    values  [values] in one group, where different values are counted; None: as many as rows
     """
 
     rows: int
     groups: int
+    values: int | None = None
 
     def __post_init__(self) -> None:
-        if self.rows < 1 or self.groups < 1:
+        if self.rows < 1 or self.groups < 1 or (self.values is not None and self.values < 1):
             raise ValueError("limits are at least 1")
 
 
@@ -71,6 +73,18 @@ class UnitSums:
     outer: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """How units with more than one row take values (aggregates/distinct_values.py): an exact sum is how many are taken.
+
+    value  SQL over a row; NULL where it brings none
+    most   [values] that one unit takes in one group
+    """
+
+    value: str
+    most: int
+
+
 class Statistic(Protocol):
     """One vector of cells per group."""
 
@@ -100,7 +114,7 @@ class Statistic(Protocol):
         """One SQL aggregate per exact sum, where a unit has at most one row."""
         ...
 
-    def unit_sums(self, names: Sequence[str]) -> UnitSums:
+    def unit_sums(self, names: Sequence[str]) -> UnitSums | Matching:
         """The same where a unit may have several rows."""
         ...
 
@@ -123,6 +137,32 @@ class Noise(Protocol):
     def at(self, points: Floats) -> Floats:
         """The values that the noise stays below with the probabilities `points`, as if it were continuous [quanta]."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ends(Sequence[tuple[float, float] | None]):
+    """Intervals as the arrays of their ends; a pair is made when it is read. NaN: there is none."""
+
+    low: Floats
+    high: Floats
+
+    @staticmethod
+    def around(values: Sequence[float] | Floats, h: float) -> Ends:
+        found = np.array(values, dtype=np.float64)
+        return Ends(found - h, found + h)
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    @overload
+    def __getitem__(self, i: int) -> tuple[float, float] | None: ...
+    @overload
+    def __getitem__(self, i: slice) -> Ends: ...
+    def __getitem__(self, i: int | slice) -> tuple[float, float] | None | Ends:
+        if isinstance(i, slice):
+            return Ends(self.low[i], self.high[i])
+        low, high = float(self.low[i]), float(self.high[i])
+        return None if low != low or high != high else (low, high)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.aggregates.base import Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+import numpy as np
+
+from dpsql.aggregates.base import Column, Ends, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.algebra.scalar import Scalar
 from dpsql.sqltypes import BIGINT, SqlType
 
@@ -66,7 +68,7 @@ class CountOf:
 
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
         h = self.half_width(noise, level)
-        sums = cells[0] if self.used == 1 else [sum(group) for group in zip(*cells[: self.used], strict=True)]
-        exact = sums if self.width == 1 else [s / self.width for s in sums]
-        values: list[object] = list(sums) if self.width == 1 else [round(c) for c in exact]
-        return Column(values, [(c - h, c + h) for c in exact])
+        if self.used == self.width == 1:
+            return Column(list(cells[0]), Ends.around(cells[0], h))
+        exact = np.sum([np.array(cell, dtype=float) for cell in cells[: self.used]], axis=0) / self.width
+        return Column([int(c) for c in np.rint(exact).tolist()], Ends.around(exact, h))

@@ -3,8 +3,11 @@
 The largest value itself is one person's, so what is released is the value with about t rows beyond it, t so large that the choice
 falls inside the data with 95 %. For MAX, a candidate v with c rows at it and H above it has the cost max(0, H - t, t - c - H); one
 row changes it by at most 1, so a unit with r rows in the group changes every cost by at most r, and the rate epsilon' / 2 loses r
-epsilon'. MIN is the same from below. Of B candidates those beyond all rows have the cost t, so they are chosen with at most B exp(-rate
-t) <= 5 %, wherever there are t rows.
+epsilon'. MIN is the same from below.
+
+At the far end of the grid t rows are counted that nobody has, the same for all data. So there always is a candidate without a cost, and
+of B candidates those beyond all rows, whose cost is t, are chosen with at most B exp(-rate t) <= 5 %. Where there are fewer rows than t
+the choice tends to that end, and the interval, from there to the declared bound, says that nothing is known.
 
 Source: McSherry, Talwar 2007 (the exponential mechanism); the offset is ours.
 """
@@ -21,7 +24,7 @@ import numpy as np
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.grid import Grid, as_value
 from dpsql.aggregates.quantile import runs
-from dpsql.aggregates.tally import Counts, Terms
+from dpsql.aggregates.tally import Counts, Terms, Value
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.sqltypes import SqlType
 
@@ -54,14 +57,20 @@ class Extreme:
         rate, t = self.rate(terms), self.offset(terms)
         found: list[int] = []
         for counts in groups:
-            candidates = runs(self.tally, counts)
+            candidates = runs(self.tally, self._completed(counts, t))
             beyond = candidates.above if self.largest else candidates.below
             costs = np.maximum(0, np.maximum(beyond - t, t - candidates.here - beyond))
             place = noise.choose(costs, candidates.length, rate, terms.kind)
             bucket = int(candidates.first[place]) + noise.below(int(candidates.length[place]))
-            # the end of the bucket that lies inside: its rows may be anywhere in it
-            found.append(self.tally.first(bucket) if self.largest else self.tally.last(bucket))
+            found.append(self.tally.quanta(bucket))
         return [found]
+
+    def _completed(self, counts: Counts, t: int) -> Counts:
+        """The tally with t rows more at the far end of the grid."""
+        end = 0 if self.largest else self.tally.buckets - 1
+        rows: dict[Value, int] = dict(zip(counts.values, counts.counts, strict=True))
+        rows[end] = rows.get(end, 0) + t
+        return Counts(list(rows), list(rows.values()), [])
 
     def describe(self, terms: Terms) -> str:
         name = "permute-and-flip" if terms.kind == "permute_and_flip" else "exponential mechanism"
@@ -77,13 +86,15 @@ class ExtremeOf:
 
     def promise(self, terms: Terms, level: Fraction) -> str:
         return (
-            f"an estimate: the value with about {self.extreme.offset(terms):,} rows beyond it, "
-            f"in a group with that many rows inside the data with {1 - _OUTSIDE:.0%}"
+            f"an estimate: the value with about {self.extreme.offset(terms):,} rows beyond it, inside the data with "
+            f"{1 - _OUTSIDE:.0%}; where there are fewer rows, the declared {'lower' if self.extreme.largest else 'upper'} bound"
         )
 
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
         part = self.extreme.tally.term
         values = [as_value(v, part.quantum, self.sqltype) for v in cells[0]]
         low, high = float(part.lower * part.quantum), float(part.upper * part.quantum)
+        # a value was rounded to the nearest quantum
+        around = float(part.quantum) / 2
         ends = [float(v * part.quantum) for v in cells[0]]
-        return Column(values, [(x, high) if self.extreme.largest else (low, x) for x in ends])
+        return Column(values, [(x - around, high) if self.extreme.largest else (low, x + around) for x in ends])

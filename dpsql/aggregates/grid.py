@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.aggregates.sum import in_type
-from dpsql.aggregates.term import Term
+from dpsql.aggregates.term import WIDEST, Term
 from dpsql.algebra.scalar import Scalar
 from dpsql.sqltypes import HUGEINT, SqlType
 
@@ -19,21 +19,19 @@ SMALL = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """How many rows have a term in each of equally wide buckets, over the rows for which `counted` is true.
+    """How many rows have each quantum of a term, over the rows for which `counted` is true.
 
-    term    the value, clamped; NULL and NaN are not counted
-    width   [quanta] of a bucket; 1 counts every value by itself
+    term  the value, clamped; NULL and NaN are not counted. Its quanta are the buckets, as wide as `widest` asks
     """
 
     term: Term
     counted: Scalar | None
-    width: int
 
     summed = False
 
     @property
     def identity(self) -> str:
-        return f"grid({self.term.identity} / {self.width}; {self.counted.sql if self.counted else ''})"
+        return f"grid({self.term.identity}; {self.counted.sql if self.counted else ''})"
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
@@ -42,35 +40,29 @@ class Grid:
     @property
     def buckets(self) -> int:
         """Numbered from 0."""
-        return self.term.width // self.width + 1
+        return self.term.width + 1
 
     def value_sql(self, names: Sequence[str]) -> str:
-        quanta = f"({self.term.quanta_sql(names[0])} - CAST({self.term.lower} AS BIGINT))"
-        bucket = quanta if self.width == 1 else f"({quanta} // {self.width})"
+        """The quanta above the lower bound."""
+        quanta = self.term.quanta_sql(names[0])
+        bucket = f"({quanta} - {self.term.lower})" if self.term.lower else quanta
         return f"CASE WHEN {names[1]} THEN {bucket} END" if names[1:] else bucket
 
     def bucket_sql(self, value: str) -> str:
         return value
 
-    def first(self, bucket: int) -> int:
-        """The least value of a bucket [quanta]."""
-        return self.term.lower + bucket * self.width
-
-    def last(self, bucket: int) -> int:
-        """The largest value of a bucket [quanta]."""
-        return min(self.term.upper, self.first(bucket) + self.width - 1)
+    def quanta(self, bucket: int) -> int:
+        """The value of a bucket [quanta]."""
+        return self.term.lower + bucket
 
 
-def width_of(term: Term, groups: int, size: int | None) -> int:
-    """How wide buckets should be.
+def widest(groups: int, size: int | None) -> int:
+    """The most quanta that a tally should have between its bounds.
 
-    groups  how many groups share the tally
+    groups  how many groups share it
     size    [rows] what the owner declares there to be, or None
     """
-    if size is not None and size <= SMALL:
-        return 1
-    most = max(LEAST_BUCKETS, MOST_BUCKETS // groups)
-    return -(-(term.width + 1) // most)
+    return WIDEST if size is not None and size <= SMALL else max(LEAST_BUCKETS, MOST_BUCKETS // groups)
 
 
 def as_value(quanta: int, quantum: Fraction, sqltype: SqlType) -> object:

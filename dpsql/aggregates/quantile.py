@@ -113,10 +113,9 @@ class Quantile:
             place = noise.choose(self._costs(candidates), candidates.length, rate, terms.kind)
             bucket = int(candidates.first[place]) + noise.below(int(candidates.length[place]))
             low, high = self._interval(candidates, bucket, around, noise)
-            least, most = self.tally.first(bucket), self.tally.last(bucket)
-            found[0].append(least + noise.below(most - least + 1))
-            found[1].append(self.tally.first(low))
-            found[2].append(self.tally.last(high))
+            found[0].append(self.tally.quanta(bucket))
+            found[1].append(self.tally.quanta(low))
+            found[2].append(self.tally.quanta(high))
         return found
 
     def describe(self, terms: Terms) -> str:
@@ -187,6 +186,7 @@ class QuantileOf:
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
         quantum = self.quantile.tally.term.quantum
         values = [as_value(v, quantum, self.sqltype) for v in cells[0]]
-        return Column(
-            values, [(float(x * quantum), float(y * quantum)) for x, y in zip(cells[1], cells[2], strict=True)]
-        )
+        # a value was rounded to the nearest quantum
+        around = float(quantum) / 2
+        ends = zip(cells[1], cells[2], strict=True)
+        return Column(values, [(float(x * quantum) - around, float(y * quantum) + around) for x, y in ends])

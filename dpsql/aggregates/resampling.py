@@ -75,6 +75,7 @@ class Resampled(Sequence[Bounds]):
     values  the column's values for exact cells, an array of one row a cell
     least, most  what every value lies between
     shown   whether a group has a value
+    known   whether anything is known of where it lies; else the interval is from `least` to `most`
     """
 
     cells: Sequence[list[int]]
@@ -84,7 +85,8 @@ class Resampled(Sequence[Bounds]):
     least: float
     most: float
     shown: Sequence[bool]
-    _known: dict[int, Bounds] = field(default_factory=dict)
+    known: Sequence[bool]
+    _found: dict[int, Bounds] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.shown)
@@ -96,12 +98,14 @@ class Resampled(Sequence[Bounds]):
     def __getitem__(self, i: int | slice) -> Bounds | list[Bounds]:
         if isinstance(i, slice):
             return [self[j] for j in range(len(self))[i]]
-        if i not in self._known:
-            self._known[i] = self._interval(range(len(self))[i])
-        return self._known[i]
+        if i not in self._found:
+            self._found[i] = self._interval(range(len(self))[i])
+        return self._found[i]
 
     def _interval(self, group: int) -> Bounds:
         if not self.shown[group]:
             return None
+        if not self.known[group]:
+            return self.least, self.most
         found = middle(self.values(redrawn([cell[group] for cell in self.cells], self.noise)), self.level)
         return None if found is None else (max(self.least, found[0]), min(self.most, found[1]))

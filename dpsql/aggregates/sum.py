@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.aggregates.base import Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.base import Column, Ends, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.term import Term
 from dpsql.algebra.scalar import Scalar, decimal_text
 from dpsql.domains import LARGEST_DOUBLE
@@ -87,7 +87,7 @@ def in_type(quanta: int, quantum: Fraction, sqltype: SqlType) -> object:
 
 def column_in_type(
     sums: Sequence[int], quantum: Fraction, sqltype: SqlType, h: float
-) -> tuple[list[object], list[tuple[float, float] | None]]:
+) -> tuple[list[object], Ends]:
     """Sums [quanta] as values of a SUM's type, in the sandbox's form, and their intervals.
 
     Why  where no value is beyond its type, quotients of integers give the same numbers as `in_type` and `to_double`, many
@@ -97,9 +97,9 @@ def column_in_type(
     held = sqltype.range
     if most > LARGEST_DOUBLE or (held is not None and not (-most in held and most in held)):
         exact = [to_double(s * quantum) for s in sums]
-        return [in_type(s, quantum, sqltype) for s in sums], [(v - h, v + h) for v in exact]
+        return [in_type(s, quantum, sqltype) for s in sums], Ends.around(exact, h)
     exact = [s * quantum.numerator / quantum.denominator for s in sums]
-    return _values(sums, exact, quantum, sqltype), [(v - h, v + h) for v in exact]
+    return _values(sums, exact, quantum, sqltype), Ends.around(exact, h)
 
 
 def _values(sums: Sequence[int], exact: list[float], quantum: Fraction, sqltype: SqlType) -> list[object]:

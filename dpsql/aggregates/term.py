@@ -110,11 +110,20 @@ class Term:
         inverse = 1 / self.quantum
         scaled = f"{x} * {_double(inverse)}" if inverse.denominator == 1 else f"{x} / {_double(self.quantum)}"
         lower, upper = _integer(self.lower), _integer(self.upper)
-        inside = f"GREATEST({lower}, LEAST({upper}, CAST({scaled} AS BIGINT)))"
+        inside = f"CAST({scaled} AS BIGINT)"
+        if not self._is_exact:
+            inside = f"GREATEST({lower}, LEAST({upper}, {inside}))"
         return (
             f"CASE WHEN {x} BETWEEN {low} AND {high} THEN {inside} "
             f"WHEN {x} < {low} THEN {lower} WHEN {x} > {high} AND NOT isnan({x}) THEN {upper} END"
         )
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether dividing by the quantum rounds nothing: then a value between the bounds cannot leave them by the cast."""
+        q = self.quantum
+        power = q.numerator & (q.numerator - 1) == 0 and q.denominator & (q.denominator - 1) == 0
+        return power and max(abs(self.lower), abs(self.upper)) < 2**52 and 2**-900 < q < 2**900
 
     def _decimal(self, quanta: int) -> str:
         sqltype = self.scalar.sqltype

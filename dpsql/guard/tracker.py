@@ -27,7 +27,7 @@ def check(releases: Iterable[Release], policy: Guard) -> list[Error]:
 def identifiers(release: Release) -> Iterator[Error]:
     """R1: every use of an identifier but COUNT(identifier) and COUNT(DISTINCT identifier)."""
     block = release.limited.block
-    counted = [a.argument for a in block.aggregates if a.function == "count"]
+    counted = [a.argument for a in block.aggregates if a.function in ("count", "distinct")]
     for scalar in release.region:
         if scalar in counted and scalar.is_column and not scalar.computes_identifier:
             continue

@@ -35,7 +35,7 @@ def limit(block: Block, options: Options, schema: Schema) -> Limited:
     if block.whole and block.selects:
         raise _not_whole(block)
     if source.one_row_per_unit:
-        return Limited(block, Limits(1, 1), enforced=False)
+        return Limited(block, Limits(1, 1, 1), enforced=False)
     rows = _least(source.unit.max_rows, options.max_rows)
     # Keys that are functions of the unit give it one group: "customer determines nation" (rule 8).
     constant = 1 if all(key.scalar.is_constant for key in keys) else None
@@ -44,7 +44,8 @@ def limit(block: Block, options: Options, schema: Schema) -> Limited:
         raise _no_limit("rows", source)
     if most_groups is None:
         raise _no_limit("groups", source)
-    return Limited(block, Limits(rows if rows is not None else most_groups, most_groups), enforced=True)
+    limits = Limits(rows if rows is not None else most_groups, most_groups, options.max_values)
+    return Limited(block, limits, enforced=True)
 
 
 def counts_rows(aggregate: Aggregate) -> bool:

@@ -13,6 +13,9 @@ its limits:
     5. the statistic's sums are scaled and clamped to `cut` rows, then added up over units.
 
 One unit, added or removed, changes step 5's addends of its own (unit, group) pairs and nothing else.
+
+Where different values are counted, steps 2 to 4 say how many values each unit may take in each group, and the release stage sees who
+takes which (aggregates/distinct_values.py).
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpsql.aggregates.avg import Pair
-from dpsql.aggregates.base import Limits, Statistic
+from dpsql.aggregates.base import Limits, Matching, Statistic, UnitSums
 from dpsql.aggregates.count import Rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.sum import Total
@@ -31,7 +34,17 @@ from dpsql.aggregates.tally import Tally
 from dpsql.algebra.arithmetic import narrow
 from dpsql.algebra.scalar import Scalar, literal_sql, quoted
 from dpsql.domains import Categories, Value, integers
-from dpsql.plan import Bound, CompiledRelease, CompiledTally, GroupKey, KeyList, KeyValue, Release, Verified
+from dpsql.plan import (
+    Bound,
+    CompiledMatching,
+    CompiledRelease,
+    CompiledTally,
+    GroupKey,
+    KeyList,
+    KeyValue,
+    Release,
+    Verified,
+)
 from dpsql.planner.limit import travels_as_text
 from dpsql.schema.facts import bounds_fact
 from dpsql.schema.model import RESERVED
@@ -47,10 +60,14 @@ _QUOTED_OR_CUT = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$cut""")
 
 def lower(release: Release, bounds: Sequence[Bound] = ()) -> CompiledRelease:
     """The SQL of one release: group keys first, then the exact sums of its measures in order."""
-    statistics = [m.statistic for m in release.measures]
+    matchings = _matchings(release)
+    matched = {matching.measure for matching in matchings}
+    statistics = [m.statistic for i, m in enumerate(release.measures) if i not in matched]
     names, inputs = _inputs(statistics)
     rows = _worked_out(_rows_sql(release, inputs), statistics, names)
-    if release.limited.enforced:
+    if not statistics:
+        sql = ""
+    elif release.limited.enforced:
         sql = _per_unit(release, statistics, names, rows)
     else:
         sql = _per_row(release, [s.row_sums(n) for s, n in zip(statistics, names, strict=True)], rows)
@@ -58,9 +75,10 @@ def lower(release: Release, bounds: Sequence[Bound] = ()) -> CompiledRelease:
         _tally(release, tally) for tally in {c.tallied.tally.identity: c.tallied.tally for c in release.chosen}.values()
     )
     listed = {part.bound for part in release.limited.block.lists}
-    texts = [sql, *(t.sql for t in tallies)]
-    used = tuple(b.name for b in bounds if b.name in listed or any(quoted(b.name) in text for text in texts))
-    return CompiledRelease(release, sql, used, verified(release, statistics, names, inputs), tallies)
+    short = verified(release, statistics, names, inputs) if statistics else ()
+    found = CompiledRelease(release, sql, (), short, tallies, matchings)
+    used = tuple(b.name for b in bounds if b.name in listed or any(quoted(b.name) in text for text in found.texts))
+    return replace(found, bounds=used)
 
 
 def with_secret(sql: str, secret: str) -> str:
@@ -253,6 +271,61 @@ def _place(origin: str) -> tuple[str, str]:
     return table, name
 
 
+# --- different values ---------------------------------------------------------------------------------------------
+
+
+def _matchings(release: Release) -> tuple[CompiledMatching, ...]:
+    """What of a release is counted by letting units take values."""
+    if not release.limited.enforced:
+        return ()
+    found = []
+    for i, measure in enumerate(release.measures):
+        (names,), inputs = _inputs([measure.statistic])
+        part = measure.statistic.unit_sums(names)
+        if isinstance(part, Matching):
+            sql = _taking(release, part, _rows_sql(release, inputs))
+            found.append(CompiledMatching(i, sql, _verified_matching(release, part, inputs)))
+    return tuple(found)
+
+
+def _taking(release: Release, part: Matching, rows: str) -> str:
+    """Each value that a unit brings to a group, in the orders of values and of units; capacities are cut as rows are.
+
+    Why  a unit needs no more of the limit on rows than it has different values, and takes no more than `most`
+    """
+    keys, limits = [key.name for key in release.keys], release.limited.limits
+    owners = ", ".join(["u", *keys])
+    brought = f"SELECT DISTINCT {owners}, v FROM (SELECT *, {part.value} AS v FROM ({rows}) AS counted) AS valued WHERE v IS NOT NULL"
+    number = f"row_number() OVER (ORDER BY {_hashed('v')}, v) AS b"
+    capacity = f"LEAST(count(*), {part.most}) AS r0"
+    by_unit = f"SELECT {owners}, {capacity}, list(b) AS v0 FROM brought JOIN numbered ON v = w GROUP BY {owners}"
+    cut = _cut(_ordered(by_unit, keys, limits, 1), limits, 1)
+    turns = f"row_number() OVER (ORDER BY {_hashed('u')}, {owners}) AS t"
+    columns = ", ".join([*keys, "unnest(v0) AS s0", "c0 AS s1", "t AS s2"])
+    return (
+        f"WITH brought AS MATERIALIZED ({brought}), "
+        f"numbered AS (SELECT v AS w, {number} FROM (SELECT DISTINCT v FROM brought) AS different) "
+        f"SELECT {columns} FROM (SELECT *, {turns} FROM ({cut}) AS limited WHERE c0 > 0) AS placed"
+    )
+
+
+def _hashed(column: str) -> str:
+    return f"md5(concat_ws('|', {CUT}, CAST({column} AS VARCHAR)))"
+
+
+def _verified_matching(release: Release, part: Matching, inputs: list[Scalar]) -> tuple[Verified, ...]:
+    """Everybody takes what they bring, where no limit binds (see `verified`): as if one unit could take all of it."""
+    source, keys = release.limited.block.source, [key.name for key in release.keys]
+    unit = source.unit
+    if not _nothing_cut(release) or unit is None or unit.max_rows is None or part.most < unit.max_rows:
+        return ()
+    rows = _rows_sql(release, inputs, unit=False)
+    columns = ", ".join([*keys, f"count(DISTINCT {part.value}) AS n"])
+    counts = f"SELECT {columns} FROM ({rows}) AS counted{_grouped(keys)}{_only_declared(release.keys)}"
+    columns = ", ".join([*keys, "unnest(range(n)) AS s0", "n AS s1", "0 AS s2"])
+    return (Verified(f"SELECT {columns} FROM ({counts}) AS different", source.facts),)
+
+
 # --- tallies ------------------------------------------------------------------------------------------------------
 
 
@@ -289,7 +362,7 @@ def _bucketed(tally: Tally, keys: list[str], values: str) -> str:
     columns = ["count(*) AS s0", *(["CAST(sum(v) AS VARCHAR) AS s1"] if tally.summed else [])]
     bucket = tally.bucket_sql("v")
     grouped = _grouped([*keys, "b"])
-    return f"SELECT {', '.join([*keys, f'{bucket} AS b', *columns])} FROM ({values}) AS valued WHERE v IS NOT NULL{grouped}"
+    return f"SELECT {', '.join([*keys, f'{bucket} AS b', *columns])} FROM ({values}) AS valued{grouped}"
 
 
 def _verified_tally(release: Release, tally: Tally, value: str, inputs: list[Scalar]) -> tuple[Verified, ...]:
@@ -320,7 +393,11 @@ def _only_declared(keys: tuple[GroupKey, ...]) -> str:
 def _among(name: str, values: tuple[KeyValue, ...]) -> str:
     """The condition that a key, in the form in which it travels, is one of some values."""
     listed = [v for v in values if v is not None]
-    inside = f"{name} IN ({', '.join(_wire_sql(v) for v in listed)})" if listed else "false"
+    numbers = [v for v in listed if isinstance(v, int) and not isinstance(v, bool)]
+    if len(numbers) == len(listed) > 2 and max(numbers) - min(numbers) == len(set(numbers)) - 1:
+        inside = f"{name} BETWEEN {_wire_sql(min(numbers))} AND {_wire_sql(max(numbers))}"
+    else:
+        inside = f"{name} IN ({', '.join(_wire_sql(v) for v in listed)})" if listed else "false"
     return f"({inside} OR {name} IS NULL)" if None in values else f"({inside})"
 
 
@@ -342,7 +419,8 @@ def _crossing(sql: str) -> str:
 def _per_unit(release: Release, statistics: list[Statistic], names: list[list[str]], rows: str) -> str:
     keys = [key.name for key in release.keys]
     limits = release.limited.limits
-    parts = [s.unit_sums(n) for s, n in zip(statistics, names, strict=True)]
+    asked = (s.unit_sums(n) for s, n in zip(statistics, names, strict=True))
+    parts = [part for part in asked if isinstance(part, UnitSums)]
     inner = [f"{p.rows} AS r{i}" for i, p in enumerate(parts)]
     inner += [f"{sql} AS {name}{i}" for i, p in enumerate(parts) for name, sql in p.inner]
     by_unit = f"SELECT {', '.join(['u', *keys, *inner])} FROM ({rows}) AS counted GROUP BY {', '.join(['u', *keys])}"

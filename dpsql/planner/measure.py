@@ -10,38 +10,37 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
+from dpsql.aggregates.auto_sum import AutoSum, AutoSumOf, magnitudes
 from dpsql.aggregates.avg import AvgOf, Pair, SumOfPair
 from dpsql.aggregates.base import Estimate, Statistic
 from dpsql.aggregates.count import CountOf, Rows
 from dpsql.aggregates.count_distinct import Units
+from dpsql.aggregates.distinct_values import DistinctValues
 from dpsql.aggregates.extreme import Extreme, ExtremeOf
-from dpsql.aggregates.grid import LEAST_BUCKETS, Grid, width_of
+from dpsql.aggregates.grid import LEAST_BUCKETS, Grid
+from dpsql.aggregates.grid import widest as widest_tally
 from dpsql.aggregates.mode import Listed, Mode, ModeOf
 from dpsql.aggregates.moments import CountOfMoments, Moments, OfMoments, SumOfMoments, widest
 from dpsql.aggregates.quantile import Quantile, QuantileOf
+from dpsql.aggregates.randomized_response import Responses, ResponsesOf, answers
 from dpsql.aggregates.sum import SumOf, Total, sum_type
-from dpsql.aggregates.tally import Reading, Tallied, Terms
+from dpsql.aggregates.tally import Reading, Tallied
 from dpsql.aggregates.term import WIDEST, Term, term
 from dpsql.aggregates.unit_total import unit_total
 from dpsql.algebra.logic import conjunction, is_null, negation
 from dpsql.algebra.mathematical import float_test
 from dpsql.algebra.scalar import Scalar, quoted
+from dpsql.domains import Categories, integers
 from dpsql.errors import Error, error
-from dpsql.loss import NO_LOSS, PrivacyLoss, total
-from dpsql.mechanisms.additive import AdditiveNoise
-from dpsql.mechanisms.exact_choice import Kind
-from dpsql.mechanisms.gaussian import DiscreteGaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
-from dpsql.mechanisms.threshold import threshold
-from dpsql.plan import Aggregate, Chosen, GroupKey, Limited, Measure, Output, Read, Release, Selection
+from dpsql.loss import NO_LOSS
+from dpsql.mechanisms.randomized_response import RandomizedResponse
+from dpsql.plan import Aggregate, GroupKey, Limited, Output, Read, Release
+from dpsql.planner.buying import buy
 from dpsql.planner.canonical import canonical
 from dpsql.planner.limit import as_listed, key_count
 from dpsql.planner.lower import key_sql
-
-WIDEST_SCALE = 2**52
-
+from dpsql.planner.request import Parts, Request
 
 _SPREAD = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
 _OF_VALUE = ("count", "sum", "avg", *_SPREAD)
@@ -68,52 +67,44 @@ class _Statistics:
         self.tallied.setdefault(tallied.identity, tallied)
         self.readings.append((aggregate, tallied.identity, reading))
 
+    def parts(self, limited: Limited) -> Parts:
+        found, tallied = list(self.found), list(self.tallied)
+        reads = tuple((aggregate, found.index(name), estimate) for aggregate, name, estimate in self.reads)
+        readings = tuple((aggregate, tallied.index(name), reading) for aggregate, name, reading in self.readings)
+        return Parts(limited, tuple(self.found.values()), tuple(self.tallied.values()), reads, readings)
 
-def measure(
-    limited: Limited,
-    price: PrivacyLoss,
-    mechanism: str,
-    identity: str,
-    reads: Mapping[str, str],
-    units: int | None = None,
-) -> Release:
-    """The release of a limited block at a price that its parts share equally.
+
+def measure(limited: Limited, request: Request, identity: str, reads: Mapping[str, str]) -> Release:
+    """The release of a limited block on the terms of a request.
 
     identity  canonical text of the declared schema, part of the fingerprint
     reads     what each bound table is made of, by its name: the fingerprint holds it
-    units     how many units the owner declares there to be, or None
 
-    Raises 104 (Gaussian noise without a delta), 201 (a sum without bounds), 303 (private keys without an aggregate).
+    Raises 104 (weights or an accuracy that do not fit), 201 (a sum without bounds), 202 (noise too wide), 303 (private keys without
+    an aggregate), 502 (an accuracy above the cap).
     """
     block = limited.block
     selects = block.selects
     if selects and not block.aggregates:
         raise _no_aggregate(limited)
-    statistics = _statistics(limited, selects, units)
-    found, tallied = list(statistics.found.values()), list(statistics.tallied.values())
-    asked = [*statistics.found, *statistics.tallied]
-    if not asked:
-        return Release(limited, (), None, (), NO_LOSS, _fingerprint(limited, [], price, mechanism, identity, reads))
-    parts = len(found) * (mechanism == "gaussian") + selects
-    share = PrivacyLoss(price.epsilon / len(asked), price.delta / parts if parts else Fraction(0))
-    measures = tuple(_measure(f"m{i}", s, limited, share, mechanism) for i, s in enumerate(found))
-    kind: Kind = "exponential" if mechanism == "gaussian" else "permute_and_flip"
-    terms = Terms(limited.limits, PrivacyLoss(share.epsilon, Fraction(0)), kind)
-    chosen = tuple(Chosen(f"c{i}", part, terms) for i, part in enumerate(tallied))
-    selection = _selection(measures[0], limited, share.delta) if selects else None
-    positions = {name: i for i, name in enumerate(statistics.found)}
-    outputs = tuple(Output(a.name, positions[name], estimate) for a, name, estimate in statistics.reads)
-    places = {name: i for i, name in enumerate(statistics.tallied)}
-    read = tuple(Read(a.name, places[name], reading) for a, name, reading in statistics.readings)
-    spent = total(
-        [
-            *(m.loss for m in measures),
-            *(c.loss for c in chosen),
-            PrivacyLoss(Fraction(0), selection.delta if selection else Fraction(0)),
-        ]
+    parts = _statistics(limited, selects, request.units).parts(limited)
+    fingerprint = _fingerprint(parts, request, identity, reads)
+    if not len(parts):
+        return Release(limited, (), None, (), NO_LOSS, fingerprint)
+    bought = buy(parts, request)
+    outputs = tuple(Output(a.name, place, estimate) for a, place, estimate in parts.reads)
+    read = tuple(Read(a.name, place, reading) for a, place, reading in parts.readings)
+    return Release(
+        limited,
+        bought.measures,
+        bought.selection,
+        outputs,
+        bought.loss,
+        fingerprint,
+        bought.chosen,
+        read,
+        bought.compared,
     )
-    fingerprint = _fingerprint(limited, asked, price, mechanism, identity, reads)
-    return Release(limited, measures, selection, outputs, spent, fingerprint, chosen, read)
 
 
 def _no_aggregate(limited: Limited) -> Error:
@@ -138,6 +129,8 @@ def _statistics(limited: Limited, selects: bool, units: int | None) -> _Statisti
     for aggregate in limited.block.aggregates:
         if aggregate.argument is None:
             others.append(aggregate)
+        elif aggregate.function == "distinct":
+            statistics.read(aggregate, _distinct(aggregate.argument, aggregate.condition, limited), CountOf(1))
         elif aggregate.function in _OF_VALUE:
             by_value.setdefault((_value_key(aggregate.argument), _text(aggregate.condition)), []).append(aggregate)
         elif aggregate.function in _OF_TWO:
@@ -185,8 +178,7 @@ def _of_tally(
             quantile = Quantile(_grid(aggregate, value, limited, units), aggregate.number)
             statistics.choose(aggregate, quantile, QuantileOf(quantile, aggregate.sqltype))
         case "min" | "max":
-            part = _term_of(value, aggregate)
-            tally = Grid(part, aggregate.condition, -(-(part.width + 1) // LEAST_BUCKETS))
+            tally = Grid(_term_of(value, aggregate, LEAST_BUCKETS), aggregate.condition)
             extreme = Extreme(tally, aggregate.function == "max")
             statistics.choose(aggregate, extreme, ExtremeOf(extreme, aggregate.sqltype))
         case "top":
@@ -197,6 +189,13 @@ def _of_tally(
             mode = Mode(_listed(aggregate, value), most)
             place = int(aggregate.number) - 1
             statistics.choose(aggregate, mode, ModeOf(mode, place, mode.tally.values, aggregate.sqltype))
+        case "auto_sum":
+            auto = AutoSum(magnitudes(value, aggregate.condition))
+            statistics.choose(aggregate, auto, AutoSumOf(auto, aggregate.sqltype))
+        case "randomized_response":
+            assert aggregate.number is not None
+            responses = Responses(answers(value, aggregate.condition), RandomizedResponse(aggregate.number))
+            statistics.choose(aggregate, responses, ResponsesOf(responses))
         case _:
             raise error(901, f"nothing measures {aggregate.function}")
 
@@ -206,11 +205,10 @@ def _same_tops(one: Aggregate, other: Aggregate) -> bool:
 
 
 def _grid(aggregate: Aggregate, value: Scalar, limited: Limited, units: int | None) -> Grid:
-    part = _term_of(value, aggregate)
     keys = limited.block.keys
     groups = key_count(keys) if all(key.values is not None for key in keys) else 64
     size = units * limited.limits.rows if units is not None else None
-    return Grid(part, aggregate.condition, width_of(part, groups, size))
+    return Grid(_term_of(value, aggregate, widest_tally(groups, size)), aggregate.condition)
 
 
 def _listed(aggregate: Aggregate, value: Scalar) -> Listed:
@@ -313,6 +311,15 @@ def _counted(argument: Scalar, condition: Scalar | None) -> Scalar:
     return conjunction([*parts, condition] if condition is not None else parts)
 
 
+def _distinct(argument: Scalar, condition: Scalar | None, limited: Limited) -> DistinctValues:
+    """COUNT(DISTINCT x): of one unit no more values than are declared, and one where all of its rows have the same."""
+    limits = limited.limits
+    found = integers(argument.domain) if argument.integral else argument.domain
+    declared = 2 if argument.sqltype.is_boolean else len(found.values) if isinstance(found, Categories) else limits.rows
+    most = 1 if argument.is_constant else min(limits.rows, limits.values or limits.rows, declared)
+    return DistinctValues(argument, condition, most)
+
+
 def _of_rows(
     aggregate: Aggregate, limited: Limited, statistics: _Statistics, paired: dict[str, Pair | Moments], selects: bool
 ) -> None:
@@ -333,39 +340,12 @@ def _of_rows(
         statistics.read(aggregate, Rows(aggregate.condition), CountOf(1, sqltype=aggregate.sqltype))
 
 
-def _measure(name: str, statistic: Statistic, limited: Limited, share: PrivacyLoss, mechanism: str) -> Measure:
-    sensitivity = statistic.sensitivity(limited.limits)
-    noise: AdditiveNoise
-    if mechanism == "gaussian":
-        loss = share
-        noise = DiscreteGaussian.for_loss(sensitivity.l2_squared, loss)
-        wide = noise.sigma_squared > WIDEST_SCALE**2
-    else:
-        loss = PrivacyLoss(share.epsilon, Fraction(0))
-        noise = DiscreteLaplace.for_loss(sensitivity.l1, loss.epsilon)
-        wide = noise.scale > WIDEST_SCALE
-    if wide:
-        raise error(
-            202, "the noise would be too large to add exactly", hint="ask at a larger epsilon, or with smaller limits"
-        )
-    return Measure(name, statistic, sensitivity, noise, loss)
+def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[str, str]) -> str:
+    """What was asked, in canonical form; no scale, threshold or mechanism that was taken, which follow from it (rule 40).
 
-
-def _selection(units: Measure, limited: Limited, delta: Fraction) -> Selection:
-    """Keys are selected by the first measure, the noisy number of units."""
-    return Selection(0, threshold(units.noise, units.sensitivity.l0, delta), delta)
-
-
-def _fingerprint(
-    limited: Limited,
-    asked: list[str],
-    price: PrivacyLoss,
-    mechanism: str,
-    identity: str,
-    reads: Mapping[str, str],
-) -> str:
-    """What was asked, in canonical form; no scale, share or threshold, which follow from it."""
-    block = limited.block
+    Why  the statistics alone do not say which aggregate a weight belongs to, nor which columns must be as exact as was asked
+    """
+    limited, block = asked.limited, asked.limited.block
     unit = block.source.unit
     parts = [
         block.source.from_sql(),
@@ -374,8 +354,10 @@ def _fingerprint(
         *(f"key {key.scalar.sql} {key.values}" for key in block.keys),
         *(f"list {listed.keys} {quoted(listed.bound)}" for listed in block.lists),
         f"limits {limited.limits.rows} {limited.limits.groups} {limited.enforced}",
-        *asked,
-        f"price {price.epsilon} {price.delta} {mechanism}",
+        *(statistic.identity for statistic in asked.statistics),
+        *(tallied.identity for tallied in asked.tallied),
+        *(aggregate.text for aggregate in block.aggregates if request.weights is not None or request.goal is not None),
+        request.text,
     ]
     text = canonical("\n".join(parts))
     used = [f"{name} is {made}" for name, made in reads.items() if quoted(name) in text]

@@ -1,4 +1,4 @@
-"""What a caller may ask of one statement: its price, its contribution limits, its mechanism."""
+"""What a caller may ask of one statement: its price or its accuracy, its contribution limits, its mechanism."""
 
 from __future__ import annotations
 
@@ -10,11 +10,24 @@ from fractions import Fraction
 
 from dpsql.errors import Error, error
 from dpsql.loss import PrivacyLoss
-from dpsql.schema.model import Schema
+from dpsql.plan import Goal
+from dpsql.schema.model import MECHANISMS, Schema
 
-NAMES = ("epsilon", "delta", "max_rows", "max_groups", "mechanism")
+NAMES = (
+    "epsilon",
+    "delta",
+    "max_rows",
+    "max_groups",
+    "max_values",
+    "mechanism",
+    "error",
+    "confidence",
+    "weights",
+)
 LONG_NAMES = {"max_groups_contributed": "max_groups", "max_rows_contributed": "max_rows"}
-MECHANISMS = ("laplace", "gaussian")
+CONFIDENCE = Fraction(95, 100)
+"""Of an error, where none is asked."""
+MOST_WEIGHTS = 1000
 _NUMBER = re.compile(r"\d{0,20}(?:\.\d{0,30})?(?:[eE][+-]?\d{1,2})?")
 
 
@@ -24,6 +37,10 @@ class Options:
 
     epsilon, delta        the price of the whole statement
     max_rows, max_groups  [rows], [groups] of one unit
+    max_values            [values] of one unit in one group, where different values are counted
+    error, relative       an accuracy in place of epsilon, in the columns' own unit, or as a share of the declared people
+    confidence            [probability] with which it is kept
+    weights               in which proportions the aggregates share the price
     """
 
     epsilon: Fraction | None = None
@@ -31,21 +48,40 @@ class Options:
     max_rows: int | None = None
     max_groups: int | None = None
     mechanism: str | None = None
+    max_values: int | None = None
+    error: Fraction | None = None
+    relative: bool = False
+    confidence: Fraction | None = None
+    weights: tuple[Fraction, ...] | None = None
 
     def over(self, base: Options) -> Options:
-        """These options, and those of a less local place where they say nothing."""
+        """These options, and those of a less local place where they say nothing. A price there gives way to an error here."""
+        mine = self.epsilon is not None or self.error is not None
         return Options(
-            self.epsilon if self.epsilon is not None else base.epsilon,
+            self.epsilon if mine else base.epsilon,
             self.delta if self.delta is not None else base.delta,
             self.max_rows if self.max_rows is not None else base.max_rows,
             self.max_groups if self.max_groups is not None else base.max_groups,
             self.mechanism or base.mechanism,
+            self.max_values if self.max_values is not None else base.max_values,
+            self.error if mine else base.error,
+            self.relative if mine else base.relative,
+            self.confidence if self.confidence is not None else base.confidence,
+            self.weights if self.weights is not None else base.weights,
         )
 
+    @property
+    def goal(self) -> Goal | None:
+        """The accuracy asked for, or None where a price is."""
+        if self.error is None:
+            return None
+        return Goal(self.error, self.relative, self.confidence if self.confidence is not None else CONFIDENCE)
+
     def price(self, schema: Schema) -> PrivacyLoss:
-        """The price asked for. Raises 502 where it is above the owner's cap for one statement."""
+        """The price asked for; for an accuracy the most that it may cost. Raises 502 where it is above the owner's cap."""
         query, caps = schema.privacy.query, schema.privacy.caps
-        asked = PrivacyLoss(self.epsilon or query.epsilon, self.delta or query.delta)
+        epsilon = caps.epsilon if self.error is not None else self.epsilon or query.epsilon
+        asked = PrivacyLoss(epsilon, self.delta or query.delta)
         for name, value, cap in (("epsilon", asked.epsilon, caps.epsilon), ("delta", asked.delta, caps.delta)):
             if value > cap:
                 raise error(
@@ -64,14 +100,22 @@ def set_option(options: Options, name: str, text: str, *, long_names: bool = Fal
         raise _unknown(plain, list(known))
     field = known[plain]
     value = text.strip().strip("'\"")
-    if field in ("epsilon", "delta"):
-        return replace(options, **{field: _positive(field, value)})  # type: ignore[arg-type]
-    if field == "mechanism":
-        if value.lower() not in MECHANISMS:
-            raise error(
-                104, f"mechanism {value[:30]!r} does not exist", hint="write mechanism=laplace or mechanism=gaussian"
-            )
-        return replace(options, mechanism=value.lower())
+    match field:
+        case "epsilon" | "delta":
+            return _priced(replace(options, **{field: _positive(field, value)}))  # type: ignore[arg-type]
+        case "error":
+            size = _positive(field, value.removesuffix("%").rstrip())
+            relative = value.endswith("%")
+            return _priced(replace(options, error=size / 100 if relative else size, relative=relative))
+        case "confidence":
+            return replace(options, confidence=_confidence(value))
+        case "weights":
+            return replace(options, weights=_weights(value))
+        case "mechanism":
+            if value.lower() not in MECHANISMS:
+                hint = f"write mechanism={', mechanism='.join(MECHANISMS[:-1])} or mechanism={MECHANISMS[-1]}"
+                raise error(104, f"mechanism {value[:30]!r} does not exist", hint=hint)
+            return replace(options, mechanism=value.lower())
     if not re.fullmatch(r"[1-9]\d{0,6}", value):
         raise error(104, f"{field} must be a whole number from 1 to 9999999", hint=f"write {field}=3")
     return replace(options, **{field: int(value)})  # type: ignore[arg-type]
@@ -82,6 +126,31 @@ def _positive(name: str, text: str) -> Fraction:
     if number <= 0 or (name == "delta" and number >= 1):
         raise error(104, f"{name} must be a positive number{' below 1' * (name == 'delta')}", hint=f"write {name}=0.1")
     return number
+
+
+def _priced(options: Options) -> Options:
+    if options.epsilon is not None and options.error is not None:
+        raise error(
+            104, "epsilon names a price and error an accuracy, which has its own price", hint="write one of them"
+        )
+    return options
+
+
+def _confidence(text: str) -> Fraction:
+    number = Fraction(text) if text and _NUMBER.fullmatch(text) and re.search(r"\d", text) else Fraction(0)
+    if not Fraction(1, 2) <= number <= Fraction(999, 1000):
+        raise error(104, "confidence must be a number from 0.5 to 0.999", hint="write confidence=0.95")
+    return number
+
+
+def _weights(text: str) -> tuple[Fraction, ...]:
+    parts = [part.strip() for part in text.split(":")]
+    if len(parts) > MOST_WEIGHTS or not all(re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", part) for part in parts):
+        raise error(104, "weights must be numbers with colons between them", hint="write weights=2:1:1")
+    numbers = tuple(Fraction(part) for part in parts)
+    if not all(numbers):
+        raise error(104, "a weight of 0 would leave nothing to its aggregate", hint="leave it out of the statement")
+    return numbers
 
 
 def _unknown(name: str, known: list[str]) -> Error:

@@ -181,7 +181,9 @@ def _setting(sql: str, word: str, tokens: list[Token]) -> Parsed:
         raise error(103, f"{word} can only change dp_ options of this session", hint="write SET dp_epsilon = 0.2")
     name = match[1].lower().removeprefix("dp_")
     # RESET checks the name the same way.
-    value = match[2] if match[2] else {"mechanism": "laplace", "delta": "1e-9"}.get(name, "1")
+    value = match[2] if match[2] else {"mechanism": "laplace", "delta": "1e-9", "confidence": "0.95"}.get(name, "1")
+    if name == "weights":
+        raise error(104, "weights belong to one statement", hint="write /* dpsql: weights=2:1 */ in it")
     return Parsed(
         sql, "set" if word == "SET" else "reset", None, set_option(Options(), name, value.replace(" ", "")), (name,)
     )
@@ -222,11 +224,13 @@ def _lift_clause(tokens: list[Token], options: Options) -> tuple[list[Token], Op
         if close is None:
             raise error(101, "OPTIONS( is never closed", hint="write OPTIONS(epsilon=0.2)")
         text = " ".join(t.text for t in tokens[end + 2 : close])
+        local = Options()
         for piece in filter(None, (p.strip() for p in text.split(","))):
             name, equals, value = piece.partition("=")
             if not equals:
                 raise error(104, f"the option {piece[:40]!r} has no value", hint="write OPTIONS(epsilon=0.2)")
-            options = set_option(options, name, value.replace(" ", ""), long_names=True)
+            local = set_option(local, name, value.replace(" ", ""), long_names=True)
+        options = local.over(options)
         end = close + 1
     return tokens[: at + 1] + tokens[end:], options
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 
+from dpsql.errors import error
 from dpsql.loss import PrivacyLoss, total
-from dpsql.plan import Bound, Compiled, Plan, PublicTypes, Release
+from dpsql.plan import Bound, Compiled, Limited, Plan, PublicTypes, Release
+from dpsql.planner import accurate
 from dpsql.planner.canonical import renamed
+from dpsql.planner.least_price import check_price
 from dpsql.planner.limit import limit
 from dpsql.planner.lower import lower
 from dpsql.planner.measure import measure
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Parsed
+from dpsql.planner.request import Request
 from dpsql.planner.resolve import resolve
 from dpsql.schema.model import RESERVED, Schema
 
@@ -31,14 +35,32 @@ def compile_statement(
     limited = [limit(block, options, schema) for block in resolved.blocks]
     count = max(1, sum(bool(part.block.aggregates) for part in limited))
     share = PrivacyLoss(price.epsilon / count, price.delta / count)
-    mechanism = options.mechanism or "laplace"
+    _check_together(parsed.options, options, limited)
+    if options.goal is not None:
+        accurate.check_statement(limited, resolved.shell)
+    privacy = schema.privacy
+    request = Request(share, options.mechanism or privacy.mechanism, options.weights, options.goal, privacy.units)
     releases: list[Release] = []
     for part in limited:
-        releases.append(
-            measure(part, share, mechanism, identity, _made_of(resolved.bounds, releases), schema.privacy.units)
-        )
-    plan = Plan(tuple(releases), resolved.shell, total(r.loss for r in releases), price)
+        releases.append(measure(part, request, identity, _made_of(resolved.bounds, releases)))
+    for release in releases:
+        check_price(release, price)
+    plan = Plan(tuple(releases), resolved.shell, total(r.loss for r in releases), price, options.goal)
     return Compiled(plan, tuple(lower(release, resolved.bounds) for release in releases), resolved.bounds)
+
+
+def _check_together(own: Options, options: Options, limited: list[Limited]) -> None:
+    """Refuse options that do not go together, or not with this statement. Raises 104."""
+    if own.confidence is not None and options.goal is None:
+        raise error(104, "confidence is that of an error, and none is asked", hint="write error=50, confidence=0.95")
+    if options.weights is not None and options.goal is not None:
+        raise error(
+            104, "an error decides how the price is shared", hint="leave weights out, or name a price: epsilon=0.1"
+        )
+    paid = sum(bool(part.block.aggregates) for part in limited)
+    if options.weights is not None and paid > 1:
+        what = f"weights are for the aggregates of one release, and this statement has {paid}"
+        raise error(104, what, hint="leave weights out, or ask them one by one")
 
 
 def _made_of(bounds: tuple[Bound, ...], releases: list[Release]) -> dict[str, str]:
@@ -54,4 +76,4 @@ def _made_of(bounds: tuple[Bound, ...], releases: list[Release]) -> dict[str, st
 
 def schema_identity(schema: Schema) -> str:
     """A hash of everything declared that can decide what a statement means."""
-    return hashlib.sha256(repr((schema.privacy.unit, schema.tables)).encode()).hexdigest()
+    return hashlib.sha256(repr((schema.privacy.unit, schema.privacy.units, schema.tables)).encode()).hexdigest()

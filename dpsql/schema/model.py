@@ -20,6 +20,7 @@ RESERVED = "dpsql "
 UNIT_COLUMN = "dpsql unit"
 """The column that carries the unit's value where a table does not hold it itself."""
 ROLES = ("identifier", "quasi", "dimension", "grid", "measure")
+MECHANISMS = ("laplace", "gaussian", "auto")
 GUARD_MODES = ("off", "warn", "block", "audit")
 
 
@@ -102,6 +103,8 @@ class Privacy:
     query      default price of a whole statement
     caps       the most that one statement may spend
     max_cells  the most declared groups that one release may have
+    mechanism  one of MECHANISMS, for statements that name none
+    household  how many people together EXPLAIN shows the loss of, or None
     """
 
     unit: str
@@ -110,6 +113,8 @@ class Privacy:
     query: PrivacyLoss
     caps: PrivacyLoss
     max_cells: int = 1_000_000
+    mechanism: str = "laplace"
+    household: int | None = None
 
     @property
     def unit_table(self) -> str | None:

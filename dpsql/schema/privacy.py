@@ -8,7 +8,7 @@ from fractions import Fraction
 from dpsql.loss import PrivacyLoss
 from dpsql.schema.columns import column_name
 from dpsql.schema.mistakes import shown
-from dpsql.schema.model import ROW, Privacy
+from dpsql.schema.model import MECHANISMS, ROW, Privacy
 from dpsql.schema.section import Section
 
 LOSS = {"epsilon": "0.5", "delta": "1e-8"}
@@ -20,8 +20,11 @@ PRIVACY = {
     "query": "{ epsilon = 0.1, delta = 1e-9 }",
     "caps": "{ epsilon = 0.5, delta = 1e-8 }",
     "max_cells": "1000000",
+    "mechanism": '"auto"',
+    "household": "4",
 }
 MAX_CELLS = 1_000_000
+MOST_TOGETHER = 100  # people of a household
 PRICE = Fraction(1, 10)  # epsilon of a statement, where the owner names none
 STAND_IN = Fraction(1, 10**6)  # for a total that could not be read; never used, since that was reported
 
@@ -47,7 +50,32 @@ def read_privacy(top: Section) -> Privacy:
     deltas = _deltas(section, query, caps)
     delta = _amounts(section, deltas, (deltas.total or STAND_IN) / 1000, 10)
     total, price, cap = (PrivacyLoss(e, d) for e, d in zip(epsilon, delta, strict=True))
-    return Privacy(_unit(section), total, section.count("units"), price, cap, section.count("max_cells") or MAX_CELLS)
+    return Privacy(
+        _unit(section),
+        total,
+        section.count("units"),
+        price,
+        cap,
+        section.count("max_cells") or MAX_CELLS,
+        _mechanism(section),
+        _household(section),
+    )
+
+
+def _mechanism(section: Section) -> str:
+    found = section.text("mechanism")
+    if found is not None and found not in MECHANISMS:
+        section.misfit("mechanism", f"one of {', '.join(MECHANISMS)}")
+    return found if found in MECHANISMS else MECHANISMS[0]
+
+
+def _household(section: Section) -> int | None:
+    """From 2 people on: what one loses is said anyway."""
+    found = section.count("household")
+    if found is not None and not 2 <= found <= MOST_TOGETHER:
+        section.misfit("household", f"a whole number from 2 to {MOST_TOGETHER}")
+        return None
+    return found
 
 
 def _section(top: Section) -> Section:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from dpsql.domains import Categories, Interval, Value
 from dpsql.errors import error
 from dpsql.loss import PrivacyLoss
-from dpsql.schema.model import Analyst, Column, Schema, Table
+from dpsql.schema.model import MECHANISMS, Analyst, Column, Schema, Table
 from dpsql.schema.roles import default_role
 from dpsql.sqltypes import SqlType
 
@@ -142,6 +142,10 @@ def _privacy(schema: Schema) -> str:
     if privacy.units is not None:
         pairs.append(("units", str(privacy.units)))
     pairs += [("query", _loss(privacy.query)), ("caps", _loss(privacy.caps)), ("max_cells", str(privacy.max_cells))]
+    if privacy.mechanism != MECHANISMS[0]:
+        pairs.append(("mechanism", quoted(privacy.mechanism)))
+    if privacy.household is not None:
+        pairs.append(("household", str(privacy.household)))
     return _lines("[privacy]", pairs)
 
 

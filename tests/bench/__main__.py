@@ -9,10 +9,10 @@ from pathlib import Path
 
 import duckdb
 
-from tests.bench import large, memory, small, startup, tpch, tpch_queries
+from tests.bench import large, memory, small, startup, statistics, tpch, tpch_queries
 from tests.support import tpch as tpch_data
 
-PARTS = ("large", "small", "startup", "memory", "tpch")
+PARTS = ("large", "small", "startup", "memory", "tpch", "statistics")
 
 
 def main() -> None:
@@ -46,6 +46,8 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
     if "tpch" in parts:
         folder = tpch_data.generate(options.cache / f"sf{options.scale}", options.scale)
         tpch_queries.compare(folder, options.rounds)
+    if "statistics" in parts:
+        statistics.compare(options.cache, options.rounds)
 
 
 def _threads() -> object:

@@ -176,7 +176,8 @@ def rounding(part: Scalar) -> Fraction:
                 widest, (1 + size) * (Fraction(1, 10**6) if inner.sqltype.name == "FLOAT" else Fraction(1, 10**12))
             )
     if widest and any(
-        inner.function.partition(" ")[0] in _STEPS and (inner.integral or inner.function == "round") for inner in part.walk()
+        inner.function.partition(" ")[0] in _STEPS and (inner.integral or inner.function == "round")
+        for inner in part.walk()
     ):
         return Fraction(1) + widest * 10**3
     return widest

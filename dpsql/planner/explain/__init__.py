@@ -1,5 +1,6 @@
 """EXPLAIN: what will be released, how one person can change it, what it costs and how exact it will be. Free, and data-free.
 
+priced.py    what it costs, and the mechanism that was taken for the price
 words.py     engine SQL as people read it
 story.py     the relations, and what one person can change at each step
 released.py  group keys, measures and intervals
@@ -8,15 +9,13 @@ reasons.py   why the statement is answered
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from dpsql.algebra.scalar import quoted
-from dpsql.loss import PrivacyLoss
 from dpsql.plan import Bound, Compiled, CompiledRelease
+from dpsql.planner.explain.priced import mechanism, price
 from dpsql.planner.explain.reasons import reasons
 from dpsql.planner.explain.released import chosen, headline, keys, limits, made_of, measure, outputs
 from dpsql.planner.explain.story import story
-from dpsql.planner.explain.words import Words, counted, listed, number
+from dpsql.planner.explain.words import Words, counted, listed
 from dpsql.schema.model import Schema
 
 
@@ -37,7 +36,7 @@ def explain(compiled: Compiled, schema: Schema) -> str:
     for bound in compiled.bounds:
         if bound.name not in told:
             lines += _bound(bound, compiled, words)
-    lines += [f"answer: {shell.sql}", *_computed(compiled), *_price(compiled), "answered because:"]
+    lines += [f"answer: {shell.sql}", *_computed(compiled), *price(compiled, schema), "answered because:"]
     return "\n".join([*lines, *(f"  {reason}" for reason in reasons(compiled, words, schema))])
 
 
@@ -46,10 +45,10 @@ def _release(part: CompiledRelease, compiled: Compiled, words: Words, schema: Sc
     lines = [*story(release.limited.block.source, words, schema), limits(release)]
     lines += keys(release, compiled.bounds, words)
     if release.parts:
+        lines += mechanism(release)
         lines += [line for m in release.measures for line in measure(m, release, words)]
         lines += [line for c in release.chosen for line in chosen(c, words)]
-        lines += [*outputs(release, words, schema), *(f"engine: {part.sql}" for _ in release.measures[:1])]
-        lines += [f"engine: {tally.sql}" for tally in part.tallies]
+        lines += [*outputs(release, words, schema), *(f"engine: {text}" for text in part.texts)]
     else:
         lines.append("free: the keys are public, and nothing else is released")
     return [f"{release.name}: {headline(release, words)}", *(f"  {line}" for line in lines)]
@@ -107,17 +106,3 @@ def _computed(compiled: Compiled) -> list[str]:
     told = shell.computed or (None,) * len(shell.direct)
     made = sum(source is None and text is None for source, text in zip(shell.direct, told, strict=True))
     return [f"  computed from released values, without intervals: {counted(made, 'column')}"] if made else []
-
-
-def _price(compiled: Compiled) -> list[str]:
-    paid = [r for r in compiled.plan.releases if r.parts]
-    if not paid:
-        return ["price: free"]
-    lines = [f"price: {_loss(compiled.plan.loss)} for the statement; free where the answer is stored"]
-    if len(paid) > 1:
-        lines += [f"  {release.name}: {_loss(release.loss)}" for release in paid]
-    return lines
-
-
-def _loss(loss: PrivacyLoss) -> str:
-    return f"epsilon {number(loss.epsilon)}, delta {number(loss.delta or Fraction(0))}"

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+from dpsql.aggregates.auto_sum import AutoSum
 from dpsql.aggregates.avg import AvgOf, Pair
 from dpsql.aggregates.base import Statistic
 from dpsql.aggregates.count import Rows
 from dpsql.aggregates.count_distinct import Units
+from dpsql.aggregates.distinct_values import DistinctValues
 from dpsql.aggregates.extreme import Extreme
 from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.mode import Mode
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import Quantile
+from dpsql.aggregates.randomized_response import Responses
 from dpsql.aggregates.sum import Total
 from dpsql.aggregates.tally import Tallied
 from dpsql.aggregates.term import Term
@@ -39,6 +42,12 @@ def _call(aggregate: Aggregate, value: str, words: Words) -> str:
     match aggregate.function:
         case "rows":
             return "COUNT(*)"
+        case "distinct":
+            return f"COUNT(DISTINCT {value})"
+        case "auto_sum":
+            return f"dp_sum({value}, bounds := 'auto')"
+        case "randomized_response":
+            return f"dp_randomized_response({value}, {number(aggregate.number or Fraction(0))})"
         case "quantile":
             return f"QUANTILE({value}, {number(aggregate.number or Fraction(0))})"
         case "top":
@@ -62,7 +71,10 @@ def _in_words(aggregate: Aggregate, words: Words) -> str:
         "rows": "the number of rows",
         "units": "the number of people",
         "count": f"the number of rows with {value}",
+        "distinct": f"the number of different values of {value}",
         "sum": f"the sum of {value}",
+        "auto_sum": f"the sum of {value} with a chosen clamp",
+        "randomized_response": f"an estimate from reports of whether {value}",
         "avg": f"the average of {value}",
         "min": f"an estimate of the smallest {value}",
         "max": f"an estimate of the largest {value}",
@@ -120,10 +132,12 @@ def made_of(name: str, bounds: tuple[Bound, ...]) -> str:
 def _selection(release: Release) -> list[str]:
     if release.selection is None:
         return []
-    tau, delta = release.selection.tau, number(release.selection.delta)
+    selection, noise = release.selection, release.measures[release.selection.measure]
+    cut = "" if selection.delta else ", by noise that ends there"
+    delta = number(selection.delta or noise.loss.delta)
     return [
-        f"key selection: a group is shown if its noisy number of people is at least {tau:,}",
-        f"  delta {delta}: how likely it is at most that a group of one person is shown",
+        f"key selection: a group is shown if its noisy number of people is at least {selection.tau:,}",
+        f"  delta {delta}: how likely it is at most that a group of one person is shown{cut}",
     ]
 
 
@@ -150,6 +164,9 @@ def _statistic(statistic: Statistic, words: Words) -> str:
             return f"number of rows{_where(condition, words)}"
         case Units(counted=condition):
             return f"number of people{_where(condition, words)}"
+        case DistinctValues(value=value, counted=condition, most=most):
+            taken = f", at most {most:,} of one person in a group" if most > 1 else ""
+            return f"number of different values of {words.expression(value)}{_where(condition, words)}{taken}"
         case Total(term=term, counted=condition):
             return f"sum of {_clamped(term, words)}{_where(condition, words)}"
         case Pair(term=term, counted=condition, with_rows=with_rows):
@@ -191,6 +208,11 @@ def bounded(release: Release, words: Words) -> list[str]:
         if isinstance(choice.tallied, Quantile | Extreme):
             term = choice.tallied.tally.term
             found.append(f"{words.expression(term.scalar)} has bounds, {_bounds(term)}")
+        if isinstance(choice.tallied, AutoSum):
+            found.append(f"the clamp of {words.expression(choice.tallied.tally.term.scalar)} is chosen from noisy counts")
+        if isinstance(choice.tallied, Responses):
+            condition = words.expression(choice.tallied.tally.scalar)
+            found.append(f"whether {condition} is reported at random, and the number of reports has noise")
         if isinstance(choice.tallied, Mode):
             found.append(f"{words.expression(choice.tallied.tally.scalar)} is chosen among declared values")
     return found
@@ -211,6 +233,13 @@ def _tallied(tallied: Tallied, words: Words) -> str:
             return f"the {number(fraction)} quantile of {_grid(grid, words)}"
         case Extreme(tally=grid, largest=largest):
             return f"the {'largest' if largest else 'smallest'} of {_grid(grid, words)}, some rows inside"
+        case AutoSum(tally=sizes):
+            value, most = words.expression(sizes.term.scalar), number(sizes.term.magnitude * sizes.term.quantum)
+            grid = f"in quanta of {number(sizes.term.quantum)}, up to {most}"
+            return f"the sum of {value} {grid}, clamped to a power of two quanta{_where(sizes.counted, words)}"
+        case Responses(tally=answers):
+            where = _where(answers.counted, words)
+            return f"reports of whether {words.expression(answers.scalar)}, some of them turned round{where}"
         case Mode(tally=tally, most=most):
             common = "the most common" if most == 1 else f"the {most} most common"
             where = _where(tally.counted, words)
@@ -221,8 +250,7 @@ def _tallied(tallied: Tallied, words: Words) -> str:
 
 
 def _grid(grid: Grid, words: Words) -> str:
-    buckets = f"in {counted(grid.buckets, 'bucket')}" if grid.width > 1 else "each value by itself"
-    return f"{_clamped(grid.term, words)}, {buckets}{_where(grid.counted, words)}"
+    return f"{_clamped(grid.term, words)}{_where(grid.counted, words)}"
 
 
 # --- columns ------------------------------------------------------------------------------------------------------

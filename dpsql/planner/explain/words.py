@@ -24,7 +24,7 @@ _CLAMP = re.compile(
     r"CASE WHEN (\S+) BETWEEN \S+ AND \S+ THEN (?:CAST\(\1 AS \w+\)|\1) WHEN \1 < \S+ THEN \S+ WHEN \1 > \S+ THEN \S+ END"
 )
 _GRID = re.compile(
-    r"CASE WHEN (\S+) BETWEEN \S+ AND \S+ THEN GREATEST\([^()]*LEAST\([^()]*CAST\(\1 [*/] \S+ AS BIGINT\)\)\)"
+    r"CASE WHEN (\S+) BETWEEN \S+ AND \S+ THEN (?:GREATEST\([^()]*LEAST\([^()]*)?CAST\(\1 [*/] \S+ AS BIGINT\)(?:\)\))?"
     r" WHEN \1 < \S+ THEN \S+ WHEN \1 > \S+ AND NOT isnan\(\1\) THEN \S+ END"
 )
 _BUCKET = re.compile(

@@ -13,6 +13,7 @@ from dpsql.algebra.logic import conjunction, truth
 from dpsql.algebra.scalar import Scalar, finite_hull
 from dpsql.domains import Categories, Interval, Unbounded, integers
 from dpsql.errors import Error, error
+from dpsql.mechanisms.randomized_response import LEAST, MOST
 from dpsql.plan import Aggregate
 from dpsql.planner.grammar import AGGREGATE_NAMES, AGGREGATES, SHELL_ONLY, name_of
 from dpsql.planner.resolve.scalars import scalar
@@ -123,6 +124,8 @@ class Collector:
                 return Asked((self._of_value(inner, "avg", inner.expressions[0], condition),))
             case exp.Anonymous() if str(inner.this).lower() == "dp_sum":
                 return Asked((self._dp_sum(inner, condition),))
+            case exp.Anonymous() if str(inner.this).lower() == "dp_randomized_response":
+                return Asked((self._randomized_response(inner, condition),))
             case exp.Median():
                 return Asked((self._quantile(inner, inner.this, Fraction(1, 2), condition),))
             case exp.Mode():
@@ -222,14 +225,17 @@ class Collector:
                 "COUNT(DISTINCT ...) needs one column",
                 hint="write COUNT(*) for rows, COUNT(DISTINCT column) for values",
             )
+        _check_plain(node.expressions[0], "COUNT(DISTINCT)")
         value = scalar(node.expressions[0], self.scope)
-        if self.unit is None or not value.key or value.key != self.unit.key:
+        if self.unit is not None and value.key and value.key == self.unit.key:
+            return Aggregate("units", None, condition, "", span_of(node))
+        if value.is_identifying and not value.key:
             raise error(
                 102,
-                "COUNT(DISTINCT ...) counts people only",
+                "COUNT(DISTINCT ...) of an identifier counts the privacy unit, or a key as it is",
                 hint="name the column of the privacy unit, or write COUNT(*)",
             )
-        return Aggregate("units", None, condition, "", span_of(node))
+        return Aggregate("distinct", value, condition, "", span_of(node))
 
     def _of_value(
         self, node: exp.Expression, function: str, argument: exp.Expression, condition: Scalar | None
@@ -248,8 +254,47 @@ class Collector:
         return Aggregate(function, value, condition, "", span_of(node), _type_of(function, value.sqltype))
 
     def _dp_sum(self, node: exp.Anonymous, condition: Scalar | None) -> Aggregate:
+        if _named_arguments(node).get("bounds") is not None:
+            return self._auto_sum(node, condition)
         value = bounded_by_call(node, self.scope)
         return Aggregate("sum", value, condition, "", span_of(node), sum_type(value.sqltype))
+
+
+    def _auto_sum(self, node: exp.Anonymous, condition: Scalar | None) -> Aggregate:
+        """dp_sum(x, bounds := 'auto')"""
+        named, hint = _named_arguments(node), "write dp_sum(x, bounds := 'auto')"
+        if len(node.expressions) != 2 or len(named) != 1 or isinstance(node.expressions[0], exp.PropertyEQ):
+            raise error(106, "dp_sum takes a value and bounds := 'auto', or its own bounds, not both", hint=hint)
+        asked = named["bounds"]
+        if not (isinstance(asked, exp.Literal) and asked.is_string and asked.name.lower() == "auto"):
+            raise error(106, "bounds of dp_sum can only be 'auto'", hint=hint)
+        _check_plain(node.expressions[0], "SUM")
+        value = scalar(node.expressions[0], self.scope)
+        if not (value.sqltype.is_number or value.sqltype.is_boolean):
+            raise error(106, f"SUM needs a number, not {value.sqltype}", hint="count it, or cast it to a number")
+        return Aggregate("auto_sum", value, condition, "", span_of(node), sum_type(value.sqltype))
+
+    def _randomized_response(self, node: exp.Anonymous, condition: Scalar | None) -> Aggregate:
+        """dp_randomized_response(condition, epsilon)"""
+        if len(node.expressions) != 2 or _named_arguments(node):
+            what = "dp_randomized_response takes a condition and the epsilon of each report"
+            raise error(106, what, hint="write dp_randomized_response(plan = 3, 1.0)")
+        argument, asked = node.expressions
+        _check_plain(argument, "dp_randomized_response")
+        value = scalar(argument, self.scope)
+        if not value.sqltype.is_boolean:
+            what = f"dp_randomized_response needs true or false, not {value.sqltype}"
+            raise error(106, what, hint="write dp_randomized_response(plan = 3, 1.0), one of its values at a time")
+        epsilon = scalar(asked, self.scope)
+        known = epsilon.limits.lower if epsilon.is_literal and epsilon.limits is not None else Fraction(0)
+        if not LEAST <= known <= MOST:
+            what = f"the epsilon of dp_randomized_response must be a constant from {float(LEAST):g} to {float(MOST):g}"
+            raise error(106, what, hint="write dp_randomized_response(plan = 3, 1.0)")
+        return Aggregate("randomized_response", value, condition, "", span_of(node), DOUBLE, number=known)
+
+
+def _named_arguments(node: exp.Anonymous) -> dict[str, exp.Expression]:
+    return {p.this.name.lower(): p.expression for p in node.expressions if isinstance(p, exp.PropertyEQ)}
 
 
 def _type_of(function: str, sqltype: SqlType) -> SqlType:
@@ -305,7 +350,10 @@ def bounded_by_call(node: exp.Anonymous, scope: Scope) -> Scalar:
     lower, upper            clamp each value
     unit_lower, unit_upper  clamp each unit's total in a group
     """
-    named = {p.this.name.lower(): p.expression for p in node.expressions if isinstance(p, exp.PropertyEQ)}
+    named = _named_arguments(node)
+    if "bounds" in named:
+        what = "bounds := 'auto' chooses a clamp with noise, over people; within one person's rows there is nothing to choose by"
+        raise error(106, what, hint="write SUM(x), or dp_sum(x, lower := 0, upper := 100)", span=span_of(node))
     values = [p for p in node.expressions if not isinstance(p, exp.PropertyEQ)]
     known = {"lower", "upper", "unit_lower", "unit_upper"}
     if len(values) != 1 or set(named) - known or len(named) != len(node.expressions) - 1 or not named:

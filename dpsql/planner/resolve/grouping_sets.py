@@ -272,7 +272,7 @@ class _Levels:
                 return self.mean(call, argument, condition)
             case exp.Anonymous() if str(call.this).lower() == "mean" and len(call.expressions) == 1:
                 return self.mean(call, argument, condition)
-            case exp.Anonymous() if str(call.this).lower() == "dp_sum":
+            case exp.Anonymous() if str(call.this).lower() in ("dp_sum", "dp_randomized_response"):
                 return self.total(call, condition)
         raise _not_additive(node, name_of(call))
 

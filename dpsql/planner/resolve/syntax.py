@@ -48,22 +48,34 @@ def output_name(projection: exp.Expression) -> str:
 
 
 def without_own_functions(tree: exp.Expression) -> exp.Expression:
-    """A copy for the engine, which names and types dp_sum(x, ...) as SUM(x), and dp_low(x) as a DOUBLE of that name."""
+    """A copy for the engine, which names and types dp_sum(x, ...) as SUM(x), and the others as a DOUBLE of their name."""
 
     def replaced(node: exp.Expression) -> exp.Expression:
-        if not isinstance(node, exp.Anonymous):
+        call = node.this if isinstance(node, exp.Filter) else node
+        if not isinstance(call, exp.Anonymous):
             return node
-        word = str(node.this).lower()
+        word = str(call.this).lower()
+        if word == "dp_randomized_response" and call.expressions:
+            double = exp.DataType.build("DOUBLE")
+            counted: exp.Expression = exp.Sum(this=exp.Cast(this=call.expressions[0].copy(), to=double))
+            if node is not call:
+                counted = exp.Filter(this=counted, expression=node.expression.copy())
+            return _called(counted, node)
+        if node is not call:
+            return node
         if word == "dp_sum" and node.expressions:
             return exp.Sum(this=node.expressions[0].copy())
         if word in END_NAMES:
-            null = exp.Cast(this=exp.Null(), to=exp.DataType.build("DOUBLE"))
-            shown = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
-            name = exp.to_identifier(output_name(node), quoted=True)
-            return exp.Alias(this=null, alias=name) if shown else null
+            return _called(exp.Cast(this=exp.Null(), to=exp.DataType.build("DOUBLE")), node)
         return node
 
     return tree.transform(replaced)
+
+
+def _called(value: exp.Expression, node: exp.Expression) -> exp.Expression:
+    """A value in place of a node, under the node's name where it is shown."""
+    shown = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
+    return exp.Alias(this=value, alias=exp.to_identifier(output_name(node), quoted=True)) if shown else value
 
 
 def unparenthesised(node: exp.Expression) -> exp.Expression:

@@ -107,7 +107,7 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=400, help="most answers of one cell (default 400)")
     parser.add_argument("--least", type=int, default=30, help="fewest answers of one cell (default 30)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of one cell, after its fewest (default 2)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of one cell, after its fewest (default 1)")
     options = parser.parse_args()
     print(f"Python {platform.python_version()}, {platform.machine()}")
     cells = _cells()

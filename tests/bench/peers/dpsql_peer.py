@@ -1,8 +1,9 @@
 """dpsql: ordinary statements over Parquet files with a declared schema, one row a person.
 
 Small sets are also there many times over, as the groups of a declared key: each group's rows are its own, so one statement has as many
-independent answers at its price. Quantiles and unknown keys are asked without groups, since groups could make them coarser. An answer is stored and would be repeated, so no two statements have the same price: each costs a little less than the one before it,
-all together less than a thousandth.
+independent answers at its price. Quantiles and unknown keys are asked without groups, since groups could make them coarser. An answer
+is stored and would be repeated, so no two statements have the same price: each costs a little less than the one before it, all
+together less than a thousandth.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -126,7 +127,7 @@ def errors(task: Task, data: Data, released: Sequence[Any]) -> np.ndarray:
 def _error(task: Task, data: Data, answer: Any) -> float:
     if task.kind == "keys":
         return _group_error(data, {int(item): count for item, count in answer})
-    if answer is None:
+    if answer is None or math.isnan(answer):
         return 1.0
     if task.kind == "quantile":
         below, until = (np.searchsorted(data.ordered, answer, side) / data.rows for side in ("left", "right"))

@@ -1,0 +1,264 @@
+"""dp_sum(x, bounds := 'auto'): a sum whose clamp is chosen from noisy counts of how large the values are.
+
+A row with the value v, in quanta, is in the bucket of |v|: bucket j holds 2^j <= |v| < 2^(j + 1). Which buckets there are follows from
+the type alone, and values beyond 2^56 quanta count as 2^56. With T(t) the sum of the values clamped to [-t, t], a release
+
+    1. adds discrete Laplace noise of scale K / (SHARE epsilon) to the number of rows in every bucket, occupied or not;
+    2. chooses t, a power of two, from these noisy numbers alone: the least estimated squared error, bias and noise together;
+    3. adds discrete Laplace noise of scale K t / ((1 - SHARE) epsilon) to T(t).
+
+A row is in one bucket, and moves T(t) by at most t for every fixed t. So with r rows in a group a unit moves the counts of that group by
+at most r in L1, and T(t) by at most r t, and what is released of the group loses r SHARE epsilon / K + r (1 - SHARE) epsilon / K, t being
+public when T(t) is drawn. Its rows in all groups are at most K: together epsilon (aggregates/tally.py). One t serves values above and
+below zero, since the noise depends on the larger of two alone.
+
+T(t) is exact: the sums of the buckets below t, and t for each row in the others, with its sign. 0 adds nothing and is in no bucket.
+NULL, NaN and infinities are not counted (rule 23). Where the noise of T(t) would be wider than 2^52 quanta, T(t) is rounded down to a
+multiple of 2^g <= t first: T(t) moves by at most r t, a multiple of 2^g, and so does what it is rounded to.
+
+Where no bucket stands out of the noise there is nothing to choose by: the sum is NULL, and T is not looked at.
+
+Source: Wilson et al. 2020 (bounds from a noisy logarithmic histogram); Dong et al. 2022, R2T (sums truncated at powers of two); the choice
+by the estimated error is ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.aggregates.base import Column
+from dpsql.aggregates.sum import in_type, to_double
+from dpsql.aggregates.tally import Counts, Terms
+from dpsql.aggregates.term import FINEST, Term
+from dpsql.algebra.scalar import Scalar, limits_of
+from dpsql.domains import LARGEST_DOUBLE
+from dpsql.errors import error
+from dpsql.mechanisms.additive import shown
+from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.rounding import MOST_SCALE
+from dpsql.mechanisms.source import NoiseSource
+from dpsql.sqltypes import SqlType
+
+SHARE = Fraction(1, 5)
+"""The share of the price that the counts take."""
+MOST = 2**56
+"""[quanta] The largest value that counts as it is: 10^17 rows of it stay far inside HUGEINT."""
+STRAY = 0.01
+"""[probability] That an empty bucket of a group is taken for one with rows, before any other was."""
+NEXT = 2.0
+"""[scales] How far a bucket beside one with rows has to stand out."""
+_FINE = Fraction(1, 2**16)
+_MOST_DIGITS = 18
+_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Magnitudes:
+    """How many rows have a term in each power of two, by sign, and their sums, over the rows for which `counted` is true.
+
+    term  the value, clamped to what its type holds or to MOST, never tighter
+    """
+
+    term: Term
+    counted: Scalar | None
+
+    summed = True
+
+    @property
+    def identity(self) -> str:
+        return f"magnitudes({self.term.identity}; {self.counted.sql if self.counted else ''})"
+
+    @property
+    def inputs(self) -> tuple[Scalar, ...]:
+        return (self.term.scalar,) if self.counted is None else (self.term.scalar, self.counted)
+
+    @property
+    def buckets(self) -> int:
+        """Numbered from 0."""
+        return self.term.magnitude.bit_length()
+
+    def value_sql(self, names: Sequence[str]) -> str:
+        finite = [f"isfinite({names[0]})"] if self.term.scalar.sqltype.is_float else []
+        conditions, quanta = [*names[1:], *finite], self.term.quanta_sql(names[0])
+        return f"CASE WHEN {' AND '.join(conditions)} THEN {quanta} END" if conditions else quanta
+
+    def bucket_sql(self, value: str) -> str:
+        """The sign times 1 + j; 0 for 0.
+
+        Why  1 + j = floor(log2(2 |v| + 1)), which is 2^-33 away from any integer below 2^32, so the engine's logarithm cannot err;
+             above that the lower half of the digits is dropped first
+        """
+        low, high = f"floor(log2(2 * abs({value}) + 1))", f"32 + floor(log2(2 * (abs({value}) >> 32) + 1))"
+        return f"CAST(sign({value}) * CASE WHEN abs({value}) < {2**32} THEN {low} ELSE {high} END AS BIGINT)"
+
+
+def magnitudes(scalar: Scalar, condition: Scalar | None) -> Magnitudes:
+    """The tally of an expression. Quanta are those of a sum: 1, the last digit, or a declared step; else 2^-16 for DOUBLE.
+
+    Raises 106 where it is no number.
+    """
+    sqltype = scalar.sqltype
+    if not (sqltype.is_number or sqltype.is_boolean):
+        raise error(106, f"SUM needs a number, not {sqltype}", hint="count it, or cast it to a number")
+    quantum = _quantum(scalar)
+    limits, held = limits_of(scalar), sqltype.range if sqltype.is_decimal else None
+    most = min(MOST, math.floor(LARGEST_DOUBLE / quantum))
+    lower, upper = -most, most
+    for known in (limits, held):
+        if known is not None:
+            lower, upper = max(lower, math.ceil(known.lower / quantum)), min(upper, math.floor(known.upper / quantum))
+    # constants beyond MOST leave nothing between the two
+    lower, upper = min(lower, most), max(upper, -most)
+    return Magnitudes(Term(scalar, min(lower, upper), max(lower, upper, 1), quantum), condition)
+
+
+def _quantum(scalar: Scalar) -> Fraction:
+    sqltype = scalar.sqltype
+    if scalar.step is not None:
+        return max(FINEST, scalar.step)
+    if sqltype.is_decimal:
+        return Fraction(1, 10 ** min(sqltype.scale, _MOST_DIGITS))
+    return _FINE if sqltype.is_float else Fraction(1)
+
+
+def rows_by_size(counts: Counts, buckets: int) -> list[int]:
+    """The exact number of rows in each bucket of |v|."""
+    rows = [0] * buckets
+    for value, count in zip(counts.values, counts.counts, strict=True):
+        if value:
+            rows[abs(int(value)) - 1] += count
+    return rows
+
+
+def clamped_sum(counts: Counts, exponent: int) -> int:
+    """The exact sum of the values clamped to [-2^exponent, 2^exponent] [quanta]."""
+    found = 0
+    for value, count, sum_ in zip(counts.values, counts.counts, counts.sums, strict=True):
+        code = int(value)
+        inside = abs(code) <= exponent
+        found += sum_ if inside else count * 2**exponent * (1 if code > 0 else -1)
+    return found
+
+
+def exponent_of(noisy: Sequence[int], scale: float, per_row: float) -> int | None:
+    """For the clamp 2^e with the least estimated squared error, e; None where no bucket stands out. Reads noisy numbers alone.
+
+    scale    of the noise in them
+    per_row  epsilon that each row of a unit has for the sum: the noise of the sum has variance 2 (2^e / per_row)^2
+
+    A bucket has rows where it stands out of the noise of all of them, and from the largest of those on upwards where the next one stands
+    out by NEXT scales. A value in bucket j is about 1.5 * 2^j, so clamping it to 2^e leaves out 1.5 * 2^j - 2^e.
+    """
+    out = scale * math.log(len(noisy) / (2 * STRAY))
+    standing = [j for j, rows in enumerate(noisy) if rows > out]
+    if not standing:
+        return None
+    top = standing[-1]
+    while top + 1 < len(noisy) and noisy[top + 1] > NEXT * scale:
+        top += 1
+    best, least = top + 1, 2 * (2.0 ** (top + 1) / per_row) ** 2
+    beyond = left_out = 0.0
+    for e in range(top, -1, -1):
+        rows = max(0, noisy[e])
+        beyond, left_out = beyond + rows, left_out + rows * 1.5 * 2.0**e
+        error_squared = (left_out - beyond * 2.0**e) ** 2 + 2 * (2.0**e / per_row) ** 2
+        if error_squared < least:
+            best, least = e, error_squared
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class AutoSum:
+    """The clamped sum of each group and its clamp, in quanta; a clamp of 0 stands for no sum."""
+
+    tally: Magnitudes
+
+    cells = 2
+    cost = "the count of one bucket by 1, and the sum by the chosen clamp"
+
+    @property
+    def identity(self) -> str:
+        return f"sum with a chosen clamp of {self.tally.identity}"
+
+    def counting(self, terms: Terms) -> DiscreteLaplace:
+        """The noise of the counts."""
+        return DiscreteLaplace(1 / (terms.per_row * SHARE))
+
+    def per_row(self, terms: Terms) -> Fraction:
+        """epsilon for each row in the sum [nats]."""
+        return terms.per_row * (1 - SHARE)
+
+    def summing(self, exponent: int, terms: Terms) -> tuple[DiscreteLaplace, int]:
+        """The noise of a sum clamped at 2^exponent, and the grid on which it is drawn [quanta]."""
+        scale, grid = 2**exponent / self.per_row(terms), 1
+        while scale / grid > MOST_SCALE and grid < 2**exponent:
+            grid *= 2
+        return DiscreteLaplace(scale / grid), grid
+
+    def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
+        exponents: list[int | None] = []
+        for start in range(0, len(groups), _AT_ONCE):
+            exponents += self._exponents(groups[start : start + _AT_ONCE], terms, noise)
+        sums, clamps = [0] * len(groups), [0] * len(groups)
+        for exponent in sorted({e for e in exponents if e is not None}):
+            places = [i for i, e in enumerate(exponents) if e == exponent]
+            added, grid = self.summing(exponent, terms)
+            for i, draw in zip(places, added.sample(noise, len(places)), strict=True):
+                sums[i] = (clamped_sum(groups[i], exponent) // grid + draw) * grid
+                clamps[i] = 2**exponent
+        return [sums, clamps]
+
+    def describe(self, terms: Terms) -> str:
+        counts = f"{self.tally.buckets} counts by {self.counting(terms).describe()}"
+        return f"{counts}; the sum by discrete Laplace, scale {shown(1 / self.per_row(terms))} times the chosen clamp"
+
+    def least_rows(self, terms: Terms) -> int:
+        """[rows] About how many must be of one size for the sum not to be NULL."""
+        return math.ceil(float(self.counting(terms).scale) * math.log(self.tally.buckets / (2 * STRAY)))
+
+    def _exponents(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[int | None]:
+        size, around = self.tally.buckets, self.counting(terms)
+        draws = around.sample(noise, size * len(groups))
+        scale, per_row, widest = float(around.scale), float(self.per_row(terms)), (self.tally.term.magnitude - 1).bit_length()
+        found: list[int | None] = []
+        for i, counts in enumerate(groups):
+            rows = rows_by_size(counts, size)
+            exponent = exponent_of([n + z for n, z in zip(rows, draws[i * size : (i + 1) * size], strict=True)], scale, per_row)
+            found.append(None if exponent is None else min(exponent, widest))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class AutoSumOf:
+    """The released sum, in a SUM's type. The interval is that of the noise; what the clamp leaves out is not in it."""
+
+    auto: AutoSum
+    sqltype: SqlType
+
+    def promise(self, terms: Terms, level: Fraction) -> str:
+        times = f"{-math.log(float(1 - level)) / float(self.auto.per_row(terms)):.3g}"
+        rows = self.auto.least_rows(terms)
+        return (
+            f"{float(level):.0%} half-width {times} times the clamp that is chosen, beside what the clamp leaves out; "
+            f"NULL where fewer than about {rows:,} rows are of one size"
+        )
+
+    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
+        quantum = self.auto.tally.term.quantum
+        widths = {clamp: self._half_width(clamp, terms, level) for clamp in set(cells[1]) if clamp}
+        values: list[object] = []
+        intervals: list[tuple[float, float] | None] = []
+        for total, clamp in zip(*cells, strict=True):
+            values.append(in_type(total, quantum, self.sqltype) if clamp else None)
+            h = widths.get(clamp, 0)
+            ends = to_double((total - h) * quantum), to_double((total + h) * quantum)
+            intervals.append(ends if clamp else None)
+        return Column(values, intervals)
+
+    def _half_width(self, clamp: int, terms: Terms, level: Fraction) -> int:
+        """[quanta]"""
+        noise, grid = self.auto.summing(clamp.bit_length() - 1, terms)
+        return (noise.half_width(level) + (grid > 1)) * grid

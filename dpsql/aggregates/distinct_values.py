@@ -1,0 +1,114 @@
+"""COUNT(DISTINCT x) of a value that is not the privacy unit: how many different values there are.
+
+Where one unit has one row, a row adds at most one value to one group: l1 = 1.
+
+Where a unit may have several, counting what everybody brings would let one unit add all its values. So units take values instead: in
+each group, unit after unit in a fixed order takes values of its own list, in that list's order, that nobody took before it, at most
+as many as its capacity in the group. What is counted is the values taken. A unit's capacities depend on its own rows alone; one is at
+most `most`, and all of a unit together are at most the limit on rows (planner/lower.py).
+
+    l0 = min(K, groups), linf = c = min(K, most), l1 = min(K, c groups), l2^2 <= c l1
+
+Proof, for one group and a unit u with the capacity c_u there. Run the units in their order with u, where S is what is taken so far,
+and without u, where S' is. Nothing differs before u. After u, S' is part of S, and at most c_u values more are in S. Let that hold
+before a later unit w, with the list L in its order and the capacity c. With u it looks at B = L \\ S, without u at A = L \\ S', so B is
+part of A, in the same order. It takes the first min(c, |B|) of B, or the first min(c, |A|) of A.
+  - S' stays part of S: of the first c of A, those that are in B are among the first c of B, since B leaves some of A out and keeps the
+    order; those that are not in B are in S.
+  - |S| - |S'| does not grow: min(c, |A|) >= min(c, |B|).
+So the count falls by 0 to c_u where u is removed: linf <= c. Groups are taken apart from each other, so over all of them the change is
+at most the sum of u's capacities: l1. And a vector with entries of at most c in absolute value that add up to at most l1 has l2^2 at
+most c l1. What is released is this count alone: who took which value would not have this bound (rule 11).
+
+The order of units is that of a keyed hash of the unit, then of the unit; that of values a keyed hash of the value, then the value:
+both fixed whatever others bring (rule 24). To order by how common a value is would break the proof: S' and S would be
+taken from lists in two orders. One order of values for all units, drawn at random, loses at most 1/e of the largest
+matching, on average. NULL is no value, and NaN is none, as in COUNT(x).
+
+Source: Knop, Steinke 2023, Counting Distinct Elements Under Person-Level Differential Privacy (a matching has this sensitivity; by
+max-flow); Karp, Vazirani, Vazirani 1990, An Optimal Algorithm for On-line Bipartite Matching (the order of values). That the greedy
+matching has it too is proved above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpsql.aggregates.base import Limits, Matching, Sensitivity
+from dpsql.algebra.scalar import Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctValues:
+    """The number of different values over the rows for which `counted` is true. One cell per group.
+
+    most  [values] that one unit may take in one group
+    """
+
+    value: Scalar
+    counted: Scalar | None
+    most: int
+
+    @property
+    def identity(self) -> str:
+        return f"distinct({self.value.sql}; {self.counted.sql if self.counted else ''}; {self.most} of a unit)"
+
+    @property
+    def inputs(self) -> tuple[Scalar, ...]:
+        return (_known(self.value),) if self.counted is None else (_known(self.value), self.counted)
+
+    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+        return ()
+
+    cells = 1
+    sums = 1
+
+    def sensitivity(self, limits: Limits) -> Sensitivity:
+        most = min(self.most, limits.rows)
+        l1 = min(limits.rows, most * limits.groups)
+        return Sensitivity(min(limits.rows, limits.groups), most, l1, most * l1)
+
+    def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
+        return (f"count(DISTINCT {_where(names)})",)
+
+    def unit_sums(self, names: Sequence[str]) -> Matching:
+        return Matching(_where(names), self.most)
+
+    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
+        return (sums[0],)
+
+
+def _known(value: Scalar) -> Scalar:
+    """The value with one zero, and NULL for NaN: what is equal is the same."""
+    if not value.sqltype.is_float:
+        return value
+    x, t = value.sql, value.sqltype
+    sql = f"CASE WHEN isnan({x}) THEN NULL WHEN {x} = 0 THEN CAST(0 AS {t}) ELSE {x} END"
+    return replace(value, function="known", args=(value,), sql=sql, value=None)
+
+
+def _where(names: Sequence[str]) -> str:
+    return f"CASE WHEN {names[1]} THEN {names[0]} END" if names[1:] else names[0]
+
+
+def matched(values: Sequence[int], capacities: Sequence[int], turns: Sequence[int]) -> int:
+    """How many values the units of one group take.
+
+    One entry for each unit and each value that it brings, in any order:
+
+    values      numbered in the order of values
+    capacities  of the unit
+    turns       the unit's place in the order of units
+    """
+    taken: set[int] = set()
+    turn, left = -1, 0
+    for i in np.lexsort((np.array(values, dtype=np.int64), np.array(turns, dtype=np.int64))).tolist():
+        if turns[i] != turn:
+            turn, left = turns[i], capacities[i]
+        if left and values[i] not in taken:
+            taken.add(values[i])
+            left -= 1
+    return len(taken)

@@ -1,0 +1,121 @@
+"""dp_randomized_response(condition, epsilon): how many rows fulfil a condition, from randomised reports of all of them (rule 25).
+
+Every counted row reports yes or no, and its report is turned round with probability q = 1 / (e^epsilon + 1), p = 1 - q. The numbers of
+both reports then get discrete Laplace noise: Y of yes, N of no. With y rows that fulfil the condition of n, Y is p y + q (n - y) on
+average and Y + N is n, so (p Y - q N) / (p - q) is y on average.
+
+A unit with at most K rows in all groups pays K epsilon for its reports, the whole loss of having other values in those rows while it
+is known that they are there. The reports alone would show how many rows there are: a unit's rows move the two numbers by at most K in
+L1, whatever they report, and Laplace noise of scale K / epsilon' loses epsilon' for that. The price is at least K epsilon, and what it
+has beyond is epsilon': K epsilon + epsilon' together.
+
+Rows where the condition is NULL do not report.
+
+Source: Warner 1965, Randomized Response; the noise on the number of reports is that of a histogram (Dwork et al. 2006).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+
+from dpsql.aggregates.base import Column
+from dpsql.aggregates.mode import Listed
+from dpsql.aggregates.tally import Counts, Terms
+from dpsql.algebra.scalar import Scalar
+from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.randomized_response import RandomizedResponse
+from dpsql.mechanisms.source import NoiseSource
+from dpsql.sqltypes import DOUBLE
+
+
+def answers(condition: Scalar, counted: Scalar | None) -> Listed:
+    """The tally of a condition."""
+    return Listed(condition, "{x}", (False, True), counted)
+
+
+@dataclass(frozen=True, slots=True)
+class Responses:
+    """The noisy numbers of reports of each group: yes, no."""
+
+    tally: Listed
+    reports: RandomizedResponse
+
+    cells = 2
+    cost = "one of two numbers of reports by 1"
+
+    @property
+    def identity(self) -> str:
+        return f"randomised responses at {self.reports.epsilon} of {self.tally.identity}"
+
+    def left(self, terms: Terms) -> Fraction:
+        """epsilon for each row beside its report [nats]; nothing can be released where it is not above 0."""
+        return terms.per_row - self.reports.epsilon
+
+    def noise(self, terms: Terms) -> DiscreteLaplace:
+        """Of the numbers of reports."""
+        return DiscreteLaplace(1 / self.left(terms))
+
+    def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
+        draws = self.noise(terms).sample(noise, 2 * len(groups))
+        found: list[list[int]] = [[], []]
+        for i, counts in enumerate(groups):
+            rows = {bool(value): count for value, count in zip(counts.values, counts.counts, strict=True)}
+            yes, no = rows.get(True, 0), rows.get(False, 0)
+            moved = self.reports.turned(noise, no) - self.reports.turned(noise, yes)
+            found[0].append(yes + moved + draws[2 * i])
+            found[1].append(no - moved + draws[2 * i + 1])
+        return found
+
+    def describe(self, terms: Terms) -> str:
+        return f"{self.reports.describe()}; the numbers of reports by {self.noise(terms).describe()}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsesOf:
+    """The estimated number of rows that fulfil the condition: right on average, so it may be below 0 or above all rows.
+
+    Why  the interval adds the squares of two half-widths: z standard deviations of the reports, by the normal approximation for two
+         Laplace scales more reports than were released, and that of the Laplace noise (no less than z of its own standard
+         deviations). The quantile of a sum of the two, in standard deviations, is between theirs and nearer to the normal one than
+         their squares are, which tests/noise/test_responses.py works out
+    """
+
+    responses: Responses
+
+    sqltype = DOUBLE
+
+    def promise(self, terms: Terms, level: Fraction) -> str:
+        spread, flat = self._spread(level), self._flat(terms, level)
+        return f"{float(level):.0%} half-width sqrt({flat:.3g}^2 + {spread:.3g}^2 n) for n rows"
+
+    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
+        p, q = self.responses.reports.kept, self.responses.reports.flipped
+        spread, flat, more = self._spread(level), self._flat(terms, level), 2 * float(self.responses.noise(terms).scale)
+        values: list[object] = []
+        intervals: list[tuple[float, float] | None] = []
+        for yes, no in zip(*cells, strict=True):
+            value = (p * yes - q * no) / (p - q)
+            h = math.hypot(flat, spread * math.sqrt(max(0, yes + no) + more))
+            values.append(value)
+            intervals.append((value - h, value + h))
+        return Column(values, intervals)
+
+    def _spread(self, level: Fraction) -> float:
+        """The half-width of one report's randomness, in rows of the estimate."""
+        p, q = self.responses.reports.kept, self.responses.reports.flipped
+        return _normal(level) * math.sqrt(p * q) / (p - q)
+
+    def _flat(self, terms: Terms, level: Fraction) -> float:
+        """The half-width of the Laplace noise, in rows of the estimate."""
+        p, q = self.responses.reports.kept, self.responses.reports.flipped
+        noise = self.responses.noise(terms)
+        deviations = _normal(level) * math.sqrt(2 * (p * p + q * q)) * float(noise.scale)
+        return max(noise.half_width_of_weights((p, q), level), deviations) / (p - q)
+
+
+def _normal(level: Fraction) -> float:
+    return NormalDist().inv_cdf((1 + float(level)) / 2)

@@ -1,0 +1,230 @@
+"""accurate: an accuracy in place of a price. What each statistic must cost so that every column is as exact as was asked (rule 43).
+
+The half-width of a column follows from the exact distribution of its noise, at the confidence that was asked: a COUNT read off a pair
+of cells is wider than one by itself. It falls as epsilon grows, so the least epsilon of three digits that is enough is found by
+bisection, for every statistic by itself, and the price is their sum: no other shares give every column this accuracy for less. A
+statistic that only selects private keys has no column; it costs the average of the others.
+
+Reads the text and the declared schema alone. That a half-width is a float decides the price, never what the noise at that price is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import partial
+
+from dpsql.aggregates.avg import AvgOf
+from dpsql.aggregates.base import Estimate, Noise
+from dpsql.aggregates.count import CountOf
+from dpsql.aggregates.count_distinct import Units
+from dpsql.aggregates.moments import OfMoments
+from dpsql.errors import Error, error
+from dpsql.loss import PrivacyLoss
+from dpsql.mechanisms.additive import AdditiveNoise, smallest
+from dpsql.plan import Aggregate, Goal, Limited, Shell
+from dpsql.planner.noises import noisy, selecting
+from dpsql.planner.request import Parts, Request
+from dpsql.planner.shares import people_in_a_group
+
+_EPSILONS = (Fraction(1, 10**9), Fraction(1000))
+_ERRORS = (Fraction(1, 10**9), Fraction(10**24))
+"""Between which a price is looked for, and an accuracy."""
+_INSTEAD = "name a price instead: epsilon=0.1"
+
+
+# --- what an accuracy can be asked of -----------------------------------------------------------------------------
+
+
+def check_statement(limited: Sequence[Limited], shell: Shell) -> None:
+    """One release, and each of its aggregates is a column as it is. Raises 104."""
+    paid = [part.block for part in limited if part.block.aggregates]
+    if len(paid) > 1:
+        what = f"error= is the error of one release, and this statement has {len(paid)}"
+        raise error(104, what, hint=f"ask them one by one, or {_INSTEAD}")
+    for block in paid:
+        for aggregate in block.aggregates:
+            if not shell.traced or (block.name, aggregate.name) not in shell.direct:
+                what = f"error= is the error of a column, and {name_of(aggregate)} is not shown as it is released"
+                raise error(104, what, hint=f"select it without arithmetic, or {_INSTEAD}", span=aggregate.span)
+
+
+def check(parts: Parts, request: Request) -> None:
+    """Every column has an error that is known before it is released. Raises 104."""
+    goal, in_a_group = request.goal, people_in_a_group(parts.limited, request.units)
+    assert goal is not None
+    for aggregate, _, _ in parts.readings:
+        what = f"{name_of(aggregate)} is chosen, not added to: no error in its own unit is known before"
+        raise error(104, what, hint=f"ask for COUNT or SUM, or {_INSTEAD}", span=aggregate.span)
+    for aggregate, place, estimate in parts.reads:
+        problem = _problem(aggregate, parts, place, estimate, goal, in_a_group)
+        if problem is not None:
+            problem.span = aggregate.span
+            raise problem
+
+
+def _problem(
+    aggregate: Aggregate, parts: Parts, place: int, estimate: Estimate, goal: Goal, in_a_group: Fraction | None
+) -> Error | None:
+    name = name_of(aggregate)
+    if isinstance(estimate, OfMoments):
+        return error(
+            104, f"the error of {name} depends on what is released", hint=f"ask for COUNT or SUM, or {_INSTEAD}"
+        )
+    if isinstance(estimate, AvgOf) and in_a_group is None:
+        what = "the error of AVG needs a number of rows, and none is declared for a group"
+        return error(104, what, hint=f"declare privacy.units, and a domain for each group key, or {_INSTEAD}")
+    counts_people = isinstance(estimate, CountOf) and (
+        not parts.limited.enforced or isinstance(parts.statistics[place], Units)
+    )
+    if goal.relative and (in_a_group is None or not counts_people):
+        return error(
+            104,
+            f"a relative error needs a declared size, and none is declared for {name} in a group",
+            hint="write the error as a number, such as error=50",
+        )
+    return None
+
+
+def name_of(aggregate: Aggregate) -> str:
+    """An aggregate as a caller calls it."""
+    named = {"rows": "COUNT(*)", "units": "COUNT(DISTINCT unit)", "distinct": "COUNT(DISTINCT)", "top": "MODE"}
+    return named.get(aggregate.function, aggregate.function.upper())
+
+
+# --- what it costs ------------------------------------------------------------------------------------------------
+
+
+def epsilons(parts: Parts, request: Request, wanted: Fraction, mechanism: str) -> tuple[Fraction, ...] | None:
+    """The least epsilon of each statistic for which all of its columns are within `wanted`; None where none is enough."""
+    goal, in_a_group = request.goal, people_in_a_group(parts.limited, request.units)
+    assert goal is not None
+    most = wanted * in_a_group if goal.relative and in_a_group is not None else wanted
+    delta = parts.delta(request.price, mechanism)
+    found: list[Fraction | None] = []
+    for place in range(len(parts.statistics)):
+        columns = parts.estimates(place)
+        noise = _noise_of(parts, place, delta, mechanism)
+        least = _least(partial(_width, noise, columns, goal, in_a_group), most) if columns else None
+        if columns and least is None:
+            return None
+        found.append(least)
+    known = [e for e in found if e is not None]
+    average = _rounded_up(sum(known, Fraction(0)) / len(known))
+    return tuple(average if e is None else e for e in found)
+
+
+def _noise_of(parts: Parts, place: int, delta: Fraction, mechanism: str) -> Callable[[Fraction], AdditiveNoise | None]:
+    """The noise of one statistic at an epsilon; None where it would be too wide."""
+    statistic, limits = parts.statistics[place], parts.limited.limits
+
+    def noise(epsilon: Fraction) -> AdditiveNoise | None:
+        loss = PrivacyLoss(epsilon, delta if mechanism == "gaussian" else Fraction(0))
+        try:
+            if parts.selects and place == 0:
+                return selecting("", statistic, limits, loss, delta, mechanism)[0].noise
+            return noisy("", statistic, limits, loss, mechanism).noise
+        except Error:
+            return None
+
+    return noise
+
+
+def _width(
+    noise_at: Callable[[Fraction], AdditiveNoise | None],
+    columns: Sequence[Estimate],
+    goal: Goal,
+    in_a_group: Fraction | None,
+    epsilon: Fraction,
+) -> float | None:
+    """The half-width of the widest column, in its own unit; None where there is no such noise."""
+    noise = noise_at(epsilon)
+    if noise is None:
+        return None
+    return max(_half_width(estimate, noise, goal.confidence, in_a_group) for estimate in columns)
+
+
+def _half_width(estimate: Estimate, noise: Noise, level: Fraction, in_a_group: Fraction | None) -> float:
+    """Of an average, about that of one cell over the declared number of people, one row each."""
+    if isinstance(estimate, AvgOf) and in_a_group is not None:
+        return float(noise.half_width_of_sum(1, level) * estimate.term.quantum / in_a_group)
+    width = estimate.half_width(noise, level)
+    if width is None:
+        raise error(901, "an accuracy was asked of what has no half-width")
+    return width
+
+
+def _least(width: Callable[[Fraction], float | None], most: Fraction) -> Fraction | None:
+    """The least epsilon of three digits at which a width is at most `most`; None where a thousand is not enough."""
+    low, high = (_place(end) for end in _EPSILONS)
+    first = width(Fraction(1, 10))
+    # a width is about inversely proportional to epsilon
+    guess = Fraction(1, 10) * Fraction(first or 1.0) / most
+
+    def is_enough(place: int) -> bool:
+        if not low <= place <= high:
+            return place > high
+        found = width(_number(place))
+        return found is not None and found <= most
+
+    place = smallest(is_enough, min(high, max(low, _place(guess))))
+    return _number(place) if place <= high else None
+
+
+# --- above the cap ------------------------------------------------------------------------------------------------
+
+
+def above_cap(parts: Parts, request: Request, mechanisms: Sequence[str]) -> Error:
+    """502: what the accuracy would cost, and which accuracy the cap would buy."""
+    goal, cap = request.goal, request.price.epsilon
+    assert goal is not None
+
+    def cost(wanted: Fraction) -> Fraction | None:
+        found = [epsilons(parts, request, wanted, mechanism) for mechanism in mechanisms]
+        return min((sum(each, Fraction(0)) for each in found if each is not None), default=None)
+
+    def is_cheap(place: int) -> bool:
+        found = cost(_number(place)) if place < top else None
+        return place >= top or (found is not None and found <= cap)
+
+    asked, (bottom, top) = cost(goal.error), (_place(end) for end in _ERRORS)
+    guess = goal.error * (asked / cap if asked is not None else 1)
+    place = smallest(is_cheap, min(top, max(bottom, _place(guess))))
+    price = f"epsilon {float(asked):g}" if asked is not None else f"more than epsilon {float(_EPSILONS[1]):g}"
+    message = f"error = {goal.words} costs {price}, above the owner's cap of {float(cap):g} for one statement"
+    best = _shown(_number(place), goal)
+    hint = (
+        f"at {float(cap):g} the error is {best}: write error={best} or more" if place < top else "ask for less at once"
+    )
+    return error(502, message, hint=hint)
+
+
+def _shown(number: Fraction, goal: Goal) -> str:
+    return f"{float(100 * number):g}%" if goal.relative else f"{float(number):g}"
+
+
+# --- numbers of three digits --------------------------------------------------------------------------------------
+
+
+def _number(place: int) -> Fraction:
+    """The numbers of three digits in their order, 1 at place 0.
+
+    >>> [str(_number(place)) for place in (-900, 0, 1, 899, 900)]
+    ['1/10', '1', '101/100', '999/100', '10']
+    """
+    return Fraction(100 + place % 900, 100) * Fraction(10) ** (place // 900)
+
+
+def _place(number: Fraction) -> int:
+    """The place of the first one at or above a positive number."""
+    power = 0
+    while Fraction(10) ** (power + 1) <= number:
+        power += 1
+    while Fraction(10) ** power > number:
+        power -= 1
+    digits = number * 100 / Fraction(10) ** power
+    return 900 * power - 100 + -(-digits.numerator // digits.denominator)
+
+
+def _rounded_up(number: Fraction) -> Fraction:
+    return _number(_place(number))

@@ -1,0 +1,165 @@
+"""buying: the parts of a release get their losses and their noise, and "auto" its mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dpsql.aggregates.tally import Terms
+from dpsql.errors import Error, error
+from dpsql.loss import PrivacyLoss, total
+from dpsql.mechanisms.exact_choice import Kind
+from dpsql.plan import Chosen, Comparison, Measure, Selection
+from dpsql.planner import accurate, shares
+from dpsql.planner.noises import noisy, selecting
+from dpsql.planner.request import Parts, Request
+
+MECHANISMS = ("laplace", "gaussian")
+
+
+@dataclass(frozen=True, slots=True)
+class Bought:
+    """The parts with their noise. compared: why a mechanism was taken, where it was not asked for."""
+
+    measures: tuple[Measure, ...]
+    selection: Selection | None
+    chosen: tuple[Chosen, ...]
+    compared: Comparison | None = None
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        delta = self.selection.delta if self.selection is not None else Fraction(0)
+        parts = [*(m.loss for m in self.measures), *(c.loss for c in self.chosen)]
+        return total([*parts, PrivacyLoss(Fraction(0), delta)])
+
+
+def buy(parts: Parts, request: Request) -> Bought:
+    """The parts at their shares of the price, or at the least that gives the accuracy that was asked.
+
+    Raises 104 (weights or an accuracy that do not fit the statement), 202 (noise too wide), 502 (an accuracy above the cap).
+    """
+    if request.goal is not None:
+        accurate.check(parts, request)
+    if request.weights is not None:
+        _check_weights(parts, request.weights)
+    bought = _better(parts, request) if request.mechanism == "auto" else _bought(parts, request, request.mechanism)
+    if request.goal is not None and bought.loss.epsilon > request.price.epsilon:
+        raise _above_cap(parts, request)
+    return bought
+
+
+def _above_cap(parts: Parts, request: Request) -> Error:
+    return accurate.above_cap(parts, request, MECHANISMS if request.mechanism == "auto" else (request.mechanism,))
+
+
+def _bought(parts: Parts, request: Request, mechanism: str) -> Bought:
+    delta = parts.delta(request.price, mechanism)
+    if request.goal is not None:
+        epsilons = accurate.epsilons(parts, request, request.goal.error, mechanism)
+        if epsilons is None:
+            raise _above_cap(parts, request)
+        return _with_noise(parts, epsilons, delta, mechanism)
+    whole = request.price.epsilon
+    if request.weights is not None:
+        return _with_noise(parts, [whole * s for s in _weighted(parts, request.weights)], delta, mechanism)
+    equal = _with_noise(parts, [whole * s for s in shares.equal(len(parts))], delta, mechanism)
+    in_a_group = shares.people_in_a_group(parts.limited, request.units)
+    found = shares.shares(equal.measures, len(parts.tallied), parts.limited.limits, in_a_group, mechanism)
+    if found == shares.equal(len(parts)):
+        return equal
+    return _with_noise(parts, [whole * s for s in found], delta, mechanism)
+
+
+def _with_noise(parts: Parts, epsilons: Sequence[Fraction], delta: Fraction, mechanism: str) -> Bought:
+    """The parts at an epsilon each, and a delta for each that spends one."""
+    limits = parts.limited.limits
+    selection: Selection | None = None
+    measures: list[Measure] = []
+    for i, statistic in enumerate(parts.statistics):
+        loss = PrivacyLoss(epsilons[i], delta if mechanism == "gaussian" else Fraction(0))
+        if parts.selects and i == 0:
+            measure, selection = selecting(f"m{i}", statistic, limits, loss, delta, mechanism)
+        else:
+            measure = noisy(f"m{i}", statistic, limits, loss, mechanism)
+        measures.append(measure)
+    kind: Kind = "exponential" if mechanism == "gaussian" else "permute_and_flip"
+    rest = epsilons[len(parts.statistics) :]
+    chosen = tuple(
+        Chosen(f"c{i}", part, Terms(limits, PrivacyLoss(epsilon, Fraction(0)), kind))
+        for i, (part, epsilon) in enumerate(zip(parts.tallied, rest, strict=True))
+    )
+    return Bought(tuple(measures), selection, chosen)
+
+
+# --- weights that the caller gives --------------------------------------------------------------------------------
+
+
+def _check_weights(parts: Parts, weights: Sequence[Fraction]) -> None:
+    aggregates = parts.limited.block.aggregates
+    if len(weights) != len(aggregates):
+        names = ", ".join(accurate.name_of(a) for a in aggregates)
+        raise error(
+            104,
+            f"weights has {_counted(len(weights), 'number')}, and the statement has "
+            f"{_counted(len(aggregates), 'different aggregate')}: {names}",
+            hint=f"write weights={':'.join('1' for _ in aggregates)}, one number for each in this order",
+        )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" + "s" * (count != 1)
+
+
+def _weighted(parts: Parts, weights: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """A part that several aggregates read takes the largest of their weights."""
+    own = {a.name: weight for a, weight in zip(parts.limited.block.aggregates, weights, strict=True)}
+    read = [[own[a.name] for a, place, _ in parts.reads if place == i] for i in range(len(parts.statistics))]
+    chosen = [[own[a.name] for a, place, _ in parts.readings if place == i] for i in range(len(parts.tallied))]
+    return shares.by_weights([max(found, default=None) for found in [*read, *chosen]])
+
+
+# --- "auto" -------------------------------------------------------------------------------------------------------
+
+
+def _better(parts: Parts, request: Request) -> Bought:
+    """The mechanism with the smaller error at this price, or the smaller price for this accuracy; Laplace of two equals.
+
+    Why  the choice reads the text and the declared schema alone, so it says nothing about the data
+    """
+    if not parts.statistics:
+        # nothing is added: permute-and-flip is never worse than the exponential mechanism
+        return _bought(parts, request, "laplace")
+    found: list[tuple[str, Bought]] = []
+    problems: list[Error] = []
+    for mechanism in MECHANISMS:
+        try:
+            found.append((mechanism, _bought(parts, request, mechanism)))
+        except Error as problem:
+            problems.append(problem)
+    if not found:
+        raise problems[0].with_traceback(None) from None
+    if len(found) == 1:
+        return replace(found[0][1], compared=Comparison(found[0][0], None, ""))
+    if request.goal is not None:
+        what, sizes = "epsilon for this accuracy", [bought.loss.epsilon for _, bought in found]
+    else:
+        what = "95 % error and threshold" if parts.selects else "95 % error"
+        sizes = [_error(bought, parts, request) for _, bought in found]
+    better = 0 if sizes[0] <= sizes[1] else 1
+    share = sizes[better] / sizes[1 - better]
+    return replace(found[better][1], compared=Comparison(found[better][0], share, what))
+
+
+def _error(bought: Bought, parts: Parts, request: Request) -> Fraction:
+    """The 95 % half-width of one cell of each measure, relative to what is expected of it, added up.
+
+    Of the number of people that keys are selected by it is the threshold: what is not shown is off by all of itself.
+    """
+    in_a_group = shares.people_in_a_group(parts.limited, request.units)
+    values = shares.sizes(bought.measures, parts.limited.limits, in_a_group)
+    values = values or [Fraction(m.sensitivity.l1) for m in bought.measures]
+    widths = [m.noise.half_width(shares.LEVEL) for m in bought.measures]
+    if bought.selection is not None:
+        widths[0] = bought.selection.tau
+    return sum((Fraction(w) / v for w, v in zip(widths, values, strict=True)), Fraction(0))

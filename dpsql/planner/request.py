@@ -1,0 +1,74 @@
+"""What one release is asked for: its parts before they have a price, and the terms on which they are bought."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.aggregates.base import Estimate, Statistic
+from dpsql.aggregates.tally import Reading, Tallied
+from dpsql.loss import PrivacyLoss
+from dpsql.plan import Aggregate, Goal, Limited
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The terms of one release.
+
+    price      what it costs; with a goal, the most that it may cost
+    mechanism  "laplace", "gaussian" or "auto"
+    weights    one for each aggregate, in their order; None: planner/shares.py decides
+    goal       an accuracy in place of the price
+    units      how many units the owner declares there to be, or None
+    """
+
+    price: PrivacyLoss
+    mechanism: str = "laplace"
+    weights: tuple[Fraction, ...] | None = None
+    goal: Goal | None = None
+    units: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Canonical text of what was asked, never of what follows from it (rule 40)."""
+        if self.goal is not None:
+            error = f"{self.goal.error} {'of the people' if self.goal.relative else ''}"
+            return f"error {error} at {self.goal.confidence}, delta {self.price.delta} {self.mechanism}"
+        weights = f" weights {':'.join(map(str, self.weights))}" if self.weights is not None else ""
+        return f"price {self.price.epsilon} {self.price.delta} {self.mechanism}{weights}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is paid for in one release, each part once, and which aggregate reads which.
+
+    statistics  where private keys are selected, the first is the number of units
+    reads       an aggregate, the place of its statistic, and the estimate that it is
+    readings    an aggregate, the place of what is released of a tally, and the reading that it is
+    """
+
+    limited: Limited
+    statistics: tuple[Statistic, ...]
+    tallied: tuple[Tallied, ...]
+    reads: tuple[tuple[Aggregate, int, Estimate], ...]
+    readings: tuple[tuple[Aggregate, int, Reading], ...]
+
+    def __len__(self) -> int:
+        return len(self.statistics) + len(self.tallied)
+
+    @property
+    def selects(self) -> bool:
+        return self.limited.block.selects
+
+    def deltas(self, mechanism: str) -> int:
+        """How many parts spend delta: Gaussian noise, and the selection of private keys."""
+        return len(self.statistics) * (mechanism == "gaussian") + self.selects
+
+    def delta(self, price: PrivacyLoss, mechanism: str) -> Fraction:
+        """The equal share of delta of each of them."""
+        count = self.deltas(mechanism)
+        return price.delta / count if count else Fraction(0)
+
+    def estimates(self, place: int) -> list[Estimate]:
+        """The columns that are made of one statistic."""
+        return [estimate for _, found, estimate in self.reads if found == place]

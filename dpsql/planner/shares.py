@@ -1,0 +1,146 @@
+"""shares: how the price of a release is divided among its parts, from the text and the declared schema alone.
+
+Let e_j be the epsilon of statistic j, D_j its sensitivity (L1 for Laplace noise, L2 for Gaussian) and w_j one over the value that is
+expected of it. The relative variance of j is proportional to (w_j D_j / e_j)^2: for Laplace noise, of scale D_j / e_j, exactly; for
+Gaussian noise rho_j is about e_j^2 / (4 ln(1 / delta_j)), and sigma^2 = D_j^2 / (2 rho_j). Under e_1 + e_2 + ... = epsilon their sum
+is smallest where its derivatives (w_j D_j)^2 / e_j^3 are all the same:
+
+    e_j is proportional to (w_j D_j)^(2/3)
+
+The delta of Gaussian noise is shared equally: it enters by its logarithm. (Where losses are added up as rho, the same sum is smallest
+for rho_j proportional to w_j D_j.)
+
+Only declared numbers say what is expected: the number of people, spread evenly over the declared groups, each with as many rows as the
+limits leave, and values in the middle of their bounds, or a quarter of their spread from zero if that is more. No value is
+expected to be below its own half-width at equal shares (rule 43). Where a number is not declared, shares are equal. What is chosen of
+a tally has its error in ranks and takes an equal share; the statistics divide the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+
+from dpsql.aggregates.avg import Pair
+from dpsql.aggregates.base import Limits, Statistic
+from dpsql.aggregates.count import Rows
+from dpsql.aggregates.count_distinct import Units
+from dpsql.aggregates.moments import Moments
+from dpsql.aggregates.sum import Total
+from dpsql.aggregates.term import Term
+from dpsql.aggregates.unit_total import UnitTotal
+from dpsql.algebra.relations import Relation
+from dpsql.plan import Limited, Measure
+from dpsql.planner.limit import key_count
+
+LEVEL = Fraction(95, 100)
+STEPS = 1000
+"""Unequal shares are multiples of this part of what is divided, so that they are short to print and add up exactly."""
+_DIGITS = Context(prec=60)
+
+
+def people(source: Relation, units: int | None) -> int | None:
+    """How many units there are by declaration: `population` of a table, else privacy.units (rule 38)."""
+    return next((t.population for t in source.tables if t.population is not None), None) or units
+
+
+def people_in_a_group(limited: Limited, units: int | None) -> Fraction | None:
+    """The declared number of units, spread evenly over the declared groups; None where either is not declared."""
+    keys, declared = limited.block.keys, people(limited.block.source, units)
+    if declared is None or any(key.values is None for key in keys):
+        return None
+    return Fraction(declared, max(1, key_count(keys)))
+
+
+def expected(statistic: Statistic, limits: Limits, in_a_group: Fraction) -> Fraction | None:
+    """What the cells of a group add up to [quanta], at most limits.rows rows a unit; None where nothing is known of it."""
+    units, rows = in_a_group * limits.groups, in_a_group * limits.rows
+    match statistic:
+        case Units():
+            return units
+        case Rows():
+            return rows
+        case Total(term=term):
+            return rows * _typical(term)
+        case UnitTotal(term=term):
+            return units * _typical(term)
+        case Pair(term=term):
+            return rows * term.width
+        case Moments():
+            return rows * statistic.weight
+    return None
+
+
+def _typical(term: Term) -> Fraction:
+    """How far from zero a value is expected [quanta]: never 0, as the bounds differ."""
+    return max(Fraction(abs(term.lower + term.upper), 2), Fraction(term.width, 4))
+
+
+def sizes(measures: Sequence[Measure], limits: Limits, in_a_group: Fraction | None) -> list[Fraction] | None:
+    """What is expected of each measure; None where one is not known."""
+    if in_a_group is None:
+        return None
+    found = [expected(m.statistic, limits, in_a_group) for m in measures]
+    known = [value for value in found if value is not None]
+    return known if len(known) == len(found) else None
+
+
+def equal(parts: int) -> tuple[Fraction, ...]:
+    return (Fraction(1, parts),) * parts
+
+
+def shares(
+    measures: Sequence[Measure], tallies: int, limits: Limits, in_a_group: Fraction | None, mechanism: str
+) -> tuple[Fraction, ...]:
+    """The part of epsilon for each measure, then for each tally; they add up to 1.
+
+    measures  as they are at equal shares
+    """
+    parts = len(measures) + tallies
+    values = sizes(measures, limits, in_a_group)
+    if values is None or len(measures) < 2:
+        return equal(parts)
+    floored = [max(value, Fraction(m.noise.half_width(LEVEL))) for value, m in zip(values, measures, strict=True)]
+    squares = [_square(m, mechanism) / value**2 for value, m in zip(floored, measures, strict=True)]
+    if len(set(squares)) == 1:
+        return equal(parts)
+    own = Fraction(len(measures), parts)
+    return (*(own * share for share in proportional(_cube_roots(squares))), *equal(parts)[:tallies])
+
+
+def _square(measure: Measure, mechanism: str) -> Fraction:
+    s = measure.sensitivity
+    return Fraction(s.l2_squared if mechanism == "gaussian" else s.l1**2)
+
+
+def _cube_roots(numbers: Sequence[Fraction]) -> list[Fraction]:
+    with localcontext(_DIGITS):
+        # decimal arithmetic is the same on every machine
+        return [Fraction(((Decimal(n.numerator) / Decimal(n.denominator)).ln() / 3).exp()) for n in numbers]
+
+
+def proportional(weights: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """Multiples of 1 / STEPS near to the weights, none of them 0, that add up to 1.
+
+    >>> [str(share) for share in proportional([Fraction(2), Fraction(1), Fraction(3)])]
+    ['333/1000', '167/1000', '1/2']
+    """
+    steps = max(STEPS, 10 * len(weights))
+    exact = [weight * steps / sum(weights) for weight in weights]
+    found = [max(1, int(part)) for part in exact]
+    places = range(len(weights))
+    while sum(found) < steps:
+        found[max(places, key=lambda i: exact[i] - found[i])] += 1
+    while sum(found) > steps:
+        found[max(places, key=lambda i: found[i])] -= 1
+    return tuple(Fraction(part, steps) for part in found)
+
+
+def by_weights(weights: Sequence[Fraction | None]) -> tuple[Fraction, ...]:
+    """Exactly the proportions that were asked for; a part without a weight takes the average of the others."""
+    known = [w for w in weights if w is not None]
+    average = sum(known, Fraction(0)) / len(known)
+    filled = [average if w is None else w for w in weights]
+    whole = sum(filled, Fraction(0))
+    return tuple(w / whole for w in filled)
