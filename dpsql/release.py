@@ -114,21 +114,32 @@ def _chosen(
 
 def _by_group(noisy: NoisyTable, exact: ExactTable, summed: bool) -> list[Counts]:
     """A tally, group by group, in the order in which groups are shown; empty where nobody is."""
+    if not noisy.keys:
+        return [_counts(exact, summed)]
     found = [Counts([], [], []) for _ in range(noisy.groups)]
-    places = {key: i for i, key in enumerate(zip(*noisy.keys, strict=True))} if noisy.keys else {(): 0}
+    places = {key: i for i, key in enumerate(zip(*noisy.keys, strict=True))}
     (*keys, values), (counts, *sums) = exact.open_exact()
-    owners = list(zip(*keys, strict=True)) if keys else [()] * len(values)
-    owned = np.array([places.get(owner, -1) for owner in owners], dtype=np.int64)
-    rows = np.array([row for row in np.argsort(owned, kind="stable").tolist() if values[row] is not None], dtype=np.int64)
+    owned = np.array([places.get(owner, -1) for owner in zip(*keys, strict=True)], dtype=np.int64)
+    rows = np.array(
+        [row for row in np.argsort(owned, kind="stable").tolist() if values[row] is not None], dtype=np.int64
+    )
     # of every group the rows from one of these to the next
     begins = np.searchsorted(owned[rows], np.arange(noisy.groups + 1)).tolist()
     for place, (begin, end) in enumerate(pairwise(begins)):
         for row in rows[begin:end].tolist():
-            found[place].values.append(values[row])  # type: ignore[arg-type]
+            found[place].values.append(values[row])
             found[place].counts.append(counts[row])
             if summed:
                 found[place].sums.append(sums[0][row])
     return found
+
+
+def _counts(exact: ExactTable, summed: bool) -> Counts:
+    """A tally of everybody."""
+    (values,), (counts, *sums) = exact.open_exact()
+    rows = [i for i, value in enumerate(values) if value is not None]
+    added = [sums[0][i] for i in rows] if summed else []
+    return Counts([values[i] for i in rows], [counts[i] for i in rows], added)  # type: ignore[misc]
 
 
 def wire_columns(table: PublicTable) -> Columns:

@@ -52,7 +52,7 @@ def _printable(column: Sequence[KeyValue]) -> object:
     """The column; as the bytes of 64-bit integers where it is long; with hexadecimal where one is too long for decimal."""
     if len(column) >= _BINARY_FROM and set(map(type, column)) == {int}:
         integers = cast(Sequence[int], column)
-        if -(2**63) <= min(integers) and max(integers) < 2**63:
+        if min(integers) >= -(2**63) and max(integers) < 2**63:
             return {"i64": base64.b64encode(np.array(integers, dtype="<i8").tobytes()).decode("ascii")}
     numbers = [value for value in column if isinstance(value, int)]
     if not numbers or -_LARGEST_DECIMAL < min(numbers) <= max(numbers) < _LARGEST_DECIMAL:

@@ -20,8 +20,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import Column, Ends, Floats, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.base import Column, Floats, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.count import counting
+from dpsql.aggregates.ends import Ends
 from dpsql.aggregates.sum import clamped_total, column_in_type, filtered
 from dpsql.aggregates.term import Term
 from dpsql.algebra.scalar import Scalar

@@ -12,7 +12,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import Column, Ends, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.base import Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.ends import Ends
 from dpsql.algebra.scalar import Scalar
 from dpsql.sqltypes import BIGINT, SqlType
 

@@ -103,12 +103,14 @@ def matched(values: Sequence[int], capacities: Sequence[int], turns: Sequence[in
     capacities  of the unit
     turns       the unit's place in the order of units
     """
+    entries = np.array([values, capacities, turns], dtype=np.int64)
+    ordered = entries[:, np.lexsort((entries[0], entries[2]))].tolist()
     taken: set[int] = set()
-    turn, left = -1, 0
-    for i in np.lexsort((np.array(values, dtype=np.int64), np.array(turns, dtype=np.int64))).tolist():
-        if turns[i] != turn:
-            turn, left = turns[i], capacities[i]
-        if left and values[i] not in taken:
-            taken.add(values[i])
+    now, left = -1, 0
+    for value, capacity, turn in zip(*ordered, strict=True):
+        if turn != now:
+            now, left = turn, capacity
+        if left and value not in taken:
+            taken.add(value)
             left -= 1
     return len(taken)

@@ -91,10 +91,8 @@ class ExtremeOf:
         )
 
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
-        part = self.extreme.tally.term
+        tally, part = self.extreme.tally, self.extreme.tally.term
         values = [as_value(v, part.quantum, self.sqltype) for v in cells[0]]
-        low, high = float(part.lower * part.quantum), float(part.upper * part.quantum)
-        # a value was rounded to the nearest quantum
-        around = float(part.quantum) / 2
-        ends = [float(v * part.quantum) for v in cells[0]]
-        return Column(values, [(x - around, high) if self.extreme.largest else (low, x + around) for x in ends])
+        if self.extreme.largest:
+            return Column(values, [tally.between(v, part.upper) for v in cells[0]])
+        return Column(values, [tally.between(part.lower, v) for v in cells[0]])

@@ -11,7 +11,7 @@ from dpsql.aggregates.term import WIDEST, Term
 from dpsql.algebra.scalar import Scalar
 from dpsql.sqltypes import HUGEINT, SqlType
 
-MOST_BUCKETS = 2**16
+MOST_BUCKETS = 2**17
 LEAST_BUCKETS = 2**10
 SMALL = 100_000
 """[rows] Below this declared size every value is counted by itself, which a larger table would make slow."""
@@ -54,6 +54,13 @@ class Grid:
     def quanta(self, bucket: int) -> int:
         """The value of a bucket [quanta]."""
         return self.term.lower + bucket
+
+    def between(self, low: int, high: int) -> tuple[float, float]:
+        """The values that were counted from `low` to `high` [quanta]: they are rounded to the nearest, after the clamp."""
+        part = self.term
+        around = Fraction(0) if part.is_integer or part.is_decimal else Fraction(1, 2)
+        least, most = max(Fraction(part.lower), low - around), min(Fraction(part.upper), high + around)
+        return float(least * part.quantum), float(most * part.quantum)
 
 
 def widest(groups: int, size: int | None) -> int:

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,7 @@ from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.sqltypes import SqlType
 
-INTERVAL = Fraction(1, 4)
+INTERVAL = Fraction(1, 5)
 """The share of a quantile's price that its interval takes."""
 LEVEL = Fraction(95, 100)
 _STEP = 4
@@ -106,17 +107,22 @@ class Quantile:
         return DiscreteLaplace(1 / (terms.per_row * INTERVAL))
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
-        rate, around = self.rate(terms), self.noise(terms)
-        found: list[list[int]] = [[], [], []]
+        rate = self.rate(terms)
+        chosen: list[int] = []
+        cuts: list[Integers] = []
+        bins: list[Integers] = []
         for counts in groups:
             candidates = runs(self.tally, counts)
             place = noise.choose(self._costs(candidates), candidates.length, rate, terms.kind)
-            bucket = int(candidates.first[place]) + noise.below(int(candidates.length[place]))
-            low, high = self._interval(candidates, bucket, around, noise)
-            found[0].append(self.tally.quanta(bucket))
-            found[1].append(self.tally.quanta(low))
-            found[2].append(self.tally.quanta(high))
-        return found
+            chosen.append(int(candidates.first[place]) + noise.below(int(candidates.length[place])))
+            cuts.append(cuts_around(chosen[-1], self.tally.buckets))
+            bins.append(_binned(candidates, cuts[-1]))
+        around = self.noise(terms)
+        # one vector for all groups
+        drawn = iter(around.sample(noise, sum(map(len, bins))))
+        noisy = ([int(n) + next(drawn) for n in rows] for rows in bins)
+        ends = [self._interval(c, rows, around) for c, rows in zip(cuts, noisy, strict=True)]
+        return [[self.tally.quanta(b) for b in column] for column in (chosen, *map(list, zip(*ends, strict=True)))]
 
     def describe(self, terms: Terms) -> str:
         name = "permute-and-flip" if terms.kind == "permute_and_flip" else "exponential mechanism"
@@ -128,25 +134,23 @@ class Quantile:
         high = (b - a) * candidates.below - a * (candidates.here + candidates.above)
         return np.maximum(0, np.maximum(low, high))
 
-    def _interval(self, candidates: Runs, bucket: int, around: DiscreteLaplace, noise: NoiseSource) -> tuple[int, int]:
-        """The buckets between which the exact quantile is."""
+    def _interval(self, cuts: Integers, noisy: Sequence[int], around: DiscreteLaplace) -> tuple[int, int]:
+        """The buckets between which the exact quantile is.
+
+        noisy  [rows] of the bins between the cuts
+        """
         a, b = self.fraction.numerator, self.fraction.denominator
-        cuts = cuts_around(bucket, self.tally.buckets)
-        if not len(cuts):
-            return 0, self.tally.buckets - 1
-        below = np.searchsorted(candidates.first, cuts, side="left")
-        rows = np.concatenate([[0], np.cumsum(candidates.here)])[below]
-        bins = np.diff(np.concatenate([[0], rows, [int(candidates.here.sum())]]))
-        drawn = around.sample(noise, len(bins))
-        noisy = np.cumsum([int(n) + z for n, z in zip(bins, drawn, strict=True)])
+        below = list(accumulate(noisy))
+        # b times the rows below a cut, less a times all
+        signs = [(b - a) * n - a * (below[-1] - n) for n in below[:-1]]
+        widths = [self._width(i + 1, len(noisy), around) for i in range(len(cuts))]
         low, high = 0, self.tally.buckets - 1
-        for i, cut in enumerate(cuts.tolist()):
-            # b times the rows below the cut, less a times all: the noise of the bins on the two sides
-            if (b - a) * int(noisy[i]) - a * int(noisy[-1] - noisy[i]) >= -self._width(i + 1, len(bins), around):
+        for cut, sign, width in zip(cuts.tolist(), signs, widths, strict=True):
+            if sign >= -width:
                 break
             low = cut
-        for i, cut in reversed(list(enumerate(cuts.tolist()))):
-            if (b - a) * int(noisy[i]) - a * int(noisy[-1] - noisy[i]) <= self._width(i + 1, len(bins), around):
+        for cut, sign, width in reversed(list(zip(cuts.tolist(), signs, widths, strict=True))):
+            if sign <= width:
                 break
             high = cut - 1
         return min(low, high), max(low, high)
@@ -156,6 +160,13 @@ class Quantile:
         a, b = self.fraction.numerator, self.fraction.denominator
         weights = (float(b - a),) * left + (float(a),) * (bins - left)
         return around.half_width_of_weights(weights, LEVEL) + b
+
+
+def _binned(candidates: Runs, cuts: Integers) -> Integers:
+    """[rows] The rows of each bin between cuts."""
+    places = np.searchsorted(candidates.first, cuts, side="left")
+    rows = np.concatenate([[0], np.cumsum(candidates.here)])
+    return np.diff(np.concatenate([[0], rows[places], rows[-1:]]))
 
 
 def cuts_around(bucket: int, buckets: int) -> Integers:
@@ -184,9 +195,6 @@ class QuantileOf:
         return int(np.ceil(np.log(self.quantile.tally.buckets / float(1 - level)) / rate))
 
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
-        quantum = self.quantile.tally.term.quantum
-        values = [as_value(v, quantum, self.sqltype) for v in cells[0]]
-        # a value was rounded to the nearest quantum
-        around = float(quantum) / 2
-        ends = zip(cells[1], cells[2], strict=True)
-        return Column(values, [(float(x * quantum) - around, float(y * quantum) + around) for x, y in ends])
+        tally = self.quantile.tally
+        values = [as_value(v, tally.term.quantum, self.sqltype) for v in cells[0]]
+        return Column(values, [tally.between(low, high) for low, high in zip(cells[1], cells[2], strict=True)])

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.aggregates.base import Column, Ends, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.base import Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.ends import Ends
 from dpsql.aggregates.term import Term
 from dpsql.algebra.scalar import Scalar, decimal_text
 from dpsql.domains import LARGEST_DOUBLE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 
 import numpy as np
@@ -44,9 +45,7 @@ class RandomizedResponse:
     @property
     def flips(self) -> int:
         """How many of 2^64 equally likely integers turn an answer round."""
-        with localcontext(_DIGITS):
-            odds = Fraction((Decimal(self.epsilon.numerator) / Decimal(self.epsilon.denominator)).exp())
-        return ceil(2**BITS / (1 + odds / _UP))
+        return _flips(self.epsilon)
 
     @property
     def flipped(self) -> float:
@@ -72,3 +71,10 @@ class RandomizedResponse:
 
     def describe(self) -> str:
         return f"randomised response, epsilon {shown(self.epsilon)} a row"
+
+
+@lru_cache(maxsize=64)
+def _flips(epsilon: Fraction) -> int:
+    with localcontext(_DIGITS):
+        odds = Fraction((Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp())
+    return ceil(2**BITS / (1 + odds / _UP))

@@ -144,7 +144,7 @@ def _better(parts: Parts, request: Request) -> Bought:
     if request.goal is not None:
         what, sizes = "epsilon for this accuracy", [bought.loss.epsilon for _, bought in found]
     else:
-        what = "95 % error and threshold" if parts.selects else "95 % error"
+        what = "threshold with its 95 % errors" if parts.selects else "95 % error"
         sizes = [_error(bought, parts, request) for _, bought in found]
     better = 0 if sizes[0] <= sizes[1] else 1
     share = sizes[better] / sizes[1 - better]

@@ -186,7 +186,7 @@ SCALAR_NAMES = frozenset({
     "datepart", "date_diff", "datediff", "ends_with", "suffix", "prefix", "starts_with", "contains", "today",
     "now", "strlen",
 })  # fmt: skip
-AGGREGATE_NAMES = frozenset({"approx_top_k", "dp_randomized_response", "dp_sum", "mean"})
+AGGREGATE_NAMES = frozenset({"dp_clamped", "approx_top_k", "dp_randomized_response", "dp_sum", "mean"})
 END_NAMES = frozenset({"dp_low", "dp_high"})
 ALLOWED_NAMES = SCALAR_NAMES | AGGREGATE_NAMES | END_NAMES
 

@@ -106,7 +106,12 @@ def shares(
     if len(set(squares)) == 1:
         return equal(parts)
     own = Fraction(len(measures), parts)
-    return (*(own * share for share in proportional(_cube_roots(squares))), *equal(parts)[:tallies])
+    return (*(own * share for share in by_error(squares)), *equal(parts)[:tallies])
+
+
+def by_error(squares: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """The shares for which the summed relative variance is smallest, from the squares (w_j D_j)^2 of the statistics."""
+    return proportional(_cube_roots(squares))
 
 
 def _square(measure: Measure, mechanism: str) -> Fraction:

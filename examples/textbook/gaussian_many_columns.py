@@ -48,6 +48,10 @@ def main() -> None:
         sql = f"{OPTIONS.format(mechanism)} SELECT site, COUNT(*) AS people FROM person GROUP BY site"
         explain(connection, sql, "one person changes", "half-width")
 
+    print("\n-- mechanism=auto takes the better one, by what EXPLAIN would say of both: the data has no part in it")
+    for k in (5, 20):
+        explain(connection, thresholds(k).format("auto"), "mechanism:", "half-width")
+
     print("\n-- as k aggregates side by side each is a statistic with its equal share of (epsilon, delta)")
     for k in (5, 20):
         widths = (half_width(connection, columns(k).format(m)) for m in ("laplace", "gaussian"))

@@ -3,11 +3,12 @@
 Mechanism    any. What is (epsilon, 0)-differentially private for one person is (k epsilon, 0)-differentially private for
              every group of k: walk from one database to the other, one person at a time.
 Sensitivity  a count changes by at most k if a household of k leaves
-Guarantee    k epsilon; with delta, also k exp((k - 1) epsilon) delta
+Guarantee    k epsilon; with delta, also (e^(k epsilon) - 1) / (e^epsilon - 1) times delta: e^epsilon more at each step
 Source       Dwork, Roth 2014, theorem 2.2; Vadhan 2017, *The Complexity of Differential Privacy*, lemma 2.2, for delta
 
-`household = 4` under [privacy] in household.toml states it beside each price. It changes neither noise nor price: for a promise of
-epsilon to households, ask at epsilon / k. Where a household has a number of its own in the data, declare *it* as the unit.
+With `household = 4` under [privacy], as in household.toml, EXPLAIN states it beside the price. It changes neither noise nor
+price: for a promise of epsilon to households, ask at epsilon / k. Where a household has a number of its own in the data,
+declare *it* as the unit.
 """
 
 from math import exp

@@ -16,10 +16,12 @@ import dpsql
 from dpsql import owner
 from dpsql.accounting.ledger import Ledger
 from dpsql.aggregates.avg import Pair
+from dpsql.aggregates.distinct_values import matched
 from dpsql.aggregates.sum import Total
 from dpsql.clients.dbapi import ledger_identity, open_session
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.mechanisms.gaussian import DiscreteGaussian
+from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan import CompiledRelease
 from dpsql.planner.lower import with_secret
 from dpsql.planner.options import Options
@@ -290,7 +292,6 @@ def test_rule_4_row_level_is_one_table_one_row(tmp_path: Path) -> None:
     clinic.write(tmp_path, ordinary())
     connection = dpsql.connect(clinic.schema(tmp_path, unit="row"), ledger=":memory:")
     for sql in (
-        "SELECT COUNT(DISTINCT patient_id) FROM patient",
         "SELECT COUNT(*) FROM patient a JOIN patient b USING (site)",
         "SELECT COUNT(*) FROM patient a JOIN patient b USING (patient_id)",
         "SELECT COUNT(*) FROM patient a, patient b WHERE a.patient_id = b.patient_id",
@@ -404,7 +405,6 @@ def test_rule_7_distinct_is_the_declared_list_or_refused(tmp_path: Path) -> None
         tmp_path,
         [
             "SELECT DISTINCT note FROM patient",
-            "SELECT COUNT(DISTINCT note) FROM patient",
             "SELECT DISTINCT * FROM patient",
             "SELECT SUM(age) FROM (SELECT DISTINCT note, age FROM patient)",
             "SELECT COUNT(*) FROM (SELECT DISTINCT income FROM patient)",
@@ -791,6 +791,45 @@ def test_rule_21_noise_is_drawn_for_zeros_and_added_in_python(tmp_path: Path) ->
     assert all(scale <= 2**52 for _, scale, _ in noise.drawn) and [size for *_, size in noise.drawn] == [1]
 
 
+def taken(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, secret: str) -> dict[tuple[object, ...], int]:
+    """COUNT(DISTINCT x) of each group, as the release stage makes it of engine SQL."""
+    rows = connection.execute(with_secret(part.matchings[0].sql, secret)).fetchall()
+    groups = {row[:-3] for row in rows}
+    return {g: matched(*zip(*(row[-3:] for row in rows if row[:-3] == g), strict=True)) for g in groups}
+
+
+def test_rule_24_a_limit_on_values_is_per_unit_and_group(tmp_path: Path) -> None:
+    """Groups multiply it, rows bound all of it together, and NULL is no value."""
+    asked = "SELECT year, COUNT(DISTINCT tag) FROM visit GROUP BY year"
+    for limits, l1 in (("", 3), ("/* dpsql: max_values=1 */", 3), ("/* dpsql: max_values=1, max_groups=2 */", 2)):
+        assert compiled(tmp_path, limits + asked).release.measures[0].sensitivity.l1 == l1
+    many = [visit(i, 1000, year=1 + i % 4, tag=f"t{i}") for i in range(200)] + [visit(300, 1001, year=1, tag=None)]
+    connection = duckdb.connect()
+    clinic.fill(connection, {**ordinary(2), "visit": many})
+    for limits, each, whole in (("", 3, 3), ("/* dpsql: max_values=1 */", 1, 3)):
+        found = taken(connection, compiled(tmp_path, limits + asked), "00")
+        assert sum(found.values()) == whole and max(found.values()) <= each
+    assert compiled(tmp_path, "SELECT COUNT(DISTINCT note) FROM patient", "row").release.measures[0].sensitivity.l1 == 1
+
+
+def test_rule_24_a_secret_and_nothing_of_the_rows_order_decides_who_takes_what(tmp_path: Path) -> None:
+    """The orders of units and of values are total: rows and threads change nothing, another secret does."""
+    part = compiled(tmp_path, "/* dpsql: max_values=1 */ SELECT COUNT(DISTINCT tag) FROM visit")
+    chance = random.Random(24)
+    rows = [visit(i, 1000 + i % 12, tag=f"t{chance.randrange(14)}") for i in range(30)]
+    seen: dict[str, set[int]] = {f"{i:02x}": set() for i in range(12)}
+    for threads in (1, 2, 8):
+        connection = duckdb.connect(config={"threads": str(threads)})
+        for _ in range(5):
+            chance.shuffle(rows)
+            clinic.fill(connection, {**ordinary(), "visit": rows})
+            for secret, found in seen.items():
+                found.add(taken(connection, part, secret)[()])
+        connection.close()
+    assert all(len(found) == 1 for found in seen.values())
+    assert len(set.union(*seen.values())) > 1
+
+
 def test_rule_26_the_charge_is_that_of_the_sampler(tmp_path: Path) -> None:
     """Laplace costs its pure epsilon and no delta; a threshold costs delta beside it."""
     with opened(tmp_path, ordinary()) as connection:
@@ -830,9 +869,19 @@ def test_rule_29_a_threshold_holds_delta_with_equality_counted(tmp_path: Path, m
             tmp_path, f"/* dpsql: mechanism={mechanism} */ SELECT {key}, COUNT(*) FROM {table} GROUP BY 1"
         ).release
         assert release.selection is not None
-        noise, tau, l0 = release.measures[0].noise, release.selection.tau, release.measures[0].sensitivity.l0
-        assert 1 - (1 - noise.tail(tau - 1)) ** l0 <= release.selection.delta
-        assert 1 - (1 - noise.tail(tau - 2)) ** l0 > release.selection.delta
+        units = release.measures[0]
+        noise, tau, l0 = units.noise, release.selection.tau, units.sensitivity.l0
+        cut = isinstance(noise, TruncatedLaplace)
+        # noise that is cut off pays for its end itself, and the threshold beyond it for nothing
+        delta = units.loss.delta if cut else release.selection.delta
+        assert not (cut and release.selection.delta)
+        assert 1 - (1 - noise.tail(tau - 1)) ** l0 <= delta
+        if isinstance(noise, TruncatedLaplace):
+            less = TruncatedLaplace(noise.scale, noise.most - 1)
+            assert 1 - (1 - less.tail(less.most)) ** l0 > delta
+            assert tau == noise.most + 1 and noise.tail(tau) == 0
+        else:
+            assert 1 - (1 - noise.tail(tau - 2)) ** l0 > delta
         assert release.loss.delta <= Fraction(1, 1000)
         assert exp(float(release.loss.epsilon)) > 1
 

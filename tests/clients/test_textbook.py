@@ -16,6 +16,7 @@ SAID = {
     "randomized_response": (
         "two fair coins, epsilon ln 3: the truth with 75%",
         "dp_randomized_response(female, 0.4)",
+        "randomised response, epsilon",
         "price: epsilon 0.5, delta 0; releases 1",
     ),
     "laplace_count_and_sum": (
@@ -36,6 +37,8 @@ SAID = {
     "median": ("each cost by at most 1", "ranks of the one asked", "middle ", "q25 ", "site 6"),
     "gaussian_many_columns": (
         "one person changes l0 5, linf 1, l1 5, l2^2 5",
+        "mechanism: discrete Laplace",
+        "mechanism: discrete Gaussian",
         "laplace (L1)",
         "gaussian (L2)",
         "price: epsilon 0.5, delta 1e-08",
@@ -47,7 +50,11 @@ SAID = {
         "theorem 3.20 at d = 1e-06 would say epsilon 0.536",
     ),
     "post_processing": ("price: epsilon 0.1, delta 0; releases 1", "price: epsilon 0, delta 0; releases 0"),
-    "group_privacy": ("household", "4        0.4    1.492   1.492", "0.4 for a household: +-30"),
+    "group_privacy": (
+        "a household of 4 together: epsilon 0.4",
+        "4        0.4    1.492   1.492",
+        "0.4 for a household: +-30",
+    ),
 }
 
 

@@ -29,7 +29,8 @@ def shown(case: Case, fence: Fence) -> str:
         case "text answer":
             return answer(case)
         case "sql exact":
-            return "\n\n".join(on_lines(part.sql) for part in dataset.compile(sql, parameters).releases)
+            texts = [text for part in dataset.compile(sql, parameters).releases for text in part.texts]
+            return "\n\n".join(map(on_lines, texts))
         case "sql shell":
             return on_lines(dataset.compile(sql, parameters).plan.shell.sql)
         case "text sensitivity":

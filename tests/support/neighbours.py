@@ -26,6 +26,7 @@ from dpsql.algebra.relations import Relation
 from dpsql.engines.loading import load_beside
 from dpsql.errors import Error
 from dpsql.mechanisms.threshold import delta_per_group
+from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan import Compiled, CompiledRelease, KeyValue, Measure, PublicTable
 from dpsql.planner import lower
 from dpsql.planner.lower import CUT
@@ -182,13 +183,24 @@ def _check_noise(part: CompiledRelease, sql: str) -> None:
 
 
 def _check_selection(part: CompiledRelease, sql: str) -> None:
-    """A group of one unit passes with at most its share of delta; one less than tau would not hold it."""
+    """A group of one unit passes with at most its share of delta, which is paid once; one less than tau would not hold it."""
     selection = part.release.selection
     if selection is None:
         return
     units = part.release.measures[selection.measure]
-    share = delta_per_group(units.sensitivity.l0, selection.delta)
-    if units.noise.tail(selection.tau - 1) > share or units.noise.tail(selection.tau - 2) <= share:
+    cut = isinstance(units.noise, TruncatedLaplace)
+    delta = units.loss.delta if cut else selection.delta
+    if cut and (selection.delta or any(m.loss.delta for m in part.release.measures[1:])):
+        raise Violation(f"delta is not paid once in {sql}")
+    share = delta_per_group(units.sensitivity.l0, delta)
+    if units.noise.tail(selection.tau - 1) > share:
+        raise Violation(f"the threshold {selection.tau} does not hold delta in {sql}")
+    if isinstance(units.noise, TruncatedLaplace):
+        narrower = TruncatedLaplace(units.noise.scale, units.noise.most - 1) if units.noise.most > 1 else None
+        small = narrower is not None and narrower.tail(narrower.most) <= share
+        if selection.tau != units.noise.most + 1 or small or units.noise.tail(selection.tau) != 0:
+            raise Violation(f"the noise behind the threshold {selection.tau} is not the least that holds delta in {sql}")
+    elif units.noise.tail(selection.tau - 2) <= share:
         raise Violation(f"the threshold {selection.tau} is not the smallest that holds delta in {sql}")
 
 

@@ -17,10 +17,10 @@ from dpsql.engines.loading import load_beside
 from dpsql.engines.sandbox import Sandbox
 from dpsql.engines.views import unit_view
 from dpsql.errors import error
+from dpsql.estimating import estimate
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan import Compiled, CompiledRelease, PublicTable
 from dpsql.planner.lower import with_secret
-from dpsql.estimating import estimate
 from dpsql.release import key_list, release, wire_columns
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.sqltypes import SqlType, parse_type

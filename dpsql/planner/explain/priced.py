@@ -21,7 +21,7 @@ def mechanism(release: Release) -> list[str]:
     name, other = _NAMES[found.mechanism], "Gaussian" if found.mechanism == "laplace" else "Laplace"
     if found.share is None:
         return [f"mechanism: {name}, as {other} noise would be too large at this price"]
-    return [f"mechanism: {name}, its {found.what} is {float(found.share):.2f} of the {other}'s"]
+    return [f"mechanism: {name}, its {found.what} is {number(float(f'{float(found.share):.2g}'))} of the {other}'s"]
 
 
 def price(compiled: Compiled, schema: Schema) -> list[str]:

@@ -222,7 +222,7 @@ def chosen(part: Chosen, words: Words) -> list[str]:
     """What is released of a tally, and how."""
     return [
         f"choice {part.name}: {_tallied(part.tallied, words)}",
-        f"  one row changes {part.tallied.cost}, so one person at most {counted(part.terms.limits.rows, 'time')} as much",
+        f"  one row changes {part.tallied.cost}; one person has at most {counted(part.terms.limits.rows, 'row')} here",
         f"  {part.describe()}; epsilon {number(part.loss.epsilon)}",
     ]
 

@@ -9,8 +9,10 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.aggregates.sum import sum_type
-from dpsql.algebra.logic import conjunction, truth
-from dpsql.algebra.scalar import Scalar, finite_hull
+from dpsql.algebra.conditional import case
+from dpsql.algebra.logic import compare, conjunction, disjunction, is_null, truth
+from dpsql.algebra.mathematical import float_test
+from dpsql.algebra.scalar import NULL, Scalar, finite_hull, literal
 from dpsql.domains import Categories, Interval, Unbounded, integers
 from dpsql.errors import Error, error
 from dpsql.mechanisms.randomized_response import LEAST, MOST
@@ -20,7 +22,7 @@ from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.syntax import parts_of
 from dpsql.spans import span_of
-from dpsql.sqltypes import DOUBLE, HUGEINT, SqlType
+from dpsql.sqltypes import DOUBLE, HUGEINT, INTEGER, SqlType
 
 _ADVICE = "use COUNT, SUM, AVG, MEDIAN, STDDEV, MODE or CORR"
 _OF_ONE: dict[type[exp.Expression], str] = {
@@ -126,6 +128,9 @@ class Collector:
                 return Asked((self._dp_sum(inner, condition),))
             case exp.Anonymous() if str(inner.this).lower() == "dp_randomized_response":
                 return Asked((self._randomized_response(inner, condition),))
+            case exp.Anonymous() if str(inner.this).lower() == "dp_clamped":
+                outside = clamped_by_call(inner, self.scope)
+                return Asked((Aggregate("avg", outside, condition, "", span, DOUBLE),))
             case exp.Median():
                 return Asked((self._quantile(inner, inner.this, Fraction(1, 2), condition),))
             case exp.Mode():
@@ -232,7 +237,7 @@ class Collector:
         if value.is_identifying and not value.key:
             raise error(
                 102,
-                "COUNT(DISTINCT ...) of an identifier counts the privacy unit, or a key as it is",
+                "COUNT(DISTINCT ...) counts an identifier only where it is the privacy unit, or a key by itself",
                 hint="name the column of the privacy unit, or write COUNT(*)",
             )
         return Aggregate("distinct", value, condition, "", span_of(node))
@@ -258,7 +263,6 @@ class Collector:
             return self._auto_sum(node, condition)
         value = bounded_by_call(node, self.scope)
         return Aggregate("sum", value, condition, "", span_of(node), sum_type(value.sqltype))
-
 
     def _auto_sum(self, node: exp.Anonymous, condition: Scalar | None) -> Aggregate:
         """dp_sum(x, bounds := 'auto')"""
@@ -370,6 +374,28 @@ def bounded_by_call(node: exp.Anonymous, scope: Scope) -> Scalar:
         domain=rows if rows is not None else value.domain,
         unit_bounds=total if total is not None else value.unit_bounds if rows is None else None,
     )
+
+
+def clamped_by_call(node: exp.Anonymous, scope: Scope) -> Scalar:
+    """dp_clamped(x), or with lower := a, upper := b: 1 where the clamp changes a value, 0 where not, NULL where there is none."""
+    values = [p for p in node.expressions if not isinstance(p, exp.PropertyEQ)]
+    if len(values) != 1:
+        raise error(106, "dp_clamped takes one value", hint="write dp_clamped(x)", span=span_of(node))
+    _check_plain(values[0], "dp_clamped")
+    value = bounded_by_call(node, scope) if len(node.expressions) > 1 else scalar(values[0], scope)
+    raw = value.args[0] if value.function == "bounded" else value
+    if not raw.sqltype.is_number:
+        raise error(106, f"dp_clamped needs a number, not {raw.sqltype}", hint="leave it out", span=span_of(node))
+    bounds = finite_hull(value)
+    if bounds is None:
+        raise _without_bounds("dp_clamped", values[0].sql(dialect="duckdb"), value)
+    unknown = is_null(raw)
+    if raw.sqltype.is_float:
+        unknown = disjunction([unknown, float_test("isnan", raw)])
+    below, above = (literal(end, DOUBLE) for end in (bounds.lower, bounds.upper))
+    outside = disjunction([compare("<", raw, below), compare(">", raw, above)])
+    one, none = literal(1, INTEGER), literal(0, INTEGER)
+    return case([(unknown, NULL), (outside, one)], none)
 
 
 def _interval(named: dict[str, exp.Expression], low: str, high: str, scope: Scope) -> Interval | None:

@@ -55,7 +55,7 @@ def without_own_functions(tree: exp.Expression) -> exp.Expression:
         if not isinstance(call, exp.Anonymous):
             return node
         word = str(call.this).lower()
-        if word == "dp_randomized_response" and call.expressions:
+        if word in ("dp_randomized_response", "dp_clamped") and call.expressions:
             double = exp.DataType.build("DOUBLE")
             counted: exp.Expression = exp.Sum(this=exp.Cast(this=call.expressions[0].copy(), to=double))
             if node is not call:

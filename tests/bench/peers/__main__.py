@@ -105,12 +105,14 @@ def main() -> None:
     parser.add_argument(
         "--peers", nargs="*", default=[peer.name for peer in PEERS], help="which peers; all if not named"
     )
+    kinds = sorted({task.kind for task in tasks.TASKS})
+    parser.add_argument("--kinds", nargs="*", choices=kinds, default=kinds, help="which tasks; all if not named")
     parser.add_argument("--repeats", type=int, default=400, help="most answers of one cell (default 400)")
     parser.add_argument("--least", type=int, default=30, help="fewest answers of one cell (default 30)")
     parser.add_argument("--seconds", type=float, default=1.0, help="of one cell, after its fewest (default 1)")
     options = parser.parse_args()
     print(f"Python {platform.python_version()}, {platform.machine()}")
-    cells = _cells()
+    cells = [cell for cell in _cells() if cell.task.kind in options.kinds]
     with tempfile.TemporaryDirectory() as scratch:
         _ask(Path(scratch), cells, options)
         found = dict(_asked(Path(scratch), cells, options))

@@ -68,7 +68,7 @@ LISTED = [
         "leave person_id out",
         "SELECT COUNT(*) FROM person",
     ),
-    Suggestion("SELECT MAX(person_id) FROM person;", "use COUNT", "SELECT COUNT(person_id) FROM person"),
+    Suggestion("SELECT MAX(person_id) FROM person;", "COUNT(*)", "SELECT COUNT(*) FROM person"),
     # values without bounds
     Suggestion("SELECT SUM(person_id) FROM person;", "COUNT(*)", "SELECT COUNT(*) FROM person"),
     Suggestion(
@@ -187,7 +187,7 @@ LISTED = [
     # order that other rows decide
     Suggestion(
         "SELECT AVG(v) FROM (SELECT person_id, APPROX_QUANTILE(md_visits, 0.5) AS v FROM person_year GROUP BY person_id);",
-        "the functions that can be used",
+        "MEDIAN within one person's rows",
         "SELECT AVG(v) FROM (SELECT person_id, MEDIAN(md_visits) AS v FROM person_year GROUP BY person_id)",
     ),
     # order, sampling and chance before aggregation
@@ -295,14 +295,26 @@ MORE = [
         "SELECT AVG(CAST(female AS INTEGER)) FROM person",
     ),
     Suggestion(
-        "SELECT COUNT(DISTINCT site) FROM person",
+        "SELECT COUNT(DISTINCT person_id + 0) FROM person",
         "name the column of the privacy unit",
         "SELECT COUNT(DISTINCT person_id) FROM person",
     ),
     Suggestion("SELECT COUNT(DISTINCT site, plan) FROM person", "COUNT(*) for rows", "SELECT COUNT(*) FROM person"),
     Suggestion("SELECT SUM(DISTINCT income) FROM person", "SUM(x)", "SELECT SUM(income) FROM person"),
     Suggestion("SELECT AVG(income ORDER BY site) FROM person", "AVG(x)", "SELECT AVG(income) FROM person"),
-    Suggestion("SELECT MEDIAN(income) FROM person", "use COUNT, SUM or AVG", "SELECT AVG(income) FROM person"),
+    Suggestion("SELECT QUANTILE_CONT(income, 1.5) FROM person", "0.9", "SELECT QUANTILE_CONT(income, 0.9) FROM person"),
+    Suggestion("SELECT APPROX_TOP_K(plan) FROM person", "APPROX_TOP_K(x, 3)", "SELECT APPROX_TOP_K(plan, 3) FROM person"),
+    Suggestion(
+        "SELECT MODE(family_size) FROM person_year",
+        "GROUP BY 1 ORDER BY 2 DESC LIMIT 1",
+        "SELECT site, COUNT(*) FROM person GROUP BY 1 ORDER BY 2 DESC LIMIT 1",
+    ),
+    Suggestion("SELECT dp_clamped(site = 1) FROM person", "leave it out", "SELECT dp_clamped(income) FROM person"),
+    Suggestion(
+        "SELECT n, dp_low(n) FROM (SELECT COUNT(*) AS n FROM person)",
+        "in the query that does",
+        "SELECT n, low FROM (SELECT COUNT(*) AS n, dp_low(n) AS low FROM person)",
+    ),
     Suggestion(
         "SELECT dp_sum(income) FROM person",
         "dp_sum(x, lower := 0, upper := 100)",

@@ -240,11 +240,11 @@ release_0: the number of rows, for each family_size
   person_year: at most 5 rows of one person (declared)
   cut to 5 rows and 5 groups of one person: enforced (may be skipped)
   group key family_size: selected privately
-  key selection: a group is shown if its noisy number of people is at least 2,166
-    delta 1e-09: how likely it is at most that a group of one person is shown
+  key selection: a group is shown if its noisy number of people is at least 1,705
+    delta 1e-09: how likely it is at most that a group of one person is shown, by noise that ends there
   measure m0: number of people
     one person changes l0 5, linf 1, l1 5, l2^2 5
-    discrete Laplace, scale 100; epsilon 0.05
+    truncated Laplace, scale 100, at most 1704; epsilon 0.05, delta 1e-09
   measure m1: number of rows
     one person changes l0 5, linf 5, l1 5, l2^2 25
     discrete Laplace, scale 100; epsilon 0.05

@@ -34,7 +34,7 @@ def test_the_schema_decides_what_nobody_asked_for(tmp_path: Path) -> None:
     ("name", "text", "value"),
     [
         ("epsilon", "0.1", Fraction(1, 10)), ("EPSILON", " '1e-2' ", Fraction(1, 100)), ("delta", ".5", Fraction(1, 2)),
-        ("max_rows", "7", 7), ("max_groups", "9999999", 9999999), ("mechanism", "Gaussian", "gaussian"),
+        ("max_rows", "7", 7), ("max_groups", "9999999", 9999999), ("max_values", "2", 2), ("mechanism", "Gaussian", "gaussian"),
     ],
 )  # fmt: skip
 def test_values(name: str, text: str, value: object) -> None:

@@ -1,0 +1,257 @@
+"""Which noise is taken: by name, or the better one; and by what private keys are selected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dpsql.clients.dbapi import open_session
+from dpsql.errors import Error, InternalError
+from dpsql.loss import PrivacyLoss
+from dpsql.mechanisms.gaussian import DiscreteGaussian
+from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.threshold import threshold
+from dpsql.mechanisms.truncated import TruncatedLaplace
+from dpsql.plan import Compiled, Plan, Release
+from dpsql.planner.explain import explain
+from dpsql.planner.explain.priced import _loss_of_several
+from dpsql.planner.options import Options
+from dpsql.planner.parse import parse
+from dpsql.planner.planning import compile_statement
+from dpsql.schema.model import Schema
+from tests.support import clinic
+
+RANDHIE = Path(__file__).parents[3] / "examples" / "randhie" / "schema.toml"
+P95 = Fraction(95, 100)
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Schema:
+    return clinic.schema(tmp_path)
+
+
+def compiled(sql: str, schema: Schema) -> Compiled:
+    return compile_statement(parse(sql), Options(), schema, "")
+
+
+def release(sql: str, schema: Schema) -> Release:
+    return compiled(sql, schema).releases[0].release
+
+
+# --- "auto" -------------------------------------------------------------------------------------------------------
+
+COUNT = "SELECT COUNT(*) FROM patient"
+
+
+def test_auto_takes_laplace_for_one_count(schema: Schema) -> None:
+    found = release(f"/* dpsql: mechanism=auto */ {COUNT}", schema)
+    (measure,) = found.measures
+    assert measure.noise == release(COUNT, schema).measures[0].noise
+    gaussian = release(f"/* dpsql: mechanism=gaussian */ {COUNT}", schema).measures[0].noise
+    assert found.compared is not None and found.compared.mechanism == "laplace"
+    assert found.compared.share == Fraction(measure.noise.half_width(P95), gaussian.half_width(P95)) < 1
+
+
+GROUPS = """
+[dataset]
+name = "wide"
+source = "wide.duckdb"
+[privacy]
+unit = "person.id"
+epsilon = 100.0
+delta = 0.1
+units = 5000
+query = { epsilon = 1.0, delta = 1e-6 }
+caps = { epsilon = 10.0, delta = 1e-3 }
+mechanism = "auto"
+household = 4
+[tables.person]
+key = ["id"]
+[tables.person.columns]
+id = { type = "BIGINT" }
+[tables.month]
+references = { id = "person.id" }
+max_rows_per_unit = 120
+max_groups_per_unit = 100
+[tables.month.columns]
+id = { type = "BIGINT" }
+place = { type = "INTEGER", bounds = [1, 500] }
+word = { type = "VARCHAR", role = "measure" }
+paid = { type = "INTEGER", bounds = [0, 9] }
+"""
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Schema:
+    """Up to a hundred groups of one person, and "auto" by the owner's wish."""
+    path = tmp_path / "wide.toml"
+    path.write_text(GROUPS)
+    return Schema.from_toml(path)
+
+
+def test_auto_takes_gaussian_noise_where_one_person_is_in_many_groups(wide: Schema) -> None:
+    found = release("SELECT place, COUNT(DISTINCT id) FROM month GROUP BY place", wide)
+    (measure,) = found.measures
+    assert isinstance(measure.noise, DiscreteGaussian) and found.loss == wide.privacy.query
+    laplace = DiscreteLaplace.for_loss(100, Fraction(1))
+    assert found.compared is not None and found.compared.mechanism == "gaussian"
+    assert found.compared.share == Fraction(measure.noise.half_width(P95), laplace.half_width(P95)) < Fraction(1, 2)
+
+
+def test_auto_compares_thresholds_where_keys_are_selected(wide: Schema) -> None:
+    """mechanisms.md: at (1, 10^-6) and 100 groups the Gaussian threshold is 316, that of cut-off noise 1314."""
+    sql = "SELECT word, COUNT(DISTINCT id) FROM month GROUP BY word"
+    found = release(sql, wide)
+    assert found.selection is not None and found.selection.tau == 316
+    assert isinstance(found.measures[0].noise, DiscreteGaussian)
+    named = release(f"/* dpsql: mechanism=laplace */ {sql}", wide)
+    assert named.selection is not None and named.selection.tau == 1314
+    one = release(f"/* dpsql: max_groups=1 */ {sql}", wide)
+    assert isinstance(one.measures[0].noise, DiscreteLaplace | TruncatedLaplace)
+
+
+def test_auto_adds_up_relative_errors(wide: Schema) -> None:
+    """A total of bounded values is no easier under Gaussian noise, the people are: together the people decide here."""
+    found = release("SELECT place, COUNT(DISTINCT id), SUM(paid) FROM month GROUP BY place", wide)
+    assert found.compared is not None and found.compared.share is not None and found.compared.share < 1
+
+
+def test_auto_is_a_word_of_the_statement_not_what_it_took(schema: Schema) -> None:
+    """Rule 40."""
+    prints = {m: release(f"/* dpsql: mechanism={m} */ {COUNT}", schema).fingerprint for m in ("auto", "laplace")}
+    assert prints["auto"] != prints["laplace"] == release(COUNT, schema).fingerprint
+
+
+def test_auto_takes_what_is_possible(wide: Schema) -> None:
+    """Laplace noise for a hundred groups would be wider than what can be added exactly, Gaussian noise is not."""
+    text = "/* dpsql: epsilon=3e-14, mechanism={} */ SELECT place, COUNT(DISTINCT id) FROM month GROUP BY place"
+    with pytest.raises(Error, match="too large"):
+        release(text.format("laplace"), wide)
+    try:
+        found = release(text.format("auto"), wide)
+    except Error as refused:
+        assert refused.code == "DPSQL-202"
+    else:
+        assert found.compared is not None and found.compared.share is None
+
+
+def test_auto_chooses_by_permute_and_flip_alone(schema: Schema) -> None:
+    found = release("/* dpsql: mechanism=auto */ SELECT MEDIAN(age), MODE(city) FROM patient", schema)
+    assert {part.terms.kind for part in found.chosen} == {"permute_and_flip"}
+    assert found.compared is None and found.loss.delta == 0
+
+
+def test_the_schema_the_session_and_the_statement_name_it(wide: Schema) -> None:
+    sql = "SELECT place, COUNT(DISTINCT id) FROM month GROUP BY place"
+    session = Options(mechanism="laplace")
+    by_session = compile_statement(parse(sql), session, wide, "").releases[0].release
+    assert isinstance(by_session.measures[0].noise, DiscreteLaplace)
+    by_statement = compile_statement(parse(f"/* dpsql: mechanism=AUTO */ {sql}"), session, wide, "").releases[0].release
+    assert isinstance(by_statement.measures[0].noise, DiscreteGaussian)
+
+
+def test_explain_says_which_and_why(wide: Schema) -> None:
+    def told(sql: str) -> list[str]:
+        return [line.strip() for line in explain(compiled(sql, wide), wide).splitlines() if "mechanism:" in line]
+
+    assert told("SELECT COUNT(*) FROM person") == ["mechanism: discrete Laplace, its 95 % error is 0.3 of the Gaussian's"]
+    assert told("SELECT place, COUNT(DISTINCT id) FROM month GROUP BY place") == [
+        "mechanism: discrete Gaussian, its 95 % error is 0.35 of the Laplace's"
+    ]
+    assert told("SELECT word, COUNT(DISTINCT id) FROM month GROUP BY word") == [
+        "mechanism: discrete Gaussian, its threshold with its 95 % errors is 0.24 of the Laplace's"
+    ]
+    assert told("/* dpsql: error=20 */ SELECT COUNT(*) FROM person") == [
+        "mechanism: discrete Laplace, its epsilon for this accuracy is 0.29 of the Gaussian's"
+    ]
+    assert told("/* dpsql: mechanism=laplace */ SELECT COUNT(*) FROM person") == []
+
+
+# --- private keys -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 10, 100])
+@pytest.mark.parametrize("delta", ["1e-3", "1e-6", "1e-9"])
+def test_the_noise_that_needs_fewer_people_selects_keys(groups: int, delta: str, wide: Schema) -> None:
+    sql = (
+        f"/* dpsql: mechanism=laplace, max_groups={groups}, delta={delta} */ "
+        "SELECT word, COUNT(DISTINCT id) FROM month GROUP BY word"
+    )
+    found = release(sql, wide)
+    (measure,), selection = found.measures, found.selection
+    assert selection is not None
+    loss = PrivacyLoss(Fraction(1), Fraction(delta))
+    plain = threshold(DiscreteLaplace.for_loss(groups, loss.epsilon), groups, loss.delta)
+    cut = TruncatedLaplace.for_loss(groups, loss).most + 1
+    assert selection.tau == min(plain, cut)
+    assert isinstance(measure.noise, TruncatedLaplace) == (cut < plain)
+    assert found.loss == loss
+    assert (measure.loss.delta, selection.delta) == ((loss.delta, 0) if cut < plain else (0, loss.delta))
+
+
+SELECTED = "SELECT word, COUNT(DISTINCT id) FROM month GROUP BY word"
+
+
+def planned(found: Release, wide: Schema) -> Plan:
+    shell = compiled(SELECTED, wide).plan.shell
+    return Plan((found,), shell, found.loss, found.loss)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_a_plan_with_a_lower_threshold_is_none(mechanism: str, wide: Schema) -> None:
+    found = release(f"/* dpsql: mechanism={mechanism} */ {SELECTED}", wide)
+    assert found.selection is not None and planned(found, wide)
+    with pytest.raises(InternalError, match="threshold"):
+        planned(replace(found, selection=replace(found.selection, tau=found.selection.tau - 1)), wide)
+
+
+def test_cut_off_noise_is_for_a_number_that_selects_alone(wide: Schema) -> None:
+    found = release(f"/* dpsql: mechanism=laplace */ {SELECTED}", wide)
+    assert isinstance(found.measures[0].noise, TruncatedLaplace) and found.selection is not None
+    with pytest.raises(InternalError, match="threshold"):
+        planned(replace(found, selection=None), wide)
+    with pytest.raises(InternalError):
+        paid_twice = replace(found.selection, delta=Fraction(1, 10**6))
+        planned(replace(found, selection=paid_twice), wide)
+
+
+def test_explain_says_what_delta_is_of(wide: Schema) -> None:
+    text = explain(compiled(f"/* dpsql: mechanism=laplace */ {SELECTED}", wide), wide)
+    assert "at least 1,314\n    delta 1e-06: how likely it is at most that a group of one person is shown, by noise that ends there\n" in text
+    assert "truncated Laplace, scale 100, at most 1313; epsilon 1, delta 1e-06" in text
+    assert "price: epsilon 1, delta 1e-06 for the statement" in text
+
+
+# --- households ---------------------------------------------------------------------------------------------------
+
+
+def test_explain_says_what_a_household_loses(wide: Schema) -> None:
+    def told(sql: str) -> list[str]:
+        return [line for line in explain(compiled(sql, wide), wide).splitlines() if "household" in line]
+
+    assert told("/* dpsql: epsilon=0.1 */ SELECT COUNT(*) FROM person") == ["  a household of 4 together: epsilon 0.4, delta 0"]
+    # 1 + e^0.1 + e^0.2 + e^0.3 = 4.67643...
+    gaussian = "/* dpsql: epsilon=0.1, mechanism=gaussian */ SELECT COUNT(*) FROM person"
+    assert told(gaussian) == ["  a household of 4 together: epsilon 0.4, delta 4.67643e-06"]
+    assert told("SELECT DISTINCT place FROM month") == []
+
+
+def test_a_large_household_or_price_has_no_promise_left() -> None:
+    assert _loss_of_several(PrivacyLoss(Fraction(10), Fraction(1, 10**9)), 4) == "epsilon 40, delta 1"
+    assert _loss_of_several(PrivacyLoss(Fraction(1000), Fraction(1, 10**9)), 100) == "epsilon 100,000, delta 1"
+
+
+def test_no_household_is_declared(schema: Schema) -> None:
+    assert "household" not in explain(compiled(COUNT, schema), schema)
+
+
+def test_a_session_sets_auto() -> None:
+    session = open_session(RANDHIE, None, ":memory:")
+    session.execute("SET dp_mechanism = auto")
+    assert "mechanism: discrete Laplace" in session.explain("SELECT COUNT(*) FROM person")
+    session.execute("RESET dp_mechanism")
+    assert "mechanism:" not in session.explain("SELECT COUNT(*) FROM person")
+    session.close()
