@@ -1,0 +1,162 @@
+"""Error bars: of released cells, of what is computed from them, and as columns."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import pytest
+from scipy import stats
+
+from dpsql.clients.dbapi import open_session
+from dpsql.errors import Error
+from dpsql.estimating import LEAST_DRAWS, MOST_DRAWS, MOST_ROWS, draws_of
+from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.session import Answer, Session
+from tests.support import clinic
+from tests.support.noise import ZeroNoise
+
+LEVEL = Fraction(95, 100)
+DRAWS = 2000
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    clinic.schema(tmp_path)
+    clinic.write(tmp_path, clinic.database(random.Random(5), wild=False))
+    opened = open_session(tmp_path / "patient.toml", None, ":memory:")
+    yield opened
+    opened.close()
+
+
+def ends(answer: Answer, column: int) -> list[tuple[float, float] | None]:
+    cells = [row[column] for row in answer.accuracy]
+    return [None if cell is None else (cell.low, cell.high) for cell in cells]
+
+
+def test_the_ends_of_a_released_cell_are_those_of_its_accuracy(session: Session) -> None:
+    aggregates = "COUNT(*), SUM(income), AVG(weight), STDDEV(age), MEDIAN(age), MAX(score), COUNT(DISTINCT patient_id)"
+    shown = ", ".join(f"{a}, dp_low({a}), dp_high({a})" for a in aggregates.split(", "))
+    answer = session.execute(f"SELECT site, {shown} FROM patient GROUP BY site")
+    for first in range(1, len(answer.columns), 3):
+        for row, cell in zip(answer.rows, ends(answer, first), strict=True):
+            assert (row[first + 1], row[first + 2]) == (cell or (None, None))
+
+
+def test_names_and_types_of_ends(session: Session) -> None:
+    answer = session.execute("SELECT COUNT(*) AS n, dp_low(n), dp_HIGH(n) AS top, dp_low(COUNT(*)) + 1 FROM patient")
+    assert [name for name, _ in answer.columns[:3]] == ["n", "dp_low(n)", "top"]
+    assert [sqltype for _, sqltype in answer.columns[1:]] == ["DOUBLE"] * 3
+
+
+def test_ends_cost_nothing_more(session: Session) -> None:
+    first = session.execute("SELECT site, COUNT(*) AS n FROM patient GROUP BY site")
+    second = session.execute("SELECT site, COUNT(*) AS n, dp_low(n), dp_high(2 * n) FROM patient GROUP BY site")
+    assert second.cached and second.receipt.loss.epsilon == 0
+    assert [row[:2] for row in second.rows] == first.rows
+
+
+def test_ends_of_a_computed_column_are_those_of_its_accuracy(session: Session) -> None:
+    sql = "SELECT site, 100.0 * COUNT(*) / 7 AS share, dp_low(share), dp_high(share) FROM patient GROUP BY site"
+    answer = session.execute(sql)
+    for row, cell in zip(answer.rows, ends(answer, 1), strict=True):
+        assert cell is not None and cell[0] < row[1] < cell[1]  # type: ignore[operator]
+        assert (row[2], row[3]) == pytest.approx(cell)
+
+
+def test_a_multiple_of_a_count_is_as_wide_as_the_count(session: Session) -> None:
+    """Of 1,000 draws of the noise the ends are within a few quanta of the exact ones."""
+    scale = DiscreteLaplace(Fraction(10))
+    answer = session.execute("/* dpsql: epsilon=0.1 */ SELECT COUNT(*) AS n, 10 * COUNT(*) AS m FROM patient")
+    ((low, high),) = [e for e in ends(answer, 1) if e is not None]
+    exact = scale.half_width(LEVEL)
+    assert (high - low) / 20 == pytest.approx(exact, rel=0.1)
+
+
+def test_ends_in_every_clause(session: Session) -> None:
+    session._noise = ZeroNoise()
+    counted = session.execute("SELECT site, COUNT(*) AS n FROM patient GROUP BY site ORDER BY n DESC, site").rows
+    sql = "SELECT site, COUNT(*) AS n FROM patient GROUP BY site HAVING dp_high(n) > 0 ORDER BY dp_low(n) DESC, site"
+    assert session.execute(sql).rows == counted
+    nested = "SELECT * FROM (SELECT site, COUNT(*) AS n, dp_low(n) AS low FROM patient GROUP BY ALL) WHERE low > -1000"
+    assert sorted(row[:2] for row in session.execute(nested).rows) == sorted(counted)
+    within = f"WITH t AS ({nested}) SELECT MAX(low) FROM t"
+    assert len(session.execute(within).rows) == 1
+
+
+def test_private_keys_have_ends_too(session: Session) -> None:
+    answer = session.execute(
+        "/* dpsql: epsilon=100, delta=0.1 */ SELECT note, COUNT(*) AS n, dp_low(n), COUNT(*) / 2.0 AS h FROM patient GROUP BY note"
+    )
+    for row, direct, computed in zip(answer.rows, ends(answer, 1), ends(answer, 3), strict=True):
+        assert direct is not None and row[2] == direct[0] and computed is not None
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("SELECT dp_low(site) FROM patient GROUP BY site", "106"),
+        ("SELECT dp_low(5) FROM patient", "301"),
+        ("SELECT COUNT(*), dp_low() FROM patient", "106"),
+        ("SELECT dp_low(COUNT(*), 2) FROM patient", "106"),
+        ("SELECT dp_low(SUM(COUNT(*)) OVER ()) FROM patient", "106"),
+        ("SELECT dp_low(COUNT(*) + (SELECT COUNT(*) FROM drug)) FROM patient", "106"),
+        ("SELECT dp_low(label) FROM drug", "102"),
+        ("SELECT dp_low(n) FROM (SELECT COUNT(*) AS n FROM patient)", "102"),
+        ("SELECT COUNT(*) FROM patient WHERE dp_low(age) > 5", "102"),
+        ("SELECT COUNT(*) FROM patient GROUP BY dp_low(age)", "109"),
+    ],
+)
+def test_what_has_no_interval_is_refused_at_no_cost(session: Session, sql: str, code: str) -> None:
+    before = session.execute("SELECT 1").receipt.remaining
+    with pytest.raises(Error) as refused:
+        session.execute(sql)
+    assert refused.value.code == f"DPSQL-{code}", str(refused.value)
+    assert session.execute("SELECT 1").receipt.remaining == before
+
+
+def test_what_is_computed_across_rows_has_no_interval(session: Session) -> None:
+    answer = session.execute("SELECT site, SUM(COUNT(*)) OVER () AS all_of_them FROM patient GROUP BY site")
+    assert ends(answer, 1) == [None] * len(answer.rows)
+
+
+def test_text_and_choices_have_no_interval(session: Session) -> None:
+    sql = "SELECT MODE(site), CASE WHEN COUNT(*) > 3 THEN 'many' ELSE 'few' END FROM patient"
+    assert [cell for row in session.execute(sql).accuracy for cell in row] == [None, None]
+
+
+def test_how_often_groups_are_redrawn() -> None:
+    assert draws_of(1) == MOST_DRAWS
+    assert draws_of(MOST_ROWS // LEAST_DRAWS) == LEAST_DRAWS
+    assert draws_of(MOST_ROWS // LEAST_DRAWS + 1) == 0
+
+
+def test_a_ratio_of_released_cells_is_covered(tmp_path: Path) -> None:
+    """Over groups of the same people: at least 94 %, and at most 96.5 %, up to a chance of one in a million."""
+    text = (clinic.ROW + clinic.PATIENT.replace('role = "identifier"', 'role = "measure"') + clinic.PUBLIC).replace(
+        "domain = [1, 2, 3]", f"bounds = [1, {DRAWS}]"
+    )
+    (tmp_path / "many.toml").write_text(text)
+    data = clinic.database(random.Random(1), wild=False)
+    clinic.write(tmp_path, {**data, "patient": [], "visit": [], "item": []})
+    _fill(tmp_path / "clinic.duckdb", 100 * DRAWS)
+    session = open_session(tmp_path / "many.toml", None, ":memory:")
+    answer = session.execute("SELECT site, SUM(age) / COUNT(*) AS mean FROM patient GROUP BY site")
+    found = ends(answer, 1)
+    session.close()
+    assert len(found) == DRAWS
+    hits = sum(end is not None and end[0] <= 40 <= end[1] for end in found)
+    assert stats.binom.ppf(1e-6, DRAWS, 0.94) <= hits <= stats.binom.ppf(1 - 1e-6, DRAWS, 0.965)
+
+
+def _fill(file: Path, people: int) -> None:
+    """As many people at each site, all alike."""
+    connection = duckdb.connect(str(file))
+    connection.execute(
+        f"INSERT INTO patient SELECT i, 1 + i % {DRAWS}, true, 20.0, 80.0, 40, 50.00, 'a', 'n1', DATE '1995-01-15', 1 "
+        f"FROM range({people}) AS t(i)"
+    )
+    connection.close()
