@@ -131,6 +131,10 @@ class Budget:
     analyst_delta: Fraction | None = None
 
 
+TALLIED = frozenset({"quantile", "min", "max", "top", "auto_sum", "randomized_response"})
+"""What is released of the values of a group themselves (aggregates/tally.py)."""
+
+
 # --- the stages' own types -------------------------------------------------------------------------------------------
 
 
@@ -160,6 +164,11 @@ class Aggregate:
     @property
     def values(self) -> tuple[Scalar, ...]:
         return tuple(value for value in (self.argument, self.second) if value is not None)
+
+    @property
+    def looks_at_values(self) -> bool:
+        """Whether it is released of a tally: its error is not that of noise that was added to a sum."""
+        return self.function in TALLIED
 
     @property
     def text(self) -> str:

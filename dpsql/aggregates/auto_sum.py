@@ -7,10 +7,10 @@ the type alone, and values beyond 2^56 quanta count as 2^56. With T(t) the sum o
     2. chooses t, a power of two, from these noisy numbers alone: the least estimated squared error, bias and noise together;
     3. adds discrete Laplace noise of scale K t / ((1 - SHARE) epsilon) to T(t).
 
-A row is in one bucket, and moves T(t) by at most t for every fixed t. So with r rows in a group a unit moves the counts of that group by
-at most r in L1, and T(t) by at most r t, and what is released of the group loses r SHARE epsilon / K + r (1 - SHARE) epsilon / K, t being
-public when T(t) is drawn. Its rows in all groups are at most K: together epsilon (aggregates/tally.py). One t serves values above and
-below zero, since the noise depends on the larger of two alone.
+A row is in one bucket, and moves T(t) by at most t for every fixed t. So with r rows in a group a unit moves the counts of that
+group by at most r in L1, and T(t) by at most r t, and what is released of the group loses r SHARE epsilon / K + r (1 - SHARE)
+epsilon / K, t being public when T(t) is drawn. Its rows in all groups are at most K: together epsilon (aggregates/tally.py). One t
+serves values above and below zero, since the noise depends on the larger of two alone.
 
 T(t) is exact: the sums of the buckets below t, and t for each row in the others, with its sign. 0 adds nothing and is in no bucket.
 NULL, NaN and infinities are not counted (rule 23). Where the noise of T(t) would be wider than 2^52 quanta, T(t) is rounded down to a
@@ -18,8 +18,8 @@ multiple of 2^g <= t first: T(t) moves by at most r t, a multiple of 2^g, and so
 
 Where no bucket stands out of the noise there is nothing to choose by: the sum is NULL, and T is not looked at.
 
-Source: Wilson et al. 2020 (bounds from a noisy logarithmic histogram); Dong et al. 2022, R2T (sums truncated at powers of two); the choice
-by the estimated error is ours.
+Source: Wilson et al. 2020 (bounds from a noisy logarithmic histogram); Dong et al. 2022, R2T (sums truncated at powers of two); the
+choice by the estimated error is ours.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ def exponent_of(noisy: Sequence[int], scale: float, per_row: float) -> int | Non
     scale    of the noise in them
     per_row  epsilon that each row of a unit has for the sum: the noise of the sum has variance 2 (2^e / per_row)^2
 
-    A bucket has rows where it stands out of the noise of all of them, and from the largest of those on upwards where the next one stands
-    out by NEXT scales. A value in bucket j is about 1.5 * 2^j, so clamping it to 2^e leaves out 1.5 * 2^j - 2^e.
+    A bucket has rows where it stands out of the noise of all of them, and from the largest of those on upwards where the next one
+    stands out by NEXT scales. A value in bucket j is about 1.5 * 2^j, so clamping it to 2^e leaves out 1.5 * 2^j - 2^e.
     """
     out = scale * math.log(len(noisy) / (2 * STRAY))
     standing = [j for j, rows in enumerate(noisy) if rows > out]
@@ -222,11 +222,12 @@ class AutoSum:
     def _exponents(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[int | None]:
         size, around = self.tally.buckets, self.counting(terms)
         draws = around.sample(noise, size * len(groups))
-        scale, per_row, widest = float(around.scale), float(self.per_row(terms)), (self.tally.term.magnitude - 1).bit_length()
+        scale, per_row = float(around.scale), float(self.per_row(terms))
+        widest = (self.tally.term.magnitude - 1).bit_length()
         found: list[int | None] = []
         for i, counts in enumerate(groups):
-            rows = rows_by_size(counts, size)
-            exponent = exponent_of([n + z for n, z in zip(rows, draws[i * size : (i + 1) * size], strict=True)], scale, per_row)
+            own = zip(rows_by_size(counts, size), draws[i * size : (i + 1) * size], strict=True)
+            exponent = exponent_of([rows + z for rows, z in own], scale, per_row)
             found.append(None if exponent is None else min(exponent, widest))
         return found
 

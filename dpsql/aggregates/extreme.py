@@ -92,7 +92,7 @@ class ExtremeOf:
 
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
         tally, part = self.extreme.tally, self.extreme.tally.term
-        values = [as_value(v, part.quantum, self.sqltype) for v in cells[0]]
+        values = [as_value(v, part, self.sqltype) for v in cells[0]]
         if self.extreme.largest:
             return Column(values, [tally.between(v, part.upper) for v in cells[0]])
         return Column(values, [tally.between(part.lower, v) for v in cells[0]])

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dpsql.aggregates.sum import in_type
 from dpsql.aggregates.term import WIDEST, Term
-from dpsql.algebra.scalar import Scalar
+from dpsql.algebra.scalar import Scalar, finite_hull
 from dpsql.sqltypes import HUGEINT, SqlType
 
 MOST_BUCKETS = 2**17
@@ -72,10 +72,15 @@ def widest(groups: int, size: int | None) -> int:
     return WIDEST if size is not None and size <= SMALL else max(LEAST_BUCKETS, MOST_BUCKETS // groups)
 
 
-def as_value(quanta: int, quantum: Fraction, sqltype: SqlType) -> object:
-    """A number of quanta as a value of a column's type, in the sandbox's form."""
+def as_value(quanta: int, term: Term, sqltype: SqlType) -> object:
+    """A number of quanta as a value of a column's type, in the sandbox's form, and within the declared bounds."""
+    bounds = finite_hull(term.scalar)
+    value = quanta * term.quantum
+    if bounds is not None:
+        # the grid begins and ends with whole quanta, which may lie beyond them
+        value = max(bounds.lower, min(bounds.upper, value))
     if sqltype.is_integer and sqltype != HUGEINT:
         held = sqltype.range
         assert held is not None
-        return int(max(held.lower, min(held.upper, Fraction(round(quanta * quantum)))))
-    return in_type(quanta, quantum, sqltype)
+        return int(max(held.lower, min(held.upper, Fraction(round(value)))))
+    return in_type(1, value, sqltype)

@@ -108,6 +108,8 @@ class Quantile:
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
         rate = self.rate(terms)
+        if not groups:
+            return [[], [], []]
         chosen: list[int] = []
         cuts: list[Integers] = []
         bins: list[Integers] = []
@@ -196,5 +198,5 @@ class QuantileOf:
 
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
         tally = self.quantile.tally
-        values = [as_value(v, tally.term.quantum, self.sqltype) for v in cells[0]]
+        values = [as_value(v, tally.term, self.sqltype) for v in cells[0]]
         return Column(values, [tally.between(low, high) for low, high in zip(cells[1], cells[2], strict=True)])

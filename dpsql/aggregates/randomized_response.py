@@ -81,7 +81,7 @@ class ResponsesOf:
     Why  the interval adds the squares of two half-widths: z standard deviations of the reports, by the normal approximation for two
          Laplace scales more reports than were released, and that of the Laplace noise (no less than z of its own standard
          deviations). The quantile of a sum of the two, in standard deviations, is between theirs and nearer to the normal one than
-         their squares are, which tests/noise/test_responses.py works out
+         their squares are, which tests/noise/test_responses.py works out. Half a report is added, as reports are whole
     """
 
     responses: Responses
@@ -95,11 +95,12 @@ class ResponsesOf:
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
         p, q = self.responses.reports.kept, self.responses.reports.flipped
         spread, flat, more = self._spread(level), self._flat(terms, level), 2 * float(self.responses.noise(terms).scale)
+        half = 0.5 / (p - q)
         values: list[object] = []
         intervals: list[tuple[float, float] | None] = []
         for yes, no in zip(*cells, strict=True):
             value = (p * yes - q * no) / (p - q)
-            h = math.hypot(flat, spread * math.sqrt(max(0, yes + no) + more))
+            h = math.hypot(flat, spread * math.sqrt(max(0, yes + no) + more)) + half
             values.append(value)
             intervals.append((value - h, value + h))
         return Column(values, intervals)

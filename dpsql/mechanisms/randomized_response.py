@@ -50,7 +50,7 @@ class RandomizedResponse:
     @property
     def flipped(self) -> float:
         """q = 1 - p."""
-        return self.flips / 2**BITS
+        return self.flips / (1 << BITS)
 
     @property
     def kept(self) -> float:
@@ -77,4 +77,4 @@ class RandomizedResponse:
 def _flips(epsilon: Fraction) -> int:
     with localcontext(_DIGITS):
         odds = Fraction((Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp())
-    return ceil(2**BITS / (1 + odds / _UP))
+    return ceil((1 << BITS) / (1 + odds / _UP))

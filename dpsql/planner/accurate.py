@@ -89,7 +89,8 @@ def _problem(
 def name_of(aggregate: Aggregate) -> str:
     """An aggregate as a caller calls it."""
     named = {"rows": "COUNT(*)", "units": "COUNT(DISTINCT unit)", "distinct": "COUNT(DISTINCT)", "top": "MODE"}
-    return named.get(aggregate.function, aggregate.function.upper())
+    own = {"auto_sum": "dp_sum", "randomized_response": "dp_randomized_response"}
+    return (named | own).get(aggregate.function, aggregate.function.upper())
 
 
 # --- what it costs ------------------------------------------------------------------------------------------------

@@ -187,6 +187,8 @@ SCALAR_NAMES = frozenset({
     "now", "strlen",
 })  # fmt: skip
 AGGREGATE_NAMES = frozenset({"dp_clamped", "approx_top_k", "dp_randomized_response", "dp_sum", "mean"})
+OF_PEOPLE = frozenset({"dp_clamped", "dp_randomized_response"})
+"""What only dpsql has, and only over people; dp_sum over public rows is SUM."""
 END_NAMES = frozenset({"dp_low", "dp_high"})
 ALLOWED_NAMES = SCALAR_NAMES | AGGREGATE_NAMES | END_NAMES
 
@@ -201,6 +203,16 @@ _FIXES: dict[str, str] = {
     "HistogramAgg": "GROUP BY width_bucket(x, 0, 100, 10)",
 }
 _NAMED_FIXES = {"histogram": _FIXES["HistogramAgg"]}
+
+
+_WORDS = {
+    "PercentileCont": "QUANTILE_CONT",
+    "PercentileDisc": "QUANTILE_DISC",
+    "Stddev": "STDDEV",
+    "Variance": "VARIANCE",
+    "GroupConcat": "STRING_AGG",
+}
+"""What DuckDB calls what the parser has another name for."""
 
 
 def check_nodes(tree: exp.Expression) -> None:
@@ -255,7 +267,7 @@ def name_of(node: exp.Expression) -> str:
     if isinstance(node, exp.Anonymous):
         return f"{str(node.this).upper()[:40]}()"
     if isinstance(node, exp.Func):
-        return f"{node.sql_name()}()"
+        return f"{_WORDS.get(type(node).__name__) or node.sql_name()}()"
     return type(node).__name__
 
 

@@ -44,7 +44,6 @@ from dpsql.planner.request import Parts, Request
 
 _SPREAD = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
 _OF_VALUE = ("count", "sum", "avg", *_SPREAD)
-_OF_TWO = ("covar_pop", "covar_samp", "corr", "regr_slope", "regr_intercept", "regr_r2")
 
 
 @dataclass(slots=True)
@@ -129,15 +128,15 @@ def _statistics(limited: Limited, selects: bool, units: int | None) -> _Statisti
     for aggregate in limited.block.aggregates:
         if aggregate.argument is None:
             others.append(aggregate)
+        elif aggregate.looks_at_values:
+            _of_tally(aggregate, aggregate.argument, limited, statistics, units)
         elif aggregate.function == "distinct":
             statistics.read(aggregate, _distinct(aggregate.argument, aggregate.condition, limited), CountOf(1))
         elif aggregate.function in _OF_VALUE:
             by_value.setdefault((_value_key(aggregate.argument), _text(aggregate.condition)), []).append(aggregate)
-        elif aggregate.function in _OF_TWO:
+        else:
             values = "|".join(sorted(_value_key(value) for value in aggregate.values))
             by_two.setdefault((values, _text(aggregate.condition)), []).append(aggregate)
-        else:
-            _of_tally(aggregate, aggregate.argument, limited, statistics, units)
     paired: dict[str, Pair | Moments] = {}
     for group in by_value.values():
         _of_value(group, others, statistics, paired, not limited.enforced, selects)
@@ -186,7 +185,7 @@ def _of_tally(
             most = max(
                 int(a.number) for a in limited.block.aggregates if a.number is not None and _same_tops(a, aggregate)
             )
-            mode = Mode(_listed(aggregate, value), most)
+            mode = Mode(_listed(aggregate, value, most), most)
             place = int(aggregate.number) - 1
             statistics.choose(aggregate, mode, ModeOf(mode, place, mode.tally.values, aggregate.sqltype))
         case "auto_sum":
@@ -211,11 +210,14 @@ def _grid(aggregate: Aggregate, value: Scalar, limited: Limited, units: int | No
     return Grid(_term_of(value, aggregate, widest_tally(groups, size)), aggregate.condition)
 
 
-def _listed(aggregate: Aggregate, value: Scalar) -> Listed:
+def _listed(aggregate: Aggregate, value: Scalar, most: int) -> Listed:
     key = as_listed(GroupKey("v", value, None, aggregate.span))
     values = tuple(v for v in key.values or () if v is not None)
     if len(values) < 2:
         raise error(203, "there is only one declared value to choose from", hint="leave it out", span=aggregate.span)
+    if most > len(values):
+        what = f"there are only {len(values):,} declared values to choose from"
+        raise error(203, what, hint=f"ask for {len(values):,} or fewer", span=aggregate.span)
     travelling = key_sql(replace(key, scalar=replace(value, sql="{x}", args=())))
     return Listed(value, travelling, values, aggregate.condition)
 

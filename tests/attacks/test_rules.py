@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from math import exp
@@ -15,8 +16,10 @@ import pytest
 import dpsql
 from dpsql import owner
 from dpsql.accounting.ledger import Ledger
+from dpsql.aggregates.auto_sum import AutoSum
 from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.distinct_values import matched
+from dpsql.aggregates.randomized_response import Responses
 from dpsql.aggregates.sum import Total
 from dpsql.clients.dbapi import ledger_identity, open_session
 from dpsql.engines.duckdb import DuckDBEngine
@@ -1211,3 +1214,87 @@ def test_rule_40_the_charge_is_on_disk_before_the_engine_runs(tmp_path: Path, mo
         monkeypatch.undo()
         assert see(connection, "SELECT COUNT(*) FROM patient").epsilon == 1
         assert see(connection, "SELECT COUNT(*) FROM patient").epsilon == 0
+
+
+def tally_of(part: CompiledRelease, data: clinic.Database) -> Counter[tuple[object, ...]]:
+    """How many rows of each group and bucket the engine hands to the release stage, what is cut being cut."""
+    connection = duckdb.connect()
+    clinic.fill(connection, data)
+    rows = connection.execute(with_secret(part.tallies[0].sql, "00")).fetchall()
+    keys = part.key_columns
+    return Counter({row[: keys + 1]: row[keys + 1] for row in rows})
+
+
+@pytest.mark.parametrize("limits", ["", "/* dpsql: max_groups=1 */", "/* dpsql: max_rows=2 */"])
+def test_rule_23_one_unit_moves_as_many_rows_between_buckets_as_it_may_have(tmp_path: Path, limits: str) -> None:
+    """Whatever the values are; every clamped sum then moves by at most that many times the clamp."""
+    for sql in (
+        "SELECT dp_sum(cost, bounds := 'auto') FROM visit",
+        "SELECT year, dp_sum(days, bounds := 'auto') FILTER (WHERE cost > 6) FROM visit GROUP BY year",
+        "SELECT dp_randomized_response(year = 2, 0.01) FROM visit",
+    ):
+        part = compiled(tmp_path, limits + sql)
+        most = part.release.limited.limits.rows
+        chance = random.Random(23)
+        for _ in range(8):
+            data = clinic.database(chance)
+            people = data["patient"]
+            if not people:
+                continue
+            gone = chance.choice(people)[0]
+            fewer = {**data, "visit": [row for row in data["visit"] if row[1] != gone]}
+            whole, rest = tally_of(part, data), tally_of(part, fewer)
+            assert sum(((whole - rest) + (rest - whole)).values()) <= most, sql
+
+
+def test_rule_23_buckets_follow_from_the_type_and_empty_ones_get_noise(tmp_path: Path) -> None:
+    """The same draws on an empty table, on values of one size and on enormous ones; what is not finite is left out."""
+    sql = "/* dpsql: epsilon=300 */ SELECT dp_sum(income, bounds := 'auto') AS s FROM patient"
+    sizes, values = [], []
+    for incomes in ([], [1.0] * 9, [1e300, -1e300, 2.0**-16], [NAN, float("inf"), float("-inf")] * 3, [3.0, NAN]):
+        data = {**empty(), "patient": [patient(i, income=x) for i, x in enumerate(incomes)]}
+        clinic.write(tmp_path, data)
+        noise = RecordedNoise()
+        session = open_session(clinic.schema(tmp_path), None, ":memory:", noise=noise)
+        values.append(session.execute(sql).rows[0][0])
+        session.close()
+        sizes.append([size for *_, size in noise.drawn])
+    assert [size[0] for size in sizes] == [57] * 5 and [len(size) for size in sizes] == [1, 2, 2, 1, 2]
+    assert values == [None, 9.0, pytest.approx(2.0**-16, abs=2.0**-15), None, 3.0]
+
+
+def test_rule_23_the_clamp_is_chosen_from_noisy_counts_alone(tmp_path: Path) -> None:
+    """Its part of the loss is spent before the sum is looked at, and both are the price."""
+    release = compiled(tmp_path, "SELECT year, dp_sum(cost, bounds := 'auto') FROM visit GROUP BY year").release
+    (chosen,) = release.chosen
+    auto, rows = chosen.tallied, release.limited.limits.rows
+    assert isinstance(auto, AutoSum) and rows == 3
+    counting = rows / auto.counting(chosen.terms).scale
+    for exponent in range(20):
+        noise, grid = auto.summing(exponent, chosen.terms)
+        assert counting + Fraction(rows * 2**exponent, grid) / noise.scale == release.loss.epsilon
+
+
+def test_rule_25_reports_and_the_noise_on_their_number_are_both_charged(tmp_path: Path) -> None:
+    """K epsilon for the reports of K rows and the rest for the number of reports; a price without a rest is refused."""
+    asked = "SELECT year, dp_randomized_response(tag = 't1', 0.25) FROM visit GROUP BY year"
+    release = compiled(tmp_path, asked).release
+    (chosen,) = release.chosen
+    responses = chosen.tallied
+    assert isinstance(responses, Responses) and release.limited.limits.rows == 3
+    assert 3 * responses.reports.epsilon + 3 / responses.noise(chosen.terms).scale == release.loss.epsilon == 1
+    refused(tmp_path, [asked.replace("0.25", "0.34"), "SELECT dp_randomized_response(female, 1.0) FROM patient"])
+    refused(tmp_path, ["/* dpsql: epsilon=2 */ SELECT dp_randomized_response(female, 1.0), COUNT(*) FROM patient"])
+
+
+def test_rule_25_every_row_is_randomised_and_the_number_of_rows_is_not_released(tmp_path: Path) -> None:
+    """A coin for each row that has an answer, and noise on both numbers of reports, of every group."""
+    data = {**empty(), "patient": [patient(i, site=1 + i % 2, female=[True, False, None][i % 3]) for i in range(12)]}
+    clinic.write(tmp_path, data)
+    noise = RecordedNoise()
+    session = open_session(clinic.schema(tmp_path), None, ":memory:", noise=noise)
+    session.execute("SELECT site, dp_randomized_response(female, 0.5) FROM patient GROUP BY site")
+    session.close()
+    laplace = [(scale, size) for kind, scale, size in noise.drawn if kind == "laplace"]
+    coins = sum(parameter.numerator.bit_length() // 64 for kind, parameter, _ in noise.drawn if kind == "below")
+    assert laplace == [(2, 6)] and coins == 8

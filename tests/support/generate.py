@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 NUMBERS = {
     "patient": ["income", "weight", "age", "score"],
@@ -31,6 +32,10 @@ KEYS = {
     "item": ["drug", "batch", "drug * 10", "CEIL(amount / 5)"],
 }  # fmt: skip
 UNITS = {"patient": "patient_id", "visit": "patient_id"}
+LISTED = {"patient": ["site", "female", "city"], "visit": ["year"], "item": ["drug"]}
+"""What has a finite list of values."""
+OF_ONE = ["VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV"]
+OF_TWO = ["CORR", "COVAR_POP", "COVAR_SAMP", "REGR_SLOPE", "REGR_INTERCEPT", "REGR_R2"]
 
 
 def value(chance: random.Random, table: str, depth: int = 2) -> str:
@@ -63,8 +68,33 @@ def value(chance: random.Random, table: str, depth: int = 2) -> str:
     )
 
 
+def statistic(chance: random.Random, numbers: Sequence[str], listed: Sequence[str]) -> str:
+    """An aggregate that is more than a sum: moments of one or two values, or something chosen of a tally."""
+    x, y = chance.choice(numbers), chance.choice(numbers)
+    options = [f"{chance.choice(OF_ONE)}({x})", f"{chance.choice(OF_TWO)}({x}, {y})", _ranked(chance, x)]
+    if listed:
+        value = chance.choice(listed)
+        options.append(chance.choice([f"MODE({value})", f"APPROX_TOP_K({value}, {chance.choice([1, 2])})"]))
+    return chance.choice(options)
+
+
+def _ranked(chance: random.Random, x: str) -> str:
+    return chance.choice(
+        [
+            f"MEDIAN({x})",
+            f"QUANTILE_CONT({x}, {chance.choice(['0', '0.1', '0.9', '1'])})",
+            f"QUANTILE_DISC({x}, [0.25, 0.75])",
+            f"PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY {x} DESC)",
+            f"MIN({x})",
+            f"MAX({x})",
+        ]
+    )
+
+
 def aggregate(chance: random.Random, table: str, argument: str) -> str:
     condition = f" FILTER (WHERE {chance.choice(CONDITIONS[table])})" if chance.random() < 0.2 else ""
+    if chance.random() < 0.3:
+        return statistic(chance, [argument, *NUMBERS[table]], LISTED[table]) + condition
     function = chance.choice(["COUNT(*)", "COUNT(*)", "COUNT", "SUM", "SUM", "AVG", "AVG", "UNITS", "COUNT_IF"])
     if function == "UNITS":
         if table not in UNITS:
@@ -89,7 +119,8 @@ def statement(chance: random.Random, *, row_level: bool = False) -> str:
     where = " AND ".join(chance.sample(CONDITIONS[table], chance.choice([0, 0, 1, 2])))
     options = [f"max_groups={chance.choice([1, 2])}"] if chance.random() < 0.3 else []
     options += [f"max_rows={chance.choice([1, 2, 4])}"] if chance.random() < 0.3 else []
-    options += ["mechanism=gaussian"] if chance.random() < 0.2 else []
+    other = chance.random()
+    options += [f"mechanism={'gaussian' if other < 0.15 else 'auto'}"] if other < 0.2 else []
     options += [f"epsilon={chance.choice(['0.1', '1', '3'])}"]
     columns = [f"{key} AS g{i}" for i, key in enumerate(keys)] + [f"{a} AS c{i}" for i, a in enumerate(aggregates)]
     sql = f"/* dpsql: {', '.join(options)} */ SELECT {', '.join(columns)} FROM {table}"

@@ -7,7 +7,8 @@ add nothing, a threshold holds its delta exactly, other people's contributions d
 
 Nested statements are asked more: other people's rows stay as they are, bit for bit, in another order of rows and on other threads;
 public tables are as unique as the plan says; the shorter SQL for verified data gives the same sums; every release that is read is
-charged once. What a release reads of earlier ones is the same on both databases (adaptive composition).
+charged once. What a release reads of earlier ones is the same on both databases (adaptive composition). Of tallies all of it is asked too
+(tallies.py).
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from pathlib import Path
 import duckdb
 
 from dpsql.aggregates.avg import Pair
+from dpsql.aggregates.grid import Grid
+from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.sum import Total
+from dpsql.aggregates.term import Term
 from dpsql.algebra.relations import Relation
 from dpsql.engines.loading import load_beside
 from dpsql.errors import Error
@@ -34,19 +38,16 @@ from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
-from tests.support import clinic, staging
+from tests.support import clinic, staging, tallies
 from tests.support.generate import statement
 from tests.support.nested import nested
+from tests.support.violation import Violation
 
 Key = tuple[KeyValue, ...]
 Cells = dict[Key, tuple[int, ...]]
 Vectors = list[Cells]
 Part = tuple[str, CompiledRelease]
 Tables = dict[str, PublicTable]
-
-
-class Violation(AssertionError):
-    """One person changed more than was claimed."""
 
 
 def whole(cell: object) -> int:
@@ -110,13 +111,13 @@ def check(
     """Some statements on one database, with one person removed."""
     neighbour = _neighbour(data, chance, schema)
     clinic.fill(connection, data)
-    before = [vectors(connection, part, sql) for sql, part in parts]
+    before = [exact(connection, part, sql) for sql, part in parts]
     clinic.fill(connection, neighbour)
-    after = [vectors(connection, part, sql) for sql, part in parts]
+    after = [exact(connection, part, sql) for sql, part in parts]
     for (sql, part), one, other in zip(parts, before, after, strict=True):
-        for measure, cells, moved in zip(part.release.measures, one, other, strict=True):
-            _compare(measure, cells, moved, sql)
+        _compare_all(part, one, other, sql)
         _check_noise(part, sql)
+        tallies.check_choices(part, sql)
         _check_selection(part, sql)
     clinic.fill(connection, clinic.database(chance, wild=False))
     for sql, part in parts:
@@ -135,8 +136,28 @@ def _neighbour(data: clinic.Database, chance: random.Random, schema: Schema) -> 
     return clinic.without(data, chance.choice([*people, heaviest, heaviest])[0])
 
 
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Everything exact of one release: the cells of its measures, and its tallies."""
+
+    cells: Vectors
+    tallies: list[tallies.Found]
+
+
+def exact(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> Exact:
+    return Exact(vectors(connection, part, sql), tallies.tallies(connection, part, sql))
+
+
+def _compare_all(part: CompiledRelease, one: Exact, other: Exact, sql: str) -> None:
+    for measure, cells, moved in zip(part.release.measures, one.cells, other.cells, strict=True):
+        _compare(measure, cells, moved, sql)
+    tallies.compare(part, one.tallies, other.tallies, sql)
+
+
 def vectors(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> Vectors:
     """The exact cells of every measure, by key. The engine must not raise, whatever the data."""
+    if not part.release.measures:
+        return []
     problem = ""
     try:
         rows = connection.execute(part.sql.replace(CUT, "'secret'")).fetchall()
@@ -170,10 +191,10 @@ def _compare(measure: Measure, one: dict[Key, tuple[int, ...]], other: dict[Key,
     allowed = (claimed.l0, claimed.linf, claimed.l1, claimed.l2_squared)
     if any(x > y for x, y in zip(measured, allowed, strict=True)):
         raise Violation(f"one person moved {measure.statistic.identity} by {measured}, claimed {allowed}, in {sql}")
-    if isinstance(measure.statistic, Pair):
+    if isinstance(measure.statistic, Pair | Moments):
         for cells in (*one.values(), *other.values()):
             if min(cells) < 0:
-                raise Violation(f"a cell of the pair is negative in {sql}")
+                raise Violation(f"a cell of {measure.statistic.identity} is negative in {sql}")
 
 
 def _check_noise(part: CompiledRelease, sql: str) -> None:
@@ -208,16 +229,14 @@ def _check_inside(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, 
     """Where every column is inside its declaration, so is every expression: the clamp changes nothing, no key is lost."""
     source = part.release.limited.block.source
     where = " AND ".join([c.sql for c in source.where]) or "true"
-    for measure in part.release.measures:
-        if isinstance(measure.statistic, Pair | Total):
-            term = measure.statistic.term
-            low, high = float(term.lower * term.quantum), float(term.upper * term.quantum)
-            slack = float(term.quantum) + 1e-9 * max(abs(low), abs(high))
-            x = f"CAST({term.scalar.sql} AS DOUBLE)"
-            beyond = f"NOT isnan({x}) AND ({x} < {low - slack} OR {x} > {high + slack})"
-            outside = f"SELECT count(*) FROM {source.from_sql()} WHERE {where} AND {beyond}"
-            if connection.execute(outside).fetchall() != [(0,)]:
-                raise Violation(f"{term.scalar.sql} leaves [{low}, {high}] inside the declarations in {sql}")
+    for term in _terms(part):
+        low, high = float(term.lower * term.quantum), float(term.upper * term.quantum)
+        slack = float(term.quantum) + 1e-9 * max(abs(low), abs(high))
+        x = f"CAST({term.scalar.sql} AS DOUBLE)"
+        beyond = f"NOT isnan({x}) AND ({x} < {low - slack} OR {x} > {high + slack})"
+        outside = f"SELECT count(*) FROM {source.from_sql()} WHERE {where} AND {beyond}"
+        if connection.execute(outside).fetchall() != [(0,)]:
+            raise Violation(f"{term.scalar.sql} leaves [{low}, {high}] inside the declarations in {sql}")
     for key in part.release.keys:
         if key.values is not None and None not in key.values:
             missing = f"SELECT count(*) FROM {source.from_sql()} WHERE {where} AND {key.scalar.sql} IS NULL"
@@ -225,26 +244,38 @@ def _check_inside(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, 
                 raise Violation(f"{key.scalar.sql} is NULL inside the declarations in {sql}")
 
 
+def _terms(part: CompiledRelease) -> list[Term]:
+    """The values that are clamped."""
+    found: list[Term] = []
+    for measure in part.release.measures:
+        if isinstance(measure.statistic, Pair | Total):
+            found.append(measure.statistic.term)
+        elif isinstance(measure.statistic, Moments):
+            found += measure.statistic.terms
+    return found + [tally.tally.term for tally in part.tallies if isinstance(tally.tally, Grid)]
+
+
 def _check_alone(
     connection: duckdb.DuckDBPyConnection,
     parts: list[Part],
-    together: list[Vectors],
+    together: list[Exact],
     data: clinic.Database,
     schema: Schema,
 ) -> None:
-    """The vector of a database is the sum of the vectors of its people alone."""
+    """The vector of a database is the sum of the vectors of its people alone; so is a tally."""
     if schema.privacy.unit == "row" or not data["patient"] or len(data["patient"]) > 5:
         return
-    alone: list[list[Vectors]] = []
+    alone: list[list[Exact]] = []
     for person in data["patient"]:
         rest = data
         for other in data["patient"]:
             rest = clinic.without(rest, other[0]) if other is not person else rest
         clinic.fill(connection, rest)
-        alone.append([vectors(connection, part, sql) for sql, part in parts])
+        alone.append([exact(connection, part, sql) for sql, part in parts])
     for index, (sql, part) in enumerate(parts):
         for number, measure in enumerate(part.release.measures):
-            _compare_sum(measure, [one[index][number] for one in alone], together[index][number], sql)
+            _compare_sum(measure, [one[index].cells[number] for one in alone], together[index].cells[number], sql)
+        tallies.check_additive(part, [one[index].tallies for one in alone], together[index].tallies, sql)
     for sql, part in parts:
         _check_void(connection, part, rest, sql)
 
@@ -267,19 +298,17 @@ def _check_void(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, da
             for column in ("income", "weight", "cost", *(("age", "score", "days", "amount") if void is None else ())):
                 if column in clinic.DDL[table]:
                     connection.execute(f"UPDATE {table} SET {column} = ?", [void])
+        names = ("income", "weight", "cost") + (("age", "score", "days", "amount") if void is None else ())
         for measure, found in zip(part.release.measures, vectors(connection, part, sql), strict=True):
             statistic = measure.statistic
-            if not isinstance(statistic, Pair | Total) or statistic.term.scalar.function != "column":
+            if not isinstance(statistic, Pair | Total | Moments):
                 continue
-            name = statistic.term.scalar.sql.rpartition(".")[2].strip('"')
-            if name not in (
-                ("income", "weight", "cost")
-                if void is not None
-                else ("income", "weight", "cost", "age", "score", "days", "amount")
-            ):
-                continue
-            if any(any(cells[:2]) for cells in found.values()):
-                raise Violation(f"{name} without a value adds to {statistic.identity} in {sql}")
+            terms = statistic.terms if isinstance(statistic, Moments) else (statistic.term,)
+            bare = {t.scalar.sql.rpartition(".")[2].strip('"') for t in terms if t.scalar.function == "column"}
+            with_rows = not isinstance(statistic, Total) and statistic.with_rows
+            if bare & set(names) and any(any(cells[: len(cells) - with_rows]) for cells in found.values()):
+                raise Violation(f"{bare} without a value adds to {statistic.identity} in {sql}")
+        tallies.check_empty(part, tallies.tallies(connection, part, sql), names, sql)
 
 
 # --- nested statements --------------------------------------------------------------------------------------------
@@ -359,7 +388,7 @@ class _Bench:
         """One statement on both pairs. Raises Violation."""
         _check_charges(compiled, sql)
         self._check_pair(sql, compiled, self.wild, "wild")
-        if any(part.verified for part in compiled.releases):
+        if any(part.verified or any(t.verified for t in part.tallies) for part in compiled.releases):
             self._check_verified(sql, compiled)
 
     def _bound(self, sql: str, compiled: Compiled, pair: tuple[duckdb.DuckDBPyConnection, ...]) -> None:
@@ -385,11 +414,11 @@ class _Bench:
 
     def _check_pair(self, sql: str, compiled: Compiled, pair: tuple[duckdb.DuckDBPyConnection, ...], name: str) -> None:
         self._bound(sql, compiled, pair)
-        for part in (p for p in compiled.releases if p.release.measures):
-            one, other = (vectors(connection, part, sql) for connection in pair)
-            for measure, cells, moved in zip(part.release.measures, one, other, strict=True):
-                _compare(measure, cells, moved, sql)
+        for part in (p for p in compiled.releases if p.release.parts):
+            one, other = (exact(connection, part, sql) for connection in pair)
+            _compare_all(part, one, other, sql)
             _check_noise(part, sql)
+            tallies.check_choices(part, sql)
             _check_selection(part, sql)
             _check_unique(pair[0], part.release.limited.block.source, sql)
             if self.schema.privacy.unit != "row":
@@ -398,8 +427,11 @@ class _Bench:
     def _check_verified(self, sql: str, compiled: Compiled) -> None:
         """On data that is as declared the shorter SQL gives the same sums, and so moves as little."""
         self._bound(sql, compiled, self.declared)
-        for part in (p for p in compiled.releases if p.verified):
+        for part in compiled.releases:
             for connection in self.declared:
+                tallies.check_verified(connection, part, sql)
+                if not part.verified:
+                    continue
                 expected = [_shown(cells) for cells in vectors(connection, part, sql)]
                 for short in part.verified:
                     found = [_shown(cells) for cells in vectors(connection, replace(part, sql=short.sql), sql)]
@@ -436,11 +468,11 @@ def _shuffled(data: clinic.Database, chance: random.Random) -> clinic.Database:
 def _check_charges(compiled: Compiled, sql: str) -> None:
     """Every release is read, is there once, and is charged; the charges fit the price."""
     plan = compiled.plan
-    spent = sum((m.loss.epsilon for part in compiled.releases for m in part.release.measures), Fraction(0))
+    spent = sum((p.loss.epsilon for part in compiled.releases for p in part.release.parts), Fraction(0))
     if spent != plan.loss.epsilon or spent > plan.price.epsilon:
         raise Violation(f"what is charged is not what is measured in {sql}")
     for part in compiled.releases:
-        if part.release.measures and not part.release.loss.epsilon > 0:
+        if part.release.parts and not part.release.loss.epsilon > 0:
             raise Violation(f"a release is not charged in {sql}")
     prints = [part.release.fingerprint for part in compiled.releases]
     if len(prints) != len(set(prints)):
@@ -474,10 +506,11 @@ def _check_unique(connection: duckdb.DuckDBPyConnection, source: Relation, sql: 
 
 def _check_locality(pair: tuple[duckdb.DuckDBPyConnection, ...], part: CompiledRelease, gone: object, sql: str) -> None:
     """Other people's rows are the same with and without one person, bit for bit (rule 10)."""
-    _, inputs = lower._inputs([m.statistic for m in part.release.measures])
-    rows = lower._rows_sql(part.release, inputs, unit=True)
-    found = [
-        Counter(repr(row[1:]) + repr(row[0]) for row in c.execute(rows).fetchall() if row[0] != gone) for c in pair
-    ]
-    if found[0] != found[1]:
-        raise Violation(f"other people's rows changed in {sql}: {found[0] - found[1]} {found[1] - found[0]}")
+    read = [lower._inputs([m.statistic for m in part.release.measures])[1], *(list(t.tally.inputs) for t in part.tallies)]
+    for inputs in read:
+        rows = lower._rows_sql(part.release, inputs, unit=True)
+        found = [
+            Counter(repr(row[1:]) + repr(row[0]) for row in c.execute(rows).fetchall() if row[0] != gone) for c in pair
+        ]
+        if found[0] != found[1]:
+            raise Violation(f"other people's rows changed in {sql}: {found[0] - found[1]} {found[1] - found[0]}")

@@ -9,6 +9,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tests.support.generate import OF_ONE, OF_TWO, statistic
+
 PUBLIC = """
 [tables.place]
 public = true
@@ -41,8 +43,13 @@ CONSTRUCTS = (
     "per unit", "per unit over per unit", "having", "distinct", "union all", "union", "multiplicity", "row_number", "lag", "rows frame",
     "qualify", "rollup", "cube", "grouping sets", "where", "keys", "unit totals", "several releases",
     "release joined", "release of public rows",
+    "moments", "quantiles", "extremes", "modes",
     "row level",
 )  # fmt: skip
+
+
+LISTED = (".site", ".female", ".city", ".year", ".drug")
+"""How the keys end that have a finite list of values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,10 +433,22 @@ class Nested:
         if rows.unit is not None:
             options.append(f"COUNT(DISTINCT {rows.unit})")
         found = self.chance.sample(options, self.chance.choice([1, 1, 2, 3]))
+        if self.chance.random() < 0.35:
+            found = [*found, self.statistic(rows)] if self.chance.random() < 0.7 else [self.statistic(rows)]
         if self.chance.random() < 0.12:
             self.used.add("unit totals")
             found.append(f"dp_sum({n}, lower := -5, upper := 40, unit_lower := -10, unit_upper := 60)")
         return found
+
+    def statistic(self, rows: Rows) -> str:
+        """More than a sum: moments, or something that is chosen of a tally."""
+        found = statistic(self.chance, rows.numbers, [k for k in rows.keys if k.endswith(LISTED)])
+        word = found.partition("(")[0]
+        kinds = {"MODE": "modes", "APPROX_TOP_K": "modes", "MIN": "extremes", "MAX": "extremes"}
+        kind = "moments" if word in (*OF_ONE, *OF_TWO) else kinds.get(word, "quantiles")
+        self.used.add(kind)
+        filtered = self.chance.random() < 0.3
+        return f"{found} FILTER (WHERE {self.chance.choice(rows.conditions)})" if filtered else found
 
     def asking(self, rows: Rows, where: str) -> str:
         """SELECT aggregates FROM rows, with or without groups."""
@@ -445,6 +464,7 @@ class Nested:
             self.used.add(word.lower())
             sets = ", ".join(f"({k})" for k in keys)
             group = f"{word} ({sets}{', ()' if word == 'GROUPING SETS' else ''})"
+            listed = [a for a in listed if a.startswith(("COUNT(", "SUM", "AVG", "dp_sum"))]
             listed = [a for a in listed if "DISTINCT" not in a and "unit_" not in a] or ["COUNT(*) AS c0"]
         shown = [f"{k} AS g{i}" for i, k in enumerate(keys)]
         return f"SELECT {', '.join([*shown, *listed])} FROM {rows.text}{where} GROUP BY {group}"

@@ -30,7 +30,12 @@ class ZeroNoise:
         raise ValueError("a weight is at least 1")
 
     def below(self, n: int) -> int:
-        return (n - 1) // 2
+        """The middle; many numbers of 64 bits in one (mechanisms/randomized_response.py) are evenly spread."""
+        numbers = n.bit_length() // 64
+        if numbers < 2 or n != 1 << 64 * numbers:
+            return (n - 1) // 2
+        spread = ((2 * i + 1) * 2**63 // numbers for i in range(numbers))
+        return int.from_bytes(b"".join(number.to_bytes(8, "little") for number in spread), "little")
 
 
 class RecordedNoise(ZeroNoise):

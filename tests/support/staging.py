@@ -110,9 +110,18 @@ class Types:
         return tuple((name, sqltype) for name, sqltype in described if sqltype is not None)
 
 
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """What the engine hands on of one release."""
+
+    sums: ExactTable | None
+    tallies: tuple[ExactTable, ...]
+    matchings: tuple[ExactTable, ...]
+
+
 def bound_tables(
     compiled: Compiled,
-    run: Callable[[CompiledRelease, Sequence[PublicTable]], ExactTable],
+    run: Callable[[CompiledRelease, Sequence[PublicTable]], Exact],
     types: Types,
     noise: NoiseSource,
 ) -> dict[str, PublicTable]:
@@ -130,7 +139,7 @@ def bound_tables(
 @dataclass(slots=True)
 class _Staged:
     compiled: Compiled
-    run: Callable[[CompiledRelease, Sequence[PublicTable]], ExactTable]
+    run: Callable[[CompiledRelease, Sequence[PublicTable]], Exact]
     sandbox: Sandbox
     noise: NoiseSource
     tables: dict[str, PublicTable] = field(default_factory=dict)
@@ -154,9 +163,9 @@ class _Staged:
             return
         self.loaded.add(part.release.name)
         lists = {b.bound: wire_columns(self.bound(b.bound)) for b in part.release.limited.block.lists}
-        if part.release.measures:
-            exact = self.run(part, [self.bound(name) for name in part.bounds])
-            noisy = release(part, exact, self.noise, lists)
+        if part.release.parts:
+            found = self.run(part, [self.bound(name) for name in part.bounds])
+            noisy = release(part, found.sums, self.noise, lists, found.tallies, found.matchings)
         else:
             noisy = key_list(part.release, lists)
         self.sandbox.load(estimate(part.release, noisy, Fraction(95, 100), {}).table)
@@ -166,10 +175,21 @@ def noise_for(chance: random.Random) -> NoiseSource:
     return chance.choice([ZeroNoise(), LoudNoise()])
 
 
-def exact(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, bound: Sequence[PublicTable]) -> ExactTable:
-    """The exact sums of a release, in the form in which the engine hands them on."""
+def exact(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, bound: Sequence[PublicTable]) -> Exact:
+    """Everything exact of a release, in the form in which the engine hands it on."""
     for table in bound:
         load_beside(connection, table)
-    columns = fetch.lists(connection.execute(with_secret(part.sql, SECRET)), part.key_columns + part.sum_columns)
-    keys = tuple(fetch.keys(column) for column in columns[: part.key_columns])
-    return ExactTable(keys, tuple(fetch.integers(column) for column in columns[part.key_columns :]))
+    keys = part.key_columns
+    return Exact(
+        _table(connection, part.sql, keys, part.sum_columns) if part.sql else None,
+        tuple(_table(connection, t.sql, keys + 1, 1 + t.tally.summed) for t in part.tallies),
+        tuple(_table(connection, m.sql, keys, 3) for m in part.matchings),
+    )
+
+
+def _table(connection: duckdb.DuckDBPyConnection, sql: str, keys: int, sums: int) -> ExactTable:
+    columns = fetch.lists(connection.execute(with_secret(sql, SECRET)), keys + sums)
+    return ExactTable(
+        tuple(fetch.keys(column) for column in columns[:keys]),
+        tuple(fetch.integers(column) for column in columns[keys:]),
+    )

@@ -235,8 +235,8 @@ def _tallied(tallied: Tallied, words: Words) -> str:
             return f"the {'largest' if largest else 'smallest'} of {_grid(grid, words)}, some rows inside"
         case AutoSum(tally=sizes):
             value, most = words.expression(sizes.term.scalar), number(sizes.term.magnitude * sizes.term.quantum)
-            grid = f"in quanta of {number(sizes.term.quantum)}, up to {most}"
-            return f"the sum of {value} {grid}, clamped to a power of two quanta{_where(sizes.counted, words)}"
+            quanta = f"in quanta of {number(sizes.term.quantum)}, up to {most}"
+            return f"the sum of {value} {quanta}, clamped to a power of two quanta{_where(sizes.counted, words)}"
         case Responses(tally=answers):
             where = _where(answers.counted, words)
             return f"reports of whether {words.expression(answers.scalar)}, some of them turned round{where}"

@@ -101,7 +101,6 @@ def _shell(statement: Statement, found: Public, plain: str) -> Shell:
     public, _ = statement.reads(tree)
     if not numbered or found.release is None:
         return Shell(statement.text(tree), plain, public, found.direct, numbered)
-    texts = tuple(
-        statement.text(node) if node is not None else None for node in computed(tree, found.release, found.direct)
-    )
+    block = next(b for b in statement.blocks if b.name == found.release)
+    texts = tuple(statement.text(node) if node is not None else None for node in computed(tree, block, found.direct))
     return Shell(statement.text(tree), plain, public, found.direct, numbered, computed=texts, release=found.release)

@@ -183,7 +183,7 @@ class Collector:
     def _quantile(
         self, node: exp.Expression, argument: exp.Expression, fraction: Fraction, condition: Scalar | None
     ) -> Aggregate:
-        found = self._of_value(node, name_of(node), argument, condition)
+        found = self._of_value(node, "quantile", argument, condition)
         assert found.argument is not None
         sqltype = found.argument.sqltype
         continuous = isinstance(node, _CONTINUOUS) and not (sqltype.is_decimal or sqltype.is_float)
@@ -196,7 +196,9 @@ class Collector:
         words = argument.sql(dialect="duckdb")[:60]
         if value.is_identifying:
             raise error(302, f"{name_of(node)} would show an identifier", hint="ask for what people share")
-        listed = isinstance(value.domain, Categories) or value.sqltype.is_boolean or integers(value.domain) is not None
+        whole = value.integral or value.sqltype.name == "DATE"
+        listed = isinstance(value.domain, Categories) or value.sqltype.is_boolean
+        listed = listed or (whole and integers(value.domain) is not None)
         if not listed or value.sqltype.is_float:
             raise error(
                 203,
@@ -245,7 +247,7 @@ class Collector:
     def _of_value(
         self, node: exp.Expression, function: str, argument: exp.Expression, condition: Scalar | None
     ) -> Aggregate:
-        words = function.removesuffix("()").upper()
+        words = name_of(node).removesuffix("()")
         _check_plain(argument, words)
         value = scalar(argument, self.scope)
         inside = argument.sql(dialect="duckdb")[:60]

@@ -6,15 +6,17 @@ redrawn tables (estimating.py), by the same text: its ends are the 2.5 % and 97.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from dpsql.errors import Error, error
-from dpsql.plan import ROW_NUMBER, end_column, intervals_table, redrawn_table
+from dpsql.plan import ROW_NUMBER, Aggregate, Block, end_column, intervals_table, redrawn_table
 from dpsql.planner.grammar import END_NAMES, name_of
 from dpsql.planner.resolve.syntax import is_query, parts_of, unaliased
 from dpsql.spans import span_of
 
-_ROW_WISE = (exp.Window, exp.AggFunc, exp.Star)
+_ACROSS_ROWS = (exp.Window, exp.AggFunc, exp.Star)
 
 
 def is_end(node: exp.Expression) -> bool:
@@ -31,18 +33,19 @@ def argument_of(node: exp.Anonymous) -> exp.Expression:
     return found
 
 
-def end(node: exp.Anonymous, value: exp.Expression, pending: str, outputs: set[str]) -> exp.Expression:
+def end(node: exp.Anonymous, value: exp.Expression, pending: str, aggregates: Sequence[Aggregate]) -> exp.Expression:
     """The end of the interval of a value that is made of released columns.
 
-    value    the argument over the released table, which is called `pending` until the release has its name
-    outputs  the columns that are aggregates; the others are group keys, which are exact
+    value       the argument over the released table, which is called `pending` until the release has its name
+    aggregates  of the release; its other columns are group keys, which are exact
 
     Raises 106 where the value has no interval.
     """
     low = str(node.this).lower() == "dp_low"
     while isinstance(value, exp.Paren):
         value = value.this
-    if not any(c.name in outputs for c in value.find_all(exp.Column)):
+    names = {a.name for a in aggregates}
+    if not any(c.name in names for c in value.find_all(exp.Column)):
         raise error(
             106,
             f"{name_of(node)} needs a released value, such as a count; a group key is exact",
@@ -53,12 +56,13 @@ def end(node: exp.Anonymous, value: exp.Expression, pending: str, outputs: set[s
         table = intervals_table(pending)
         shown: exp.Expression = _column(table, end_column(value.name, low))
     else:
-        if not is_row_wise(value, pending):
+        if not is_redrawn(value, pending, aggregates):
             raise _without_interval(node)
         table = redrawn_table(pending)
         share = "0.025" if low else "0.975"
         inner = exp.Cast(this=_moved(value, pending, table), to=exp.DataType.build("DOUBLE"))
-        shown = exp.Anonymous(this="quantile_cont", expressions=[inner, exp.Literal.number(share)])
+        quantile = exp.Anonymous(this="quantile_cont", expressions=[inner, exp.Literal.number(share)])
+        shown = exp.Case(ifs=[exp.If(this=_mostly_known(inner), true=quantile)])
     found = exp.Select(expressions=[shown])
     found.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(table, quoted=True))))
     same = exp.EQ(this=_column(table, ROW_NUMBER), expression=_column(pending, ROW_NUMBER))
@@ -69,29 +73,40 @@ def end(node: exp.Anonymous, value: exp.Expression, pending: str, outputs: set[s
 def _without_interval(node: exp.Expression) -> Error:
     return error(
         106,
-        f"{name_of(node)} needs a value that is computed from one row of released columns",
-        hint="leave windows and subqueries out of it",
+        f"{name_of(node)} needs a value that is computed from counts, sums and averages of one row",
+        hint="leave windows, subqueries, quantiles and extremes out of it",
         span=span_of(node),
     )
 
 
-def is_row_wise(value: exp.Expression, table: str) -> bool:
-    """Whether a value is computed from one row of a table and nothing else."""
+def _mostly_known(value: exp.Expression) -> exp.Expression:
+    """Whether so few of the redrawn values are unknown that the ends are known whatever those are."""
+    most = exp.Mul(this=exp.Literal.number("0.975"), expression=exp.Count(this=exp.Star()))
+    return exp.GT(this=exp.Count(this=value.copy()), expression=most)
+
+
+def is_redrawn(value: exp.Expression, table: str, aggregates: Sequence[Aggregate]) -> bool:
+    """Whether a value is computed from one row of a released table, and from what has noise that can be drawn again.
+
+    Why  what is chosen of a tally stays as it is in a redrawn table: ends from there would leave out its own error
+    """
     parts = list(parts_of(value))
-    if any(is_query(p) or isinstance(p, _ROW_WISE) for p in parts):
+    if any(is_query(p) or isinstance(p, _ACROSS_ROWS) for p in parts):
         return False
-    return all(not isinstance(p, exp.Column) or p.table == table for p in parts)
+    chosen = {a.name for a in aggregates if a.looks_at_values}
+    return all(not isinstance(p, exp.Column) or (p.table == table and p.name not in chosen) for p in parts)
 
 
 def computed(
-    tree: exp.Expression, release: str, direct: tuple[tuple[str, str] | None, ...]
+    tree: exp.Expression, release: Block, direct: tuple[tuple[str, str] | None, ...]
 ) -> tuple[exp.Expression | None, ...]:
     """For each column of a query over a release its expression over the redrawn table, where it is computed row by row."""
     found: list[exp.Expression | None] = []
     for projection, source in zip(tree.expressions, direct, strict=False):
         value = unaliased(projection)
-        wanted = source is None and is_row_wise(value, release) and value.find(exp.Column) is not None
-        found.append(_moved(value, release, redrawn_table(release)) if wanted else None)
+        wanted = source is None and value.find(exp.Column) is not None
+        wanted = wanted and is_redrawn(value, release.name, release.aggregates)
+        found.append(_moved(value, release.name, redrawn_table(release.name)) if wanted else None)
     return tuple(found)
 
 

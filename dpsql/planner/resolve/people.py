@@ -48,7 +48,7 @@ class _Rewriter:
         if is_end(node):
             assert isinstance(node, exp.Anonymous)
             value = self.rewrite(argument_of(node))
-            return end(node, value, PENDING, {a.name for a in self.collector.found.values()})
+            return end(node, value, PENDING, list(self.collector.found.values()))
         if is_aggregate(node):
             asked = self.collector.add(node)
             columns = [_released(aggregate.name) for aggregate in asked.aggregates]

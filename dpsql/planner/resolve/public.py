@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.errors import Error, error
-from dpsql.planner.grammar import name_of
+from dpsql.planner.grammar import OF_PEOPLE, name_of
 from dpsql.planner.resolve import unique
 from dpsql.planner.resolve.correlated import HIDDEN_KEY, Correlated, hidden_name, split
 from dpsql.planner.resolve.ends import is_end
@@ -20,6 +20,14 @@ from dpsql.spans import span_of
 
 def public_select(statement: Statement, select: exp.Select, sources: dict[int, Source], env: Env) -> Public:
     """The query for the sandbox. Raises 402 where a query inside it would look at people's rows without aggregating them."""
+    own = next((p for p in parts_of(select) if isinstance(p, exp.Anonymous) and str(p.this).lower() in OF_PEOPLE), None)
+    if own is not None:
+        raise error(
+            102,
+            f"{name_of(own)} is about people's rows, and these are public",
+            hint="write plain SQL, such as SUM(x) or AVG(x)",
+            span=span_of(own),
+        )
     wrong = next((p for p in parts_of(select) if is_end(p)), None)
     if wrong is not None:
         raise error(

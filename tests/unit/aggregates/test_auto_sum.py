@@ -105,7 +105,8 @@ def test_decimals_keep_their_last_digit(width: int, scale: int, values: list[obj
 
 
 @pytest.mark.parametrize(
-    ("sqltype", "buckets"), [("TINYINT", 8), ("UTINYINT", 8), ("INTEGER", 32), ("BIGINT", 57), ("HUGEINT", 57), ("DOUBLE", 57)]
+    ("sqltype", "buckets"),
+    [("TINYINT", 8), ("UTINYINT", 8), ("INTEGER", 32), ("BIGINT", 57), ("HUGEINT", 57), ("DOUBLE", 57)],
 )
 def test_which_buckets_there_are_follows_from_the_type(sqltype: str, buckets: int) -> None:
     assert tally(SqlType(sqltype)).buckets == buckets
@@ -150,7 +151,11 @@ def test_every_bucket_gets_noise_and_the_sum_once() -> None:
     recorded = RecordedNoise()
     auto = AutoSum(tally())
     auto.release([counted([5] * 100), counted([]), counted([100] * 100)], terms(), recorded)
-    assert recorded.drawn == [("laplace", 5, 3 * 57), ("laplace", 8 * Fraction(5, 4), 1), ("laplace", 128 * Fraction(5, 4), 1)]
+    assert recorded.drawn == [
+        ("laplace", 5, 3 * 57),
+        ("laplace", 8 * Fraction(5, 4), 1),
+        ("laplace", 128 * Fraction(5, 4), 1),
+    ]
 
 
 # --- the choice ---------------------------------------------------------------------------------------------------
@@ -188,18 +193,19 @@ def test_the_interval_is_that_of_the_chosen_clamp() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spread", "rows", "epsilon", "most"), [(2.0, 10_000, 1, 0.12), (1.0, 10_000, Fraction(1, 10), 0.06), (2.0, 10**6, 1, 0.02)]
+    ("spread", "rows", "epsilon", "most"),
+    [(2.0, 10_000, 1, 0.12), (1.0, 10_000, Fraction(1, 10), 0.06), (2.0, 10**6, 1, 0.02)],
 )
-def test_the_median_relative_error_on_lognormal_values(spread: float, rows: int, epsilon: Fraction, most: float) -> None:
+def test_the_median_relative_error_on_lognormal_values(
+    spread: float, rows: int, epsilon: Fraction, most: float
+) -> None:
     """6.8 %, 1.3 % and 0.19 % are what the choice by the estimated error was measured to give."""
     values = np.random.default_rng(20).lognormal(3, spread, rows)
     quanta = np.rint(values * 2**16).astype(np.int64)
     codes = np.floor(np.log2(2.0 * quanta + 1)).astype(int)
     codes = codes[quanta > 0]
     sums = np.bincount(codes, weights=quanta[quanta > 0].astype(float))
-    counts = Counts(
-        list(range(len(sums))), np.bincount(codes).tolist(), [int(s) for s in sums]
-    )
+    counts = Counts(list(range(len(sums))), np.bincount(codes).tolist(), [int(s) for s in sums])
     exact = sum(counts.sums)
     totals, clamps = AutoSum(tally(DOUBLE)).release([counts] * 200, terms(Fraction(epsilon)), SystemNoise())
     assert all(clamps)

@@ -30,6 +30,13 @@ def counted(yes: int, no: int) -> Counts:
     return Counts([True, False], [yes, no], [])
 
 
+class Keeping(ZeroNoise):
+    """No coin turns its answer round."""
+
+    def below(self, n: int) -> int:
+        return n - 1
+
+
 class Turning(ZeroNoise):
     """Every coin turns its answer round."""
 
@@ -41,7 +48,8 @@ class Turning(ZeroNoise):
 def test_an_answer_is_turned_round_at_least_as_often_as_its_epsilon_asks(epsilon: Fraction) -> None:
     flips = RandomizedResponse(epsilon).flips
     assert flips / 2**64 == pytest.approx(1 / (1 + exp(float(epsilon))), rel=1e-12 if epsilon < 20 else 0.02)
-    assert 0 < flips < 2**63 and Fraction(2**64 - flips, flips) <= Fraction(exp(float(epsilon))) * (1 + Fraction(1, 10**12))
+    odds = Fraction(exp(float(epsilon))) * (1 + Fraction(1, 10**12))
+    assert 0 < flips < 2**63 and Fraction(2**64 - flips, flips) <= odds
 
 
 def test_flips_are_rounded_up() -> None:
@@ -58,10 +66,17 @@ def test_an_epsilon_out_of_range_is_refused(epsilon: Fraction) -> None:
 
 
 def test_reports_move_between_the_two_numbers_and_keep_their_sum() -> None:
-    kept = responses().release([counted(7, 3), counted(0, 0)], terms(Fraction(2)), ZeroNoise())
+    kept = responses().release([counted(7, 3), counted(0, 0)], terms(Fraction(2)), Keeping())
     assert kept == [[7, 0], [3, 0]]
     turned = responses().release([counted(7, 3)], terms(Fraction(2)), Turning())
     assert turned == [[3], [7]]
+
+
+def test_without_noise_as_many_are_turned_round_as_on_average() -> None:
+    """What is shown without noise is the exact number up to whole reports."""
+    asked, on = responses(), terms(Fraction(2))
+    cells = asked.release([counted(300, 700)], on, ZeroNoise())
+    assert ResponsesOf(asked).column(cells, on, Fraction(95, 100)).values == [pytest.approx(300, abs=3)]
 
 
 def test_every_row_gets_a_coin_of_its_own_and_every_number_its_noise() -> None:

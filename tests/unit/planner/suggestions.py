@@ -316,6 +316,26 @@ MORE = [
         "SELECT n, low FROM (SELECT COUNT(*) AS n, dp_low(n) AS low FROM person)",
     ),
     Suggestion(
+        "SELECT dp_sum(income, bounds := 'auto', lower := 0) FROM person",
+        "dp_sum(x, bounds := 'auto')",
+        "SELECT dp_sum(income, bounds := 'auto') FROM person",
+    ),
+    Suggestion(
+        "SELECT SUM(n) FROM (SELECT person_id, dp_sum(family_size, bounds := 'auto') AS n FROM person_year GROUP BY 1)",
+        "dp_sum(x, lower := 0, upper := 100)",
+        "SELECT SUM(n) FROM (SELECT person_id, dp_sum(family_size, lower := 0, upper := 100) AS n FROM person_year GROUP BY 1)",
+    ),
+    Suggestion(
+        "SELECT dp_randomized_response(plan, 0.05) FROM person",
+        "dp_randomized_response(plan = 3, 1.0)",
+        "SELECT dp_randomized_response(plan = 3, 0.05) FROM person",
+    ),
+    Suggestion(
+        "SELECT dp_randomized_response(female, 0.2) FROM person",
+        "/* dpsql: epsilon=0.24 */",
+        "/* dpsql: epsilon=0.24 */ SELECT dp_randomized_response(female, 0.2) FROM person",
+    ),
+    Suggestion(
         "SELECT dp_sum(income) FROM person",
         "dp_sum(x, lower := 0, upper := 100)",
         "SELECT dp_sum(income, lower := 0, upper := 100) FROM person",

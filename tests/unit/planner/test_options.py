@@ -35,6 +35,8 @@ def test_the_schema_decides_what_nobody_asked_for(tmp_path: Path) -> None:
     [
         ("epsilon", "0.1", Fraction(1, 10)), ("EPSILON", " '1e-2' ", Fraction(1, 100)), ("delta", ".5", Fraction(1, 2)),
         ("max_rows", "7", 7), ("max_groups", "9999999", 9999999), ("max_values", "2", 2), ("mechanism", "Gaussian", "gaussian"),
+        ("mechanism", "AUTO", "auto"), ("error", "50", 50), ("error", " 5 % ", Fraction(1, 20)), ("error", "2.5e3", 2500),
+        ("confidence", ".999", Fraction(999, 1000)), ("weights", "2:1", (2, 1)), ("weights", " 0.5 : 1 ", (Fraction(1, 2), 1)),
     ],
 )  # fmt: skip
 def test_values(name: str, text: str, value: object) -> None:
@@ -44,7 +46,9 @@ def test_values(name: str, text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [("epsilon", ""), ("epsilon", "."), ("epsilon", "-1"), ("epsilon", "1/2"), ("epsilon", "inf"), ("epsilon", "1e400"),
-     ("delta", "1"), ("delta", "0"), ("max_rows", "0"), ("max_rows", "٣"), ("max_rows", "12345678"), ("mechanism", ""), ("noise", "0")],
+     ("delta", "1"), ("delta", "0"), ("max_rows", "0"), ("max_rows", "٣"), ("max_rows", "12345678"), ("mechanism", ""), ("noise", "0"),
+     ("error", "0"), ("error", "%"), ("error", "-5"), ("error", "5%%"), ("confidence", "0.4"), ("confidence", "1"), ("confidence", "95%"),
+     ("weights", ""), ("weights", "1:"), ("weights", "1:0"), ("weights", "1:-1"), ("weights", "a:b"), ("weights", ":".join("1" * 1001))],
 )  # fmt: skip
 def test_values_that_do_not_fit(name: str, text: str) -> None:
     with pytest.raises(Error) as refused:

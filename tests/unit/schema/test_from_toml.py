@@ -53,6 +53,7 @@ def test_default_prices(tmp_path: Path) -> None:
     assert privacy.query == PrivacyLoss(Fraction(1, 10), Fraction(1, 10**9))
     assert privacy.caps == PrivacyLoss(Fraction(1, 2), Fraction(1, 10**8))
     assert (privacy.units, privacy.max_cells) == (None, 1_000_000)
+    assert (privacy.mechanism, privacy.household) == ("laplace", None)
 
 
 def test_a_default_never_passes_what_is_written(tmp_path: Path) -> None:

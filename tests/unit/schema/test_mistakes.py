@@ -161,6 +161,11 @@ SINGLE = {
     "delta negative": (changed(DELTA, "delta = -1e-6"), "[privacy]: delta needs a number above 0 and below 1"),
     "units zero": (privacy("units = 0"), "[privacy]: units needs a whole number, 1 or more, not 0"),
     "max_cells a float": (privacy("max_cells = 1.5"), "max_cells needs a whole number, 1 or more, not 1.5"),
+    "mechanism unknown": (privacy('mechanism = "none"'), 'mechanism needs one of laplace, gaussian, auto, not "none"'),
+    "mechanism a number": (privacy("mechanism = 1"), "mechanism needs text on one line, not 1; write mechanism = \"auto\""),
+    "household of one": (privacy("household = 1"), "household needs a whole number from 2 to 100, not 1"),
+    "household of a town": (privacy("household = 101"), "household needs a whole number from 2 to 100, not 101"),
+    "household a word": (privacy('household = "big"'), "household needs a whole number, 1 or more"),
     "query above caps": (
         privacy("query = { epsilon = 1 }\ncaps = { epsilon = 0.5 }"),
         "[privacy]: query has more epsilon than caps; write query with less epsilon, or raise caps",

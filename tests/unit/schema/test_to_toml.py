@@ -16,6 +16,7 @@ from dpsql.domains import UNBOUNDED, Categories, Domain, Interval, categories, i
 from dpsql.errors import SchemaError
 from dpsql.loss import PrivacyLoss
 from dpsql.schema import Analyst, Column, Guard, Privacy, Reference, Schema, Table, from_toml, to_toml
+from dpsql.schema.model import MECHANISMS
 from dpsql.schema.roles import default_role
 from dpsql.sqltypes import BIGINT, SqlType, decimal
 
@@ -107,7 +108,8 @@ def privacies(draw: st.DrawFn) -> Privacy:
     query, caps, budget = (
         PrivacyLoss(Fraction(e, 10**6), Fraction(d, 10**12)) for e, d in zip(epsilons, deltas, strict=True)
     )
-    return Privacy("person.id", budget, draw(limits), query, caps, draw(st.integers(1, 10**7)))
+    mechanism, household = draw(st.sampled_from(MECHANISMS)), draw(st.none() | st.integers(2, 100))
+    return Privacy("person.id", budget, draw(limits), query, caps, draw(st.integers(1, 10**7)), mechanism, household)
 
 
 @st.composite

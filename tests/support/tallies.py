@@ -1,0 +1,126 @@
+"""Does one person change a statement's tallies by no more than its plan claims? Beside neighbours.py, which asks it of sums.
+
+A tally says how many rows of each group have each value. One person may change `limits.rows` of these numbers in all, in at most
+`limits.groups` groups, and what is chosen of a tally loses at most its price for that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+import duckdb
+
+from dpsql.aggregates.extreme import Extreme
+from dpsql.aggregates.grid import Grid
+from dpsql.aggregates.mode import Listed, Mode
+from dpsql.aggregates.quantile import Quantile
+from dpsql.aggregates.tally import Tally
+from dpsql.plan import Chosen, CompiledRelease, CompiledTally, KeyValue
+from dpsql.planner.lower import CUT
+from tests.support.violation import Violation
+
+Key = tuple[KeyValue, ...]
+Found = dict[Key, Counter[object]]
+"""The rows of each group with each value."""
+
+
+def tallies(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> list[Found]:
+    """The exact tallies of a release, by key. The engine must not raise, and every value must be a candidate."""
+    return [_tally(connection, part, tally, sql) for tally in part.tallies]
+
+
+def _tally(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, tally: CompiledTally, sql: str) -> Found:
+    problem = ""
+    try:
+        rows = connection.execute(tally.sql.replace(CUT, "'secret'")).fetchall()
+    except duckdb.Error as raised:
+        problem = str(raised)
+    if problem:
+        raise Violation(f"the engine raised on {sql}: {problem}\n{tally.sql}")
+    found: Found = {}
+    for row in rows:
+        key, value, n = tuple(row[: part.key_columns]), row[part.key_columns], int(row[part.key_columns + 1])
+        for own, declared in zip(key, part.release.keys, strict=True):
+            if declared.values is not None and own not in declared.values:
+                raise Violation(f"the undeclared key {own!r} came out of {sql}")
+        # rows without a value are in no bucket
+        if value is not None:
+            _check_value(tally.tally, value, sql)
+            found.setdefault(key, Counter())[value] += n
+    return found
+
+
+def _check_value(tally: Tally, value: object, sql: str) -> None:
+    if isinstance(tally, Grid) and not (isinstance(value, int) and 0 <= value < tally.buckets):
+        raise Violation(f"{value!r} is no bucket of {tally.identity} in {sql}")
+    if isinstance(tally, Listed) and type(value) is not type(tally.values[0]):
+        raise Violation(f"{value!r} does not travel as the values of {tally.identity} in {sql}")
+
+
+def compare(part: CompiledRelease, one: list[Found], other: list[Found], sql: str) -> None:
+    """Raises Violation where one person moved a tally by more than the limits."""
+    limits = part.release.limited.limits
+    for tally, before, after in zip(part.tallies, one, other, strict=True):
+        moves = []
+        for key in {*before, *after}:
+            first, second = before.get(key, Counter()), after.get(key, Counter())
+            moves.append(sum(abs(first[value] - second[value]) for value in {*first, *second}))
+        groups = sum(move > 0 for move in moves)
+        if sum(moves) > limits.rows or groups > limits.groups:
+            raise Violation(
+                f"one person moved {tally.tally.identity} by {sum(moves)} in {groups} groups, claimed {limits}, in {sql}"
+            )
+
+
+def check_choices(part: CompiledRelease, sql: str) -> None:
+    """What is chosen loses its price at most, by what one row is known to move."""
+    for chosen in part.release.chosen:
+        if chosen.terms.limits != part.release.limited.limits:
+            raise Violation(f"{chosen.name} is chosen on other limits than are enforced in {sql}")
+        if _loss_of_unit(chosen) > chosen.loss.epsilon:
+            raise Violation(f"{chosen.name} loses more than its price in {sql}")
+
+
+def _loss_of_unit(chosen: Chosen) -> Fraction:
+    """epsilon of a unit with as many rows as it may have."""
+    terms, rows = chosen.terms, chosen.terms.limits.rows
+    match chosen.tallied:
+        case Quantile(fraction=q) as quantile:
+            most = max(q.numerator, q.denominator - q.numerator)
+            return 2 * most * rows * quantile.rate(terms) + rows / quantile.noise(terms).scale
+        case Extreme() as extreme:
+            return 2 * rows * extreme.rate(terms)
+        case Mode() as mode:
+            return mode.most * rows * mode.rate(terms)
+    return chosen.loss.epsilon
+
+
+def check_additive(part: CompiledRelease, alone: list[list[Found]], together: list[Found], sql: str) -> None:
+    """The tally of a database is the sum of the tallies of its people alone."""
+    for number, tally in enumerate(part.tallies):
+        added: Found = {}
+        for one in alone:
+            for key, values in one[number].items():
+                added.setdefault(key, Counter()).update(values)
+        if added != together[number]:
+            raise Violation(f"people's contributions to {tally.tally.identity} depend on one another in {sql}")
+
+
+def check_empty(part: CompiledRelease, found: list[Found], void: tuple[str, ...], sql: str) -> None:
+    """Columns without a value are in no tally of themselves."""
+    for tally, values in zip(part.tallies, found, strict=True):
+        if isinstance(tally.tally, Grid) and values:
+            scalar = tally.tally.term.scalar
+            if scalar.function == "column" and scalar.sql.rpartition(".")[2].strip('"') in void:
+                raise Violation(f"{scalar.sql} without a value is counted in {sql}")
+
+
+def check_verified(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> None:
+    """On data that is as declared the shorter SQL gives the same tallies."""
+    for tally in part.tallies:
+        expected = _tally(connection, part, tally, sql)
+        for short in tally.verified:
+            if _tally(connection, part, replace(tally, sql=short.sql), sql) != expected:
+                raise Violation(f"verified SQL is not the identity in {sql}: {short.sql}")

@@ -1,0 +1,7 @@
+"""What a check of sensitivities raises."""
+
+from __future__ import annotations
+
+
+class Violation(AssertionError):
+    """One person changed more than was claimed."""
