@@ -1,0 +1,181 @@
+"""Spread, two values, quantiles, extremes, the most common: which spellings are one question, what shares a price, what is refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from dpsql.aggregates.moments import Moments
+from dpsql.errors import Error
+from dpsql.plan import Release
+from dpsql.planner.options import Options
+from dpsql.planner.parse import parse
+from dpsql.planner.planning import compile_statement
+from dpsql.schema.model import Schema
+from tests.support import clinic
+
+
+@pytest.fixture(scope="module")
+def declared(tmp_path_factory: pytest.TempPathFactory) -> Schema:
+    return clinic.schema(tmp_path_factory.mktemp("statistics"))
+
+
+def release(schema: Schema, sql: str) -> Release:
+    (found,) = compile_statement(parse(sql), Options(), schema, "").plan.releases
+    return found
+
+
+def moments(schema: Schema, sql: str) -> Moments:
+    (measure,) = release(schema, sql).measures
+    assert isinstance(measure.statistic, Moments)
+    return measure.statistic
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("MEDIAN(age)", "QUANTILE_CONT(age, 0.5)"),
+        ("MEDIAN(age)", "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age)"),
+        ("MEDIAN(age)", "PERCENTILE_CONT(0.50) WITHIN GROUP (ORDER BY age DESC)"),
+        ("QUANTILE_CONT(age, 0.9)", "PERCENTILE_CONT(0.1) WITHIN GROUP (ORDER BY age DESC)"),
+        ("QUANTILE_DISC(age, 0.9)", "QUANTILE(age, 0.9)"),
+        ("QUANTILE_DISC(age, 0.9)", "PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY age)"),
+        ("QUANTILE_CONT(age, [0.25, 0.75])", "PERCENTILE_CONT([0.25, 0.75]) WITHIN GROUP (ORDER BY age)"),
+        ("VARIANCE(age)", "VAR_SAMP(age)"),
+        ("STDDEV(age)", "STDDEV_SAMP(age)"),
+        ("MODE(city)", "MODE() WITHIN GROUP (ORDER BY city)"),
+        ("MODE(city)", "mode(patient.city)"),
+    ],
+)
+def test_spellings_of_one_question(declared: Schema, one: str, other: str) -> None:
+    prints = [release(declared, f"SELECT site, {a} FROM patient GROUP BY site").fingerprint for a in (one, other)]
+    assert prints[0] == prints[1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("MEDIAN(age)", "QUANTILE_DISC(age, 0.5)"),
+        ("VAR_POP(age)", "VAR_POP(income)"),
+        ("MODE(city)", "MODE(site)"),
+        ("MODE(city)", "APPROX_TOP_K(city, 2)"),
+        ("MIN(age) FILTER (WHERE female)", "MAX(age) FILTER (WHERE female)"),
+        ("MEDIAN(age)", "MEDIAN(age) FILTER (WHERE female)"),
+    ],
+)
+def test_other_questions(declared: Schema, one: str, other: str) -> None:
+    found = [release(declared, f"SELECT {a} FROM patient") for a in (one, other)]
+    # the type of a quantile alone is no other question
+    assert (found[0].fingerprint == found[1].fingerprint) == ("QUANTILE_DISC" in other)
+
+
+def test_spread_shares_one_bundle_with_count_sum_and_average(declared: Schema) -> None:
+    found = release(declared, "SELECT VAR_POP(age), STDDEV(age), AVG(age), SUM(age), COUNT(age), COUNT(*) FROM patient")
+    (measure,) = found.measures
+    assert isinstance(measure.statistic, Moments) and measure.statistic.degrees == (2,)
+    assert measure.statistic.with_rows
+    assert measure.sensitivity.l1 == measure.statistic.weight == 80**2
+    assert measure.loss.epsilon == 1
+
+
+@pytest.mark.parametrize(
+    ("aggregates", "degrees"),
+    [
+        ("COVAR_POP(age, score)", (1, 1)),
+        ("COVAR_SAMP(score, age), COVAR_POP(age, score)", (1, 1)),
+        ("REGR_SLOPE(age, score)", (1, 2)),
+        ("REGR_SLOPE(score, age)", (2, 1)),
+        ("REGR_SLOPE(score, age), REGR_INTERCEPT(age, score)", (2, 2)),
+        ("CORR(age, score)", (2, 2)),
+        ("REGR_R2(score, age), CORR(age, score), COVAR_POP(age, score)", (2, 2)),
+    ],
+)
+def test_two_values_take_the_fewest_degrees(declared: Schema, aggregates: str, degrees: tuple[int, int]) -> None:
+    found = moments(declared, f"SELECT {aggregates} FROM patient")
+    assert [t.scalar.sql for t in found.terms] == ['"patient"."age"', '"patient"."score"']
+    assert found.degrees == degrees
+    assert found.cells == (degrees[0] + 1) * (degrees[1] + 1)
+
+
+def test_the_grid_keeps_the_cells_of_a_row_within_40_bits(declared: Schema) -> None:
+    for sql in ("VAR_POP(income)", "CORR(income, weight)", "REGR_SLOPE(income, weight)", "COVAR_POP(income, weight)"):
+        assert moments(declared, f"SELECT {sql} FROM patient").weight <= 2**40
+
+
+def test_quantiles_of_one_value_share_the_tally_and_split_the_price(declared: Schema) -> None:
+    sql = "SELECT MEDIAN(age), QUANTILE_CONT(age, [0.1, 0.9]), MEDIAN(income) FROM patient"
+    compiled = compile_statement(parse(sql), Options(), declared, "")
+    (part,) = compiled.releases
+    assert len(part.tallies) == 2 and len(part.release.chosen) == 4 and not part.release.measures
+    assert sum((c.loss.epsilon for c in part.release.chosen), Fraction(0)) == 1
+    assert all(c.loss.delta == 0 for c in part.release.chosen)
+
+
+def test_a_list_of_the_most_common_is_one_choice_after_another(declared: Schema) -> None:
+    found = release(declared, "SELECT APPROX_TOP_K(city, 2), MODE(city) FROM patient")
+    tallied = {part.tallied.identity for part in found.chosen}
+    assert len(tallied) == 1 and found.chosen[0].tallied.cells == 2
+
+
+def test_permute_and_flip_for_pure_privacy_and_the_exponential_mechanism_else(declared: Schema) -> None:
+    kinds = {
+        mechanism: release(declared, f"/* dpsql: mechanism={mechanism} */ SELECT MEDIAN(age) FROM patient")
+        .chosen[0]
+        .terms.kind
+        for mechanism in ("laplace", "gaussian")
+    }
+    assert kinds == {"laplace": "permute_and_flip", "gaussian": "exponential"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "code", "says"),
+    [
+        ("QUANTILE_CONT(age, 1.01)", "106", "QUANTILE_CONT"),
+        ("QUANTILE_CONT(age, site)", "106", "constant"),
+        ("QUANTILE_CONT(age, [])", "106", "empty list"),
+        ("QUANTILE_CONT(age, 0.12345678901)", "106", "9 digits"),
+        ("QUANTILE_CONT(age, 'a')", "106", "constant"),
+        ("QUANTILE_CONT(age, [0.5, 'a'])", "106", "constant"),
+        ("PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age, site)", "102", "one ORDER BY"),
+        ("MEDIAN(note)", "106", "number"),
+        ("MEDIAN(born)", "106", "date_diff"),
+        ("MAX(born) FILTER (WHERE female)", "106", "date_diff"),
+        ("MEDIAN(code)", "201", "bounds"),
+        ("MEDIAN(female)", "106", "BOOLEAN"),
+        ("MEDIAN(DISTINCT age)", "102", "DISTINCT"),
+        ("MEDIAN(COUNT(*))", "109", "stands inside"),
+        ("STDDEV(code)", "201", "STDDEV"),
+        ("CORR(age, code)", "201", "bounds"),
+        ("CORR(age, note)", "106", "number"),
+        ("MODE(note)", "203", "GROUP BY 1 ORDER BY 2 DESC LIMIT 1"),
+        ("MODE(score)", "203", "declare a domain"),
+        ("MODE(income)", "203", "declare a domain"),
+        ("APPROX_TOP_K(city, 0)", "106", "1 to 100"),
+        ("APPROX_TOP_K(city, 4)", "203", "ask for 3"),
+        ("APPROX_TOP_K(city)", "106", "APPROX_TOP_K(x, 3)"),
+        ("dp_clamped(city)", "106", "number"),
+        ("dp_clamped(age, site)", "106", "one value"),
+        ("dp_clamped(AVG(age))", "109", "stands inside"),
+    ],
+)
+def test_refused(declared: Schema, sql: str, code: str, says: str) -> None:
+    with pytest.raises(Error) as refused:
+        release(declared, f"SELECT {sql} FROM patient")
+    assert refused.value.code == f"DPSQL-{code}", str(refused.value)
+    assert says in str(refused.value)
+
+
+def test_choosing_identifiers_is_refused(declared: Schema) -> None:
+    with pytest.raises(Error) as refused:
+        release(declared, "SELECT MODE(patient_id) FROM patient")
+    assert refused.value.code == "DPSQL-302"
+
+
+@pytest.mark.parametrize(
+    "aggregate", ["VAR_POP(age)", "STDDEV(age)", "QUANTILE_CONT(age, 0.9)", "MODE(site)", "CORR(age, site)"]
+)
+def test_within_one_person_they_are_refused(declared: Schema, aggregate: str) -> None:
+    with pytest.raises(Error) as refused:
+        release(declared, f"SELECT AVG(v) FROM (SELECT patient_id, {aggregate} AS v FROM patient GROUP BY patient_id)")
+    assert refused.value.code == "DPSQL-102"
