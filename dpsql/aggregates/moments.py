@@ -52,8 +52,8 @@ KNOWN = 5
 """[standard deviations of the noise] From here on its interval is worked out; below, it is all that the value can be.
 
 Why  a value that is shown only where the noise happened to raise the variance is off by that noise: among those that are shown the
-     interval would fail far more often than 1 in 20. Laplace noise (whose deviation counts as 1.53 scales) is above 5 at most e^-3 = 5 %
-     as often as it is above 3, other noise less: so wherever the variance truly is, few of those shown are both above 5 and wrong
+     interval would fail far more often than 1 in 20. Laplace noise, whose deviation counts as 1.53 scales, is above 5 at most
+     e^-3 = 5 % as often as it is above 3, other noise less: wherever the variance truly is, few that are shown are above 5 and wrong
 """
 
 

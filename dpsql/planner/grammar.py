@@ -187,8 +187,8 @@ SCALAR_NAMES = frozenset({
     "now", "strlen",
 })  # fmt: skip
 AGGREGATE_NAMES = frozenset({"dp_clamped", "approx_top_k", "dp_randomized_response", "dp_sum", "mean"})
-OF_PEOPLE = frozenset({"dp_clamped", "dp_randomized_response"})
-"""What only dpsql has, and only over people; dp_sum over public rows is SUM."""
+OF_PEOPLE = frozenset({"dp_clamped", "dp_randomized_response", "dp_sum"})
+"""What only dpsql has, and only over people."""
 END_NAMES = frozenset({"dp_low", "dp_high"})
 ALLOWED_NAMES = SCALAR_NAMES | AGGREGATE_NAMES | END_NAMES
 

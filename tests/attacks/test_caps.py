@@ -82,7 +82,7 @@ def test_an_accuracy_above_the_cap_costs_nothing(tmp_path: Path) -> None:
     before = session.execute("SELECT 1").receipt.remaining
     session.execute("SET dp_error = 1")
     for sql in (SELECTS[0], "/* dpsql: error=0.5 */ " + SELECTS[0]):
-        with pytest.raises(BudgetError, match="above the owner's cap of 0.5"):
+        with pytest.raises(BudgetError, match=r"above the owner's cap of 0.5"):
             session.execute(sql)
     assert session.execute("SELECT 1").receipt.remaining == before
     session.close()

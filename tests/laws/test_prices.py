@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -53,12 +55,44 @@ def test_a_plan_spends_what_its_measures_spend_and_no_more_than_asked(
     assert plan.loss.fits(plan.price)
     assert plan.loss == total(release.loss for release in plan.releases)
     for release in plan.releases:
-        measures = total(m.loss for m in release.measures)
+        measures = total(part.loss for part in release.parts)
         delta = release.selection.delta if release.selection is not None else Fraction(0)
         assert release.loss == measures + PrivacyLoss(Fraction(0), delta)
         for measure in release.measures:
             assert measure.loss.epsilon > 0
             assert measure.noise.covers(measure.sensitivity.l1, measure.sensitivity.l2_squared, measure.loss)
+
+
+@MODEST
+@given(seed=st.integers(0, 2**40), mechanism=st.sampled_from(["laplace", "gaussian", "auto"]))
+def test_shares_add_up_to_the_whole_price(seed: int, mechanism: str, schemas: dict[str, Schema]) -> None:
+    """With a declared number of people shares differ, and not a thousandth of epsilon is lost or spent twice."""
+    schema = replace(schemas["patient"], privacy=replace(schemas["patient"].privacy, units=1000))
+    try:
+        plan = compile_statement(parse(statement(random.Random(seed))), Options(mechanism=mechanism), schema, "").plan
+    except Error:
+        return
+    for release in plan.releases:
+        if release.parts:
+            assert release.loss.epsilon == plan.price.epsilon / len(plan.releases)
+            assert min(part.loss.epsilon for part in release.parts) > 0
+
+
+@MODEST
+@given(seed=st.integers(0, 2**40), error=st.sampled_from(["0.5", "7", "300", "1e5"]))
+def test_an_accuracy_is_kept_at_its_price(seed: int, error: str, schemas: dict[str, Schema]) -> None:
+    """Every column is as exact as was asked, and the price is that of the parts."""
+    sql = re.sub(r"epsilon=[\d.]+", f"error={error}, confidence=0.9", statement(random.Random(seed)))
+    schema = replace(schemas["patient"], privacy=replace(schemas["patient"].privacy, units=1000))
+    try:
+        plan = compiled(sql, schema).plan
+    except Error:
+        return
+    (release,) = plan.releases
+    assert plan.loss == release.loss and plan.loss.fits(schema.privacy.caps)
+    for output in release.outputs:
+        width = output.estimate.half_width(release.measures[output.measure].noise, Fraction(9, 10))
+        assert width is None or width <= float(error)
 
 
 @MODEST
@@ -149,6 +183,12 @@ DIFFERENT = [
     "SELECT dp_sum(age, lower := 20, upper := 31) FROM patient",
     "/* dpsql: epsilon=0.5 */ SELECT COUNT(*) FROM patient",
     "/* dpsql: mechanism=gaussian */ SELECT COUNT(*) FROM patient",
+    "/* dpsql: mechanism=auto */ SELECT COUNT(*) FROM patient",
+    "/* dpsql: error=3 */ SELECT COUNT(*) FROM patient",
+    "/* dpsql: error=3, confidence=0.9 */ SELECT COUNT(*) FROM patient",
+    "/* dpsql: error=3, mechanism=gaussian */ SELECT COUNT(*) FROM patient",
+    "/* dpsql: weights=1:2 */ SELECT COUNT(*), SUM(age) FROM patient",
+    "/* dpsql: weights=1:2 */ SELECT SUM(age), COUNT(*) FROM patient",
     "/* dpsql: max_groups=1 */ SELECT year, COUNT(*) FROM visit GROUP BY year",
     "/* dpsql: max_groups=2 */ SELECT year, COUNT(*) FROM visit GROUP BY year",
     "SELECT COUNT(DISTINCT patient_id) FROM visit",

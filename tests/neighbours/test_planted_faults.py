@@ -23,8 +23,10 @@ from dpsql.algebra.relations import From, Named, Relation
 from dpsql.algebra.scalar import Scalar
 from dpsql.domains import Interval
 from dpsql.loss import PrivacyLoss
-from dpsql.plan import Block, Limited, Plan, Release
-from dpsql.planner import lower, measure, planning
+from dpsql.mechanisms.additive import AdditiveNoise
+from dpsql.mechanisms.truncated import TruncatedLaplace
+from dpsql.plan import Block, Limited, Measure, Plan, Release
+from dpsql.planner import lower, noises, planning
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
@@ -147,8 +149,37 @@ def two_corners_only(patch: Patch) -> None:
 
 
 def threshold_off_by_one(patch: Patch) -> None:
-    original = measure.threshold
-    patch.setattr(measure, "threshold", lambda noise, l0, delta: original(noise, l0, delta) - 1)
+    original = noises.threshold
+    patch.setattr(noises, "threshold", lambda noise, l0, delta: original(noise, l0, delta) - 1)
+
+
+def cut_off_one_too_early(patch: Patch) -> None:
+    """Truncated noise whose end is likelier than delta."""
+    original = TruncatedLaplace.for_loss
+
+    def for_loss(l0: int, loss: PrivacyLoss) -> TruncatedLaplace:
+        found = original(l0, loss)
+        return TruncatedLaplace(found.scale, max(1, found.most - 1))
+
+    patch.setattr(TruncatedLaplace, "for_loss", staticmethod(for_loss))
+
+
+def shown_at_the_end_of_the_noise(patch: Patch) -> None:
+    """A threshold of `most`: then keys that nobody has could be shown, and those that one person has twice as often."""
+    original = noises.Selection
+    patch.setattr(noises, "Selection", lambda place, tau, delta: original(place, tau - (delta == 0), delta))
+
+
+def delta_of_the_cut_off_noise_unpaid(patch: Patch) -> None:
+    original = noises.Measure
+
+    def unpaid(
+        name: str, statistic: Statistic, s: base.Sensitivity, noise: AdditiveNoise, loss: PrivacyLoss
+    ) -> Measure:
+        free = PrivacyLoss(loss.epsilon, Fraction(0)) if isinstance(noise, TruncatedLaplace) else loss
+        return original(name, statistic, s, noise, free)
+
+    patch.setattr(noises, "Measure", unpaid)
 
 
 def cut_by_other_people(patch: Patch) -> None:
@@ -229,6 +260,9 @@ FAULTS = [
     nan_guard_missing,
     two_corners_only,
     threshold_off_by_one,
+    cut_off_one_too_early,
+    shown_at_the_end_of_the_noise,
+    delta_of_the_cut_off_noise_unpaid,
     cut_by_other_people,
     no_limit_on_groups,
     no_limit_on_rows,

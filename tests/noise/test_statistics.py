@@ -1,4 +1,4 @@
-"""What is released of values themselves and of moments: the whole statistic, with its rate, against exact probabilities and its promise.
+"""What is released of values themselves and of moments: statistic and rate, against exact probabilities and the promised loss.
 
 The samplers are tested in test_choice.py and test_distribution.py. Here it is asked whether the costs, weights, rates and scales that
 statistics hand to them are those of the definition, for units of one row and of three. Thirty p-values, each refused below 10^-9, and
@@ -206,9 +206,10 @@ QUANTILES = [Fraction(1, 2), Fraction(9, 10), Fraction(1, 4)]
 @pytest.mark.parametrize("q", QUANTILES, ids=str)
 def test_a_quantile_has_the_probabilities_of_the_definition(q: Fraction, units: int, kind: Kind) -> None:
     """Every bucket by itself: the runs of empty ones, and which of a run is taken, make no difference."""
-    on = terms(Fraction(2), units, kind)
+    epsilon = Fraction(q.denominator, 2)
+    on = terms(epsilon * units, units, kind)
     costs = [quantile_cost(SMALL, value, q) for value in range(BUCKETS)]
-    rate = 2 * 0.75 / units / (2 * max(q.numerator, q.denominator - q.numerator))
+    rate = float(epsilon * (1 - INTERVAL) / (2 * max(q.numerator, q.denominator - q.numerator)))
     found = buckets_of(Quantile(grid(BUCKETS), q), on, SMALL)
     assert p_value(found, above(EXACT[kind](costs, rate)), 1.0) > ALARM
     assert p_value(found, above(EXACT[kind](costs, rate / 1.3)), 1.0) < ALARM
@@ -303,7 +304,7 @@ def merged(rows: Rows, value: int) -> Rows:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("units", [1, 3])
 def test_a_quantile_keeps_its_epsilon(units: int, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one unit with as many rows as the limit; the interval has a quarter of the price."""
+    """Of one unit with as many rows as the limit; the interval has its own share of the price."""
     first, second, buckets = NEAR[units]
     median = Quantile(grid(buckets), Fraction(1, 2))
     on = terms(STEEP, units, kind)
@@ -318,9 +319,7 @@ def test_a_quantile_keeps_its_epsilon(units: int, kind: Kind, monkeypatch: pytes
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("units", [1, 3])
-def test_an_extreme_keeps_its_epsilon(
-    units: int, largest: bool, kind: Kind, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_extreme_keeps_its_epsilon(units: int, largest: bool, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     """As above, around the candidate with t rows beyond it."""
     on = terms(STEEP, units, kind)
     buckets = {1: 243, 3: 843}[units]
@@ -385,16 +384,16 @@ class Buffered(SystemNoise):
 
 
 @pytest.mark.parametrize("units", [1, 3])
-def test_the_bins_of_an_interval_keep_a_quarter_of_the_price(units: int) -> None:
+def test_the_bins_of_an_interval_keep_their_share_of_the_price(units: int) -> None:
     """A unit with all its rows in one bin."""
-    on = terms(Fraction(2), units, "exponential")
+    on = terms(1 / INTERVAL, units, "exponential")
     noise = Quantile(grid(10), Fraction(1, 2)).noise(on)
 
     def bound(drawn: DiscreteLaplace) -> float:
         one, other = (np.array(drawn.sample(NOISE, RUNS)) + rows for rows in (0, units))
         return eps_lower(one, other, 0.0, ALARM)
 
-    assert 0.25 < bound(noise) <= 0.5 < bound(DiscreteLaplace(noise.scale / FAULT))
+    assert 0.5 < bound(noise) <= 1 < bound(DiscreteLaplace(noise.scale / FAULT))
 
 
 # --- moments ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ add nothing, a threshold holds its delta exactly, other people's contributions d
 
 Nested statements are asked more: other people's rows stay as they are, bit for bit, in another order of rows and on other threads;
 public tables are as unique as the plan says; the shorter SQL for verified data gives the same sums; every release that is read is
-charged once. What a release reads of earlier ones is the same on both databases (adaptive composition). Of tallies all of it is asked too
+charged once. What a release reads of earlier ones is the same on both databases (adaptive composition). Of tallies the same is asked
 (tallies.py).
 """
 
@@ -220,7 +220,7 @@ def _check_selection(part: CompiledRelease, sql: str) -> None:
         narrower = TruncatedLaplace(units.noise.scale, units.noise.most - 1) if units.noise.most > 1 else None
         small = narrower is not None and narrower.tail(narrower.most) <= share
         if selection.tau != units.noise.most + 1 or small or units.noise.tail(selection.tau) != 0:
-            raise Violation(f"the noise behind the threshold {selection.tau} is not the least that holds delta in {sql}")
+            raise Violation(f"the noise behind the threshold {selection.tau} is not the least in {sql}")
     elif units.noise.tail(selection.tau - 2) <= share:
         raise Violation(f"the threshold {selection.tau} is not the smallest that holds delta in {sql}")
 
@@ -506,7 +506,10 @@ def _check_unique(connection: duckdb.DuckDBPyConnection, source: Relation, sql: 
 
 def _check_locality(pair: tuple[duckdb.DuckDBPyConnection, ...], part: CompiledRelease, gone: object, sql: str) -> None:
     """Other people's rows are the same with and without one person, bit for bit (rule 10)."""
-    read = [lower._inputs([m.statistic for m in part.release.measures])[1], *(list(t.tally.inputs) for t in part.tallies)]
+    read = [
+        lower._inputs([m.statistic for m in part.release.measures])[1],
+        *(list(t.tally.inputs) for t in part.tallies),
+    ]
     for inputs in read:
         rows = lower._rows_sql(part.release, inputs, unit=True)
         found = [

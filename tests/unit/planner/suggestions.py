@@ -272,6 +272,47 @@ LISTED = [
 ]
 
 MORE = [
+    # prices and accuracies (planner/options.py, planning.py, accurate.py, buying.py)
+    Suggestion(
+        "/* dpsql: error=2 */ SELECT COUNT(*) FROM person",
+        "write error=6 or more",
+        "/* dpsql: error=6 */ SELECT COUNT(*) FROM person",
+    ),
+    Suggestion(
+        "/* dpsql: error=50, epsilon=0.1 */ SELECT COUNT(*) FROM person",
+        "write one of them",
+        "/* dpsql: error=50 */ SELECT COUNT(*) FROM person",
+    ),
+    Suggestion(
+        "/* dpsql: confidence=0.9 */ SELECT COUNT(*) FROM person",
+        "write error=50, confidence=0.95",
+        "/* dpsql: error=50, confidence=0.95 */ SELECT COUNT(*) FROM person",
+    ),
+    Suggestion(
+        "/* dpsql: error=500 */ SELECT SUM(income) / COUNT(*) FROM person",
+        "name a price instead: epsilon=0.1",
+        "/* dpsql: epsilon=0.1 */ SELECT SUM(income) / COUNT(*) FROM person",
+    ),
+    Suggestion(
+        "/* dpsql: error=500 */ SELECT STDDEV(income) FROM person",
+        "name a price instead: epsilon=0.1",
+        "/* dpsql: epsilon=0.1 */ SELECT STDDEV(income) FROM person",
+    ),
+    Suggestion(
+        "/* dpsql: error=5% */ SELECT COUNT(*) FROM person_year",
+        "such as error=50",
+        "/* dpsql: error=50 */ SELECT COUNT(*) FROM person_year",
+    ),
+    Suggestion(
+        "/* dpsql: weights=2:1:1 */ SELECT COUNT(*), SUM(income) FROM person",
+        "write weights=1:1",
+        "/* dpsql: weights=1:1 */ SELECT COUNT(*), SUM(income) FROM person",
+    ),
+    Suggestion(
+        "SET dp_weights = 2:1",
+        "write /* dpsql: weights=2:1 */ in it",
+        "/* dpsql: weights=2:1 */ SELECT COUNT(*), SUM(income) FROM person",
+    ),
     # aggregates over people (resolve/aggregates.py)
     Suggestion(
         "SELECT SUM(family_size) FROM person_year",

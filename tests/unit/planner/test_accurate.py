@@ -104,7 +104,8 @@ def test_each_statistic_costs_what_it_needs_and_they_add_up(schema: Schema) -> N
 
 def test_an_average_is_priced_by_the_declared_number_of_people(schema: Schema) -> None:
     """h / n with n patients in a group, h of one cell."""
-    release = compiled("/* dpsql: error=0.5 */ SELECT site, AVG(age) FROM patient GROUP BY site", schema).plan.releases[0]
+    plan = compiled("/* dpsql: error=0.5 */ SELECT site, AVG(age) FROM patient GROUP BY site", schema).plan
+    release = plan.releases[0]
     (measure,) = release.measures
     assert measure.noise.half_width(P95) * 3 / Fraction(10_000) <= Fraction(1, 2)
     less = DiscreteLaplace.for_loss(measure.sensitivity.l1, before(release.loss.epsilon))
@@ -211,9 +212,9 @@ def test_what_the_cap_would_give_is_accepted_and_nothing_less_is(options: str, s
     rest = options.partition(",")[2]
     written = ", ".join(filter(None, [f"error={best}", rest]))
     assert epsilon(f"/* dpsql: {written} */ {select}", schema) <= Fraction(1, 2)
-    number = before(Fraction(best.rstrip("%")))
+    less = f"{float(before(Fraction(best.rstrip('%')))):.12f}" + "%" * best.endswith("%")
     with pytest.raises(BudgetError):
-        compiled(f"/* dpsql: {written.replace(best, f'{float(number):.12f}' + '%' * best.endswith('%'))} */ {select}", schema)
+        compiled(f"/* dpsql: {written.replace(best, less)} */ {select}", schema)
 
 
 def test_the_message_says_what_the_cap_would_give() -> None:

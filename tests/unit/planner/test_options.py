@@ -47,8 +47,9 @@ def test_values(name: str, text: str, value: object) -> None:
     ("name", "text"),
     [("epsilon", ""), ("epsilon", "."), ("epsilon", "-1"), ("epsilon", "1/2"), ("epsilon", "inf"), ("epsilon", "1e400"),
      ("delta", "1"), ("delta", "0"), ("max_rows", "0"), ("max_rows", "٣"), ("max_rows", "12345678"), ("mechanism", ""), ("noise", "0"),
-     ("error", "0"), ("error", "%"), ("error", "-5"), ("error", "5%%"), ("confidence", "0.4"), ("confidence", "1"), ("confidence", "95%"),
-     ("weights", ""), ("weights", "1:"), ("weights", "1:0"), ("weights", "1:-1"), ("weights", "a:b"), ("weights", ":".join("1" * 1001))],
+     ("error", "0"), ("error", "%"), ("error", "-5"), ("error", "5%%"), ("confidence", "0.4"), ("confidence", "1"),
+     ("confidence", "95%"), ("weights", ""), ("weights", "1:"), ("weights", "1:0"), ("weights", "1:-1"), ("weights", "a:b"),
+     ("weights", ":".join("1" * 1001))],
 )  # fmt: skip
 def test_values_that_do_not_fit(name: str, text: str) -> None:
     with pytest.raises(Error) as refused:
