@@ -425,7 +425,7 @@ def _without_bounds(function: str, argument: str, value: Scalar) -> Error:
     names = sorted({p.origin for p in bare if p.origin})
     declare = f"declare bounds for {', '.join(names)} or " if names else ""
     if function == "SUM":
-        instead = f"write dp_sum({shown}, lower := 0, upper := 100)"
+        instead = f"write dp_sum({shown}, lower := 0, upper := 100), or bounds := 'auto'"
     elif value.is_column:
         instead = f"add WHERE {shown} BETWEEN 0 AND 100"
     else:
