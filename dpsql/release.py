@@ -65,7 +65,7 @@ def _sums(
     """Keys and sums of all measures: those of the engine, and how many values are taken."""
     asked = compiled.release
     keys, sums = exact.open_exact() if exact is not None else (tuple([] for _ in asked.keys), ())
-    if not matchings:
+    if not compiled.matchings:
         return keys, sums
     taken = [_taken(found) for found in matchings]
     rows = list(zip(*keys, strict=True)) if keys else [()] * len(sums[0] if sums else ())

@@ -33,8 +33,8 @@ from dpsql.aggregates.base import Column
 from dpsql.aggregates.sum import in_type, to_double
 from dpsql.aggregates.tally import Counts, Terms
 from dpsql.aggregates.term import FINEST, Term
-from dpsql.algebra.scalar import Scalar, limits_of
-from dpsql.domains import LARGEST_DOUBLE
+from dpsql.algebra.scalar import Scalar, finite_hull, limits_of
+from dpsql.domains import LARGEST_DOUBLE, Interval
 from dpsql.errors import error
 from dpsql.mechanisms.additive import shown
 from dpsql.mechanisms.laplace import DiscreteLaplace
@@ -51,7 +51,10 @@ STRAY = 0.01
 NEXT = 2.0
 """[scales] How far a bucket beside one with rows has to stand out."""
 _FINE = Fraction(1, 2**16)
-_MOST_DIGITS = 18
+_FINE_ENOUGH = 2**40
+"""[quanta] From zero to the larger declared bound of a DOUBLE, at least."""
+_DIGITS, _LEAST_DIGITS = 16, 4
+"""Of a DECIMAL without declared bounds: as many in all as MOST has, so that its type holds nothing beyond; but some after the point."""
 _AT_ONCE = 1000
 
 
@@ -96,14 +99,15 @@ class Magnitudes:
 
 
 def magnitudes(scalar: Scalar, condition: Scalar | None) -> Magnitudes:
-    """The tally of an expression. Quanta are those of a sum: 1, the last digit, or a declared step; else 2^-16 for DOUBLE.
+    """The tally of an expression. Quanta are 1, the last digit or a declared step, 2^-16 for DOUBLE; with declared bounds so fine, or
+    so coarse, that the bounds are within MOST; without them values beyond MOST quanta count as MOST.
 
     Raises 106 where it is no number.
     """
     sqltype = scalar.sqltype
     if not (sqltype.is_number or sqltype.is_boolean):
         raise error(106, f"SUM needs a number, not {sqltype}", hint="count it, or cast it to a number")
-    quantum = _quantum(scalar)
+    quantum = _quantum(scalar, finite_hull(scalar))
     limits, held = limits_of(scalar), sqltype.range if sqltype.is_decimal else None
     most = min(MOST, math.floor(LARGEST_DOUBLE / quantum))
     lower, upper = -most, most
@@ -115,13 +119,24 @@ def magnitudes(scalar: Scalar, condition: Scalar | None) -> Magnitudes:
     return Magnitudes(Term(scalar, min(lower, upper), max(lower, upper, 1), quantum), condition)
 
 
-def _quantum(scalar: Scalar) -> Fraction:
+def _quantum(scalar: Scalar, bounds: Interval | None) -> Fraction:
+    """Declared bounds place the grid, so that no value within them is beyond MOST; without them the type alone does."""
     sqltype = scalar.sqltype
-    if scalar.step is not None:
-        return max(FINEST, scalar.step)
+    quantum = _FINE if sqltype.is_float else Fraction(1)
     if sqltype.is_decimal:
-        return Fraction(1, 10 ** min(sqltype.scale, _MOST_DIGITS))
-    return _FINE if sqltype.is_float else Fraction(1)
+        within = max(_LEAST_DIGITS, _DIGITS - (sqltype.width - sqltype.scale))
+        quantum = Fraction(1, 10 ** (min(sqltype.scale, within) if bounds is None else sqltype.scale))
+    if scalar.step is not None:
+        quantum = max(FINEST, scalar.step)
+    if bounds is None:
+        return quantum
+    most = max(abs(bounds.lower), abs(bounds.upper))
+    if sqltype.is_float and scalar.step is None:
+        while 0 < most / quantum < _FINE_ENOUGH and quantum > FINEST:
+            quantum /= 2
+    while most / quantum > MOST:
+        quantum *= 2
+    return quantum
 
 
 def rows_by_size(counts: Counts, buckets: int) -> list[int]:
@@ -244,7 +259,8 @@ class AutoSumOf:
         rows = self.auto.least_rows(terms)
         return (
             f"{float(level):.0%} half-width {times} times the clamp that is chosen, beside what the clamp leaves out; "
-            f"NULL where fewer than about {rows:,} rows are of one size"
+            f"NULL where fewer than about {rows:,} rows are of one size; "
+            f"values beyond {float(self.auto.tally.term.magnitude * self.auto.tally.term.quantum):.3g} count as that"
         )
 
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:

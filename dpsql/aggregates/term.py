@@ -22,6 +22,8 @@ FINE = 2**30
 """About how many quanta a DOUBLE without a declared step gets: rounding is then far below any useful noise."""
 
 
+FARTHEST = 2**52
+"""The most quanta from zero to a bound: exact in a DOUBLE, and far inside BIGINT."""
 FINEST = Fraction(1, 2**1000)
 """The smallest quantum: its inverse is still a DOUBLE."""
 
@@ -42,6 +44,11 @@ class Term:
     upper: int
     quantum: Fraction
     clamped: bool = True
+
+    def __post_init__(self) -> None:
+        if not -(2**62) < self.lower < self.upper < 2**62:
+            # the engine would raise as soon as there is a row: rule 39
+            raise error(901, "a clamp is beyond the integers that it is computed in")
 
     @property
     def width(self) -> int:
@@ -172,10 +179,11 @@ def term(scalar: Scalar, what: str, widest: int = WIDEST) -> Term:
 def _quantum(scalar: Scalar, bounds: Interval, widest: int) -> Fraction:
     """The declared step; else 1 for integers, the last digit of decimals, and a power of two for DOUBLE."""
     quantum = max(FINEST, scalar.step or _natural_quantum(scalar.sqltype, bounds))
-    spread = bounds.upper - bounds.lower
+    spread, most = bounds.upper - bounds.lower, max(abs(bounds.lower), abs(bounds.upper))
     if widest == WIDEST:
-        spread = max(spread, abs(bounds.lower), abs(bounds.upper))
-    while spread / quantum > widest:
+        spread = max(spread, most)
+    # far from zero the grid is coarser than the spread alone would ask: quanta are cast to BIGINT as they are
+    while spread / quantum > widest or most / quantum > FARTHEST:
         quantum *= 2
     return quantum
 

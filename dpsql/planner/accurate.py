@@ -72,7 +72,7 @@ def _problem(
             104, f"the error of {name} depends on what is released", hint=f"ask for COUNT or SUM, or {_INSTEAD}"
         )
     if isinstance(estimate, AvgOf) and in_a_group is None:
-        what = "the error of AVG needs a number of rows, and none is declared for a group"
+        what = "the error of AVG needs a number of rows, which is not declared for a group"
         return error(104, what, hint=f"declare privacy.units, and a domain for each group key, or {_INSTEAD}")
     counts_people = isinstance(estimate, CountOf) and (
         not parts.limited.enforced or isinstance(parts.statistics[place], Units)
@@ -80,7 +80,7 @@ def _problem(
     if goal.relative and (in_a_group is None or not counts_people):
         return error(
             104,
-            f"a relative error needs a declared size, and none is declared for {name} in a group",
+            f"a relative error needs a size, and that of {name} in a group is not declared",
             hint="write the error as a number, such as error=50",
         )
     return None

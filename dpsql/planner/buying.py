@@ -16,6 +16,8 @@ from dpsql.planner.noises import noisy, selecting
 from dpsql.planner.request import Parts, Request
 
 MECHANISMS = ("laplace", "gaussian")
+MOST_NAMED = 6
+"""How many aggregates a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +100,14 @@ def _with_noise(parts: Parts, epsilons: Sequence[Fraction], delta: Fraction, mec
 def _check_weights(parts: Parts, weights: Sequence[Fraction]) -> None:
     aggregates = parts.limited.block.aggregates
     if len(weights) != len(aggregates):
-        names = ", ".join(accurate.name_of(a) for a in aggregates)
+        names = [accurate.name_of(a) for a in aggregates]
+        listed = ", ".join([*names[:MOST_NAMED], *["..."] * (len(names) > MOST_NAMED)])
+        ones = ":".join("1" for _ in names) if len(names) <= MOST_NAMED else "1:1:..."
         raise error(
             104,
             f"weights has {_counted(len(weights), 'number')}, and the statement has "
-            f"{_counted(len(aggregates), 'different aggregate')}: {names}",
-            hint=f"write weights={':'.join('1' for _ in aggregates)}, one number for each in this order",
+            f"{_counted(len(names), 'different aggregate')}: {listed}",
+            hint=f"write weights={ones}, one number for each in this order",
         )
 
 

@@ -31,7 +31,7 @@ from dpsql.aggregates.unit_total import unit_total
 from dpsql.algebra.logic import conjunction, is_null, negation
 from dpsql.algebra.mathematical import float_test
 from dpsql.algebra.scalar import Scalar, quoted
-from dpsql.domains import Categories, integers
+from dpsql.domains import LARGEST_DOUBLE, Categories, integers
 from dpsql.errors import Error, error
 from dpsql.loss import NO_LOSS
 from dpsql.mechanisms.randomized_response import RandomizedResponse
@@ -159,12 +159,21 @@ def _of_two(group: list[Aggregate], statistics: _Statistics) -> None:
         degrees = [max(degrees[0], 1 + on_x), max(degrees[1], 1 + on_y)]
     most = widest(sum(degrees))
     terms = tuple(_term_of(value, group[0], most) for value in (x, y))
-    moments = Moments(terms, tuple(degrees), group[0].condition)
+    moments = _moments(terms, tuple(degrees), group[0], False)
     for aggregate in group:
         assert aggregate.second is not None
         # REGR_SLOPE(y, x): the second argument is what is regressed on
         on_second = _value_key(aggregate.second) != _value_key(x)
         statistics.read(aggregate, moments, OfMoments(moments, aggregate.function, on_second))
+
+
+def _moments(terms: tuple[Term, ...], degrees: tuple[int, ...], aggregate: Aggregate, with_rows: bool) -> Moments:
+    """Raises 201 where squares and products of the values are beyond DOUBLE."""
+    spreads = [t.width * t.quantum for t in terms]
+    if max(spreads) ** 2 > LARGEST_DOUBLE / 4:
+        what = f"the bounds of {aggregate.function.upper()} are so wide that their square is beyond the range of DOUBLE"
+        raise error(201, what, hint="write smaller bounds", span=aggregate.span)
+    return Moments(terms, degrees, aggregate.condition, with_rows)
 
 
 def _of_tally(
@@ -266,7 +275,7 @@ def _of_value(
     beside = any(o.function == "rows" and _text(o.condition) == condition for o in others)
     with_rows = beside and condition not in paired and not (selects and one_row and not condition)
     if second:
-        _of_spread(group, Moments((value,), (2,), first.condition, with_rows), statistics, paired)
+        _of_spread(group, _moments((value,), (2,), first, with_rows), statistics, paired)
         return
     pair = Pair(value, first.condition, with_rows)
     if with_rows:

@@ -23,6 +23,7 @@ from dpsql.spans import Span
 
 LONGEST = 200_000
 DEEPEST = 60
+_NUMBER = re.compile(r"(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][+-]?\d+)?")
 MOST_TOKENS = 40_000
 DUCKDB = Dialect.get_or_raise("duckdb")
 QUESTIONS = ("SELECT", "WITH", "FROM", "(", "VALUES", "TABLE", "PIVOT")
@@ -114,6 +115,9 @@ def _tokens(sql: str) -> list[Token]:
         )
     depth = 0
     for token in tokens:
+        if token.token_type == TokenType.NUMBER and not _NUMBER.fullmatch(token.text):
+            span = Span(token.start, token.end + 1)
+            raise error(101, f"{token.text[:40]} is no number", hint="write a space around the sign: 1e3 + 1", span=span)
         depth += (token.text in ("(", "[", "{") and token.token_type != TokenType.STRING) - (
             token.text in (")", "]", "}")
         )
@@ -288,7 +292,8 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
     _keep_words(tree, sql)
     for node in list(tree.find_all(exp.ApproxTopK)):
         # by its name: the parser's own printing of it warns
-        named = exp.Anonymous(this="approx_top_k", expressions=[node.this, node.args.get("expression")])
+        parts = [value for value in node.args.values() if isinstance(value, exp.Expression)]
+        named = exp.Anonymous(this="approx_top_k", expressions=parts)
         named.meta.update(node.meta)
         node.replace(named)
     return tree

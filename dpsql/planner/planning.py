@@ -52,7 +52,7 @@ def compile_statement(
 def _check_together(own: Options, options: Options, limited: list[Limited]) -> None:
     """Refuse options that do not go together, or not with this statement. Raises 104."""
     if own.confidence is not None and options.goal is None:
-        raise error(104, "confidence is that of an error, and none is asked", hint="write error=50, confidence=0.95")
+        raise error(104, "confidence is that of an error, which is not asked", hint="write error=50, confidence=0.95")
     if options.weights is not None and options.goal is not None:
         raise error(
             104, "an error decides how the price is shared", hint="leave weights out, or name a price: epsilon=0.1"

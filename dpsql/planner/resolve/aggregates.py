@@ -53,7 +53,8 @@ _QUANTILES: dict[type[exp.Expression], str] = {
 """Where each keeps which quantile is asked."""
 _CONTINUOUS = (exp.Median, exp.PercentileCont)
 MOST_TOP = 100
-_FINEST_FRACTION = 10**9
+_FINEST_FRACTION = 10**6
+"""Costs are counts of rows times this at most: far inside 64 bits."""
 
 
 def is_aggregate(node: exp.Expression) -> bool:
@@ -191,7 +192,7 @@ class Collector:
 
     def _top(self, node: exp.Expression, argument: exp.Expression, place: int, condition: Scalar | None) -> Aggregate:
         """The value at one place of those that most rows have."""
-        _check_plain(argument, name_of(node))
+        _check_plain(argument, name_of(node).removesuffix("()"))
         value = scalar(argument, self.scope)
         words = argument.sql(dialect="duckdb")[:60]
         if value.is_identifying:
@@ -334,7 +335,7 @@ def _fraction(node: exp.Expression | None, asked: exp.Expression) -> Fraction:
     if not 0 <= number <= 1 or number.denominator > _FINEST_FRACTION:
         raise error(
             106,
-            f"{name_of(asked)} needs a constant from 0 to 1 with at most 9 digits",
+            f"{name_of(asked)} needs a constant from 0 to 1 with at most 6 digits",
             hint="write QUANTILE_CONT(x, 0.9)",
         )
     return number
@@ -384,6 +385,8 @@ def clamped_by_call(node: exp.Anonymous, scope: Scope) -> Scalar:
     if len(values) != 1:
         raise error(106, "dp_clamped takes one value", hint="write dp_clamped(x)", span=span_of(node))
     _check_plain(values[0], "dp_clamped")
+    if any(name.startswith("unit_") or name == "bounds" for name in _named_arguments(node)):
+        raise error(106, "dp_clamped takes lower and upper alone", hint="write dp_clamped(x, lower := 0, upper := 9)")
     value = bounded_by_call(node, scope) if len(node.expressions) > 1 else scalar(values[0], scope)
     raw = value.args[0] if value.function == "bounded" else value
     if not raw.sqltype.is_number:

@@ -272,7 +272,7 @@ class _Levels:
                 return self.mean(call, argument, condition)
             case exp.Anonymous() if str(call.this).lower() == "mean" and len(call.expressions) == 1:
                 return self.mean(call, argument, condition)
-            case exp.Anonymous() if str(call.this).lower() in ("dp_sum", "dp_randomized_response"):
+            case exp.Anonymous() if _is_additive(call):
                 return self.total(call, condition)
         raise _not_additive(node, name_of(call))
 
@@ -337,6 +337,13 @@ def _size(node: exp.Expression, most: int | None) -> int:
 
 def _rows_of_people(node: exp.Expression) -> Error:
     return error(301, "* would show rows of people", hint="name the columns to group by", span=span_of(node))
+
+
+def _is_additive(call: exp.Anonymous) -> bool:
+    """Whether the parts of one of dpsql's own aggregates add up: not where some may be NULL for want of rows."""
+    word = str(call.this).lower()
+    chosen = any(isinstance(p, exp.PropertyEQ) and p.this.name.lower() == "bounds" for p in call.expressions)
+    return word == "dp_randomized_response" or (word == "dp_sum" and not chosen)
 
 
 def _not_additive(node: exp.Expression, words: str) -> Error:

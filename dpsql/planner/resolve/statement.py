@@ -204,7 +204,9 @@ class Statement:
         listed = ", ".join(quoted(f"c{i}") for i in range(len(typed)))
         # The planned types are kept whatever the values are: what is proved of an expression rests on them.
         items = ", ".join(f"TRY_CAST({quoted(f'c{i}')} AS {t}) AS {quoted(f'c{i}')}" for i, (_, t) in enumerate(typed))
-        sql = f"SELECT {items} FROM ({self.text(query.tree)}) AS bound({listed})"
+        # keys that the cast has made equal are one group
+        once = "DISTINCT " if kind == "keys" else ""
+        sql = f"SELECT {once}{items} FROM ({self.text(query.tree)}) AS bound({listed})"
         public, own = self.reads(query.tree)
         blocks = {table(b.name): b.name for b in self.blocks for table in (intervals_table, redrawn_table)}
         own = tuple(dict.fromkeys(blocks.get(name, name) for name in own))

@@ -95,11 +95,12 @@ def test_doubles_have_a_grid_a_cap_and_no_nan_or_infinity() -> None:
     [
         (6, 2, ["-9999.99", "0.01", None], [-999_999, 1]),
         (38, 0, ["99999999999999999999999999999999999999", "-3"], [MOST, -3]),
-        (38, 30, ["12345678.0", "-0.000000000000000001"], [MOST, -1]),
-        (38, 38, ["0.01", "-0.99"], [10**16, -MOST]),
+        (18, 6, ["123456789012.123400", "-0.0002"], [1234567890121234, -2]),
+        (38, 30, ["12345678.0", "-0.000000000000000001"], [1234567800000000, 0]),
+        (38, 38, ["0.01", "-0.99"], [10**14, -99 * 10**14]),
     ],
 )
-def test_decimals_keep_their_last_digit(width: int, scale: int, values: list[object], quanta: list[int]) -> None:
+def test_decimals_keep_as_many_digits_as_fit(width: int, scale: int, values: list[object], quanta: list[int]) -> None:
     sqltype = decimal(width, scale)
     assert as_dict(of_engine(tally(sqltype), values, str(sqltype))) == as_dict(counted(quanta))
 
