@@ -1,9 +1,9 @@
 """What is released of values themselves and of moments: statistic and rate, against exact probabilities and the promised loss.
 
 The samplers are tested in test_choice.py and test_distribution.py. Here it is asked whether the costs, weights, rates and scales that
-statistics hand to them are those of the definition, for units of one row and of three. Thirty-eight p-values, each refused below 10^-9, and
-forty bounds, each wrong with a probability of at most 6 * 10^-9: false alarms below 3 * 10^-7 in all. A planted fault, a rate or a
-scale that is off by 1.3, is missed with a probability below 10^-6.
+statistics hand to them are those of the definition, for units of one row and of three. 38 p-values, each refused below 10^-9, and 31
+bounds, each wrong with a probability of at most 6 * 10^-9: false alarms below 3 * 10^-7 in all. A planted fault, a rate or a scale
+that is off by 1.3, is missed with a probability below 10^-6.
 """
 
 from __future__ import annotations

@@ -352,3 +352,16 @@ def test_the_shell_gives_null_where_the_engine_would_raise() -> None:
     sql = "SELECT 7 // COUNT(*) AS a, 7 % COUNT(*) AS b, CAST(COUNT(*) + 70000 AS SMALLINT) AS c FROM person WHERE income > 29999"
     assert session.execute(sql).rows == [(None, None, None)]
     session.close()
+
+
+def test_keys_that_a_cast_makes_equal_are_one_group(both: Beside) -> None:
+    """The outer query's values are not integers, so they equal no site: counts of nobody, and one key for all."""
+    outer = "SELECT 2.0 + drug / 10 AS x FROM drug"
+    answer = both.ask(f"SELECT x, (SELECT COUNT(*) FROM patient p WHERE p.site = q.x) FROM ({outer}) q")
+    assert sorted(str(row[1]) for row in answer.rows) == ["0", "0", "0"]
+
+
+def test_totals_of_a_sum_that_may_be_missing_are_refused(both: Beside) -> None:
+    with pytest.raises(Error) as refused:
+        both.ask("SELECT site, dp_sum(age, bounds := 'auto') FROM patient GROUP BY ROLLUP (site)")
+    assert refused.value.code == "DPSQL-102"
