@@ -142,7 +142,9 @@ class AvgOf:
         shown = total >= self.term.width
         whole = np.where(shown, total, 1.0)
         value, below, above = (np.clip(part / whole, 0.0, 1.0) for part in self._ends(a, whole, noise, level))
-        values: list[object] = [low + v * spread if s else None for v, s in zip(value.tolist(), shown.tolist(), strict=True)]
+        values: list[object] = [
+            low + v * spread if s else None for v, s in zip(value.tolist(), shown.tolist(), strict=True)
+        ]
         ends = (np.where(shown, low + end * spread, np.nan) for end in (below, above))
         return Column(values, Ends(*ends))
 

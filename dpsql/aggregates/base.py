@@ -126,6 +126,8 @@ class Statistic(Protocol):
 class Noise(Protocol):
     """What an estimate needs to know of the mechanism whose noise is in its cells."""
 
+    def __hash__(self) -> int: ...
+
     def half_width_of_sum(self, copies: int, level: Fraction) -> int:
         """h with P(|Z1 + ... + Zn| <= h) >= level for independent draws [quanta]."""
         ...

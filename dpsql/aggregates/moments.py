@@ -110,7 +110,11 @@ class Moments:
     def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
         where = filtered(self._condition(names))
         found = [f"sum({product}){where}" for product in self._products(names)]
-        return (*found, f"CAST({self.weight} AS HUGEINT) * {self._without_value(names)}") if self.with_rows else tuple(found)
+        return (
+            (*found, f"CAST({self.weight} AS HUGEINT) * {self._without_value(names)}")
+            if self.with_rows
+            else tuple(found)
+        )
 
     def unit_sums(self, names: Sequence[str]) -> UnitSums:
         where = filtered(self._condition(names))

@@ -86,9 +86,7 @@ def in_type(quanta: int, quantum: Fraction, sqltype: SqlType) -> object:
     return str(round(value)) if sqltype == HUGEINT else to_double(value)
 
 
-def column_in_type(
-    sums: Sequence[int], quantum: Fraction, sqltype: SqlType, h: float
-) -> tuple[list[object], Ends]:
+def column_in_type(sums: Sequence[int], quantum: Fraction, sqltype: SqlType, h: float) -> tuple[list[object], Ends]:
     """Sums [quanta] as values of a SUM's type, in the sandbox's form, and their intervals.
 
     Why  where no value is beyond its type, quotients of integers give the same numbers as `in_type` and `to_double`, many

@@ -18,6 +18,8 @@ Floats = npt.NDArray[np.float64]
 class AdditiveNoise(Protocol):
     """Symmetric integer noise, added to an exact integer; lengths are in quanta of that integer."""
 
+    def __hash__(self) -> int: ...
+
     def tail(self, m: int) -> Fraction:
         """An upper bound of P(Z >= m)."""
         ...

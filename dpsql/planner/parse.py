@@ -117,7 +117,9 @@ def _tokens(sql: str) -> list[Token]:
     for token in tokens:
         if token.token_type == TokenType.NUMBER and not _NUMBER.fullmatch(token.text):
             span = Span(token.start, token.end + 1)
-            raise error(101, f"{token.text[:40]} is no number", hint="write a space around the sign: 1e3 + 1", span=span)
+            raise error(
+                101, f"{token.text[:40]} is no number", hint="write a space around the sign: 1e3 + 1", span=span
+            )
         depth += (token.text in ("(", "[", "{") and token.token_type != TokenType.STRING) - (
             token.text in (")", "]", "}")
         )

@@ -209,7 +209,9 @@ def bounded(release: Release, words: Words) -> list[str]:
             term = choice.tallied.tally.term
             found.append(f"{words.expression(term.scalar)} has bounds, {_bounds(term)}")
         if isinstance(choice.tallied, AutoSum):
-            found.append(f"the clamp of {words.expression(choice.tallied.tally.term.scalar)} is chosen from noisy counts")
+            found.append(
+                f"the clamp of {words.expression(choice.tallied.tally.term.scalar)} is chosen from noisy counts"
+            )
         if isinstance(choice.tallied, Responses):
             condition = words.expression(choice.tallied.tally.scalar)
             found.append(f"whether {condition} is reported at random, and the number of reports has noise")

@@ -344,7 +344,9 @@ MORE = [
     Suggestion("SELECT SUM(DISTINCT income) FROM person", "SUM(x)", "SELECT SUM(income) FROM person"),
     Suggestion("SELECT AVG(income ORDER BY site) FROM person", "AVG(x)", "SELECT AVG(income) FROM person"),
     Suggestion("SELECT QUANTILE_CONT(income, 1.5) FROM person", "0.9", "SELECT QUANTILE_CONT(income, 0.9) FROM person"),
-    Suggestion("SELECT APPROX_TOP_K(plan) FROM person", "APPROX_TOP_K(x, 3)", "SELECT APPROX_TOP_K(plan, 3) FROM person"),
+    Suggestion(
+        "SELECT APPROX_TOP_K(plan) FROM person", "APPROX_TOP_K(x, 3)", "SELECT APPROX_TOP_K(plan, 3) FROM person"
+    ),
     Suggestion(
         "SELECT MODE(family_size) FROM person_year",
         "GROUP BY 1 ORDER BY 2 DESC LIMIT 1",

@@ -41,7 +41,8 @@ def text(sql: str, parameters: object = (), now: datetime | None = None) -> str:
     ("sql", "code"),
     [
         ("", "101"), ("  -- nothing", "101"), (";;", "101"), ("SELECT 1; SELECT 2", "101"), ("SELECT 'open", "101"),
-        ("SELECT /* open", "101"), ("SELECT COUNT(*) FORM person", "101"), ("SELECT ((1)", "101"), ("SELECT 1e3+1", "101"), ("SELECT FROM WHERE", "101"),
+        ("SELECT /* open", "101"), ("SELECT COUNT(*) FORM person", "101"), ("SELECT ((1)", "101"), ("SELECT FROM WHERE", "101"),
+            ("SELECT 1e3+1", "101"),
         ("DROP TABLE t", "103"), ("COPY t TO 'x'", "103"), ("EXPLAIN ANALYZE SELECT 1", "103"), ("EXPLAIN DROP TABLE t", "103"),
         ("SET threads = 1", "103"), ("SET dp_epsilon", "103"), ("RESET threads", "103"), ("RESET dp_nothing", "104"),
         ("SELECT * FROM read_csv('x')", "103"), ("SELECT random()", "102"), ("SELECT [1, 2]", "102"), ("SELECT x -> 'a' FROM t", "102"),

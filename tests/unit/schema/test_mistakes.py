@@ -162,7 +162,10 @@ SINGLE = {
     "units zero": (privacy("units = 0"), "[privacy]: units needs a whole number, 1 or more, not 0"),
     "max_cells a float": (privacy("max_cells = 1.5"), "max_cells needs a whole number, 1 or more, not 1.5"),
     "mechanism unknown": (privacy('mechanism = "none"'), 'mechanism needs one of laplace, gaussian, auto, not "none"'),
-    "mechanism a number": (privacy("mechanism = 1"), "mechanism needs text on one line, not 1; write mechanism = \"auto\""),
+    "mechanism a number": (
+        privacy("mechanism = 1"),
+        'mechanism needs text on one line, not 1; write mechanism = "auto"',
+    ),
     "household of one": (privacy("household = 1"), "household needs a whole number from 2 to 100, not 1"),
     "household of a town": (privacy("household = 101"), "household needs a whole number from 2 to 100, not 101"),
     "household a word": (privacy('household = "big"'), "household needs a whole number, 1 or more"),

@@ -1,0 +1,187 @@
+"""A test of the tests: faults in moments, tallies and what is chosen of them, each caught by the neighbour test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpsql.aggregates.base import Limits, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.count import counting
+from dpsql.aggregates.extreme import Extreme
+from dpsql.aggregates.grid import Grid
+from dpsql.aggregates.mode import Mode
+from dpsql.aggregates.moments import Moments
+from dpsql.aggregates.quantile import INTERVAL, Quantile
+from dpsql.aggregates.tally import Tally, Terms
+from dpsql.plan import CompiledTally, Release
+from dpsql.planner import lower
+from tests.support.neighbours import Cases, Violation
+
+Patch = pytest.MonkeyPatch
+MOST_CASES = 1200
+
+
+def moments_without_the_power(patch: Patch) -> None:
+    """A row is taken to move the cells by the widths, whatever their degrees."""
+
+    def sensitivity(self: Moments, limits: Limits) -> Sensitivity:
+        return sensitivity_of_rows(limits, math.prod(t.width for t in self.terms), self.cells)
+
+    patch.setattr(Moments, "sensitivity", sensitivity)
+
+
+def moments_of_one_row(patch: Patch) -> None:
+    """The rows of a unit are taken for one."""
+    original = Moments.sensitivity
+    patch.setattr(Moments, "sensitivity", lambda self, limits: original(self, Limits(1, limits.groups)))
+
+
+def moments_not_cut(patch: Patch) -> None:
+    original = Moments.unit_sums
+
+    def unit_sums(self: Moments, names: Sequence[str]) -> UnitSums:
+        found = original(self, names)
+        return replace(found, outer=tuple(f"{{{name}}}" for name, _ in found.inner))
+
+    patch.setattr(Moments, "unit_sums", unit_sums)
+
+
+def moments_cut_up(patch: Patch) -> None:
+    """Cells that are scaled are rounded up."""
+    original = Moments.unit_sums
+
+    def unit_sums(self: Moments, names: Sequence[str]) -> UnitSums:
+        found = original(self, names)
+        outer = (f"({{{n}}} * {{cut}} + {{rows}} - 1) // GREATEST({{rows}}, 1)" for n, _ in found.inner)
+        return replace(found, outer=tuple(outer))
+
+    patch.setattr(Moments, "unit_sums", unit_sums)
+
+
+def rows_without_a_value_in_both(patch: Patch) -> None:
+    """The last cell of moments counts all rows, those with a value too."""
+
+    def all_rows(self: Moments, names: Sequence[str]) -> str:
+        return counting(next(iter(self._condition(names)), None))
+
+    patch.setattr(Moments, "_without_value", all_rows)
+
+
+def moments_of_nothing(patch: Patch) -> None:
+    """A row without a value has the value 0."""
+    original = Moments.steps
+    patch.setattr(Moments, "steps", lambda self, names: tuple(f"COALESCE({sql}, 0)" for sql in original(self, names)))
+
+
+def moments_not_clamped(patch: Patch) -> None:
+    """Values are what they are, up to the largest whose square is an integer still."""
+
+    def steps(self: Moments, names: Sequence[str]) -> tuple[str, ...]:
+        quanta = (
+            f"TRY_CAST(TRY_CAST({x} AS DOUBLE) / {float(t.quantum)!r} AS BIGINT)"
+            for t, x in zip(self.terms, names, strict=False)
+        )
+        return tuple(f"GREATEST(-10000, LEAST(10000, {q}))" for q in quanta)
+
+    patch.setattr(Moments, "steps", steps)
+
+
+def _of_tally(patch: Patch, changed: Callable[[str, Release], str]) -> None:
+    """Change the SQL of tallies alone."""
+    original = lower._tally
+
+    def tally(release: Release, tally: Tally) -> CompiledTally:
+        found = original(release, tally)
+        return replace(found, sql=changed(found.sql, release))
+
+    patch.setattr(lower, "_tally", tally)
+
+
+def tally_not_cut(patch: Patch) -> None:
+    """A unit keeps all values of the groups that it is in."""
+    _of_tally(patch, lambda sql, release: sql.replace("CASE WHEN c0 = r0 THEN v0", "CASE WHEN true THEN v0"))
+
+
+def tally_cut_in_each_group_anew(patch: Patch) -> None:
+    _of_tally(patch, lambda sql, release: sql.replace(" AS before0", " * 0 AS before0"))
+
+
+def tally_in_all_groups(patch: Patch) -> None:
+    _of_tally(patch, lambda sql, release: sql.replace(f"turn <= {release.limited.limits.groups}", "turn <= 1000"))
+
+
+def tally_cut_by_other_people(patch: Patch) -> None:
+    """The groups that a unit keeps depend on how many people are in them."""
+    _of_tally(patch, lambda sql, release: sql.replace("PARTITION BY u ORDER BY md5(", "ORDER BY md5("))
+
+
+def bucket_not_clamped(patch: Patch) -> None:
+    def value_sql(self: Grid, names: Sequence[str]) -> str:
+        quanta = f"TRY_CAST(TRY_CAST({names[0]} AS DOUBLE) / {float(self.term.quantum)!r} AS BIGINT)"
+        bucket = f"({quanta} - {self.term.lower})"
+        return f"CASE WHEN {names[1]} THEN {bucket} END" if names[1:] else bucket
+
+    patch.setattr(Grid, "value_sql", value_sql)
+
+
+def a_tally_of_nothing(patch: Patch) -> None:
+    """NULL and NaN are counted as the lower bound."""
+    original = Grid.value_sql
+    patch.setattr(Grid, "value_sql", lambda self, names: f"COALESCE({original(self, names)}, 0)")
+
+
+def quantile_rate_without_the_rank(patch: Patch) -> None:
+    """A row is taken to change a cost by 1, whatever the quantile."""
+    patch.setattr(Quantile, "rate", lambda self, terms: terms.per_row * (1 - INTERVAL) / 2)
+
+
+def interval_without_a_price(patch: Patch) -> None:
+    """The choice takes the whole price, and the interval its share beside it."""
+    original = Quantile.rate
+    patch.setattr(Quantile, "rate", lambda self, terms: original(self, terms) / (1 - INTERVAL))
+
+
+def extreme_as_if_monotone(patch: Patch) -> None:
+    patch.setattr(Extreme, "rate", lambda self, terms: terms.per_row)
+
+
+def top_values_for_the_price_of_one(patch: Patch) -> None:
+    patch.setattr(Mode, "rate", lambda self, terms: terms.per_row)
+
+
+def choices_of_one_row(patch: Patch) -> None:
+    """The rows of a unit are taken for one."""
+    patch.setattr(Terms, "per_row", property(lambda self: self.loss.epsilon))
+
+
+FAULTS = [
+    moments_without_the_power,
+    moments_of_one_row,
+    moments_not_cut,
+    moments_cut_up,
+    rows_without_a_value_in_both,
+    moments_of_nothing,
+    moments_not_clamped,
+    tally_not_cut,
+    tally_cut_in_each_group_anew,
+    tally_in_all_groups,
+    tally_cut_by_other_people,
+    bucket_not_clamped,
+    a_tally_of_nothing,
+    quantile_rate_without_the_rank,
+    interval_without_a_price,
+    extreme_as_if_monotone,
+    top_values_for_the_price_of_one,
+    choices_of_one_row,
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_planted_fault_is_caught(fault: Callable[[Patch], None], tmp_path: Path, monkeypatch: Patch) -> None:
+    fault(monkeypatch)
+    with pytest.raises(Violation):
+        Cases(tmp_path, 200).run(MOST_CASES)
