@@ -258,7 +258,7 @@ class AutoSumOf:
         times = f"{-math.log(float(1 - level)) / float(self.auto.per_row(terms)):.3g}"
         rows = self.auto.least_rows(terms)
         return (
-            f"{float(level):.0%} half-width {times} times the clamp that is chosen, beside what the clamp leaves out; "
+            f"{100 * float(level):g} % half-width {times} times the clamp that is chosen, beside what the clamp leaves out; "
             f"NULL where fewer than about {rows:,} rows are of one size; "
             f"values beyond {float(self.auto.tally.term.magnitude * self.auto.tally.term.quantum):.3g} count as that"
         )

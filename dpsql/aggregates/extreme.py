@@ -87,7 +87,7 @@ class ExtremeOf:
     def promise(self, terms: Terms, level: Fraction) -> str:
         return (
             f"an estimate: the value with about {self.extreme.offset(terms):,} rows beyond it, inside the data with "
-            f"{1 - _OUTSIDE:.0%}; where there are fewer rows, the declared {'lower' if self.extreme.largest else 'upper'} bound"
+            f"{100 * (1 - _OUTSIDE):g} %; where there are fewer rows, the declared {'lower' if self.extreme.largest else 'upper'} bound"
         )
 
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:

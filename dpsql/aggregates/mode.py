@@ -117,7 +117,7 @@ class ModeOf:
 
     def promise(self, terms: Terms, level: Fraction) -> str:
         margin = self.mode.margin(terms, level)
-        return f"its count is within {margin:,} of the largest with {float(level):.0%}; no interval"
+        return f"its count is within {margin:,} of the largest with {100 * float(level):g} %; no interval"
 
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
         chosen = cells[self.place]

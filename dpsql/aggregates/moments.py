@@ -259,6 +259,28 @@ class OfMoments:
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None
 
+    @property
+    def is_never_null(self) -> bool:
+        """Whether no spread is divided by (rule 44)."""
+        return self.function not in ("corr", "regr_r2", "regr_slope", "regr_intercept")
+
+    @property
+    def cell_unit(self) -> Fraction | None:
+        """How much one quantum of one cell moves the number at most, times the number of rows; None where that depends on more.
+
+        Why  for u and v in [0, 1] a mean, a variance and a covariance are sums of cells over n with weights of at most 1, as far as a
+             small change of the cells goes
+        """
+        spreads = [t.width * t.quantum for t in self.moments.terms]
+        match self.function:
+            case "avg":
+                return spreads[0] / self.moments.weight
+            case "var_pop" | "var_samp":
+                return spreads[0] ** 2 / self.moments.weight
+            case "covar_pop" | "covar_samp":
+                return spreads[0] * spreads[1] / self.moments.weight
+        return None
+
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
         if not cells[0]:
             return Column([], [])

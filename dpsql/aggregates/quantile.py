@@ -187,9 +187,9 @@ class QuantileOf:
     sqltype: SqlType
 
     def promise(self, terms: Terms, level: Fraction) -> str:
-        share = f"{float(INTERVAL):.0%} of its price"
+        share = f"{100 * float(INTERVAL):g} % of its price"
         ranks = self.ranks(terms, level)
-        return f"within {ranks:,} ranks of the one asked with {float(level):.0%}; its interval takes {share}"
+        return f"within {ranks:,} ranks of the one asked with {100 * float(level):g} %; its interval takes {share}"
 
     def ranks(self, terms: Terms, level: Fraction) -> int:
         """How far the rank is off at most: weight and rate give exp(-rate b ranks) * candidates."""

@@ -90,7 +90,7 @@ class ResponsesOf:
 
     def promise(self, terms: Terms, level: Fraction) -> str:
         spread, flat = self._spread(level), self._flat(terms, level)
-        return f"{float(level):.0%} half-width sqrt({flat:.3g}^2 + {spread:.3g}^2 n) for n rows"
+        return f"{100 * float(level):g} % half-width sqrt({flat:.3g}^2 + {spread:.3g}^2 n) for n rows"
 
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
         p, q = self.responses.reports.kept, self.responses.reports.flipped

@@ -4,7 +4,7 @@ Moments of integers and decimals are exact. Of other values they are those of va
 q / 2. So, with ranges r and standard deviations s,
 
     VAR    off by at most r q                   STDDEV     by q
-    COVAR  by (r_x q_y + r_y q_x) / 2           CORR       by q_x / s_x + q_y / s_y: a unit vector moves by 2 |e| / |x|; R2 by twice that
+    COVAR  by (r_x q_y + r_y q_x) / 2           CORR       by q_x / s_x + q_y / s_y, R2 by twice that
     slope  by (D cov + |slope| D var) / var     intercept  by q_y + |slope| q_x + |mean x| D slope
 
 A quantile is any value that lies between the two values whose ranks enclose the one asked, or is one of them.
@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.aggregates.extreme import Extreme
+from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.moments import Moments
 from dpsql.plan import CompiledRelease
 from dpsql.planner.parse import parse
@@ -197,11 +198,21 @@ def around(values: list[float], q: Fraction, x: str) -> tuple[float, float]:
     return low, values[above] if above < len(values) else LOWEST[x] + RANGES[x]
 
 
-def inside(found: object, values: list[float], q: Fraction, x: str) -> bool:
-    """With the slack of the grid: a declared step, or a bucket of at most 1 / 1,024 of the range."""
+def rounding(both: Beside, sql: str) -> float:
+    """By how much any value of a tally may be rounded."""
+    grids = [t.tally for part in parts(both, sql) for t in part.tallies]
+    found = 0.0
+    for grid in grids:
+        assert isinstance(grid, Grid)
+        exact = grid.term.is_integer or grid.term.is_decimal
+        found = max(found, 0.0 if exact else float(grid.term.quantum) / 2)
+    return found
+
+
+def inside(found: object, values: list[float], q: Fraction, x: str, slack: float) -> bool:
     low, high = around(values, q, x)
-    slack = max(0.5, RANGES[x] / 2**9) if x in ON_A_GRID else RANGES[x] / 2**9 if x == "score" else 0.0
-    return isinstance(found, int | float) and low - slack <= found <= high + slack
+    number = found if isinstance(found, int | float) else float(str(found))
+    return low - slack - 1e-9 <= number <= high + slack + 1e-9
 
 
 @pytest.mark.parametrize("where", ["", " WHERE site = 2", " WHERE female"])
@@ -225,11 +236,7 @@ def test_quantiles(level: str, x: str, where: str, request: pytest.FixtureReques
         sql = f"SELECT {words} FROM patient{where}"
         answer = both.ask(sql)
         assert answer.columns == described(sql, ())
-        assert inside(as_number(answer.rows[0][0]), values, q, x), (sql, answer.rows, around(values, q, x))
-
-
-def as_number(value: object) -> object:
-    return value if isinstance(value, int | float) else float(str(value))
+        assert inside(answer.rows[0][0], values, q, x, rounding(both, sql)), (sql, answer.rows, around(values, q, x))
 
 
 @pytest.mark.parametrize("x", RANKED)
@@ -247,17 +254,21 @@ def test_lists_of_quantiles(x: str, by_person: Beside) -> None:
         ((found,),) = answer.rows
         assert isinstance(found, list) and len(found) == len(asked)
         for value, q in zip(found, asked, strict=True):
-            assert inside(as_number(value), values, Fraction(q), x), (sql, found)
+            assert inside(value, values, Fraction(q), x, rounding(by_person, sql)), (sql, found)
 
 
 def test_quantiles_by_group_and_filter(by_person: Beside) -> None:
     sql = "SELECT year, MEDIAN(cost), QUANTILE_CONT(days, 0.9) FILTER (WHERE tag LIKE 't%') FROM visit GROUP BY year"
-    rows = by_person.ask(sql).rows
+    rows, slack = by_person.ask(sql).rows, rounding(by_person, sql)
     assert [row[0] for row in sorted(rows)] == [1, 2, 3, 4]
     for year, median, upper in rows:
-        assert inside(median, order(by_person, "cost", f"visit WHERE year = {year}"), Fraction(1, 2), "cost")
+        assert inside(median, order(by_person, "cost", f"visit WHERE year = {year}"), Fraction(1, 2), "cost", slack)
         assert inside(
-            upper, order(by_person, "days", f"visit WHERE year = {year} AND tag LIKE 't%'"), Fraction(9, 10), "days"
+            upper,
+            order(by_person, "days", f"visit WHERE year = {year} AND tag LIKE 't%'"),
+            Fraction(9, 10),
+            "days",
+            slack,
         )
 
 
@@ -278,7 +289,7 @@ def test_extremes_in_groups(level: str, x: str, function: str, request: pytest.F
         values = order(both, x, f"patient WHERE site = {site}")
         assert t < len(values)
         q = Fraction(t, len(values))
-        assert inside(found, values, q if function == "MIN" else 1 - q, x)
+        assert inside(found, values, q if function == "MIN" else 1 - q, x, rounding(both, sql))
 
 
 # --- the most common values -----------------------------------------------------------------------------------------

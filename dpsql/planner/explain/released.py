@@ -14,7 +14,7 @@ from dpsql.aggregates.distinct_values import DistinctValues
 from dpsql.aggregates.extreme import Extreme
 from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.mode import Mode
-from dpsql.aggregates.moments import Moments
+from dpsql.aggregates.moments import Moments, OfMoments
 from dpsql.aggregates.quantile import Quantile
 from dpsql.aggregates.randomized_response import Responses
 from dpsql.aggregates.sum import Total
@@ -51,7 +51,7 @@ def _call(aggregate: Aggregate, value: str, words: Words) -> str:
         case "quantile":
             return f"QUANTILE({value}, {number(aggregate.number or Fraction(0))})"
         case "top":
-            return f"MODE({value})" if aggregate.number == 1 else f"number {aggregate.number} of MODE({value})"
+            return f"MODE({value})" if aggregate.number == 1 else f"APPROX_TOP_K({value}), place {aggregate.number}"
     second = f", {words.expression(aggregate.second)}" if aggregate.second is not None else ""
     return f"{aggregate.function.upper()}({value}{second})"
 
@@ -81,7 +81,7 @@ def _in_words(aggregate: Aggregate, words: Words) -> str:
         "quantile": f"the {number(aggregate.number or Fraction(0))} quantile of {value}",
         "top": f"the most common {value}"
         if aggregate.number == 1
-        else f"number {aggregate.number} of the most common {value}",
+        else f"place {aggregate.number} of the most common {value}",
     }
     condition = aggregate.condition
     found = named.get(aggregate.function, asked(replace(aggregate, condition=None), words))
@@ -279,6 +279,13 @@ def _width(output: Output, release: Release, schema: Schema) -> list[str]:
     if isinstance(output.estimate, AvgOf):
         one = noise.half_width_of_sum(1, LEVEL) * output.estimate.term.quantum
         return [f"95 % half-width about {number(one)} / n in a group of n rows", _example(one, release, schema)]
+    if isinstance(output.estimate, OfMoments):
+        unit = output.estimate.cell_unit
+        lines = [] if output.estimate.is_never_null else ["NULL where the spread does not stand out of its noise"]
+        if unit is None:
+            return ["the 95 % interval depends on what is released", *lines]
+        one = noise.half_width_of_sum(1, LEVEL) * unit
+        return [f"95 % half-width at most about {number(one)} / n in a group of n rows", _example(one, release, schema)]
     return ["the 95 % interval depends on what is released"]
 
 
