@@ -1,12 +1,15 @@
-"""Noise and what it promises: additive integer mechanisms, key selection by threshold, and where randomness comes from.
+"""Noise and what it promises: additive integer mechanisms, choices, key selection by threshold, and where randomness comes from.
 
 rounding        the scale that is drawn: a short binary fraction, never below the one that is owed
 exact_sampler   discrete Laplace and Gaussian by integer arithmetic on the system's random bytes
-source          who draws: OpenDP for short vectors, exact_sampler for long ones
+exact_choice    one of many candidates, by the exponential mechanism or permute-and-flip
+source          who draws: OpenDP for short vectors, exact_sampler for long ones, exact_choice for choices
 additive        what any additive noise offers
 laplace         discrete Laplace, for pure differential privacy
 gaussian_tail   the exact tail of the discrete Gaussian
 gaussian        discrete Gaussian, for zero-concentrated differential privacy
+weighted        how wide a weighted sum of several draws is
 threshold       which private group keys may be shown
 truncated       discrete Laplace cut off on both sides, for a count that selects its own key
+randomized_response  answers that are turned round at random, one by one
 """
