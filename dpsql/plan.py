@@ -171,6 +171,12 @@ class Aggregate:
         return self.function in TALLIED
 
     @property
+    def is_redrawn(self) -> bool:
+        """Whether what is computed of it has an interval from drawing its noise again: not what divides by a noisy spread either,
+        whose interval knows when that is too small."""
+        return not self.looks_at_values and self.function not in ("corr", "regr_slope", "regr_intercept", "regr_r2")
+
+    @property
     def text(self) -> str:
         """What is asked, for comparison: equal text is the same question."""
         values = (f"{v.sql} {v.domain} {v.unit_bounds} {v.step}" for v in self.values)

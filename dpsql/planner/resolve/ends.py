@@ -74,7 +74,7 @@ def _without_interval(node: exp.Expression) -> Error:
     return error(
         106,
         f"{name_of(node)} needs a value that is computed from counts, sums and averages of one row",
-        hint="leave windows, subqueries, quantiles and extremes out of it",
+        hint="leave windows, subqueries, quantiles, extremes and correlations out of it",
         span=span_of(node),
     )
 
@@ -93,8 +93,8 @@ def is_redrawn(value: exp.Expression, table: str, aggregates: Sequence[Aggregate
     parts = list(parts_of(value))
     if any(is_query(p) or isinstance(p, _ACROSS_ROWS) for p in parts):
         return False
-    chosen = {a.name for a in aggregates if a.looks_at_values}
-    return all(not isinstance(p, exp.Column) or (p.table == table and p.name not in chosen) for p in parts)
+    others = {a.name for a in aggregates if not a.is_redrawn}
+    return all(not isinstance(p, exp.Column) or (p.table == table and p.name not in others) for p in parts)
 
 
 def computed(
