@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from dpsql.aggregates.base import Estimate, Limits, Sensitivity, Statistic
+from dpsql.aggregates.moments import DIVIDED_BY_SPREAD
 from dpsql.aggregates.tally import Reading, Tallied, Tally, Terms
 from dpsql.algebra.relations import Relation
 from dpsql.algebra.scalar import Scalar, limits_of
@@ -46,10 +47,11 @@ def end_column(column: str, low: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NoisyTable:
-    """What the release stage made of one release: the only form in which counts and sums leave it.
+    """What the release stage made of one release: the only form in which anything of people's rows leaves it.
 
     keys   one list per key column, all of the same length [groups]
-    cells  one list per noisy integer cell, in quanta of its measure, as long as the keys
+    cells  one list per noisy integer cell, in quanta of its measure, then one per integer that is chosen of a tally; as long as
+           the keys
     """
 
     keys: tuple[list[KeyValue], ...]
@@ -144,12 +146,12 @@ class Aggregate:
 
     function   "rows" (COUNT), "units" (COUNT(DISTINCT unit)), "distinct" (of other values), or what it is called in lower case
                (resolve/aggregates.py)
-    argument   of all but COUNT(*), of COUNT(x) so that it can share a bundle of cells
+    argument   of all but COUNT(*) and COUNT(DISTINCT unit); of COUNT(x) so that it can share cells with SUM(x) and others
     condition  of FILTER, or None
     name       the column of the released table
     sqltype    of the released column
     second     the other value, of an aggregate of two
-    number     of a quantile which one, of top values the place
+    number     of a quantile which one, of top values the place, of randomised reports the epsilon of each
     """
 
     function: str
@@ -174,7 +176,7 @@ class Aggregate:
     def is_redrawn(self) -> bool:
         """Whether what is computed of it has an interval from drawing its noise again: not what divides by a noisy spread either,
         whose interval knows when that is too small."""
-        return not self.looks_at_values and self.function not in ("corr", "regr_slope", "regr_intercept", "regr_r2")
+        return not self.looks_at_values and self.function not in DIVIDED_BY_SPREAD
 
     @property
     def text(self) -> str:

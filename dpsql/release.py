@@ -2,8 +2,8 @@
 
 Declared keys are all there, with zeros where the engine had no rows, and a key that was not declared is dropped. Noise is drawn for
 a vector of zeros and added to the exact integers in Python, so an exact sum never enters a machine integer. A privately selected key
-stays iff its noisy number of units reaches the threshold. The order of groups is that of the declared list, or of the released keys
-themselves: never the engine's.
+that somebody has stays iff its noisy number of units reaches the threshold. The order of groups is that of the declared list, or of
+the released keys themselves: never the engine's.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _noisy(asked: Release, index: int, sums: tuple[list[int], ...], groups: int,
 def _select(
     asked: Release, keys: Columns, sums: tuple[list[int], ...], noise: NoiseSource, lists: KeyTables
 ) -> NoisyTable:
-    """Keep the groups whose noisy number of units reaches tau; draw the other measures' noise for those alone."""
+    """Keep the groups with units whose noisy number reaches tau; draw the other measures' noise for those alone."""
     selection = asked.selection
     assert selection is not None and selection.measure == 0
     groups = len(keys[0])

@@ -189,7 +189,7 @@ class Computed:
         return self._known[column].get(row)
 
     def _worked_out(self) -> dict[int, dict[object, tuple[float, float]]]:
-        """The middle 95 % of each column's values; a value that is unknown may be any, so with many there is no interval."""
+        """The middle 95 % of each column's known values; none where more than 2.5 % of the draws are unknown."""
         table = self.make()
         if not table.data[-1]:
             return {column: {} for column in self.wanted}
@@ -238,14 +238,14 @@ class Accuracies(Sequence[tuple[Accuracy | None, ...]]):
 
     def _accuracy(self, column: int, source: tuple[str, str] | None, row: object) -> Accuracy | None:
         if source is not None:
-            return _accuracy(self.tables, source, row)
+            return _released_accuracy(self.tables[source[0]], source[1], row)
         interval = self.computed.interval(column, row) if self.computed is not None else None
         return Accuracy(interval[0], interval[1], float(LEVEL)) if interval is not None else None
 
 
-def _accuracy(tables: dict[str, Estimated], source: tuple[str, str] | None, row: object) -> Accuracy | None:
-    """The interval of a cell that shows a released value unchanged."""
-    if source is None or source[1] not in tables[source[0]].intervals or not isinstance(row, int):
+def _released_accuracy(table: Estimated, column: str, row: object) -> Accuracy | None:
+    """The interval of a cell that shows a released value unchanged; a group key has none."""
+    if column not in table.intervals or not isinstance(row, int):
         return None
-    interval = tables[source[0]].intervals[source[1]][row]
+    interval = table.intervals[column][row]
     return Accuracy(interval[0], interval[1], float(LEVEL)) if interval is not None else None

@@ -1,7 +1,7 @@
 """dp_sum(x, bounds := 'auto'): a sum whose clamp is chosen from noisy counts of how large the values are.
 
 A row with the value v, in quanta, is in the bucket of |v|: bucket j holds 2^j <= |v| < 2^(j + 1). Which buckets there are follows from
-the type alone, and values beyond 2^56 quanta count as 2^56. With T(t) the sum of the values clamped to [-t, t], a release
+the type and the declaration, and values beyond 2^56 quanta count as 2^56. With T(t) the sum of the values clamped to [-t, t], a release
 
     1. adds discrete Laplace noise of scale K / (SHARE epsilon) to the number of rows in every bucket, occupied or not;
     2. chooses t, a power of two, from these noisy numbers alone: the least estimated squared error, bias and noise together;

@@ -1,4 +1,4 @@
-"""What every aggregate is made of: a statistic that noise is added to, and estimates that post-process it.
+"""What aggregates are made of: a statistic that noise is added to, and estimates that post-process it (others: tally.py).
 
 A *statistic* is a vector of integer cells per group, in quanta. The engine returns a few exact integer sums per group; the cells are
 linear in them. Its sensitivity says how far one unit moves the whole vector, over all groups, given the limits that the engine SQL
@@ -129,7 +129,7 @@ class Noise(Protocol):
     def __hash__(self) -> int: ...
 
     def half_width_of_sum(self, copies: int, level: Fraction) -> int:
-        """h with P(|Z1 + ... + Zn| <= h) >= level for independent draws [quanta]."""
+        """h with P(|Z1 + ... + Zn| <= h) >= level for 1, 2 or 3 independent draws [quanta]."""
         ...
 
     def half_width_of_weights(self, weights: Sequence[float], level: Fraction) -> float:

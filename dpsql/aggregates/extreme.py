@@ -73,8 +73,7 @@ class Extreme:
         return Counts(list(rows), list(rows.values()), [])
 
     def describe(self, terms: Terms) -> str:
-        name = "permute-and-flip" if terms.kind == "permute_and_flip" else "exponential mechanism"
-        return f"{name} at rate {float(self.rate(terms)):.6g}, {self.offset(terms):,} rows inside"
+        return f"{terms.chooses_by} at rate {float(self.rate(terms)):.6g}, {self.offset(terms):,} rows inside"
 
 
 @dataclass(frozen=True, slots=True)

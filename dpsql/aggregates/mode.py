@@ -94,9 +94,8 @@ class Mode:
         return found
 
     def describe(self, terms: Terms) -> str:
-        name = "permute-and-flip" if terms.kind == "permute_and_flip" else "exponential mechanism"
         again = f", {self.most} times" if self.most > 1 else ""
-        return f"{name} at rate {float(self.rate(terms)):.6g}{again}"
+        return f"{terms.chooses_by} at rate {float(self.rate(terms)):.6g}{again}"
 
     def margin(self, terms: Terms, level: Fraction) -> int:
         """[rows] How far behind the most common value the chosen one is at most, with this level, in one choice."""

@@ -57,6 +57,10 @@ Why  a value that is shown only where the noise happened to raise the variance i
 """
 
 
+DIVIDED_BY_SPREAD = frozenset({"corr", "regr_r2", "regr_slope", "regr_intercept"})
+"""What divides by the variance of a value, or of both."""
+
+
 def widest(degree: int) -> int:
     """The most quanta between the bounds of each value, where `degree` is that of all values together."""
     return int(2 ** (FINEST_GRID // degree))
@@ -260,9 +264,9 @@ class OfMoments:
         return None
 
     @property
-    def is_never_null(self) -> bool:
-        """Whether no spread is divided by (rule 44)."""
-        return self.function not in ("corr", "regr_r2", "regr_slope", "regr_intercept")
+    def divides_by_spread(self) -> bool:
+        """Whether it is NULL where a variance does not stand out of its noise (rule 44)."""
+        return self.function in DIVIDED_BY_SPREAD
 
     @property
     def cell_unit(self) -> Fraction | None:

@@ -127,8 +127,9 @@ class Quantile:
         return [[self.tally.quanta(b) for b in column] for column in (chosen, *map(list, zip(*ends, strict=True)))]
 
     def describe(self, terms: Terms) -> str:
-        name = "permute-and-flip" if terms.kind == "permute_and_flip" else "exponential mechanism"
-        return f"{name} at rate {float(self.rate(terms)):.6g}; its interval by {self.noise(terms).describe()}"
+        return (
+            f"{terms.chooses_by} at rate {float(self.rate(terms)):.6g}; its interval by {self.noise(terms).describe()}"
+        )
 
     def _costs(self, candidates: Runs) -> Integers:
         a, b = self.fraction.numerator, self.fraction.denominator

@@ -19,13 +19,11 @@ from functools import lru_cache
 from typing import overload
 
 import numpy as np
-import numpy.typing as npt
 
-from dpsql.aggregates.base import Noise
+from dpsql.aggregates.base import Floats, Noise
 
-Floats = npt.NDArray[np.float64]
 DRAWS = 4096
-Bounds = tuple[float, float] | None
+Interval = tuple[float, float] | None
 
 
 @lru_cache(maxsize=32)
@@ -40,19 +38,19 @@ def points(dimensions: int, draws: int = DRAWS) -> Floats:
     return found
 
 
-def redrawn(cells: Sequence[int], noise: Noise, draws: int = DRAWS) -> Floats:
+def redrawn(cells: Sequence[int], noise: Noise) -> Floats:
     """Exact cells that the released ones of one group may have come from, one column a draw."""
-    drawn: Floats = np.array([float(c) for c in cells])[:, None] - _noise_at(noise, len(cells), draws)
+    drawn: Floats = np.array([float(c) for c in cells])[:, None] - _noise_at(noise, len(cells))
     return drawn
 
 
 @lru_cache(maxsize=8)
-def _noise_at(noise: Noise, cells: int, draws: int) -> Floats:
+def _noise_at(noise: Noise, cells: int) -> Floats:
     """The noise of as many cells at the points: the same for every group of a column."""
-    return np.round(noise.at(points(cells, draws).T))
+    return np.round(noise.at(points(cells).T))
 
 
-def middle(values: Floats, level: Fraction) -> Bounds:
+def middle(values: Floats, level: Fraction) -> Interval:
     """The interval that holds the middle `level` of some values; one that is unknown may be any, so it counts on both sides."""
     known = values[~np.isnan(values)]
     unknown = len(values) - len(known)
@@ -68,7 +66,7 @@ def middle(values: Floats, level: Fraction) -> Bounds:
 
 
 @dataclass(slots=True)
-class Resampled(Sequence[Bounds]):
+class Resampled(Sequence[Interval]):
     """The interval of each group, worked out when it is read.
 
     cells   the released cells, one list each, as long as there are groups
@@ -86,23 +84,23 @@ class Resampled(Sequence[Bounds]):
     most: float
     shown: Sequence[bool]
     known: Sequence[bool]
-    _found: dict[int, Bounds] = field(default_factory=dict)
+    _found: dict[int, Interval] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.shown)
 
     @overload
-    def __getitem__(self, i: int) -> Bounds: ...
+    def __getitem__(self, i: int) -> Interval: ...
     @overload
-    def __getitem__(self, i: slice) -> list[Bounds]: ...
-    def __getitem__(self, i: int | slice) -> Bounds | list[Bounds]:
+    def __getitem__(self, i: slice) -> list[Interval]: ...
+    def __getitem__(self, i: int | slice) -> Interval | list[Interval]:
         if isinstance(i, slice):
             return [self[j] for j in range(len(self))[i]]
         if i not in self._found:
             self._found[i] = self._interval(range(len(self))[i])
         return self._found[i]
 
-    def _interval(self, group: int) -> Bounds:
+    def _interval(self, group: int) -> Interval:
         if not self.shown[group]:
             return None
         if not self.known[group]:

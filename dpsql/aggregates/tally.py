@@ -80,6 +80,11 @@ class Terms:
         """epsilon for each row of a unit [nats]."""
         return self.loss.epsilon / self.limits.rows
 
+    @property
+    def chooses_by(self) -> str:
+        """The mechanism of a choice, in words."""
+        return "permute-and-flip" if self.kind == "permute_and_flip" else "exponential mechanism"
+
 
 class Tallied(Protocol):
     """Something that is released of a tally."""

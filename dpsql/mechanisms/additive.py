@@ -29,7 +29,7 @@ class AdditiveNoise(Protocol):
         ...
 
     def half_width_of_sum(self, copies: int, level: Fraction) -> int:
-        """The smallest h with P(|Z1 + ... + Zn| > h) <= 1 - level, for n = 1, 2 or 3 independent copies."""
+        """h with P(|Z1 + ... + Zn| > h) <= 1 - level, for n = 1, 2 or 3 independent copies: the smallest, or an upper bound of it."""
         ...
 
     def half_width_of_weights(self, weights: Sequence[float], level: Fraction) -> float:

@@ -9,9 +9,9 @@ from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from dpsql.mechanisms.additive import Floats
+
 _SMALL = 1e-3
 """Weights below this share of the largest are added to the width instead of being worked out."""
 

@@ -9,6 +9,7 @@ from dpsql.aggregates.randomized_response import Responses
 from dpsql.errors import Error, error
 from dpsql.loss import PrivacyLoss
 from dpsql.plan import Chosen, Release
+from dpsql.planner.noises import too_wide
 from dpsql.spans import Span
 
 LEAST = Fraction(1, 2**48)
@@ -29,12 +30,7 @@ def check_price(release: Release, price: PrivacyLoss) -> None:
         if isinstance(part.tallied, Responses) and part.tallied.left(part.terms) < LEAST:
             raise _too_cheap(part, part.tallied, price, span)
         if part.terms.per_row < LEAST:
-            raise error(
-                202,
-                "the noise would be too large to add exactly",
-                hint="ask at a larger epsilon, or with smaller limits",
-                span=span,
-            )
+            raise too_wide(span)
 
 
 def _too_cheap(part: Chosen, responses: Responses, price: PrivacyLoss, span: Span | None) -> Error:

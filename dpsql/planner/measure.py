@@ -1,8 +1,9 @@
 """measure: Limited -> Release. Aggregates become as few statistics as hold them all; each gets a share of the price and its noise.
 
 COUNT, SUM and AVG of one expression over the same rows share one pair of cells at one price, and COUNT(*) beside them is its third
-cell (aggregates/avg.py). A lone SUM or COUNT keeps its own, less noisy, measure. Where one unit has one row, COUNT(*) is the number
-of units, which a private key is selected by anyway.
+cell (aggregates/avg.py). With VAR or STDDEV they share moments instead, as do statistics of the same two values (moments.py). A
+lone SUM or COUNT keeps its own, less noisy, measure. Where one unit has one row, COUNT(*) is the number of units, which a private
+key is selected by anyway. What looks at values themselves is released of a tally (aggregates/tally.py).
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.threshold import threshold
 from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan import Measure, Selection
+from dpsql.spans import Span
 
 WIDEST_SCALE = 2**52
 
@@ -22,7 +23,7 @@ def noisy(name: str, statistic: Statistic, limits: Limits, loss: PrivacyLoss, me
     if mechanism == "gaussian":
         noise = DiscreteGaussian.for_loss(sensitivity.l2_squared, loss)
         if noise.sigma_squared > WIDEST_SCALE**2:
-            raise _too_wide()
+            raise too_wide()
         return Measure(name, statistic, sensitivity, noise, loss)
     return Measure(
         name,
@@ -58,11 +59,10 @@ def selecting(
 def _laplace(l1: int, epsilon: Fraction) -> DiscreteLaplace:
     noise = DiscreteLaplace.for_loss(l1, epsilon)
     if noise.scale > WIDEST_SCALE:
-        raise _too_wide()
+        raise too_wide()
     return noise
 
 
-def _too_wide() -> Error:
-    return error(
-        202, "the noise would be too large to add exactly", hint="ask at a larger epsilon, or with smaller limits"
-    )
+def too_wide(span: Span | None = None) -> Error:
+    hint = "ask at a larger epsilon, or with smaller limits"
+    return error(202, "the noise would be too large to add exactly", hint=hint, span=span)

@@ -1,4 +1,4 @@
-"""The rules of the soundness list, one test each and more; what does not exist yet is refused for nothing."""
+"""The numbered rules (grammar_notes/rules.md), one test each and more; what does not exist yet is refused for nothing."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ from dpsql.algebra.scalar import Scalar
 from dpsql.plan import Aggregate, Bound, Chosen, GroupKey, Measure, Output, Release
 from dpsql.planner.explain.words import Words, counted, listed, number
 from dpsql.planner.limit import key_count
+from dpsql.planner.shares import people
 from dpsql.schema.model import ROW, Schema
 
 LEVEL = Fraction(95, 100)
@@ -281,7 +282,7 @@ def _width(output: Output, release: Release, schema: Schema) -> list[str]:
         return [f"95 % half-width about {number(one)} / n in a group of n rows", _example(one, release, schema)]
     if isinstance(output.estimate, OfMoments):
         unit = output.estimate.cell_unit
-        lines = [] if output.estimate.is_never_null else ["NULL where the spread does not stand out of its noise"]
+        lines = ["NULL where the spread does not stand out of its noise"] if output.estimate.divides_by_spread else []
         if unit is None:
             return ["the 95 % interval depends on what is released", *lines]
         one = noise.half_width_of_sum(1, LEVEL) * unit
@@ -291,14 +292,13 @@ def _width(output: Output, release: Release, schema: Schema) -> list[str]:
 
 def _example(one: Fraction, release: Release, schema: Schema) -> str:
     """The width where a declared number says how many people there are (rule 38)."""
-    source = release.limited.block.source
-    people = next((t.population for t in source.tables if t.population is not None), None) or schema.privacy.units
+    declared = people(release.limited.block.source, schema.privacy.units)
     what = "rows" if schema.privacy.unit == ROW else "people"
-    if not people:
+    if not declared:
         return f"declare privacy.units, the public number of {what}, to see it"
     whole = all(key.values is not None for key in release.keys)
     groups = key_count(release.keys) if release.keys and whole else 1
     spread = f"spread evenly over {groups:,} groups" if groups > 1 else "in one group"
     rows = "" if schema.privacy.unit == ROW else ", one row each,"
-    width = number(float(f"{float(one * groups / people):.3g}"))
-    return f"about {width} if the declared {people:,} {what}{rows} were {spread}"
+    width = number(float(f"{float(one * groups / declared):.3g}"))
+    return f"about {width} if the declared {declared:,} {what}{rows} were {spread}"

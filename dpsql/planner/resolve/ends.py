@@ -1,7 +1,8 @@
 """The ends of intervals as columns: dp_low(x) and dp_high(x), and which columns of a result have an interval at all.
 
 A released column has the ends that its estimate gives. What is computed from one row of released columns is computed again for many
-redrawn tables (estimating.py), by the same text: its ends are the 2.5 % and 97.5 % quantiles of what comes out.
+redrawn tables (estimating.py), by the same text: its ends are the 2.5 % and 97.5 % quantiles of what comes out, and
+NULL where much of it is unknown.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _without_interval(node: exp.Expression) -> Error:
 
 
 def _mostly_known(value: exp.Expression) -> exp.Expression:
-    """Whether so few of the redrawn values are unknown that the ends are known whatever those are."""
+    """Whether at most 2.5 % of the redrawn values are unknown, so that the ends are taken from the others."""
     most = exp.Mul(this=exp.Literal.number("0.975"), expression=exp.Count(this=exp.Star()))
     return exp.GT(this=exp.Count(this=value.copy()), expression=most)
 

@@ -14,11 +14,6 @@ def is_query(node: exp.Expression) -> bool:
     return isinstance(node, exp.Subquery | exp.Exists | exp.Select | exp.SetOperation) or bool(node.args.get("query"))
 
 
-def query_part(node: exp.Expression) -> str:
-    """Under which name a node keeps its query: IN has one beside the value that it tests."""
-    return "query" if node.args.get("query") else "this"
-
-
 def parts_of(node: exp.Expression) -> Iterator[exp.Expression]:
     """A node and what is below it, without what stands inside a query; the parts of a SELECT are those of its clauses."""
     waiting = [node]
