@@ -171,7 +171,11 @@ def term(scalar: Scalar, what: str, widest: int = WIDEST) -> Term:
     # Not the type that DuckDB names: products are computed wider.
     limits = limits_of(scalar)
     if limits is not None:
-        lower, upper = max(lower, math.ceil(limits.lower / quantum)), min(upper, math.floor(limits.upper / quantum))
+        least, most = math.ceil(limits.lower / quantum), math.floor(limits.upper / quantum)
+        if least > upper or most < lower:
+            # every value is beyond one bound: that one is what all are clamped to
+            return Term(scalar, *((upper - 1, upper) if least > upper else (lower, lower + 1)), quantum)
+        lower, upper = max(lower, least), min(upper, most)
     # Equal bounds would make a sum without noise: one quantum more is still a clamp.
     return Term(scalar, lower, upper if upper > lower else lower + 1, quantum)
 

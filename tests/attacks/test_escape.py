@@ -14,11 +14,10 @@ from tests.attacks.observing import empty, everywhere, opened, ordinary, see
 RAW = [
     f"SELECT {aggregate} FROM patient"
     for aggregate in (
-        "MIN(income + 1)",
-        "MAX(-income)",
         "MIN(note)",
+        "MIN(code)",
+        "MAX(born)",
         "MAX(patient_id)",
-        "MIN(income) + COUNT(*)",
         "first(income)",
         "last(income)",
         "any_value(note)",
@@ -31,26 +30,25 @@ RAW = [
         "max_by(note, income)",
         "histogram(age)",
         "approx_count_distinct(note)",
-        "approx_quantile(income, 0.5)",
+        "approx_quantile(code, 0.5)",
         "approx_top_k(note, 3)",
-        "median(income)",
-        "quantile_cont(income, 0.5)",
+        "median(code)",
+        "quantile_cont(code, 0.5)",
         "mode(note)",
-        "stddev(income)",
-        "variance(income)",
+        "stddev(code)",
+        "variance(code)",
         "entropy(note)",
         "kurtosis(income)",
         "bit_xor(code)",
         "bool_or(female)",
         "product(age)",
         "fsum(income)",
-        "corr(income, age)",
-        "count(DISTINCT note)",
+        "corr(code, age)",
         "sum(DISTINCT age)",
         "sum(age ORDER BY income)",
         "min(income, 3)",
         "bitstring_agg(age)",
-        "max(income) FILTER (WHERE age > 3)",
+        "max(code) FILTER (WHERE age > 3)",
         "reservoir_quantile(income, 0.5)",
         "sumkahan(income)",
     )
@@ -195,13 +193,18 @@ def test_a14_refusals_look_the_same_on_every_database(tmp_path: Path) -> None:
 
 
 def test_a13_bare_extremes_are_the_declared_bounds(tmp_path: Path) -> None:
-    """MIN and MAX of a bounded column, and nothing else asked: the owner's words, the same on nobody and on poisoned data."""
+    """MIN and MAX of a bounded column, and nothing else asked: the owner's words, the same on nobody and on poisoned data.
+
+    Of some of the rows, or of groups, they are estimates at a price; of a column without bounds they are refused.
+    """
     for sql, found in everywhere(
         tmp_path, ["SELECT MIN(income), MAX(age) FROM patient", "SELECT MAX(city) FROM patient"]
     ).items():
         assert {repr(one.answer) for one in found} <= {"[(-50.0, 90)]", "[('c',)]"} and found[0].epsilon == 0, sql
-    for where in ("WHERE age > 3", "WHERE true", "GROUP BY site", "HAVING true", "JOIN visit USING (patient_id)"):
+    for where in ("WHERE age > 3", "GROUP BY site", "JOIN visit USING (patient_id)"):
         for one in everywhere(tmp_path, [f"SELECT MAX(income) FROM patient {where}"]).popitem()[1]:
+            assert one.error is None and one.epsilon == 1, where
+        for one in everywhere(tmp_path, [f"SELECT MAX(code) FROM patient {where}"]).popitem()[1]:
             assert one.error is not None and one.epsilon == 0, where
 
 

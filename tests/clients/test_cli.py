@@ -230,7 +230,8 @@ def test_ctrl_c_during_the_query(schema: Path) -> None:
     )
     schema.write_text(text)
     assert dpsql("check", str(schema)).returncode == 0
-    sql = "SELECT family_size, COUNT(*), SUM(medical_usd), SUM(drug_usd) FROM person_year GROUP BY family_size"
+    spread = "STDDEV(medical_usd), STDDEV(drug_usd), CORR(medical_usd, drug_usd)"
+    sql = f"SELECT family_size, COUNT(*), {spread} FROM person_year GROUP BY family_size"
     process = subprocess.Popen(
         [sys.executable, "-m", "dpsql", str(schema), "-c", sql],
         stdout=subprocess.PIPE,

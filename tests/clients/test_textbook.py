@@ -30,7 +30,7 @@ SAID = {
     "average": ("by composition +-", "shared pair    +-", "price: epsilon 0.05, delta 0", "releases 0"),
     "most_common_value": (
         "the 3 most common of 18 declared values of plan",
-        "its count is within 59 of the largest with 95%",
+        "its count is within 59 of the largest with 95 %",
         "one choice                          59",
         "any place of a sorted histogram    118",
     ),

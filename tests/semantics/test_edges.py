@@ -279,9 +279,24 @@ def test_settings_are_spent_and_forgotten(tmp_path: Path) -> None:
 # --- the bundled examples -----------------------------------------------------------------------------------------------
 
 
+BY_TOLERANCE = (
+    "VAR_POP",
+    "MEDIAN",
+    "CORR",
+    "MIN(income), MAX(income) FROM person GROUP",
+    "dp_randomized_response",
+    "MODE(",
+)
+"""What is on a grid, chosen or turned round at random: tests/semantics/test_spread_and_rank.py has the tolerance of each."""
+
+
 @pytest.mark.parametrize(
     "sql",
-    [s.sql for s in read("accept.sql") if s.schema == "randhie" and not s.parameters]
+    [
+        s.sql
+        for s in read("accept.sql")
+        if s.schema == "randhie" and not s.parameters and not any(word in s.sql for word in BY_TOLERANCE)
+    ]
     + [
         "SELECT plan, COUNT(*) FROM person GROUP BY plan",
         "SELECT child, AVG(age), COUNT(*) FROM person_year GROUP BY child",
