@@ -16,7 +16,7 @@ RAW = [
     for aggregate in (
         "MIN(note)",
         "MIN(code)",
-        "MAX(born)",
+        "MAX(code + 1)",
         "MAX(patient_id)",
         "first(income)",
         "last(income)",

@@ -53,7 +53,9 @@ def counted(values: list[int]) -> Counts:
 def of_engine(tally: Magnitudes, values: list[object], sqltype: str) -> Counts:
     con = duckdb.connect()
     con.execute(f"CREATE TABLE t (x {sqltype})")
-    con.executemany(f"INSERT INTO t VALUES (CAST(? AS {sqltype}))", [[v] for v in values])
+    # large integers as text: an older driver would make them DOUBLE
+    given = [[str(v) if type(v) is int else v] for v in values]
+    con.executemany(f"INSERT INTO t VALUES (CAST(? AS {sqltype}))", given)
     rows = con.execute(
         f"SELECT {tally.bucket_sql('v')} AS b, count(*), CAST(sum(v) AS VARCHAR) "
         f"FROM (SELECT {tally.value_sql(['x'])} AS v FROM t) AS valued WHERE v IS NOT NULL GROUP BY b"
