@@ -11,7 +11,7 @@ from dpsql.aggregates.term import WIDEST, Term
 from dpsql.algebra.scalar import Scalar, finite_hull
 from dpsql.sqltypes import HUGEINT, SqlType
 
-MOST_BUCKETS = 2**17
+MOST_BUCKETS = 2**16
 LEAST_BUCKETS = 2**10
 SMALL = 100_000
 """[rows] Below this declared size every value is counted by itself, which a larger table would make slow."""

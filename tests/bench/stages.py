@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import dpsql.session
+import dpsql.staging
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
 from dpsql.engines import fetch
@@ -34,7 +35,7 @@ PLACES: tuple[tuple[object, str, str], ...] = (
     (SystemNoise, "laplace", "noise"),
     (SystemNoise, "gaussian", "noise"),
     (Answers, "put", "store"),
-    (dpsql.session, "estimate", "estimates"),
+    (dpsql.staging, "estimate", "estimates"),
     (Sandbox, "load", "sandbox: load"),
     (Sandbox, "run", "shell"),
     (Session, "_finish", "rows and accuracy"),
