@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from dpsql.aggregates.base import Estimate, Limits, Sensitivity, Statistic
-from dpsql.aggregates.moments import DIVIDED_BY_SPREAD
+from dpsql.aggregates.of_moments import DIVIDED_BY_SPREAD
 from dpsql.aggregates.tally import Reading, Tallied, Tally, Terms
 from dpsql.algebra.relations import Relation
 from dpsql.algebra.scalar import Scalar, limits_of

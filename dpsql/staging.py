@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import overload
@@ -24,6 +24,7 @@ from dpsql.plan import (
     redrawn_table,
 )
 from dpsql.release import KeyTables, key_list, wire_columns
+from dpsql.schema.model import RESERVED
 from dpsql.sqltypes import SqlType, parse_type
 
 LEVEL = Fraction(95, 100)
@@ -171,7 +172,8 @@ def key_types(compiled: Compiled, part: CompiledRelease, columns: tuple[tuple[st
 class Computed:
     """Intervals of columns that are computed from released ones, worked out together when the first is read.
 
-    make    the redrawn table, to be loaded under `name`
+    make    the redrawn table
+    name    what it is called in `wanted`
     wanted  by its position, the text of each column over that table
     """
 
@@ -193,13 +195,16 @@ class Computed:
         table = self.make()
         if not table.data[-1]:
             return {column: {} for column in self.wanted}
-        self.sandbox.load(table)
+        # under a name of its own: a later statement may have a release of the same name
+        own = f"{RESERVED}accuracy {id(self)}"
+        self.sandbox.load(replace(table, name=own))
         outside = float(1 - LEVEL) / 2
         items = ", ".join(
             f"quantile_cont(TRY_CAST({text} AS DOUBLE), [{outside}, {1 - outside}]), count({text}) * 1.0 / count(*)"
             for text in self.wanted.values()
         )
-        _, rows = self.sandbox.run(f"SELECT {ROW_NUMBER}, {items} FROM {quoted(self.name)} GROUP BY {ROW_NUMBER}")
+        source = f"{quoted(own)} AS {quoted(self.name)}"
+        _, rows = self.sandbox.run(f"SELECT {ROW_NUMBER}, {items} FROM {source} GROUP BY {ROW_NUMBER}")
         found: dict[int, dict[object, tuple[float, float]]] = {}
         for i, column in enumerate(self.wanted):
             found[column] = {}

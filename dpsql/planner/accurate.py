@@ -18,7 +18,7 @@ from dpsql.aggregates.avg import AvgOf
 from dpsql.aggregates.base import Estimate, Noise
 from dpsql.aggregates.count import CountOf
 from dpsql.aggregates.count_distinct import Units
-from dpsql.aggregates.moments import OfMoments
+from dpsql.aggregates.of_moments import OfMoments
 from dpsql.errors import Error, error
 from dpsql.loss import PrivacyLoss
 from dpsql.mechanisms.additive import AdditiveNoise, smallest

@@ -22,7 +22,8 @@ from dpsql.aggregates.extreme import Extreme, ExtremeOf
 from dpsql.aggregates.grid import LEAST_BUCKETS, Grid
 from dpsql.aggregates.grid import widest as widest_tally
 from dpsql.aggregates.mode import Listed, Mode, ModeOf
-from dpsql.aggregates.moments import CountOfMoments, Moments, OfMoments, SumOfMoments, widest
+from dpsql.aggregates.moments import Moments, widest
+from dpsql.aggregates.of_moments import CountOfMoments, OfMoments, SumOfMoments
 from dpsql.aggregates.quantile import Quantile, QuantileOf
 from dpsql.aggregates.randomized_response import Responses, ResponsesOf, answers
 from dpsql.aggregates.sum import SumOf, Total, sum_type

@@ -7,6 +7,7 @@ import threading
 import warnings
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from dpsql.mechanisms.source import SystemNoise
@@ -14,9 +15,19 @@ from dpsql.mechanisms.source import SystemNoise
 WORKERS = 6
 
 
-def draws(size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+Draws = tuple[tuple[int, ...], ...]
+
+
+def draws(size: int) -> Draws:
     noise = SystemNoise()
-    return tuple(noise.laplace(Fraction(1000), size)), tuple(noise.gaussian(Fraction(10**6), size))
+    costs, weights = np.zeros(1000, dtype=np.int64), np.ones(1000, dtype=np.int64)
+    return (
+        tuple(noise.laplace(Fraction(1000), size)),
+        tuple(noise.gaussian(Fraction(10**6), size)),
+        tuple(noise.choose(costs, weights, Fraction(1), "exponential") for _ in range(size)),
+        tuple(noise.choose(costs, weights, Fraction(1), "permute_and_flip") for _ in range(size)),
+        tuple(noise.below(1000) for _ in range(size)),
+    )
 
 
 @pytest.mark.parametrize("size", [50, 1500])
@@ -28,15 +39,15 @@ def test_forked_processes(size: int) -> None:
         with multiprocessing.get_context("fork").Pool(WORKERS) as pool:
             seen += pool.map(draws, [size] * WORKERS, chunksize=1)
     seen.append(draws(size))
-    assert len({vector for pair in seen for vector in pair}) == 2 * len(seen)
+    assert len({vector for vectors in seen for vector in vectors}) == 5 * len(seen)
 
 
 @pytest.mark.parametrize("size", [50, 1500])
 def test_threads(size: int) -> None:
-    seen: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    seen: list[Draws] = []
     threads = [threading.Thread(target=lambda: seen.append(draws(size))) for _ in range(WORKERS)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len({vector for pair in seen for vector in pair}) == 2 * WORKERS
+    assert len({vector for vectors in seen for vector in vectors}) == 5 * WORKERS

@@ -14,7 +14,8 @@ from dpsql.aggregates.distinct_values import DistinctValues
 from dpsql.aggregates.extreme import Extreme
 from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.mode import Mode
-from dpsql.aggregates.moments import Moments, OfMoments
+from dpsql.aggregates.moments import Moments
+from dpsql.aggregates.of_moments import OfMoments
 from dpsql.aggregates.quantile import Quantile
 from dpsql.aggregates.randomized_response import Responses
 from dpsql.aggregates.sum import Total

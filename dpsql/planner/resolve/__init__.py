@@ -6,7 +6,8 @@ private.py        a SELECT over people's rows: rows (unit_windows.py), groups wi
 people.py         a release, and the query over its released rows; key_lists.py: where its group keys come from
 public.py         a SELECT over public tables and releases
 subqueries.py     EXISTS, IN and scalar subqueries about a row; correlated.py makes joins of correlated ones
-scalars.py, aggregates.py, scope.py   expressions and the names in them
+scalars.py, aggregates.py, arguments.py, scope.py   expressions and the names in them
+ends.py           the ends of intervals as columns
 free.py, grouping_sets.py, pivot.py   statements that are answered, or written out, as others
 """
 

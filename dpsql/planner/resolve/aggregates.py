@@ -9,20 +9,24 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.aggregates.sum import sum_type
-from dpsql.algebra.conditional import case
-from dpsql.algebra.logic import compare, conjunction, disjunction, is_null, truth
-from dpsql.algebra.mathematical import float_test
-from dpsql.algebra.scalar import NULL, Scalar, finite_hull, literal
-from dpsql.domains import Categories, Interval, Unbounded, integers
+from dpsql.algebra.logic import conjunction, truth
+from dpsql.algebra.scalar import Scalar, finite_hull
+from dpsql.domains import Categories, integers
 from dpsql.errors import Error, error
 from dpsql.mechanisms.randomized_response import LEAST, MOST
 from dpsql.plan import Aggregate
 from dpsql.planner.grammar import AGGREGATE_NAMES, AGGREGATES, SHELL_ONLY, name_of
+from dpsql.planner.resolve.arguments import (
+    bounded_by_call,
+    check_plain,
+    clamped_by_call,
+    named_arguments,
+    without_bounds,
+)
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
-from dpsql.planner.resolve.syntax import parts_of
 from dpsql.spans import span_of
-from dpsql.sqltypes import DOUBLE, HUGEINT, INTEGER, SqlType
+from dpsql.sqltypes import DOUBLE, HUGEINT, SqlType
 
 _ADVICE = "use COUNT, SUM, AVG, MEDIAN, STDDEV, MODE or CORR"
 _OF_ONE: dict[type[exp.Expression], str] = {
@@ -192,7 +196,7 @@ class Collector:
 
     def _top(self, node: exp.Expression, argument: exp.Expression, place: int, condition: Scalar | None) -> Aggregate:
         """The value at one place of those that most rows have."""
-        _check_plain(argument, name_of(node).removesuffix("()"))
+        check_plain(argument, name_of(node).removesuffix("()"))
         value = scalar(argument, self.scope)
         words = argument.sql(dialect="duckdb")[:60]
         if value.is_identifying:
@@ -233,7 +237,7 @@ class Collector:
                 "COUNT(DISTINCT ...) needs one column",
                 hint="write COUNT(*) for rows, COUNT(DISTINCT column) for values",
             )
-        _check_plain(node.expressions[0], "COUNT(DISTINCT)")
+        check_plain(node.expressions[0], "COUNT(DISTINCT)")
         value = scalar(node.expressions[0], self.scope)
         if self.unit is not None and value.key and value.key == self.unit.key:
             return Aggregate("units", None, condition, "", span_of(node))
@@ -249,7 +253,7 @@ class Collector:
         self, node: exp.Expression, function: str, argument: exp.Expression, condition: Scalar | None
     ) -> Aggregate:
         words = name_of(node).removesuffix("()")
-        _check_plain(argument, words)
+        check_plain(argument, words)
         value = scalar(argument, self.scope)
         inside = argument.sql(dialect="duckdb")[:60]
         if function != "sum" and value.sqltype.is_boolean:
@@ -258,24 +262,24 @@ class Collector:
             hint = f"write {words}(date_diff('day', DATE '2000-01-01', {inside}))"
             raise error(106, f"{words} needs a number, not {value.sqltype}", hint=hint)
         if value.sqltype.is_number and finite_hull(value) is None:
-            raise _without_bounds(words, argument.sql(dialect="duckdb"), value)
+            raise without_bounds(words, argument.sql(dialect="duckdb"), value)
         return Aggregate(function, value, condition, "", span_of(node), _type_of(function, value.sqltype))
 
     def _dp_sum(self, node: exp.Anonymous, condition: Scalar | None) -> Aggregate:
-        if _named_arguments(node).get("bounds") is not None:
+        if named_arguments(node).get("bounds") is not None:
             return self._auto_sum(node, condition)
         value = bounded_by_call(node, self.scope)
         return Aggregate("sum", value, condition, "", span_of(node), sum_type(value.sqltype))
 
     def _auto_sum(self, node: exp.Anonymous, condition: Scalar | None) -> Aggregate:
         """dp_sum(x, bounds := 'auto')"""
-        named, hint = _named_arguments(node), "write dp_sum(x, bounds := 'auto')"
+        named, hint = named_arguments(node), "write dp_sum(x, bounds := 'auto')"
         if len(node.expressions) != 2 or len(named) != 1 or isinstance(node.expressions[0], exp.PropertyEQ):
             raise error(106, "dp_sum takes a value and bounds := 'auto', or its own bounds, not both", hint=hint)
         asked = named["bounds"]
         if not (isinstance(asked, exp.Literal) and asked.is_string and asked.name.lower() == "auto"):
             raise error(106, "bounds of dp_sum can only be 'auto'", hint=hint)
-        _check_plain(node.expressions[0], "SUM")
+        check_plain(node.expressions[0], "SUM")
         value = scalar(node.expressions[0], self.scope)
         if not (value.sqltype.is_number or value.sqltype.is_boolean):
             raise error(106, f"SUM needs a number, not {value.sqltype}", hint="count it, or cast it to a number")
@@ -283,11 +287,11 @@ class Collector:
 
     def _randomized_response(self, node: exp.Anonymous, condition: Scalar | None) -> Aggregate:
         """dp_randomized_response(condition, epsilon)"""
-        if len(node.expressions) != 2 or _named_arguments(node):
+        if len(node.expressions) != 2 or named_arguments(node):
             what = "dp_randomized_response takes a condition and the epsilon of each report"
             raise error(106, what, hint="write dp_randomized_response(plan = 3, 1.0)")
         argument, asked = node.expressions
-        _check_plain(argument, "dp_randomized_response")
+        check_plain(argument, "dp_randomized_response")
         value = scalar(argument, self.scope)
         if not value.sqltype.is_boolean:
             what = f"dp_randomized_response needs true or false, not {value.sqltype}"
@@ -300,10 +304,6 @@ class Collector:
         return Aggregate("randomized_response", value, condition, "", span_of(node), DOUBLE, number=known)
 
 
-def _named_arguments(node: exp.Anonymous) -> dict[str, exp.Expression]:
-    return {p.this.name.lower(): p.expression for p in node.expressions if isinstance(p, exp.PropertyEQ)}
-
-
 def _type_of(function: str, sqltype: SqlType) -> SqlType:
     """The type that DuckDB gives an aggregate of a value."""
     match function:
@@ -312,20 +312,6 @@ def _type_of(function: str, sqltype: SqlType) -> SqlType:
         case "min" | "max":
             return sqltype
     return DOUBLE
-
-
-def _check_plain(argument: exp.Expression | None, words: str) -> None:
-    """Refuse what cannot stand inside an aggregate over people."""
-    if argument is None:
-        raise error(106, f"{words} needs a value", hint=f"write {words}(x)")
-    if isinstance(argument, exp.Distinct):
-        raise error(102, f"{words}(DISTINCT ...) is not supported", hint=f"write {words}(x)")
-    if isinstance(argument, exp.Order):
-        raise error(102, f"ORDER BY inside {words} changes nothing", hint=f"write {words}(x)")
-    misplaced = (*AGGREGATES, exp.Filter, exp.Window)
-    nested = next((n for n in parts_of(argument) if isinstance(n, misplaced)), None)
-    if nested is not None:
-        raise error(109, f"{name_of(nested)} stands inside {words}", hint="aggregate once")
 
 
 def _fraction(node: exp.Expression | None, asked: exp.Expression) -> Fraction:
@@ -349,88 +335,3 @@ def _whole(nodes: list[exp.Expression | None], what: str, most: int) -> int:
     if not 1 <= number <= most:
         raise error(106, f"{what} takes a column and a constant from 1 to {most}", hint="write APPROX_TOP_K(x, 3)")
     return number
-
-
-def bounded_by_call(node: exp.Anonymous, scope: Scope) -> Scalar:
-    """The value of dp_sum(x, lower := a, upper := b, unit_lower := c, unit_upper := d), with the bounds that it names.
-
-    lower, upper            clamp each value
-    unit_lower, unit_upper  clamp each unit's total in a group
-    """
-    named = _named_arguments(node)
-    if "bounds" in named:
-        what = "bounds := 'auto' chooses a clamp with noise, over people; within one person's rows there is nothing to choose by"
-        raise error(106, what, hint="write SUM(x), or dp_sum(x, lower := 0, upper := 100)", span=span_of(node))
-    values = [p for p in node.expressions if not isinstance(p, exp.PropertyEQ)]
-    known = {"lower", "upper", "unit_lower", "unit_upper"}
-    if len(values) != 1 or set(named) - known or len(named) != len(node.expressions) - 1 or not named:
-        raise error(
-            106, "dp_sum takes a value and lower := and upper :=", hint="write dp_sum(x, lower := 0, upper := 100)"
-        )
-    value = scalar(values[0], scope)
-    rows = _interval(named, "lower", "upper", scope)
-    total = _interval(named, "unit_lower", "unit_upper", scope)
-    return replace(
-        value,
-        function="bounded",
-        args=(value,),
-        domain=rows if rows is not None else value.domain,
-        unit_bounds=total if total is not None else value.unit_bounds if rows is None else None,
-    )
-
-
-def clamped_by_call(node: exp.Anonymous, scope: Scope) -> Scalar:
-    """dp_clamped(x), or with lower := a, upper := b: 1 where the clamp changes a value, 0 where not, NULL where there is none."""
-    values = [p for p in node.expressions if not isinstance(p, exp.PropertyEQ)]
-    if len(values) != 1:
-        raise error(106, "dp_clamped takes one value", hint="write dp_clamped(x)", span=span_of(node))
-    _check_plain(values[0], "dp_clamped")
-    if any(name.startswith("unit_") or name == "bounds" for name in _named_arguments(node)):
-        raise error(106, "dp_clamped takes lower and upper alone", hint="write dp_clamped(x, lower := 0, upper := 9)")
-    value = bounded_by_call(node, scope) if len(node.expressions) > 1 else scalar(values[0], scope)
-    raw = value.args[0] if value.function == "bounded" else value
-    if not raw.sqltype.is_number:
-        raise error(106, f"dp_clamped needs a number, not {raw.sqltype}", hint="leave it out", span=span_of(node))
-    bounds = finite_hull(value)
-    if bounds is None:
-        raise _without_bounds("dp_clamped", values[0].sql(dialect="duckdb"), value)
-    unknown = is_null(raw)
-    if raw.sqltype.is_float:
-        unknown = disjunction([unknown, float_test("isnan", raw)])
-    below, above = (literal(end, DOUBLE) for end in (bounds.lower, bounds.upper))
-    outside = disjunction([compare("<", raw, below), compare(">", raw, above)])
-    one, none = literal(1, INTEGER), literal(0, INTEGER)
-    return case([(unknown, NULL), (outside, one)], none)
-
-
-def _interval(named: dict[str, exp.Expression], low: str, high: str, scope: Scope) -> Interval | None:
-    """The constants of two named arguments; None where neither is given."""
-    if low not in named and high not in named:
-        return None
-    limits = [scalar(named[name], scope) for name in (low, high) if name in named]
-    numbers = [s.limits.lower for s in limits if s.is_literal and s.limits is not None and s.sqltype.is_number]
-    if len(numbers) != 2 or numbers[0] > numbers[1]:
-        raise error(
-            106,
-            f"{low} and {high} of dp_sum must be constants, {low} first",
-            hint=f"write dp_sum(x, {low} := 0, {high} := 100)",
-        )
-    return Interval(numbers[0], numbers[1])
-
-
-def _without_bounds(function: str, argument: str, value: Scalar) -> Error:
-    """Name the columns to declare bounds for, and the aggregate that brings its own."""
-    shown = argument if len(argument) <= 80 else "..."
-    message = f"{function}({shown}) has no bounds, so one person could change it without limit"
-    if value.is_identifying:
-        return error(201, message, hint="count people instead: COUNT(*)")
-    bare = [p for p in value.walk() if p.is_column and isinstance(p.domain, Unbounded) and p.sqltype.is_number]
-    names = sorted({p.origin for p in bare if p.origin})
-    declare = f"declare bounds for {', '.join(names)} or " if names else ""
-    if function == "SUM":
-        instead = f"write dp_sum({shown}, lower := 0, upper := 100), or bounds := 'auto'"
-    elif value.is_column:
-        instead = f"add WHERE {shown} BETWEEN 0 AND 100"
-    else:
-        instead = f"write {function}(LEAST(GREATEST({shown}, 0), 100))"
-    return error(201, message, hint=declare + instead)

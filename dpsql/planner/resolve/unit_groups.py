@@ -21,7 +21,8 @@ from dpsql.domains import UNBOUNDED, Domain, Interval
 from dpsql.errors import error
 from dpsql.plan import GroupKey
 from dpsql.planner.grammar import name_of
-from dpsql.planner.resolve.aggregates import bounded_by_call, is_aggregate
+from dpsql.planner.resolve.aggregates import is_aggregate
+from dpsql.planner.resolve.arguments import bounded_by_call
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
 from dpsql.planner.resolve.statement import Private, Statement

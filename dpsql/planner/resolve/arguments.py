@@ -1,0 +1,123 @@
+"""What stands inside an aggregate over people: plain values, and the named bounds of dpsql's own calls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.algebra.conditional import case
+from dpsql.algebra.logic import compare, disjunction, is_null
+from dpsql.algebra.mathematical import float_test
+from dpsql.algebra.scalar import NULL, Scalar, finite_hull, literal
+from dpsql.domains import Interval, Unbounded
+from dpsql.errors import Error, error
+from dpsql.planner.grammar import AGGREGATES, name_of
+from dpsql.planner.resolve.scalars import scalar
+from dpsql.planner.resolve.scope import Scope
+from dpsql.planner.resolve.syntax import parts_of
+from dpsql.spans import span_of
+from dpsql.sqltypes import DOUBLE, INTEGER
+
+
+def named_arguments(node: exp.Anonymous) -> dict[str, exp.Expression]:
+    return {p.this.name.lower(): p.expression for p in node.expressions if isinstance(p, exp.PropertyEQ)}
+
+
+def check_plain(argument: exp.Expression | None, words: str) -> None:
+    """Refuse what cannot stand inside an aggregate over people."""
+    if argument is None:
+        raise error(106, f"{words} needs a value", hint=f"write {words}(x)")
+    if isinstance(argument, exp.Distinct):
+        raise error(102, f"{words}(DISTINCT ...) is not supported", hint=f"write {words}(x)")
+    if isinstance(argument, exp.Order):
+        raise error(102, f"ORDER BY inside {words} changes nothing", hint=f"write {words}(x)")
+    misplaced = (*AGGREGATES, exp.Filter, exp.Window)
+    nested = next((n for n in parts_of(argument) if isinstance(n, misplaced)), None)
+    if nested is not None:
+        raise error(109, f"{name_of(nested)} stands inside {words}", hint="aggregate once")
+
+
+def bounded_by_call(node: exp.Anonymous, scope: Scope) -> Scalar:
+    """The value of dp_sum(x, lower := a, upper := b, unit_lower := c, unit_upper := d), with the bounds that it names.
+
+    lower, upper            clamp each value
+    unit_lower, unit_upper  clamp each unit's total in a group
+    """
+    named = named_arguments(node)
+    if "bounds" in named:
+        what = "bounds := 'auto' chooses a clamp with noise, over people; within one person's rows there is nothing to choose by"
+        raise error(106, what, hint="write SUM(x), or dp_sum(x, lower := 0, upper := 100)", span=span_of(node))
+    values = [p for p in node.expressions if not isinstance(p, exp.PropertyEQ)]
+    known = {"lower", "upper", "unit_lower", "unit_upper"}
+    if len(values) != 1 or set(named) - known or len(named) != len(node.expressions) - 1 or not named:
+        raise error(
+            106, "dp_sum takes a value and lower := and upper :=", hint="write dp_sum(x, lower := 0, upper := 100)"
+        )
+    value = scalar(values[0], scope)
+    rows = _interval(named, "lower", "upper", scope)
+    total = _interval(named, "unit_lower", "unit_upper", scope)
+    return replace(
+        value,
+        function="bounded",
+        args=(value,),
+        domain=rows if rows is not None else value.domain,
+        unit_bounds=total if total is not None else value.unit_bounds if rows is None else None,
+    )
+
+
+def clamped_by_call(node: exp.Anonymous, scope: Scope) -> Scalar:
+    """dp_clamped(x), or with lower := a, upper := b: 1 where the clamp changes a value, 0 where not, NULL where there is none."""
+    values = [p for p in node.expressions if not isinstance(p, exp.PropertyEQ)]
+    if len(values) != 1:
+        raise error(106, "dp_clamped takes one value", hint="write dp_clamped(x)", span=span_of(node))
+    check_plain(values[0], "dp_clamped")
+    if any(name.startswith("unit_") or name == "bounds" for name in named_arguments(node)):
+        raise error(106, "dp_clamped takes lower and upper alone", hint="write dp_clamped(x, lower := 0, upper := 9)")
+    value = bounded_by_call(node, scope) if len(node.expressions) > 1 else scalar(values[0], scope)
+    raw = value.args[0] if value.function == "bounded" else value
+    if not raw.sqltype.is_number:
+        raise error(106, f"dp_clamped needs a number, not {raw.sqltype}", hint="leave it out", span=span_of(node))
+    bounds = finite_hull(value)
+    if bounds is None:
+        raise without_bounds("dp_clamped", values[0].sql(dialect="duckdb"), value)
+    unknown = is_null(raw)
+    if raw.sqltype.is_float:
+        unknown = disjunction([unknown, float_test("isnan", raw)])
+    below, above = (literal(end, DOUBLE) for end in (bounds.lower, bounds.upper))
+    outside = disjunction([compare("<", raw, below), compare(">", raw, above)])
+    one, none = literal(1, INTEGER), literal(0, INTEGER)
+    return case([(unknown, NULL), (outside, one)], none)
+
+
+def _interval(named: dict[str, exp.Expression], low: str, high: str, scope: Scope) -> Interval | None:
+    """The constants of two named arguments; None where neither is given."""
+    if low not in named and high not in named:
+        return None
+    limits = [scalar(named[name], scope) for name in (low, high) if name in named]
+    numbers = [s.limits.lower for s in limits if s.is_literal and s.limits is not None and s.sqltype.is_number]
+    if len(numbers) != 2 or numbers[0] > numbers[1]:
+        raise error(
+            106,
+            f"{low} and {high} of dp_sum must be constants, {low} first",
+            hint=f"write dp_sum(x, {low} := 0, {high} := 100)",
+        )
+    return Interval(numbers[0], numbers[1])
+
+
+def without_bounds(function: str, argument: str, value: Scalar) -> Error:
+    """Name the columns to declare bounds for, and the aggregate that brings its own."""
+    shown = argument if len(argument) <= 80 else "..."
+    message = f"{function}({shown}) has no bounds, so one person could change it without limit"
+    if value.is_identifying:
+        return error(201, message, hint="count people instead: COUNT(*)")
+    bare = [p for p in value.walk() if p.is_column and isinstance(p.domain, Unbounded) and p.sqltype.is_number]
+    names = sorted({p.origin for p in bare if p.origin})
+    declare = f"declare bounds for {', '.join(names)} or " if names else ""
+    if function == "SUM":
+        instead = f"write dp_sum({shown}, lower := 0, upper := 100), or bounds := 'auto'"
+    elif value.is_column:
+        instead = f"add WHERE {shown} BETWEEN 0 AND 100"
+    else:
+        instead = f"write {function}(LEAST(GREATEST({shown}, 0), 100))"
+    return error(201, message, hint=declare + instead)
