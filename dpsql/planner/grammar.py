@@ -6,6 +6,8 @@ serve the whole statement; what a *private* block may use is narrower (resolve/s
 
 from __future__ import annotations
 
+import difflib
+
 from sqlglot import exp
 
 from dpsql.errors import Error, error
@@ -271,10 +273,18 @@ def name_of(node: exp.Expression) -> str:
     return type(node).__name__
 
 
+def _functions() -> list[str]:
+    """What can be called, in lower case."""
+    named = [name.lower() for node in ALLOWED if issubclass(node, exp.Func) for name in node.sql_names()]
+    return sorted({*named, *(word.lower() for word in _WORDS.values()), *ALLOWED_NAMES})
+
+
 def unsupported(node: exp.Expression) -> Error:
     hint = _FIXES.get(type(node).__name__)
     if isinstance(node, exp.Anonymous):
-        hint = _NAMED_FIXES.get(str(node.this).lower())
+        word = str(node.this).lower()
+        near = difflib.get_close_matches(word, _functions(), 1, cutoff=0.8)
+        hint = _NAMED_FIXES.get(word) or (f"did you mean {near[0].upper()}()?" if near else None)
     if hint is None and isinstance(node, exp.Func):
         hint = "see grammar_notes for the functions that can be used"
     return error(102, f"{name_of(node)} is not supported", hint=hint or "leave it out", span=span_of(node))

@@ -343,6 +343,7 @@ MORE = [
     Suggestion("SELECT COUNT(DISTINCT site, plan) FROM person", "COUNT(*) for rows", "SELECT COUNT(*) FROM person"),
     Suggestion("SELECT SUM(DISTINCT income) FROM person", "SUM(x)", "SELECT SUM(income) FROM person"),
     Suggestion("SELECT AVG(income ORDER BY site) FROM person", "AVG(x)", "SELECT AVG(income) FROM person"),
+    Suggestion("SELECT MEDAIN(income) FROM person", "did you mean MEDIAN()?", "SELECT MEDIAN(income) FROM person"),
     Suggestion("SELECT QUANTILE_CONT(income, 1.5) FROM person", "0.9", "SELECT QUANTILE_CONT(income, 0.9) FROM person"),
     Suggestion(
         "SELECT APPROX_TOP_K(plan) FROM person", "APPROX_TOP_K(x, 3)", "SELECT APPROX_TOP_K(plan, 3) FROM person"
