@@ -20,6 +20,8 @@ schema. From 7xx on, data may have been touched: the text is a constant of this 
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from dpsql.spans import Span, caret
 
 
@@ -93,7 +95,12 @@ class OperationalError(DatabaseError):
 
 
 class BudgetError(OperationalError):
-    """The budget does not allow the statement."""
+    """The budget does not allow the statement.
+
+    fits  the largest epsilon that would fit, where one would
+    """
+
+    fits: Fraction | None = None
 
 
 CODES: dict[int, tuple[type[Error], str]] = {

@@ -13,10 +13,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpsql.aggregates.base import Noise
 from dpsql.aggregates.resampling import points
+from dpsql.mechanisms.side_by_side import SideBySide
 from dpsql.plan import (
     ROW_NUMBER,
     NoisyTable,
+    Output,
     PublicTable,
     Release,
     end_column,
@@ -49,8 +52,8 @@ def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict
     intervals: dict[str, Sequence[tuple[float, float] | None]] = {}
     starts = _starts(asked)
     for output in asked.outputs:
-        cells = noisy.cells[starts[output.measure] : starts[output.measure + 1]]
-        found = output.estimate.column(cells, asked.measures[output.measure].noise, level)
+        cells = tuple(cell for m in output.measures for cell in noisy.cells[starts[m] : starts[m + 1]])
+        found = output.estimate.column(cells, _noise(asked, output), level)
         data.append(found.values)
         intervals[output.name] = found.intervals
     for read in asked.read:
@@ -61,6 +64,12 @@ def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict
         intervals[read.name] = found.intervals
     data.append(list(range(noisy.groups)))
     return Estimated(PublicTable(asked.name, _columns(asked, key_types), tuple(data)), intervals)
+
+
+def _noise(asked: Release, output: Output) -> Noise:
+    """The noise in the cells that an estimate reads."""
+    first, *second = [asked.measures[m].noise for m in output.measures]
+    return SideBySide(first, second[0]) if second else first
 
 
 def _starts(asked: Release) -> list[int]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 
-from dpsql.accounting.ledger import Entry, Ledger
+from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import read_record, write_record
 from dpsql.domains import Interval
 from dpsql.engines.drafting import describe
@@ -16,11 +15,10 @@ from dpsql.engines.facts import ColumnFacts, TableFacts, UnitFacts, table_facts,
 from dpsql.engines.public import fill
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import declared
-from dpsql.loss import PrivacyLoss
 from dpsql.opening import approve_version, require_unchanged
-from dpsql.plan import Budget
 from dpsql.preparing import prepare as prepare_snapshot
 from dpsql.preparing import require_place
+from dpsql.reporting import BudgetReport, report, warnings
 from dpsql.schema.draft import draft
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Schema, Table
@@ -30,7 +28,6 @@ OUTSIDE_THE_PROMISE = (
     "itself a function of the data, and what it gives away is outside the promise: choose limits from what is known\n"
     "of the subject."
 )
-MOST_CHARGES_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +39,12 @@ class CheckReport:
     tables: tuple[TableFacts, ...]
     public: tuple[Table, ...]
     snapshot: Snapshot | None = None
+    charges: int = 0
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        parts = [f"{printable(self.dataset)}: the data has the declared structure and is approved."]
+        parts = [f"ledger: {self.charges:,} charge{'s' * (self.charges != 1)}, whole"]
+        parts += [f"{printable(self.dataset)}: the data has the declared structure and is approved."]
         parts += [_table_text(facts) for facts in self.tables]
         if self.public:
             parts.append(f"public: {', '.join(printable(t.name) for t in self.public)}")
@@ -52,41 +52,8 @@ class CheckReport:
             parts.append(
                 f"prepared: {self.snapshot.folder}, {self.snapshot.size:,} bytes; as private as the data itself"
             )
+        parts += [f"note: {warning}" for warning in self.warnings]
         return "\n\n".join([*parts, OUTSIDE_THE_PROMISE])
-
-
-@dataclass(frozen=True, slots=True)
-class Spender:
-    """One analyst: what they spent, and the caps that the owner declared for them, None where there is none."""
-
-    name: str
-    spent: PrivacyLoss
-    epsilon: Fraction | None
-    delta: Fraction | None
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetReport:
-    """What the ledger says. str() is the text for the owner. latest: the newest charges, newest first."""
-
-    dataset: str
-    total: PrivacyLoss
-    spent: PrivacyLoss
-    remaining: PrivacyLoss
-    analysts: tuple[Spender, ...]
-    charges: int
-    latest: tuple[Entry, ...]
-
-    def __str__(self) -> str:
-        rows = [("total", self.total), ("spent", self.spent), ("remaining", self.remaining)]
-        lines = [f"{printable(self.dataset)}: budget"]
-        lines += [f"  {word:<10} {_loss(loss)}" for word, loss in rows]
-        if self.analysts:
-            lines += ["", "by analyst", *(f"  {_spender(a)}" for a in self.analysts)]
-        if self.latest:
-            shown = f"last {len(self.latest)} of {self.charges:,} charges, newest first"
-            lines += ["", shown, *(f"  {_charge(entry)}" for entry in self.latest)]
-        return "\n".join(lines)
 
 
 def init(source: str | os.PathLike[str]) -> str:
@@ -99,14 +66,16 @@ def init(source: str | os.PathLike[str]) -> str:
 
 
 def check(schema: Schema, ledger: Ledger, *, prepare: bool = False) -> CheckReport:
-    """Verify what is declared and cannot be enforced, approve this version of the data, and show exact facts.
+    """Verify the ledger, and what is declared and cannot be enforced; approve this version of the data, and show exact facts.
 
     prepare  write the prepared snapshot of this version too, beside the ledger
-    Errors   707 a file is missing or cannot be read; 804 the data has not the declared structure and is not approved; 704
-             the snapshot cannot be written, the approval stands; 801, 802 there is nothing to prepare, or no place for it
+    Errors   705 the ledger is damaged; 707 a file is missing or cannot be read; 804 the data has not the declared structure
+             and is not approved; 704 the snapshot cannot be written, the approval stands; 801, 802 there is nothing to
+             prepare, or no place for it
     """
     if prepare:
         require_place(schema, ledger)
+    count = ledger.verify()
     engine = DuckDBEngine.open(schema)
     try:
         filled = fill(engine, schema)
@@ -117,7 +86,8 @@ def check(schema: Schema, ledger: Ledger, *, prepare: bool = False) -> CheckRepo
         engine.close()
     _record(schema, ledger, version, verified(filled, facts))
     snapshot = prepare_snapshot(schema, ledger, version) if prepare else None
-    return CheckReport(schema.name, version, facts, tuple(t for t in filled.tables if t.public), snapshot)
+    public = tuple(t for t in filled.tables if t.public)
+    return CheckReport(schema.name, version, facts, public, snapshot, count, tuple(warnings(schema)))
 
 
 def _record(schema: Schema, ledger: Ledger, version: str, facts: frozenset[str]) -> None:
@@ -128,25 +98,7 @@ def _record(schema: Schema, ledger: Ledger, version: str, facts: frozenset[str])
 
 def budget(schema: Schema, ledger: Ledger) -> BudgetReport:
     """What was spent, by whom, and what is left. Reads no data."""
-    history = ledger.history()
-    declared = {a.name: a for a in schema.analysts or ()}
-    names = [*declared, *sorted({entry.analyst for entry in history} - set(declared))]
-    spenders = (
-        Spender(n, ledger.spent(n), declared[n].epsilon, declared[n].delta)
-        if n in declared
-        else Spender(n, ledger.spent(n), None, None)
-        for n in names
-    )
-    total = schema.privacy.budget
-    return BudgetReport(
-        dataset=schema.name,
-        total=total,
-        spent=ledger.spent(),
-        remaining=ledger.remaining(Budget(total), ""),
-        analysts=tuple(spenders),
-        charges=len(history),
-        latest=tuple(reversed(history[-MOST_CHARGES_SHOWN:])),
-    )
+    return report(schema, ledger)
 
 
 # --- text ---------------------------------------------------------------------------------------------------------
@@ -189,20 +141,3 @@ def _column_text(facts: ColumnFacts) -> str:
     elif facts.outside is None and not column.sqltype.is_boolean:
         parts.append("no bounds or domain")
     return ", ".join(parts)
-
-
-def _loss(loss: PrivacyLoss) -> str:
-    return f"epsilon {float(loss.epsilon):.6g}, delta {float(loss.delta):.3g}"
-
-
-def _spender(analyst: Spender) -> str:
-    caps = [("epsilon", analyst.epsilon), ("delta", analyst.delta)]
-    capped = " and ".join(f"{word} {float(cap):.6g}" for word, cap in caps if cap is not None)
-    return f"{printable(analyst.name)}: {_loss(analyst.spent)}" + (f" (cap: {capped})" if capped else "")
-
-
-def _charge(entry: Entry) -> str:
-    statement = " ".join(entry.statement.split())
-    shown = statement if len(statement) <= 100 else statement[:97] + "..."
-    loss = _loss(PrivacyLoss(entry.epsilon, entry.delta))
-    return f"{entry.id}  {entry.time}  {printable(entry.analyst)}  {loss}  {shown}"

@@ -14,8 +14,9 @@ from dpsql.algebra.relations import Relation
 from dpsql.algebra.scalar import Scalar, limits_of
 from dpsql.domains import hull
 from dpsql.errors import error
-from dpsql.loss import PrivacyLoss, total
+from dpsql.loss import EpsilonDelta, PrivacyLoss, only_delta, total
 from dpsql.mechanisms.additive import AdditiveNoise
+from dpsql.mechanisms.prices import costs_at_most
 from dpsql.mechanisms.threshold import delta_per_group
 from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.schema.model import RESERVED
@@ -74,11 +75,14 @@ class PublicTable:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What the ledger wrote for one charged statement. id is None where nothing was charged."""
+    """What the ledger wrote for one charged statement. id is None where nothing was charged.
+
+    remaining  the largest epsilon and delta that one more statement may cost
+    """
 
     id: int | None
     loss: PrivacyLoss
-    remaining: PrivacyLoss
+    remaining: EpsilonDelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +112,24 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
+class Portion:
+    """What one release costs, and whom: units with one of these values of the partition column; None: everybody."""
+
+    loss: PrivacyLoss
+    entries: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ChargeRequest:
     """What the ledger needs to know to decide about one statement.
 
     statement     canonical text, for the history
     fingerprints  of the releases that are bought
-    mechanisms    one line per measure: name and parameters, for later accounting
+    mechanisms    one line per measure: name and parameters
+    portions      what each release costs
+    role          of the analyst, or None
+    certificates  one JSON text for each release
+    fresh         whether stored answers are asked anew
     """
 
     analyst: str
@@ -121,16 +137,52 @@ class ChargeRequest:
     statement: str
     fingerprints: tuple[str, ...]
     mechanisms: tuple[str, ...]
-    loss: PrivacyLoss
+    portions: tuple[Portion, ...]
+    role: str | None = None
+    certificates: tuple[str, ...] = ()
+    fresh: bool = False
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """Of all releases together, as if they were about the same people."""
+        return total(portion.loss for portion in self.portions)
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """The most that one analyst, or all analysts of one role together, may spend. scope is "analyst" or "role"."""
+
+    scope: str
+    name: str
+    total: EpsilonDelta
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A reservation: what is kept for one analyst, `refreshes` times `refresh`."""
+
+    name: str
+    analyst: str
+    refreshes: int
+    refresh: PrivacyLoss
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a charge is checked against: the dataset's total, and the analyst's cap or None for each coordinate."""
+    """What a charge is checked against.
 
-    total: PrivacyLoss
-    analyst_epsilon: Fraction | None = None
-    analyst_delta: Fraction | None = None
+    total       the dataset's, for all analysts together
+    accounting  as the schema names it
+    caps        of the analyst who asks, and of their role
+    held        for analysts by name
+    window      "day", "week" or "month": the total and the caps are for each; None: they never refill
+    """
+
+    total: EpsilonDelta
+    accounting: str = "sequential"
+    caps: tuple[Cap, ...] = ()
+    held: tuple[Held, ...] = ()
+    window: str | None = None
 
 
 TALLIED = frozenset({"quantile", "min", "max", "top", "auto_sum", "randomized_response"})
@@ -284,6 +336,7 @@ class Shell:
     computed    for each output column its text over a redrawn table, where it is computed from one row of a release; or None
     release     the block whose rows it shows one by one, or None
     empty       whether it is answered from the declared tables alone, which are empty
+    spent       the tables of what was spent that it reads (schema/spent.py); then it reads nothing else
     """
 
     sql: str
@@ -292,6 +345,7 @@ class Shell:
     direct: tuple[tuple[str, str] | None, ...]
     traced: bool
     empty: bool = False
+    spent: tuple[str, ...] = ()
     computed: tuple[str | None, ...] = ()
     release: str | None = None
 
@@ -362,7 +416,7 @@ class Chosen:
 
     @property
     def loss(self) -> PrivacyLoss:
-        return self.terms.loss
+        return self.tallied.loss(self.terms)
 
     def describe(self) -> str:
         return self.tallied.describe(self.terms)
@@ -397,11 +451,16 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column of the released table: an estimate over the noisy cells of one measure."""
+    """A column of the released table: an estimate over the noisy cells of one measure, or of two that were released apart."""
 
     name: str
     measure: int
     estimate: Estimate
+    beside: int | None = None
+
+    @property
+    def measures(self) -> tuple[int, ...]:
+        return (self.measure,) if self.beside is None else (self.measure, self.beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,6 +478,7 @@ class Release:
 
     fingerprint  canonical text of everything that decides its distribution, hashed; without the data version
     compared     why it has its mechanism, where "auto" took it
+    entries      the values of the partition column that it is about, as the ledger names them; None: any
     """
 
     limited: Limited
@@ -430,6 +490,7 @@ class Release:
     chosen: tuple[Chosen, ...] = ()
     read: tuple[Read, ...] = ()
     compared: Comparison | None = None
+    entries: tuple[str, ...] | None = None
 
     @property
     def parts(self) -> tuple[Measure | Chosen, ...]:
@@ -456,14 +517,14 @@ class Release:
 class Plan:
     """What will be released, at what price, and the shell that makes the answer of it.
 
-    price  what the caller asked for the whole statement; loss <= price, checked here before anything runs
+    price  what the caller asked for the whole statement; the loss is within it, checked here before anything runs
     goal   the accuracy that was asked instead: then the price is the most that it may cost
     """
 
     releases: tuple[Release, ...]
     shell: Shell
     loss: PrivacyLoss
-    price: PrivacyLoss
+    price: EpsilonDelta
     goal: Goal | None = None
 
     def __post_init__(self) -> None:
@@ -476,9 +537,9 @@ class Plan:
             if not _selects_enough(release):
                 raise error(901, "a threshold does not hold its delta")
             delta = release.selection.delta if release.selection is not None else Fraction(0)
-            if total([*(m.loss for m in release.parts), PrivacyLoss(Fraction(0), delta)]) != release.loss:
+            if total([*(m.loss for m in release.parts), only_delta(delta)]) != release.loss:
                 raise error(901, "a release's loss is not the sum of its parts")
-        if total(r.loss for r in self.releases) != self.loss or not self.loss.fits(self.price):
+        if total(r.loss for r in self.releases) != self.loss or not costs_at_most(self.loss, self.price):
             raise error(901, "the plan does not spend what was asked")
 
 

@@ -6,24 +6,28 @@ below has touched data: its errors are constant text, and the charge stands.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from dpsql import spending
+from dpsql.accounting import claims
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.vectors import Vectors
+from dpsql.charging import budget_of, certificate, request_of
 from dpsql.engines.base import ExactTable
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import Error, error
 from dpsql.estimating import empty
 from dpsql.guard.tracker import check
-from dpsql.loss import NO_LOSS, PrivacyLoss, total
+from dpsql.loss import NO_LOSS, PrivacyLoss
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
 from dpsql.opening import Dataset
 from dpsql.plan import (
     Accuracy,
-    Budget,
-    ChargeRequest,
     Compiled,
     CompiledRelease,
     NoisyTable,
@@ -38,10 +42,13 @@ from dpsql.planner.parse import Parsed, parse
 from dpsql.planner.planning import compile_statement, schema_identity
 from dpsql.planner.resolve.free import catalog_text
 from dpsql.release import KeyTables, release
+from dpsql.reusing import Reusing, TopUp
 from dpsql.schema.model import Analyst, Schema
 from dpsql.sqltypes import SqlType, parse_type
 from dpsql.staging import Accuracies, Staged, key_types, read_beside
 
+PAUSE_SECONDS = 0.01
+"""Between two looks for an answer that somebody else is working out."""
 Result = TypeVar("Result")
 Parameters = Sequence[object] | Mapping[str, object]
 
@@ -57,6 +64,7 @@ class Answer:
     cached    True only where everything came from stored answers
     releases  how many releases were charged
     notes     what the guard warns of, in mode "warn"
+    fingerprints  of the paid releases, under which they are stored
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -66,6 +74,75 @@ class Answer:
     cached: bool = False
     releases: int = 0
     notes: tuple[str, ...] = ()
+    fingerprints: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Found:
+    """What there is of a statement before it is charged.
+
+    compiled      with the noise that is really in what is read off stored answers
+    tables        of the releases that are stored
+    missing       what is to be bought: where a release is sharpened, the difference
+    asked         the missing releases as they were asked, by name
+    topped        what the missing ones are added to, by name
+    fingerprints  of the answers that are read or bought
+    """
+
+    compiled: Compiled
+    tables: dict[str, NoisyTable] = field(default_factory=dict)
+    missing: list[CompiledRelease] = field(default_factory=list)
+    asked: dict[str, CompiledRelease] = field(default_factory=dict)
+    topped: dict[str, TopUp] = field(default_factory=dict)
+    fingerprints: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def add(
+        self,
+        name: str,
+        table: NoisyTable,
+        fingerprints: tuple[str, ...],
+        part: CompiledRelease | None = None,
+        note: str | None = None,
+    ) -> None:
+        self.tables[name] = table
+        self.fingerprints += fingerprints
+        self.notes += (note,) if note is not None else ()
+        if part is not None:
+            parts = tuple(part if one.release.name == name else one for one in self.compiled.releases)
+            self.compiled = replace(self.compiled, releases=parts)
+
+    def buy(self, part: CompiledRelease, fingerprint: str, topped: TopUp | None) -> None:
+        self.asked[part.release.name] = part
+        self.fingerprints += (fingerprint,)
+        self.missing.append(part if topped is None else topped.part)
+        if topped is not None:
+            self.topped[part.release.name] = topped
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Every release of a statement, and what was paid for them."""
+
+    found: Found
+    staged: Staged
+    receipt: Receipt
+
+    @property
+    def compiled(self) -> Compiled:
+        return self.found.compiled
+
+    @property
+    def bought(self) -> int:
+        return len(self.found.missing)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.found.notes
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        return self.found.fingerprints
 
 
 class Session:
@@ -82,9 +159,13 @@ class Session:
         self.sandbox.define(dataset.schema)
         self.sandbox.share(dataset.engine, dataset.schema)
         self._options: dict[str, Options] = {}
+        self._budget = budget_of(dataset.schema, analyst)
+        self._reusing = Reusing(self._answers, Vectors(ledger), self._identity, self._whose)
+        self._stopped = threading.Event()
 
     def execute(self, sql: str, parameters: Parameters = ()) -> Answer:
         """Answer one statement, or raise an Error that says why not."""
+        self._stopped.clear()
         return self._guarded(sql, lambda: self._execute(sql, parameters))
 
     def explain(self, sql: str, parameters: Parameters = ()) -> str:
@@ -124,24 +205,78 @@ class Session:
             return self._free((("plan", "VARCHAR"),), [(line,) for line in self._explain(parsed).splitlines()])
         compiled = self._compile(parsed)
         columns = self._describe(compiled, parsed.plain)
+        if compiled.plan.shell.spent:
+            self.sandbox.spent(spending.tables(compiled.plan.shell.spent, self.schema, self._ledger, self._analyst))
         if compiled.plan.shell.empty:
             return self._free(columns, self.sandbox.catalog(compiled.plan.shell.sql)[1])
         findings = check((part.release for part in compiled.releases), self._dataset.schema.guard)
         paid = [part for part in compiled.releases if part.release.parts]
-        stored = {part.release.name: self._answers.get(self._fingerprint(part)) for part in paid}
-        missing = [part for part in paid if stored[part.release.name] is None]
-        known = {name: table for name, table in stored.items() if table}
-        most = self._dataset.schema.privacy.max_cells
-        staged = Staged(compiled, known, columns, self.sandbox, self.need, most)
-        staged.bind_public()
-        receipt = self._charge(compiled, missing)
-        staged.charged = bool(missing)
-        for part in missing:
-            staged.noisy[part.release.name] = self._run(part, receipt, staged)
-        rows, accuracy = self._finish(compiled, staged, columns)
+        done = self._released(compiled, paid, columns, parsed.options)
+        rows, accuracy = self._finish(done.compiled, done.staged, columns)
         return Answer(
-            columns, rows, accuracy, receipt, bool(paid) and not missing, len(missing), tuple(str(f) for f in findings)
+            columns,
+            rows,
+            accuracy,
+            done.receipt,
+            bool(paid) and not done.bought,
+            done.bought,
+            (*(str(finding) for finding in findings), *done.notes),
+            done.fingerprints,
         )
+
+    def _released(
+        self,
+        compiled: Compiled,
+        paid: Sequence[CompiledRelease],
+        columns: tuple[tuple[str, str], ...],
+        options: Options,
+    ) -> Released:
+        """Every release of a statement: read off stored answers, and the missing ones charged together and run.
+
+        While somebody else works one of them out, their answer is waited for; where they fail, it is charged here.
+        """
+        holder = claims.new_holder()
+        with claims.released(holder):
+            while True:
+                found = self._found(compiled, paid, options.fresh)
+                most = self._dataset.schema.privacy.max_cells
+                staged = Staged(found.compiled, dict(found.tables), columns, self.sandbox, self.need, most)
+                staged.bind_public()
+                if not found.missing:
+                    return Released(found, staged, self._receipt(NO_LOSS))
+                receipt = self._charge(compiled, found, holder, options.fresh)
+                if receipt is not None:
+                    break
+                self._wait()
+            staged.charged = True
+            try:
+                for part in found.missing:
+                    staged.noisy[part.release.name] = self._run(part, receipt, staged, found, options.fresh)
+            except BaseException:
+                with suppress(Error):
+                    self._ledger.drop(holder)
+                raise
+            return Released(found, staged, receipt)
+
+    def _found(self, compiled: Compiled, paid: Sequence[CompiledRelease], fresh: bool) -> Found:
+        """What of a statement is stored, or can be read off what is; and what is to be bought of the rest."""
+        found = Found(compiled)
+        for part in paid:
+            name, fingerprint = part.release.name, self._fingerprint(part)
+            table = None if fresh else self._answers.get(fingerprint)
+            reused = None if fresh or table is not None else self._reusing.find(part, compiled.plan.goal is not None)
+            if table is not None:
+                found.add(name, table, (fingerprint,))
+            elif reused is not None:
+                found.add(name, reused.table, reused.fingerprints, reused.part, reused.note)
+            else:
+                found.buy(part, fingerprint, None if fresh else self._reusing.top_up(part))
+        return found
+
+    def _wait(self) -> None:
+        """For somebody else's answer, a moment. Raises 703."""
+        if self._stopped.wait(PAUSE_SECONDS):
+            raise error(703, "interrupted; nothing was charged")
 
     # --- above the charge ---------------------------------------------------------------------------------------------
 
@@ -185,10 +320,7 @@ class Session:
         )
 
     def _receipt(self, loss: PrivacyLoss) -> Receipt:
-        return Receipt(None, loss, self._ledger.remaining(self._budget(), self._analyst.name))
-
-    def _budget(self) -> Budget:
-        return Budget(self._dataset.schema.privacy.budget, self._analyst.epsilon, self._analyst.delta)
+        return Receipt(None, loss, self._ledger.remaining(self._budget, self._analyst.name))
 
     def _explain(self, parsed: Parsed) -> str:
         compiled = self._compile(parsed)
@@ -227,28 +359,39 @@ class Session:
             return ()
 
     def _fingerprint(self, part: CompiledRelease) -> str:
-        return f"{part.release.fingerprint}:{self._dataset.version}"
+        """Under which an answer is stored: of this data version, and, where the owner says so, for this analyst alone."""
+        return f"{part.release.fingerprint}:{self._whose}"
 
-    def _charge(self, compiled: Compiled, missing: list[CompiledRelease]) -> Receipt:
-        """One durable transaction before the engine is called; nothing below gives it back."""
-        loss = total(part.release.loss for part in missing)
-        if not missing:
-            return self._receipt(loss)
+    @property
+    def _whose(self) -> str:
+        """The data version, and the analyst where answers are not shared."""
+        alone = "" if self.schema.privacy.shared_answers else f":{self._analyst.name}"
+        return f"{self._dataset.version}{alone}"
+
+    def _charge(self, compiled: Compiled, found: Found, holder: str, fresh: bool) -> Receipt | None:
+        """One durable transaction before the engine is called; nothing below gives it back. See Ledger.charge."""
         if not self._dataset.engine.unchanged():
             raise error(708, "the data files changed since the connection was opened", hint="open a new connection")
-        request = ChargeRequest(
-            self._analyst.name,
-            self._dataset.version,
-            compiled.plan.shell.plain_sql or compiled.plan.shell.sql,
-            tuple(self._fingerprint(part) for part in missing),
-            tuple(part.describe() for release in missing for part in release.release.parts),
-            loss,
-        )
-        return self._ledger.charge(request, self._budget())
+        names = [self._fingerprint(part) for part in found.missing]
+        certified = [
+            certificate(part.release, name, compiled, self.schema, self._identity)
+            for part, name in zip(found.missing, names, strict=True)
+        ]
+        request = request_of(compiled, found.missing, names, self._analyst, self._dataset.version, certified, fresh)
+        return self._ledger.charge(request, self._budget, holder)
+
+    def certificates(self, fingerprints: Sequence[str]) -> list[dict[str, object]]:
+        """What was certified of stored releases."""
+        found = []
+        for fingerprint in fingerprints:
+            charge = self._answers.charge_of(fingerprint)
+            known = self._ledger.certificates(charge) if charge is not None else []
+            found += [each for each in known if each.get("release") == fingerprint.partition(":")[0]]
+        return found
 
     # --- below the charge ---------------------------------------------------------------------------------------------
 
-    def _run(self, part: CompiledRelease, receipt: Receipt, staged: Staged) -> NoisyTable:
+    def _run(self, part: CompiledRelease, receipt: Receipt, staged: Staged, found: Found, fresh: bool) -> NoisyTable:
         """Exact sums, noise, and the answer stored: in that order."""
         if receipt.id is None:
             raise error(901, "a release reached the engine without a charge")
@@ -257,8 +400,12 @@ class Session:
         exact = self._exact(part.sql, part.verified, keys, part.sum_columns, bound) if part.sql else None
         tallies = [self._exact(t.sql, t.verified, keys + 1, 1 + t.tally.summed, bound) for t in part.tallies]
         matchings = [self._exact(m.sql, m.verified, keys, 3, bound) for m in part.matchings]
-        noisy = self._released(part, exact, staged.lists(part), tallies, matchings)
-        return self._answers.put(receipt.id, self._fingerprint(part), noisy)
+        noisy = self._noisy(part, exact, staged.lists(part), tallies, matchings)
+        topped = found.topped.get(part.release.name)
+        if topped is not None:
+            noisy = topped.combined(noisy)
+        kept = self._reusing.vectors(found.asked[part.release.name])
+        return self._answers.put(receipt.id, self._fingerprint(part), noisy, fresh=fresh, of=kept)
 
     def _exact(
         self, sql: str, verified: Sequence[Verified], keys: int, sums: int, bound: Sequence[PublicTable]
@@ -267,7 +414,7 @@ class Session:
         text = next((v.sql for v in verified if v.facts <= self._dataset.facts), sql)
         return self._dataset.engine.exact(with_secret(text, self._ledger.secret.hex()), keys, sums, bound)
 
-    def _released(
+    def _noisy(
         self,
         part: CompiledRelease,
         exact: ExactTable | None,
@@ -317,6 +464,7 @@ class Session:
         return self._dataset.schema
 
     def interrupt(self) -> None:
+        self._stopped.set()
         self._dataset.engine.interrupt()
         self.sandbox.interrupt()
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+from collections.abc import Sequence
 
-from dpsql.accounting import payload
+from dpsql.accounting import claims, payload, vectors
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.store import clean
+from dpsql.accounting.vectors import Vector
 from dpsql.errors import error
 from dpsql.plan import NoisyTable
 
 _GET = "SELECT digest, payload FROM answer WHERE fingerprint = ?"
+_CHARGE = "SELECT charge FROM answer WHERE fingerprint = ?"
 _PUT = "INSERT INTO answer VALUES (?, ?, ?, ?) ON CONFLICT (fingerprint) DO NOTHING"
+_REPLACE = "INSERT OR REPLACE INTO answer VALUES (?, ?, ?, ?)"
 
 
 class Answers:
@@ -39,19 +43,46 @@ class Answers:
             raise self._store.damaged()
         return table
 
-    def put(self, charge_id: int, fingerprint: str, table: NoisyTable) -> NoisyTable:
+    def charge_of(self, fingerprint: str) -> int | None:
+        """The charge that bought a stored answer; None if there is none."""
+        name = clean(fingerprint)
+        row: tuple[int] | None = self._store.read(lambda connection: connection.execute(_CHARGE, (name,)).fetchone())
+        return row[0] if row else None
+
+    def put(
+        self,
+        charge_id: int,
+        fingerprint: str,
+        table: NoisyTable,
+        *,
+        fresh: bool = False,
+        of: Sequence[Vector] = (),
+    ) -> NoisyTable:
         """Store what the charge bought, durably, and return what is stored: this table, or one that was there first.
 
+        Who claimed the release lets it go with it.
+
+        fresh   it takes the place of one that is there
+        of      what its cells are, where others can be read off them
         Errors  901 no such charge, or a table that holds anything but integers, text, booleans and NULL
         """
         name, stored = clean(fingerprint), payload.encode(table)
         if stored is None:
             raise error(901, "a released table cannot be stored")
         row = (name, charge_id, self._digest(name, stored), stored)
-        if self._store.write(lambda connection: _inserted(connection, row)):
+        if self._store.write(lambda connection: self._inserted(connection, row, fresh, of)):
             return table
         first = self.get(fingerprint)
         return table if first is None else first
+
+    def _inserted(
+        self, connection: sqlite3.Connection, row: tuple[str, int, bytes, bytes], fresh: bool, of: Sequence[Vector]
+    ) -> bool:
+        claims.done(connection, row[0])
+        is_new = connection.execute(_REPLACE if fresh else _PUT, row).rowcount == 1
+        if is_new:
+            vectors.write(connection, self._store.secret, row[0], of)
+        return is_new
 
     def _digest(self, fingerprint: str, stored: bytes) -> bytes:
         """Ties the bytes to their fingerprint, so that damage and a row moved to another name are both noticed."""
@@ -59,7 +90,3 @@ class Answers:
         keyed.update(b"\0")
         keyed.update(stored)
         return keyed.digest()
-
-
-def _inserted(connection: sqlite3.Connection, row: tuple[str, int, bytes, bytes]) -> bool:
-    return connection.execute(_PUT, row).rowcount == 1

@@ -1,95 +1,187 @@
-"""Whether a charge fits: every limit that applies to it, in exact arithmetic."""
+"""Whether a charge fits: every total that applies to it, in exact arithmetic."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
-from dpsql.accounting.amounts import at_least, at_most, bounded
-from dpsql.errors import Error, error
-from dpsql.loss import PrivacyLoss
-from dpsql.plan import Budget
+from dpsql.accounting.amounts import at_least, at_most
+from dpsql.accounting.filters import Filter, added, filter_of
+from dpsql.accounting.totals import Spent
+from dpsql.errors import BudgetError, Error, error
+from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss
+from dpsql.mechanisms.prices import nominal
+from dpsql.plan import Budget, Held
 
-_COORDINATES: tuple[Literal["epsilon"], Literal["delta"]] = ("epsilon", "delta")
+MOST_COUNTED = 2**40
+"""How far what is left is counted in statements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One coordinate of one total that charges must stay within.
+    """One total that charges must stay within.
 
     holder  whose total, as a message names it
-    cap     allowed  [nats or probability]
-    spent   so far   [nats or probability]
+    total   as the owner wrote it
+    keeps   whether a sum keeps it
+    spent   so far, what is kept for others included
+    asked   what is to be added now
+    scope   whose total, as the ledger keeps it: ("dataset", ""), or an "entry", "analyst" or "role" by its name
+    charged of `spent`, without what is kept for others
     """
 
-    coordinate: Literal["epsilon", "delta"]
     holder: str
-    cap: Fraction
-    spent: Fraction
+    total: EpsilonDelta
+    keeps: Filter
+    spent: PrivacyLoss
+    asked: PrivacyLoss = NO_LOSS
+    scope: tuple[str, str] = ("dataset", "")
+    charged: PrivacyLoss = NO_LOSS
 
     @property
-    def left(self) -> Fraction:
-        """What may still be spent; never below 0, even when the owner lowered the cap below what is spent."""
-        return max(self.cap - self.spent, Fraction(0))
+    def admits(self) -> bool:
+        return self.keeps.admits(added(self.spent, self.asked))
 
-    def admits(self, loss: PrivacyLoss) -> bool:
-        """Whether spent + loss stays within the cap."""
-        return bounded(self.spent + part_of(loss, self.coordinate)) <= self.cap
+    @property
+    def admits_without_delta(self) -> bool:
+        return bool(self.keeps.alive(added(self.spent, self.asked)))
 
+    def epsilon_left(self, like: PrivacyLoss = NO_LOSS) -> Fraction:
+        """The largest epsilon that one more release like this may cost; 0 for none."""
+        return self.keeps.price_left(self.spent, like)
 
-def part_of(loss: PrivacyLoss, coordinate: Literal["epsilon", "delta"]) -> Fraction:
-    """One coordinate of a loss."""
-    return loss.epsilon if coordinate == "epsilon" else loss.delta
+    @property
+    def delta_left(self) -> Fraction:
+        return self.keeps.delta_left(self.spent)
 
+    def count_left(self, like: PrivacyLoss) -> int:
+        """How many more releases of this loss, which is not nothing, would be admitted, one after another.
 
-def limits(budget: Budget, analyst: str, dataset_spent: PrivacyLoss, analyst_spent: PrivacyLoss) -> tuple[Limit, ...]:
-    """The dataset's two limits, and those that the owner set for this analyst."""
-    found = [
-        Limit("epsilon", "the dataset's total", budget.total.epsilon, dataset_spent.epsilon),
-        Limit("delta", "the dataset's total", budget.total.delta, dataset_spent.delta),
-    ]
-    holder = f"the cap of analyst {analyst!r}"
-    if budget.analyst_epsilon is not None:
-        found.append(Limit("epsilon", holder, budget.analyst_epsilon, analyst_spent.epsilon))
-    if budget.analyst_delta is not None:
-        found.append(Limit("delta", holder, budget.analyst_delta, analyst_spent.delta))
-    return tuple(found)
+        >>> one = PrivacyLoss(Fraction(1, 10), Fraction(0), Fraction(1, 100), Fraction(1, 200), Fraction(1, 64))
+        >>> whole = EpsilonDelta(Fraction(1), Fraction(0))
+        >>> Limit("", whole, filter_of(whole, "sequential"), one).count_left(one)
+        9
+        """
+        fits, too_many = 0, 1
+        while too_many <= MOST_COUNTED and self._admits(like, too_many):
+            fits, too_many = too_many, 2 * too_many
+        while too_many - fits > 1:
+            middle = (fits + too_many) // 2
+            fits, too_many = (middle, too_many) if self._admits(like, middle) else (fits, middle)
+        return fits
 
-
-def remaining(applying: Iterable[Limit]) -> PrivacyLoss:
-    """The smallest rest of each coordinate; never below 0."""
-    found = tuple(applying)
-    return PrivacyLoss(_tightest(found, "epsilon").left, _tightest(found, "delta").left)
-
-
-def refusal(loss: PrivacyLoss, applying: Sequence[Limit]) -> Error | None:
-    """None if the loss fits every limit, else error 501: what it costs, what is left of which total, what would fit."""
-    exceeded = [_tightest(applying, each) for each in _COORDINATES if not _admitted(loss, applying, each)]
-    if not exceeded:
-        return None
-    message = " and ".join(_shortfall(limit, part_of(loss, limit.coordinate)) for limit in exceeded)
-    return error(501, f"this costs {message}", hint=_what_fits(exceeded))
+    def _admits(self, like: PrivacyLoss, count: int) -> bool:
+        return self.keeps.admits(added(self.spent, times(like, count)))
 
 
-def _admitted(loss: PrivacyLoss, applying: Iterable[Limit], coordinate: Literal["epsilon", "delta"]) -> bool:
-    return all(limit.admits(loss) for limit in applying if limit.coordinate == coordinate)
+def limit(holder: str, total: EpsilonDelta, budget: Budget, spent: PrivacyLoss, asked: PrivacyLoss) -> Limit:
+    return Limit(holder, total, filter_of(total, budget.accounting), spent, asked)
 
 
-def _tightest(applying: Iterable[Limit], coordinate: Literal["epsilon", "delta"]) -> Limit:
-    return min(
-        (limit for limit in applying if limit.coordinate == coordinate), key=lambda limit: limit.cap - limit.spent
+def dataset(budget: Budget) -> str:
+    """The dataset's total, as a message names it."""
+    return f"the dataset's total{_each(budget)}"
+
+
+def capped(scope: str, name: str, budget: Budget) -> str:
+    """The cap of an analyst or a role, as a message names it."""
+    return f"the cap of {scope} {name!r}{_each(budget)}"
+
+
+def _each(budget: Budget) -> str:
+    return f" of this {budget.window}" if budget.window is not None else ""
+
+
+def kept_for_others(budget: Budget, analyst: str, spent_of: Callable[[str], PrivacyLoss]) -> PrivacyLoss:
+    """What is reserved for other analysts and not spent by them.
+
+    spent_of  what an analyst spent
+    """
+    kept = NO_LOSS
+    for held in budget.held:
+        if held.analyst != analyst:
+            kept = added(kept, unspent(held, spent_of(held.analyst)))
+    return kept
+
+
+def unspent(held: Held, spent: PrivacyLoss) -> PrivacyLoss:
+    """What is left of a reservation, measure by measure; nothing is kept in one where the analyst has no finite amount."""
+    whole = times(held.refresh, held.refreshes)
+    return PrivacyLoss(
+        _rest(whole.epsilon, spent.epsilon),
+        max(whole.delta - spent.delta, Fraction(0)),
+        _rest(whole.squares, spent.squares),
+        max(whole.rho - spent.rho, Fraction(0)),
+        max(whole.mu_squared - spent.mu_squared, Fraction(0)),
     )
 
 
-def _shortfall(limit: Limit, cost: Fraction) -> str:
-    return f"{limit.coordinate} {at_least(cost)}, {at_most(limit.left)} is left of {limit.holder} {at_most(limit.cap)}"
+def refreshes_left(held: Held, spent: PrivacyLoss) -> int:
+    """How many more refreshes a reservation pays for."""
+    rest = unspent(held, spent)
+    parts = [rest.rho / held.refresh.rho] if held.refresh.rho else []
+    if rest.epsilon is not None and held.refresh.epsilon and spent.epsilon is not None:
+        parts.append(rest.epsilon / held.refresh.epsilon)
+    return int(min(parts, default=Fraction(held.refreshes)))
 
 
-def _what_fits(exceeded: Sequence[Limit]) -> str:
-    if all(limit.left > 0 for limit in exceeded):
-        return ", ".join(f"{limit.coordinate}={at_most(limit.left)}" for limit in exceeded) + " would fit"
-    if [limit.coordinate for limit in exceeded] == ["delta"] and exceeded[0].spent <= exceeded[0].cap:
+def times(loss: PrivacyLoss, count: int) -> PrivacyLoss:
+    """The loss of `count` equal releases; its delta stays below 1."""
+    return PrivacyLoss(
+        None if loss.epsilon is None else count * loss.epsilon,
+        min(count * loss.delta, 1 - Fraction(1, 2**64)),
+        None if loss.squares is None else count * loss.squares,
+        count * loss.rho,
+        count * loss.mu_squared,
+    )
+
+
+def _rest(whole: Fraction | None, spent: Fraction | None) -> Fraction:
+    return Fraction(0) if whole is None or spent is None else max(whole - spent, Fraction(0))
+
+
+def remaining(applying: Iterable[Limit]) -> EpsilonDelta:
+    """The largest epsilon that one more release may cost, and the largest delta; never below 0."""
+    found = tuple(applying)
+    return EpsilonDelta(min(limit.epsilon_left() for limit in found), min(limit.delta_left for limit in found))
+
+
+def refusal(applying: Sequence[Limit]) -> Error | None:
+    """None if what is asked fits every limit, else error 501: what it costs, what is left of which total, what would fit."""
+    exceeded = [limit for limit in applying if not limit.admits]
+    if not exceeded:
+        return None
+    tightest = min(exceeded, key=lambda limit: (limit.epsilon_left(limit.asked), limit.delta_left))
+    loss, left = tightest.asked, tightest.epsilon_left(tightest.asked)
+    shortfalls, fits = [], []
+    if not tightest.admits_without_delta:
+        shortfalls.append(
+            f"epsilon {at_least(nominal(loss))}, {at_most(left)} is left of {tightest.holder} {at_most(tightest.total.epsilon)}"
+        )
+        fits.append(("epsilon", left))
+    if tightest.spent.delta + loss.delta > tightest.keeps.delta:
+        rest = tightest.delta_left
+        whole = f"{tightest.holder} {at_most(tightest.total.delta)}"
+        share = (
+            "" if tightest.keeps.delta == tightest.total.delta else f" ({at_most(tightest.keeps.delta)} of it for this)"
+        )
+        shortfalls.append(f"delta {at_least(loss.delta)}, {at_most(rest)} is left of {whole}{share}")
+        fits.append(("delta", rest))
+    refused = error(501, f"this costs {' and '.join(shortfalls)}", hint=_what_fits(fits, tightest))
+    if isinstance(refused, BudgetError) and [name for name, _ in fits] == ["epsilon"] and left > 0:
+        refused.fits = Fraction(at_most(left))
+    return refused
+
+
+def _what_fits(fits: Sequence[tuple[str, Fraction]], tightest: Limit) -> str:
+    if all(rest > 0 for _, rest in fits):
+        return ", ".join(f"{name}={at_most(rest)}" for name, rest in fits) + " would fit"
+    if [name for name, _ in fits] == ["delta"] and tightest.spent.delta <= tightest.keeps.delta:
         return "a statement whose delta is 0 would fit"
     return "nothing more fits until the owner raises it"
+
+
+def of_window(spent: Spent, budget: Budget, now: str) -> PrivacyLoss:
+    """What counts against the totals of a budget."""
+    return spent.within(budget.window, now)

@@ -12,32 +12,36 @@ from pathlib import Path
 from dpsql.accounting import problems
 from dpsql.errors import Error
 
-LAYOUT = 1
+LAYOUT = 2
 SECRET_BYTES = 32
 
 _TABLES = """
 CREATE TABLE meta (layout INTEGER NOT NULL, identity TEXT NOT NULL, secret BLOB NOT NULL, created TEXT NOT NULL);
 CREATE TABLE charge (
-    id INTEGER PRIMARY KEY, time TEXT NOT NULL, analyst TEXT NOT NULL, version TEXT NOT NULL, statement TEXT NOT NULL,
-    fingerprints TEXT NOT NULL, mechanisms TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL
+    id INTEGER PRIMARY KEY, time TEXT NOT NULL, analyst TEXT NOT NULL, role TEXT, version TEXT NOT NULL, statement TEXT NOT NULL,
+    fingerprints TEXT NOT NULL, mechanisms TEXT NOT NULL, portions TEXT NOT NULL, certificates TEXT NOT NULL, link BLOB NOT NULL
 );
+CREATE INDEX charge_of_analyst ON charge (analyst);
 CREATE TABLE total (
-    scope TEXT NOT NULL, name TEXT NOT NULL, charges INTEGER NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
+    scope TEXT NOT NULL, name TEXT NOT NULL, charges INTEGER NOT NULL, spent TEXT NOT NULL, seal BLOB NOT NULL,
     PRIMARY KEY (scope, name)
 ) WITHOUT ROWID;
+CREATE TABLE claim (fingerprint TEXT PRIMARY KEY, holder TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE answer (
     fingerprint TEXT PRIMARY KEY, charge INTEGER NOT NULL REFERENCES charge (id),
     digest BLOB NOT NULL, payload BLOB NOT NULL
 );
+CREATE TABLE vector (
+    fingerprint TEXT NOT NULL, place INTEGER NOT NULL, question TEXT NOT NULL, body TEXT NOT NULL,
+    PRIMARY KEY (fingerprint, place)
+) WITHOUT ROWID;
+CREATE INDEX vector_of_question ON vector (question);
 CREATE TABLE version (
     id TEXT PRIMARY KEY, content TEXT NOT NULL UNIQUE, facts TEXT NOT NULL,
     approval INTEGER NOT NULL, time TEXT NOT NULL
 );
 CREATE TABLE signature (signature TEXT PRIMARY KEY, version TEXT NOT NULL REFERENCES version (id));
 """
-# One statement, so that it sees one moment while others charge.
-_CURRENT = """SELECT charges = (SELECT coalesce(max(id), 0) FROM charge) FROM total
-WHERE scope = 'dataset' AND name = ''"""
 
 
 def now() -> str:
@@ -50,7 +54,6 @@ def fill(connection: sqlite3.Connection, identity: str) -> None:
     connection.executescript(_TABLES)
     secret = secrets.token_bytes(SECRET_BYTES)
     connection.execute("INSERT INTO meta VALUES (?, ?, ?, ?)", (LAYOUT, identity, secret, now()))
-    connection.execute("INSERT INTO total VALUES ('dataset', '', 0, '0', '0')")
 
 
 def create(path: Path, identity: str) -> None:
@@ -85,19 +88,12 @@ def secret_of(connection: sqlite3.Connection, path: str, identity: str) -> bytes
     if theirs != identity:
         return problems.other_dataset(path, str(theirs), identity)
     secret = _single(connection, "SELECT secret FROM meta")
-    if not isinstance(secret, bytes) or len(secret) != SECRET_BYTES or not _totals_are_current(connection):
-        return problems.damaged(path)
-    return secret
+    return secret if isinstance(secret, bytes) and len(secret) == SECRET_BYTES else problems.damaged(path)
 
 
 def touch(connection: sqlite3.Connection) -> None:
     """Ask to write, and write nothing: fails where a charge would."""
     connection.execute("UPDATE meta SET layout = layout WHERE 0")
-
-
-def _totals_are_current(connection: sqlite3.Connection) -> bool:
-    """Whether the running total counts the last charge: a lost tail of the file shows here."""
-    return _single(connection, _CURRENT) == 1
 
 
 def _single(connection: sqlite3.Connection, query: str) -> object:

@@ -4,97 +4,185 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dpsql.accounting import amounts, layout
 from dpsql.accounting import budget as budgets
+from dpsql.accounting import chain, claims, layout, problems
+from dpsql.accounting.chain import NO_HEAD, Head
+from dpsql.accounting.filters import added
 from dpsql.accounting.store import Store, clean
+from dpsql.accounting.totals import NOTHING, Spent, combined, largest, loss_of, loss_texts, spent_of
 from dpsql.errors import error
-from dpsql.loss import NO_LOSS, PrivacyLoss
-from dpsql.plan import Budget, ChargeRequest, Receipt
+from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
+from dpsql.plan import Budget, ChargeRequest, Portion, Receipt
 
-_CHARGE = """INSERT INTO charge (time, analyst, version, statement, fingerprints, mechanisms, epsilon, delta)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
-_TOTAL = """INSERT INTO total VALUES (?, ?, 1, ?, ?)
-ON CONFLICT (scope, name) DO UPDATE SET charges = charges + 1, epsilon = excluded.epsilon, delta = excluded.delta"""
-_TOTALS = """SELECT scope, charges, epsilon, delta FROM total
-WHERE (scope = 'dataset' AND name = '') OR (scope = 'analyst' AND name = ?)"""
-_HISTORY = "SELECT id, time, analyst, epsilon, delta, statement FROM charge"
+_FIELDS = "id, time, analyst, role, version, statement, fingerprints, mechanisms, portions, certificates"
+_APPEND = f"INSERT INTO charge ({_FIELDS}, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_LAST = f"SELECT {_FIELDS}, link FROM charge ORDER BY id DESC LIMIT ?"
+_ALL = f"SELECT {_FIELDS}, link FROM charge ORDER BY id"
+_LINK = "SELECT link FROM charge WHERE id = ?"
+_TOTAL = "SELECT charges, spent, seal FROM total WHERE scope = ? AND name = ?"
+_ENTRIES = "SELECT name, charges, spent, seal FROM total WHERE scope = 'entry'"
+_TOTALS = "SELECT scope, name, charges, spent, seal FROM total"
+_KEEP = """INSERT INTO total VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (scope, name) DO UPDATE SET charges = excluded.charges, spent = excluded.spent, seal = excluded.seal"""
+_STORED = "SELECT 1 FROM answer WHERE fingerprint = ?"
+_HISTORY = "SELECT id, time, analyst, role, statement, portions FROM charge"
+_CERTIFICATES = "SELECT id, certificates, link FROM charge WHERE id = ?"
+
+TAIL = 64
+"""How many of the newest charges are checked at opening."""
+EVERYBODY = ""
+"""The name of the dataset's total: what was charged to every value of the partition column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One charge, as the owner reads it.
-
-    time     UTC, ISO 8601
-    epsilon  [nats]
-    delta    [probability]
-    """
+    """One charge, as the owner reads it. time: UTC, ISO 8601. releases: how many were bought."""
 
     id: int
     time: str
     analyst: str
-    epsilon: Fraction
-    delta: Fraction
+    role: str | None
+    loss: PrivacyLoss
+    releases: int
     statement: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Totals:
-    """The running totals that one charge adds to. charges counts all charges of the dataset."""
-
-    charges: int
-    dataset: PrivacyLoss
-    analyst: PrivacyLoss
 
 
 class Ledger:
     """What was spent on one dataset, in a file that several threads and processes share.
 
-    A charge is decided on exact fractions, written and made durable in one transaction, and never given back.
+    A charge is decided on exact fractions, written and made durable in one transaction, and never given back. Charges are only ever
+    appended, each tied to those before it (chain.py).
 
-    Errors  704 the file cannot be reached, read or written; 705 it is damaged, removed or another dataset's; 802 it is
-            closed
-    Source  Rogers et al. 2016, Privacy Odometers and Filters, section 3 (losses may be chosen adaptively)
+    Errors  704 the file cannot be reached, read or written; 705 it is damaged, removed, older than it was, or another dataset's; 802
+            it is closed
+    Source  filters.py (losses may be chosen adaptively)
 
     >>> ledger = Ledger.open(":memory:", "example")
-    >>> ledger.spent()
-    PrivacyLoss(epsilon=Fraction(0, 1), delta=Fraction(0, 1))
+    >>> ledger.spent().epsilon
+    Fraction(0, 1)
     """
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._head = NO_HEAD
 
     @staticmethod
     def open(path: str | Path, identity: str) -> Ledger:
         """Open the ledger of the dataset that `identity` names, or make it; ":memory:" ends with the process."""
-        return Ledger(Store.open(path, identity))
+        ledger = Ledger(Store.open(path, identity))
+        try:
+            ledger.store.read(ledger._check_tail)
+        except BaseException:
+            ledger.close()
+            raise
+        return ledger
 
     @property
     def secret(self) -> bytes:
-        """32 random bytes, made with the ledger: the key of content hashes and of contribution cuts."""
+        """32 random bytes, made with the ledger: the key of content hashes, of contribution cuts and of the chain."""
         return self.store.secret
 
-    def charge(self, request: ChargeRequest, budget: Budget) -> Receipt:
+    # --- charging -----------------------------------------------------------------------------------------------------
+
+    def charge(self, request: ChargeRequest, budget: Budget, holder: str = "") -> Receipt | None:
         """Charge one statement, or refuse it and change nothing.
+
+        holder  whose claim on its releases it becomes, for as long as they are worked out (claims.py)
+        Output  None: another statement has stored one of its releases meanwhile, or is working it out; nothing was charged
 
         Errors  501 it does not fit; 901 it costs nothing, so it must not come here
         """
         if request.loss == NO_LOSS:
             raise error(901, "a charge of nothing reached the ledger")
-        return self.store.write(lambda connection: self._charge(connection, request, budget))
+        done = self.store.write(lambda connection: self._charge(connection, request, budget, holder))
+        if done is None:
+            return None
+        receipt, self._head = done
+        file = self._head_file
+        if file is not None:
+            chain.write_head(file, self._head)
+        return receipt
 
-    def remaining(self, budget: Budget, analyst: str) -> PrivacyLoss:
-        """What this analyst may still spend: the smaller rest of the total and of their cap, never below 0."""
-        totals = self.store.read(lambda connection: self._totals(connection, clean(analyst)))
-        return budgets.remaining(_limits(budget, clean(analyst), totals))
+    def drop(self, holder: str) -> None:
+        """Let go of a holder's claims: what they were for is stored, or failed."""
+        self.store.write(lambda connection: claims.drop(connection, holder))
+
+    def _charge(
+        self, connection: sqlite3.Connection, request: ChargeRequest, allowed: Budget, holder: str
+    ) -> tuple[Receipt, Head] | None:
+        last = self._newest(connection)
+        names = [clean(fingerprint) for fingerprint in request.fingerprints]
+        if holder and any(claims.is_taken(connection, name) for name in names):
+            return None
+        if holder and not request.fresh and any(connection.execute(_STORED, (name,)).fetchone() for name in names):
+            return None
+        now, analyst = layout.now(), clean(request.analyst)
+        role = None if request.role is None else clean(request.role)
+        portions = [replace(portion, loss=added(NO_LOSS, portion.loss)) for portion in request.portions]
+        books = _Books(self, connection, now)
+        refused = budgets.refusal(books.limits(allowed, analyst, portions))
+        if refused is not None:
+            raise refused
+        head = self._append(connection, request, portions, last, (now, analyst, role))
+        for scope, name, loss in _scopes(analyst, role, portions):
+            books.add(scope, name, loss)
+        if holder:
+            claims.take(connection, names, holder)
+        return Receipt(head.charge, request.loss, budgets.remaining(books.limits(allowed, analyst))), head
+
+    def _append(
+        self,
+        connection: sqlite3.Connection,
+        request: ChargeRequest,
+        portions: Sequence[Portion],
+        last: Head,
+        who: tuple[str, str, str | None],
+    ) -> Head:
+        kept = [[loss_texts(portion.loss), portion.entries] for portion in portions]
+        lists = (request.fingerprints, request.mechanisms, kept, request.certificates)
+        words = (*who, clean(request.data_version), clean(request.statement))
+        row = (last.charge + 1, *words, *(json.dumps(each) for each in lists))
+        tied = chain.link(self.secret, bytes.fromhex(last.link), row)
+        connection.execute(_APPEND, (*row, tied))
+        return Head(last.charge + 1, tied.hex())
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def remaining(self, budget: Budget, analyst: str) -> EpsilonDelta:
+        """The largest epsilon and delta that one more statement of this analyst may cost, never below 0."""
+        return budgets.remaining(self.limits(budget, analyst))
+
+    def limits(self, budget: Budget, analyst: str) -> tuple[budgets.Limit, ...]:
+        """Every total that applies to this analyst, and what is spent of it."""
+        return self.store.read(lambda connection: _Books(self, connection, layout.now()).limits(budget, clean(analyst)))
 
     def spent(self, analyst: str | None = None) -> PrivacyLoss:
-        """What was charged to one analyst, or to all together."""
-        totals = self.store.read(lambda connection: self._totals(connection, clean(analyst or "")))
-        return totals.dataset if analyst is None else totals.analyst
+        """What was ever charged to one analyst; or to all together, on those whom most was charged to."""
+
+        def work(connection: sqlite3.Connection) -> PrivacyLoss:
+            books = _Books(self, connection, layout.now())
+            if analyst is not None:
+                return books.spent("analyst", clean(analyst)).ever
+            return books.most()
+
+        return self.store.read(work)
+
+    def scope(self, scope: str, name: str) -> Spent:
+        """What one scope spent: an "analyst", a "role", an "entry" of the partition beside the "dataset"."""
+        return self.store.read(lambda connection: _Books(self, connection, layout.now()).spent(scope, clean(name)))
+
+    def entries(self) -> dict[str, PrivacyLoss]:
+        """What was charged in all on units with each value of the partition column that was ever charged alone."""
+
+        def work(connection: sqlite3.Connection) -> dict[str, PrivacyLoss]:
+            books = _Books(self, connection, layout.now())
+            return {name: spent.ever for name, spent in books.groups() if name is not None}
+
+        return self.store.read(work)
 
     def history(self, analyst: str | None = None) -> list[Entry]:
         """Every charge, or every charge of one analyst, oldest first."""
@@ -103,60 +191,207 @@ class Ledger:
             lambda connection: connection.execute(f"{_HISTORY}{where} ORDER BY id", values).fetchall()
         )
         return [
-            Entry(number, time, who, self._amount(epsilon), self._amount(delta), statement)
-            for number, time, who, epsilon, delta, statement in rows
+            Entry(number, time, who, role, total(p.loss for p in found), len(found), statement)
+            for number, time, who, role, statement, text in rows
+            for found in [self._portions(text)]
         ]
+
+    def certificates(self, charge: int) -> list[dict[str, object]]:
+        """What was certified of the releases of a charge, each with its place in the ledger; [] where there is no such charge."""
+        row = self.store.read(lambda connection: connection.execute(_CERTIFICATES, (charge,)).fetchone())
+        if row is None:
+            return []
+        number, texts, tied = row
+        found = _read(texts)
+        if not isinstance(found, list) or not isinstance(tied, bytes):
+            raise self.store.damaged()
+        place = {"ledger": {"charge": number, "link": tied.hex()}}
+        return [{**each, **place} for each in map(_read, found) if isinstance(each, dict)]
+
+    # --- what holds it together ---------------------------------------------------------------------------------------
+
+    def verify(self) -> int:
+        """Check every charge against the chain, and every total against the charges. Output: how many charges there are.
+
+        Errors  705 what was written is not what is there
+        """
+
+        def work(connection: sqlite3.Connection) -> int:
+            before, books = chain.FIRST, dict[tuple[str, str], Spent]()
+            count = 0
+            for *row, tied in connection.execute(_ALL):
+                count += 1
+                if row[0] != count or chain.link(self.secret, before, row) != tied:
+                    raise problems.edited(self.store.path, count)
+                before = tied
+                for scope, name, loss in _scopes(row[2], row[3], self._portions(row[8])):
+                    books[scope, name] = books.get((scope, name), NOTHING).plus(loss, str(row[1]))
+            kept = {(scope, name): self._spent(scope, name, rest) for scope, name, *rest in connection.execute(_TOTALS)}
+            if kept != books:
+                raise problems.edited(self.store.path, count)
+            self._check_head(connection)
+            return count
+
+        return self.store.write(work)
+
+    def _check_tail(self, connection: sqlite3.Connection) -> None:
+        """The newest charges, the dataset's total and the head that is remembered."""
+        rows = connection.execute(_LAST, (TAIL + 1,)).fetchall()
+        for (*row, tied), before in zip(rows, [*(r[-1] for r in rows[1:]), chain.FIRST], strict=False):
+            known = len(rows) > TAIL and row[0] == rows[-1][0]
+            if not known and chain.link(self.secret, before, row) != tied:
+                raise problems.edited(self.store.path, row[0])
+        self._newest(connection)
+
+    def _newest(self, connection: sqlite3.Connection) -> Head:
+        """The last charge, as far as it agrees with the totals and with the newest head that is known."""
+        self._check_head(connection)
+        row = connection.execute("SELECT id, link FROM charge ORDER BY id DESC LIMIT 1").fetchone()
+        if row is None:
+            if connection.execute("SELECT 1 FROM total").fetchone():
+                raise self.store.damaged()
+            return NO_HEAD
+        counted = connection.execute(_TOTAL, ("dataset", EVERYBODY)).fetchone()
+        if counted is None or counted[0] != row[0] or not isinstance(row[1], bytes):
+            raise self.store.damaged()
+        return Head(row[0], row[1].hex())
+
+    def _check_head(self, connection: sqlite3.Connection) -> None:
+        """Raise 705 where a newer head is known than the ledger has, or another one. (The head is written after the charge.)"""
+        file = self._head_file
+        remembered = chain.read_head(file) if file is not None else NO_HEAD
+        if remembered is None:
+            raise problems.bad_head(str(file))
+        for head in (remembered, self._head):
+            if head.charge == 0:
+                continue
+            row = connection.execute(_LINK, (head.charge,)).fetchone()
+            if row is None or row[0] != bytes.fromhex(head.link):
+                raise problems.older(self.store.path, head.charge)
+
+    @property
+    def _head_file(self) -> Path | None:
+        return None if self.store.file is None else chain.head_file(self.store.file)
+
+    def _spent(self, scope: str, name: str, row: Sequence[object]) -> Spent:
+        charges, text, seal = row
+        found = spent_of(text)
+        if found is None or found.charges != charges or seal != chain.sealed(self.secret, scope, name, str(text)):
+            raise self.store.damaged()
+        return found
+
+    def _portions(self, text: object) -> list[Portion]:
+        found = _read(text)
+        pairs = found if isinstance(found, list) else [None]
+        portions = [_portion(pair) for pair in pairs]
+        known = [portion for portion in portions if portion is not None]
+        if len(known) < len(portions):
+            raise self.store.damaged()
+        return known
 
     def close(self) -> None:
         """Close the file; what was charged stays charged."""
         self.store.close()
 
-    def _charge(self, connection: sqlite3.Connection, request: ChargeRequest, allowed: Budget) -> Receipt:
-        analyst = clean(request.analyst)
-        before = self._totals(connection, analyst)
-        refused = budgets.refusal(request.loss, _limits(allowed, analyst, before))
-        if refused is not None:
-            raise refused
-        after = _Totals(before.charges + 1, _sum(before.dataset, request.loss), _sum(before.analyst, request.loss))
-        self._append(connection, request, after.charges)
-        connection.execute(_TOTAL, ("dataset", "", *_texts(after.dataset)))
-        connection.execute(_TOTAL, ("analyst", analyst, *_texts(after.analyst)))
-        return Receipt(after.charges, request.loss, budgets.remaining(_limits(allowed, analyst, after)))
 
-    def _append(self, connection: sqlite3.Connection, request: ChargeRequest, expected: int) -> None:
-        words = map(clean, (request.analyst, request.data_version, request.statement))
-        lists = (json.dumps(request.fingerprints), json.dumps(request.mechanisms))
-        row = (layout.now(), *words, *lists, *_texts(_sum(NO_LOSS, request.loss)))
-        if connection.execute(_CHARGE, row).lastrowid != expected:
-            raise self.store.damaged()
+class _Books:
+    """The totals as one transaction sees them, and writes them."""
 
-    def _totals(self, connection: sqlite3.Connection, analyst: str) -> _Totals:
-        rows = connection.execute(_TOTALS, (analyst,)).fetchall()
-        found = {scope: self._loss(epsilon, delta) for scope, _, epsilon, delta in rows}
-        charges = next((charges for scope, charges, _, _ in rows if scope == "dataset"), None)
-        if not isinstance(charges, int):
-            raise self.store.damaged()
-        return _Totals(charges, found["dataset"], found.get("analyst", NO_LOSS))
+    def __init__(self, ledger: Ledger, connection: sqlite3.Connection, now: str) -> None:
+        self._ledger = ledger
+        self._connection = connection
+        self._now = now
 
-    def _loss(self, epsilon: object, delta: object) -> PrivacyLoss:
-        if self._amount(delta) >= 1:
-            raise self.store.damaged()
-        return PrivacyLoss(self._amount(epsilon), self._amount(delta))
+    def spent(self, scope: str, name: str) -> Spent:
+        row = self._connection.execute(_TOTAL, (scope, name)).fetchone()
+        return NOTHING if row is None else self._ledger._spent(scope, name, row)
 
-    def _amount(self, text: object) -> Fraction:
-        amount = amounts.from_text(text)
-        if amount is None:
-            raise self.store.damaged()
-        return amount
+    def add(self, scope: str, name: str, loss: PrivacyLoss) -> None:
+        after = self.spent(scope, name).plus(loss, self._now)
+        seal = chain.sealed(self._ledger.secret, scope, name, after.text)
+        self._connection.execute(_KEEP, (scope, name, after.charges, after.text, seal))
+
+    def groups(self, asked: Iterable[str] = ()) -> list[tuple[str | None, Spent]]:
+        """What was spent on units with each value of the partition column that was ever charged alone or is in `asked`; and, as
+        None, on all the others.
+
+        Why  an entry names its column and the list of values. Where there are several, a unit has a value in each: beside those of
+             one, the largest amounts of the others are added
+        """
+        everybody = self.spent("dataset", EVERYBODY)
+        columns: dict[str, dict[str, Spent]] = {_column(name): {} for name in sorted(asked)}
+        for name, *rest in self._connection.execute(_ENTRIES):
+            columns.setdefault(_column(name), {})[name] = self._ledger._spent("entry", name, rest)
+        found: list[tuple[str | None, Spent]] = [] if columns else [(None, everybody)]
+        for column, own in columns.items():
+            base = everybody
+            for other in (other for name, other in columns.items() if name != column and other):
+                base = combined(base, largest(list(other.values()), self._now), self._now)
+            found.append((None, base))
+            wanted = dict.fromkeys(name for name in sorted(asked) if _column(name) == column)
+            found += [(name, combined(base, own.get(name, NOTHING), self._now)) for name in {**own, **wanted}]
+        return found
+
+    def most(self) -> PrivacyLoss:
+        """What was spent on those whom most was charged to, measure by measure."""
+        return largest([spent for _, spent in self.groups()], self._now).ever
+
+    def limits(self, allowed: Budget, analyst: str, portions: Sequence[Portion] = ()) -> tuple[budgets.Limit, ...]:
+        """Every total that applies to what an analyst asks.
+
+        Why  units with different values of the partition column are different units, and a release that selects some of the
+             values is the same for two databases that differ in a unit with another one. So each value has a sum of its own, and
+             the loss of a unit is that of its value (parallel composition). What is charged to everybody is in every sum
+        """
+        kept = budgets.kept_for_others(
+            allowed, analyst, lambda name: budgets.of_window(self.spent("analyst", clean(name)), allowed, self._now)
+        )
+        found = []
+        for name, spent in self.groups(name for portion in portions for name in portion.entries or ()):
+            on_them = total(p.loss for p in portions if p.entries is None or name in p.entries)
+            if not portions or on_them != NO_LOSS:
+                charged = budgets.of_window(spent, allowed, self._now)
+                one = budgets.limit(budgets.dataset(allowed), allowed.total, allowed, added(charged, kept), on_them)
+                scope = ("dataset", EVERYBODY) if name is None else ("entry", name)
+                found.append(replace(one, scope=scope, charged=charged))
+        whole = total(portion.loss for portion in portions)
+        for cap in allowed.caps:
+            spent_by = budgets.of_window(self.spent(cap.scope, clean(cap.name)), allowed, self._now)
+            holder = budgets.capped(cap.scope, cap.name, allowed)
+            one = budgets.limit(holder, cap.total, allowed, spent_by, whole)
+            found.append(replace(one, scope=(cap.scope, cap.name), charged=spent_by))
+        return tuple(found)
 
 
-def _limits(allowed: Budget, analyst: str, totals: _Totals) -> tuple[budgets.Limit, ...]:
-    return budgets.limits(allowed, analyst, totals.dataset, totals.analyst)
+def _column(entry: str) -> str:
+    """The partition that an entry belongs to."""
+    found = _read(entry)
+    return str(found[0]) if isinstance(found, list) and found else entry
 
 
-def _sum(spent: PrivacyLoss, loss: PrivacyLoss) -> PrivacyLoss:
-    return PrivacyLoss(amounts.bounded(spent.epsilon + loss.epsilon), amounts.bounded(spent.delta + loss.delta))
+def _read(text: object) -> object:
+    """What is written in JSON; None where it is none."""
+    try:
+        return json.loads(text)  # type: ignore[arg-type]
+    except (ValueError, TypeError, RecursionError):
+        return None
 
 
-def _texts(loss: PrivacyLoss) -> tuple[str, str]:
-    return amounts.to_text(loss.epsilon), amounts.to_text(loss.delta)
+def _portion(pair: object) -> Portion | None:
+    if not isinstance(pair, list) or len(pair) != 2:
+        return None
+    loss, entries = loss_of(pair[0]), pair[1]
+    if loss is None or not (entries is None or isinstance(entries, list)):
+        return None
+    return Portion(loss, None if entries is None else tuple(map(str, entries)))
+
+
+def _scopes(analyst: str, role: str | None, portions: Sequence[Portion]) -> Iterator[tuple[str, str, PrivacyLoss]]:
+    """What a charge adds to which total. The dataset's counts every charge."""
+    yield "dataset", EVERYBODY, total(portion.loss for portion in portions if portion.entries is None)
+    for name in sorted({name for portion in portions for name in portion.entries or ()}):
+        yield "entry", name, total(p.loss for p in portions if p.entries is not None and name in p.entries)
+    whole = total(portion.loss for portion in portions)
+    yield "analyst", analyst, whole
+    if role is not None:
+        yield "role", role, whole

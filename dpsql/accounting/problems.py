@@ -102,6 +102,27 @@ def damaged(path: str) -> Error:
     return error(705, f"the ledger {shown(path)} is damaged", hint="restore its newest backup")
 
 
+def edited(path: str, charge: object) -> Error:
+    """Error 705: a charge, or a total, that is not what was written."""
+    return error(
+        705, f"the ledger {shown(path)} was edited, at or before charge {charge}", hint="restore its newest backup"
+    )
+
+
+def older(path: str, charge: int) -> Error:
+    """Error 705: an older copy, or another line of charges, than what is known."""
+    return error(
+        705,
+        f"the ledger {shown(path)} is older than it was: charge {charge:,} is known and not in it",
+        hint="put the newest copy back where it was",
+    )
+
+
+def bad_head(path: str) -> Error:
+    """Error 705: the file beside the ledger that says how far it went."""
+    return error(705, f"{shown(path)} does not say how far the ledger went", hint="restore it, or the ledger with it")
+
+
 def gone(path: str) -> Error:
     """Error 705: the file was deleted or replaced, and what it remembered with it."""
     return error(705, f"the ledger {shown(path)} was removed or replaced", hint="put the file back where it was")

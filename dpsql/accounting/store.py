@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from dpsql.accounting import layout, problems
+from dpsql.accounting import chain, layout, problems
 from dpsql.errors import Error, error
 
 MEMORY = ":memory:"
@@ -35,13 +35,14 @@ class Store:
     Forks      SQLite forbids a connection, even an idle one, to live through a fork: its locks would be believed and
                not held. So it is closed before every fork and opened again by whoever needs it; a ledger in memory
                does not follow into the child
+    file       where it is; None: in memory
     Errors     704 the file cannot be reached, read or written; 705 it is damaged, removed or another dataset's; 802 it
                is closed
     """
 
     def __init__(self, path: str, identity: str) -> None:
         self.path = path
-        self._file: Path | None = None
+        self.file: Path | None = None
         self._identity = identity
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
@@ -103,26 +104,26 @@ class Store:
         found = _prepared(self.path, self._identity)
         if isinstance(found, Error):
             raise found
-        self._file = found
+        self.file = found
 
     def _connected(self) -> sqlite3.Connection:
         if self._closed:
             raise error(802, "the ledger is closed", hint="open the connection again")
-        if self._file is None and self._process != os.getpid():
+        if self.file is None and self._process != os.getpid():
             raise error(
                 802, "a ledger in memory does not follow into another process", hint="name a file for the ledger"
             )
         if self._connection is None:
             self._connection = self._connect()
-        elif _place(self._file) != self._place:
+        elif _place(self.file) != self._place:
             raise problems.gone(self.path)
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
-        place = _place(self._file)
+        place = _place(self.file)
         if self._place not in (None, place):
             raise problems.gone(self.path)
-        connection = _new_connection(self._file)
+        connection = _new_connection(self.file)
         try:
             self.secret = self._recognised(connection)
         except BaseException:
@@ -134,7 +135,7 @@ class Store:
     def _recognised(self, connection: sqlite3.Connection) -> bytes:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
-        if self._file is None:
+        if self.file is None:
             layout.fill(connection, self._identity)
         found = layout.secret_of(connection, self.path, self._identity)
         if isinstance(found, Error):
@@ -150,7 +151,7 @@ class Store:
     def _before_fork(self) -> None:
         self._lock.acquire()
         self._forking = True
-        if self._file is not None:
+        if self.file is not None:
             self._disconnect()
 
     def _after_fork(self) -> None:
@@ -200,7 +201,7 @@ def _prepared(path: str, identity: str) -> Path | Error:
         file = Path(os.path.realpath(path))
         orphan = file.with_name(file.name + "-wal").exists()  # asked first: a ledger that is being made has none yet
         if not file.exists():
-            if orphan:
+            if orphan or chain.read_head(chain.head_file(file)) != chain.NO_HEAD:
                 return problems.gone(path)
             layout.create(file, identity)
         found = file.stat()

@@ -36,7 +36,9 @@ from dpsql.aggregates.term import FINEST, Term
 from dpsql.algebra.scalar import Scalar, finite_hull, limits_of
 from dpsql.domains import LARGEST_DOUBLE, Interval
 from dpsql.errors import error
+from dpsql.loss import PrivacyLoss
 from dpsql.mechanisms.additive import shown
+from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.rounding import MOST_SCALE
 from dpsql.mechanisms.source import NoiseSource
@@ -212,6 +214,9 @@ class AutoSum:
         while scale / grid > MOST_SCALE and grid < 2**exponent:
             grid *= 2
         return DiscreteLaplace(scale / grid), grid
+
+    def loss(self, terms: Terms) -> PrivacyLoss:
+        return pure(terms.epsilon)
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
         exponents: list[int | None] = []

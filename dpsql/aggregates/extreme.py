@@ -25,6 +25,7 @@ from dpsql.aggregates.base import Column
 from dpsql.aggregates.grid import Grid, as_value
 from dpsql.aggregates.quantile import runs
 from dpsql.aggregates.tally import Counts, Terms, Value
+from dpsql.loss import PrivacyLoss
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.sqltypes import SqlType
 
@@ -52,6 +53,9 @@ class Extreme:
     def offset(self, terms: Terms) -> int:
         """t: how many rows lie beyond the value that is aimed at."""
         return math.ceil(math.log(self.tally.buckets / _OUTSIDE) / float(self.rate(terms)))
+
+    def loss(self, terms: Terms) -> PrivacyLoss:
+        return terms.choosing()
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
         rate, t = self.rate(terms), self.offset(terms)

@@ -20,6 +20,7 @@ import numpy as np
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.tally import Counts, Terms, Value
 from dpsql.algebra.scalar import Scalar
+from dpsql.loss import PrivacyLoss
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.sqltypes import SqlType
 
@@ -75,6 +76,9 @@ class Mode:
     def rate(self, terms: Terms) -> Fraction:
         """Of each choice, per row."""
         return terms.per_row / self.most
+
+    def loss(self, terms: Terms) -> PrivacyLoss:
+        return terms.choosing()
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
         rate = self.rate(terms)

@@ -33,6 +33,8 @@ import numpy.typing as npt
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.grid import Grid, as_value
 from dpsql.aggregates.tally import Counts, Terms
+from dpsql.loss import PrivacyLoss
+from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.sqltypes import SqlType
@@ -105,6 +107,9 @@ class Quantile:
     def noise(self, terms: Terms) -> DiscreteLaplace:
         """Of the bins around the chosen value."""
         return DiscreteLaplace(1 / (terms.per_row * INTERVAL))
+
+    def loss(self, terms: Terms) -> PrivacyLoss:
+        return terms.choosing(1 - INTERVAL) + pure(INTERVAL * terms.epsilon)
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
         rate = self.rate(terms)

@@ -26,6 +26,8 @@ from dpsql.aggregates.base import Column
 from dpsql.aggregates.mode import Listed
 from dpsql.aggregates.tally import Counts, Terms
 from dpsql.algebra.scalar import Scalar
+from dpsql.loss import PrivacyLoss
+from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.randomized_response import RandomizedResponse
 from dpsql.mechanisms.source import NoiseSource
@@ -58,6 +60,9 @@ class Responses:
     def noise(self, terms: Terms) -> DiscreteLaplace:
         """Of the numbers of reports."""
         return DiscreteLaplace(1 / self.left(terms))
+
+    def loss(self, terms: Terms) -> PrivacyLoss:
+        return pure(terms.epsilon)
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
         draws = self.noise(terms).sample(noise, 2 * len(groups))

@@ -16,6 +16,7 @@ from typing import Protocol
 from dpsql.aggregates.base import Column, Limits
 from dpsql.algebra.scalar import Scalar
 from dpsql.loss import PrivacyLoss
+from dpsql.mechanisms.conversions import choice, pure
 from dpsql.mechanisms.exact_choice import Kind
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.sqltypes import SqlType
@@ -66,19 +67,23 @@ class Counts:
 class Terms:
     """On what terms something is released of a tally.
 
-    limits  what the engine SQL lets one unit add to it
-    loss    what all groups together may lose
-    kind    how one of several candidates is chosen
+    limits   what the engine SQL lets one unit add to it
+    epsilon  what all groups together may lose, purely [nats]
+    kind     how one of several candidates is chosen
     """
 
     limits: Limits
-    loss: PrivacyLoss
+    epsilon: Fraction
     kind: Kind
 
     @property
     def per_row(self) -> Fraction:
         """epsilon for each row of a unit [nats]."""
-        return self.loss.epsilon / self.limits.rows
+        return self.epsilon / self.limits.rows
+
+    def choosing(self, share: Fraction = Fraction(1)) -> PrivacyLoss:
+        """The loss of choices that spend a share of epsilon: the exponential mechanism has a smaller rho than other pure ones."""
+        return choice(share * self.epsilon) if self.kind == "exponential" else pure(share * self.epsilon)
 
     @property
     def chooses_by(self) -> str:
@@ -102,13 +107,17 @@ class Tallied(Protocol):
         """How many integers are released of each group."""
         ...
 
+    def loss(self, terms: Terms) -> PrivacyLoss:
+        """What it loses: terms.epsilon, and the rho and mu of its mechanisms."""
+        ...
+
     @property
     def cost(self) -> str:
         """What one row changes, in words."""
         ...
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
-        """The released integers, one list a cell, as long as there are groups. Loses at most terms.loss."""
+        """The released integers, one list a cell, as long as there are groups. Loses at most terms.epsilon."""
         ...
 
     def describe(self, terms: Terms) -> str:

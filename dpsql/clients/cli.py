@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dpsql.clients.dbapi import Connection, Cursor
     from dpsql.errors import Error
+    from dpsql.reporting import BudgetReport
 
 VERBS = ("init", "check", "budget")
 INTERRUPTED = 130
 EPILOG = """owner's verbs:
   dpsql init SOURCE     draft a schema from the names and types of a folder or DuckDB file
-  dpsql check SCHEMA    verify structure, show exact facts, approve the data (for the owner's eyes);
+  dpsql check SCHEMA    verify ledger and structure, show exact facts, approve the data (for the owner's eyes);
                         --prepare also writes a sorted private copy beside the ledger, for faster answers
-  dpsql budget SCHEMA   what is spent and what is left
+  dpsql budget SCHEMA   what is spent and what is left; --json prints all of it, --plot draws it over time
 
 exit codes: 0 answered, 1 refused, 2 usage or schema, 3 budget exhausted, 4 engine or ledger failure, 130 interrupted"""
 
@@ -147,6 +148,9 @@ def _owner(given: list[str]) -> int:
     if verb == "check":
         what = "write a copy of the private tables, sorted by unit, beside the ledger, for faster answers"
         parser.add_argument("--prepare", action="store_true", help=what)
+    if verb == "budget":
+        parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+        parser.add_argument("--plot", action="store_true", help="draw what was spent over time (in a terminal: always)")
     options = parser.parse_args(given[1:])
     from dpsql.errors import Error
 
@@ -159,7 +163,7 @@ def _owner(given: list[str]) -> int:
 
 _DESCRIPTIONS = {
     "init": "Draft a schema from the names and types of a folder or DuckDB file; no bounds are taken from the data.",
-    "check": "Verify the declared structure, show exact facts, and approve this version of the data. For the owner's eyes.",
+    "check": "Verify the ledger and the structure, show exact facts, and approve this version of the data. For the owner's eyes.",
     "budget": "Show what is spent, by whom, and what is left.",
 }
 
@@ -176,7 +180,37 @@ def _report(verb: str, options: argparse.Namespace) -> str:
     ledger = Ledger.open(options.ledger or default_ledger(schema), ledger_identity(schema))
     try:
         if verb == "budget":
-            return str(owner.budget(schema, ledger))
+            return _budget(owner.budget(schema, ledger), options)
         return str(owner.check(schema, ledger, prepare=options.prepare))
     finally:
         ledger.close()
+
+
+def _budget(report: BudgetReport, options: argparse.Namespace) -> str:
+    """The owner's report, in a terminal with a plot."""
+    if options.json:
+        return report.json
+    shown = options.plot or sys.stdout.isatty()
+    return "\n\n".join([str(report), *([_plot(report)] if shown and report.charges else [])])
+
+
+def _plot(report: BudgetReport) -> str:
+    """Prices added up over time, as wide as the terminal; in plain characters where it shows no others."""
+    import shutil
+    from datetime import datetime
+
+    from dpsql.clients.plot import EIGHTHS, plot
+    from dpsql.mechanisms.prices import nominal
+
+    width = shutil.get_terminal_size().columns
+    moments = [datetime.fromisoformat(entry.time) for entry in report.charges]
+    prices = [float(nominal(entry.loss)) for entry in report.charges]
+    return "epsilon charged, added up\n" + plot(moments, prices, width, plain=not _can_show(EIGHTHS))
+
+
+def _can_show(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -12,6 +12,7 @@ from types import TracebackType
 
 from dpsql import errors
 from dpsql.errors import error
+from dpsql.mechanisms.prices import nominal
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan import Accuracy
 from dpsql.schema.model import Analyst, Schema
@@ -24,11 +25,13 @@ Parameters = Sequence[object] | Mapping[str, object]
 class Privacy:
     """What one statement cost.
 
-    epsilon, delta    of this statement; 0 where it was free or stored
-    remaining         [nats] epsilon that is left, the least of the dataset's and the analyst's
-    remaining_delta   the same for delta
+    epsilon, delta    of this statement; 0 where it was free or stored. Gaussian noise has no epsilon without a delta: of it, the
+                      epsilon that a pure mechanism of the same rho may have, as it was asked
+    remaining         [nats] the largest epsilon that one more statement may cost, of the dataset's total and the analyst's caps
+    remaining_delta   [probability] the same for the delta of thresholds
     cached            whether everything came from stored answers
     releases          how many releases were charged
+    rho               [zCDP] of this statement
     """
 
     epsilon: Fraction
@@ -37,6 +40,7 @@ class Privacy:
     remaining_delta: Fraction
     cached: bool
     releases: int
+    rho: Fraction = Fraction(0)
 
 
 def default_ledger(schema: Schema) -> Path:
@@ -217,7 +221,13 @@ class Cursor:
         """What the last statement cost, and what is left."""
         answer = self._result()
         loss, left = answer.receipt.loss, answer.receipt.remaining
-        return Privacy(loss.epsilon, loss.delta, left.epsilon, left.delta, answer.cached, answer.releases)
+        return Privacy(nominal(loss), loss.delta, left.epsilon, left.delta, answer.cached, answer.releases, loss.rho)
+
+    @property
+    def certificates(self) -> list[dict[str, object]]:
+        """One for each release of the last statement: what was asked, the mechanisms and their noise, the loss in every accountant's
+        measure, and the place in the ledger. A stored answer has those of the charge that bought it."""
+        return self.connection._open().certificates(self._result().fingerprints)
 
     @property
     def accuracy(self) -> list[tuple[Accuracy | None, ...]]:

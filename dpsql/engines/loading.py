@@ -30,6 +30,11 @@ def load_beside(connection: duckdb.DuckDBPyConnection, table: PublicTable) -> No
     _make(connection, table, f"CREATE OR REPLACE TEMP TABLE {name(table.name)}")
 
 
+def load_into(connection: duckdb.DuckDBPyConnection, schema: str, table: PublicTable) -> None:
+    """Make the table in another SQL schema, which is there. Raises as `load`."""
+    _make(connection, table, f"CREATE OR REPLACE TABLE {name(schema)}.{name(table.name)}")
+
+
 def _make(connection: duckdb.DuckDBPyConnection, table: PublicTable, target: str) -> None:
     if not table.data or not table.data[0]:
         columns = ", ".join(f"{name(n)} {t}" for n, t in table.columns)

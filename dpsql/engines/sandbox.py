@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,18 +14,19 @@ import duckdb
 from dpsql.algebra.buckets import MACRO
 from dpsql.engines import fetch
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.loading import load
+from dpsql.engines.loading import load, load_into
 from dpsql.engines.locked import connect, interruptible, lock, name, one_select, was_interrupted
 from dpsql.engines.values import portable
 from dpsql.errors import Error, error
 from dpsql.plan import PublicTable
+from dpsql.schema import spent
 from dpsql.schema.model import Schema
 from dpsql.sqltypes import INTEGER, SqlType, parse_type
 
 Typed = tuple[str, str]
 """(name, type as DuckDB writes it)"""
 
-_CATALOG = re.compile(r'SHOW TABLES|DESCRIBE "(?:[^"]|"")+"')
+_CATALOG = re.compile(r'SHOW TABLES|DESCRIBE ("dpsql"\.)?"(?:[^"]|"")+"')
 _TEXTS = {
     106: "the statement does not fit together: a function, operator or clause meets a type that it does not take",
     703: "interrupted; what was charged stays charged",
@@ -131,7 +133,8 @@ class Sandbox:
             return self._walled(lambda: _describe(self._connection, sql), 106)
 
     def define(self, schema: Schema) -> None:
-        """Remember the declared tables, without rows and apart from the loaded ones, for `names` and `catalog`."""
+        """Remember the declared tables and those of what was spent, without rows and apart from the loaded ones, for `names` and
+        `catalog`."""
         with self._turn:
             if self._declared is not None:
                 self._declared.close()
@@ -142,6 +145,16 @@ class Sandbox:
                 )
                 if columns:
                     self._declared.execute(f"CREATE TABLE main.{name(table.name)} ({columns})")
+            self._declared.execute(f"CREATE SCHEMA {name(spent.SCHEMA)}")
+            for shown, listed in spent.TABLES.items():
+                load_into(self._declared, spent.SCHEMA, PublicTable(shown, listed, tuple([] for _ in listed)))
+
+    def spent(self, tables: Iterable[PublicTable]) -> None:
+        """What was spent, as it is now, for `catalog`: in place of what these tables of it held. Raises 706."""
+        with self._turn:
+            declared = self._declared_tables()
+            for table in tables:
+                self._walled(partial(load_into, declared, spent.SCHEMA, table), 706)
 
     def names(self, sql: str) -> tuple[Typed, ...]:
         """The columns that DuckDB would give a statement over the declared tables; it is not run. Raises 106."""
@@ -150,7 +163,8 @@ class Sandbox:
             return self._walled(lambda: _describe(declared, sql), 106)
 
     def catalog(self, sql: str) -> tuple[list[Typed], list[tuple[object, ...]]]:
-        """The columns and rows of one question over the declared tables without rows: SELECT, SHOW TABLES or DESCRIBE "t".
+        """The columns and rows of one question over the declared tables without rows, or over what was spent: SELECT, SHOW TABLES or
+        DESCRIBE "t".
 
         Raises 106, 703.
         """

@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from math import ceil, floor, sqrt
+from itertools import pairwise
+from math import ceil, erfc, floor, sqrt
 from statistics import NormalDist
 
-from dpsql.loss import PrivacyLoss
+import numpy as np
+
+from dpsql.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.additive import Floats, check_copies, half_width_of
 from dpsql.mechanisms.gaussian_tail import upper_tail
 from dpsql.mechanisms.rounding import drawn_sigma
@@ -19,18 +22,44 @@ from dpsql.mechanisms.weighted import gaussian_half_width, gaussian_quantiles
 _DIGITS = Context(prec=100)
 _RHO_BITS = 50
 _REACH = 30
+_LEAST_SIGMA = 2**32
+
+TOTAL_VARIATION = Fraction(1, 2**69)
+"""The total variation between the discrete Gaussian of a sigma >= 2^32 and the continuous one, rounded, is below this.
+
+Why  Let f be the density of the continuous one, p_j its integral over j +- 1/2, q_j = f(j) / N, N the sum of all f(j).
+     1. Midpoint rule: by Taylor's formula |p_j - f(j)| <= max |f''| / 24, the maximum over the cell of j.
+     2. A maximum over a cell is at most the mean of |f''| there plus the variation of f'' there. So the sum over all
+        cells is at most (integral of |f''| + variation of f'') / 24.
+     3. With t = x / sigma and phi the standard density, f'' = (t^2 - 1) phi(t) / sigma^3. The integral of |f''| is
+        4 phi(1) / sigma^2 < 0.968 / sigma^2. f'' turns at t = 0 and at t^2 = 3, so its variation is
+        (2 phi(0) + 8 phi(sqrt 3)) / sigma^3 < 2 / sigma^3.
+     4. By Poisson summation N = 1 + 2 exp(-2 pi^2 sigma^2) + ..., so the sum of |f(j) - q_j| is N - 1 < exp(-sigma^2).
+     5. The distance is half the sum of |p_j - q_j|: below (0.968 / sigma^2 + 2 / sigma^3) / 48 + exp(-sigma^2), and that
+        is below 1 / (48 sigma^2), at most 1 / (48 * 2^64) < 2^-69
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian:
-    """Integer noise with P(Z = z) proportional to exp(-z^2 / (2 sigma_squared)).
+    """Integer noise: a discrete Gaussian on a grid of 2^-k quanta, rounded to the nearest integer, ties up.
 
     Input   sigma_squared > 0  [quanta^2]
-    Output  rho = l2_squared / (2 sigma_squared) of zCDP; no epsilon without a delta
-    Why     what is drawn has drawn_sigma(sigma_squared), at most 2^-50 above the root; tails are those of what is drawn
-    Source  Canonne, Kamath, Steinke 2020, The Discrete Gaussian for Differential Privacy, theorem 4
+    Output  rho = l2_squared / (2 sigma_squared) of zCDP, exactly;
+            mu^2 = 2 rho of Gaussian differential privacy (GDP), after approximation_delta;
+            no epsilon without a delta
+    Why     1. k >= 0 is the smallest with sigma * 2^k >= 2^32. What is drawn has P(z) proportional to
+               exp(-z^2 / (2 s^2)), z in 2^-k quanta, s = drawn_sigma(4^k sigma_squared): at most 2^-50 above the root.
+            2. The exact vector is whole, so rounding the noise is rounding the noisy vector: post-processing.
+            3. zCDP: on the fine grid the vector is one of integers too, with squared sensitivity 4^k l2_squared.
+            4. GDP: the continuous Gaussian has this mu, and rounding it to the fine grid and then to integers is
+               post-processing. What is drawn differs from it by less than TOTAL_VARIATION. On whole quanta it would be
+               0.02 / sigma^2: far too much for a small sigma.
+            Tails and half-widths are those of what is drawn, rounded
+    Source  Canonne, Kamath, Steinke 2020, The Discrete Gaussian for Differential Privacy, theorem 4;
+            Dong, Roth, Su 2022, Gaussian Differential Privacy, theorem 2.7
 
-    >>> DiscreteGaussian.for_loss(1, PrivacyLoss(Fraction(1), Fraction(1, 10**6))).describe()
+    >>> DiscreteGaussian.for_loss(1, EpsilonDelta(Fraction(1), Fraction(1, 10**6))).describe()
     'discrete Gaussian, sigma 5.34998'
     """
 
@@ -41,58 +70,170 @@ class DiscreteGaussian:
             raise ValueError("a noise scale is positive")
 
     @classmethod
-    def for_loss(cls, l2_squared: int, loss: PrivacyLoss) -> DiscreteGaussian:
+    def for_rho(cls, l2_squared: int, rho: Fraction) -> DiscreteGaussian:
+        """The noise that makes a vector with squared sensitivity l2_squared [quanta^2] rho-zCDP, exactly.
+
+        >>> DiscreteGaussian.for_rho(2, Fraction(1, 100)).sigma_squared
+        Fraction(100, 1)
+        """
+        if l2_squared <= 0 or rho <= 0:
+            raise ValueError("Gaussian noise needs a sensitivity and a rho above zero")
+        return cls(l2_squared / (2 * Fraction(rho)))
+
+    @classmethod
+    def for_loss(cls, l2_squared: int, loss: EpsilonDelta) -> DiscreteGaussian:
         """The noise that makes a vector with squared sensitivity l2_squared [quanta^2] (epsilon, delta)-DP."""
-        if l2_squared <= 0:
-            raise ValueError("Gaussian noise needs a sensitivity above zero")
-        return cls(l2_squared / (2 * largest_rho(loss)))
+        return cls.for_rho(l2_squared, rho_of_loss(loss))
 
     def rho(self, l2_squared: int) -> Fraction:
         """The zCDP loss of a vector with squared sensitivity l2_squared [quanta^2]."""
         return l2_squared / (2 * self.sigma_squared)
 
+    @staticmethod
+    def approximation_delta(coordinates: int, epsilon: Fraction) -> Fraction:
+        """What is added to the delta of an epsilon that follows from mu: (1 + e^epsilon) coordinates TOTAL_VARIATION.
+
+        Input   coordinates  the most cells that one unit can change  [cells]
+                epsilon      what mu is turned into, at least 0  [nats]
+        Output  rounded up; 1 where epsilon is too large  [probability]
+        Why     Take two neighbours, and let the cells in which they differ have continuous Gaussian noise, rounded.
+                The other cells are equal and have the same noise in both, so they tell nothing: by mu,
+                P(S) <= e^epsilon P'(S) + delta. What is drawn differs from this by TOTAL_VARIATION for each of those
+                cells, on both sides, and on the right it counts e^epsilon times. Releases one after another add up,
+                epsilon being that of the total
+
+        >>> f"{float(DiscreteGaussian.approximation_delta(10, Fraction(1))):.3g}"
+        '6.3e-20'
+        """
+        if coordinates < 0 or epsilon < 0:
+            raise ValueError("coordinates and epsilon are at least 0")
+        if epsilon > 50:
+            return Fraction(1 if coordinates else 0)
+        return min(Fraction(1), (1 + _exp_above(epsilon)) * coordinates * TOTAL_VARIATION)
+
     def tail(self, m: int) -> Fraction:
-        """An upper bound of P(Z >= m), too large by a factor of at most 1 + 10^-12, or 10^-1000 where it is smaller."""
-        return upper_tail(self._drawn_variance(), m)
+        """An upper bound of P(Z >= m), too large by a factor of at most 1 + 10^-12, or 10^-1000 where it is smaller.
+
+        Why  a tie is rounded up: Z >= m where what is drawn is at least m - 1/2, but Z <= -m where it is less than
+             -m + 1/2, which without the tie is a little less likely
+        """
+        k, variance = self._drawn()
+        return upper_tail(variance, _lowest(m, k))
 
     def half_width(self, level: Fraction) -> int:
-        """The smallest h [quanta] with P(|Z| > h) <= 1 - level."""
+        """The smallest h [quanta] with 2 P(Z > h) <= 1 - level, so that P(|Z| > h) <= 1 - level."""
         return self.half_width_of_sum(1, level)
 
     def half_width_of_sum(self, copies: int, level: Fraction) -> int:
-        """The same for the sum of one, two or three independent copies.
+        """The same for the sum of one, two or three independent copies; for two or three rarely a little more.
 
         >>> DiscreteGaussian(Fraction(10**12)).half_width_of_sum(2, Fraction(95, 100))
         2771808
         """
         check_copies(copies)
         outside = max(float(1 - level), 1e-300)
-        guess = floor(-NormalDist().inv_cdf(outside / 2) * sqrt(copies * self.sigma_squared)) if 0 <= level < 1 else 0
-        return half_width_of(tail_of_sum(self._drawn_variance(), copies), level, guess)
+        sigma = sqrt(copies * self.sigma_squared + Fraction(copies - 1, 12))
+        guess = ceil(-NormalDist().inv_cdf(outside / 2) * sigma - 0.5) if 0 <= level < 1 else 0
+        return half_width_of(self._tail_of_sum(copies), level, guess)
 
     def half_width_of_weights(self, weights: Sequence[float], level: Fraction) -> float:
         """h with P(|w1 * Z1 + w2 * Z2 + ...| > h) <= 1 - level."""
         return gaussian_half_width(self.half_width(level), weights)
 
     def at(self, points: Floats) -> Floats:
-        """Quantiles of continuous Gaussian noise of this sigma."""
+        """Quantiles of continuous Gaussian noise of this sigma: rounded, they are quantiles of this noise."""
         return gaussian_quantiles(sqrt(self.sigma_squared), points)
 
     def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
         """Whether a vector with these sensitivities [quanta] loses at most `loss` under this noise."""
-        return loss.epsilon > 0 and loss.delta > 0 and self.rho(l2_squared) <= largest_rho(loss)
+        rho = self.rho(l2_squared)
+        if rho > loss.rho or 2 * rho > loss.mu_squared:
+            return False
+        if loss.epsilon is None:
+            return True
+        return loss.epsilon > 0 and 0 < loss.delta < 1 and rho <= rho_of_loss(EpsilonDelta(loss.epsilon, loss.delta))
 
     def sample(self, source: NoiseSource, size: int) -> list[int]:
-        return source.gaussian(self.sigma_squared, size)
+        k = _binary_places(self.sigma_squared)
+        drawn = source.gaussian(self.sigma_squared * 4**k, size)
+        if k == 0:
+            return drawn
+        half = 1 << (k - 1)
+        return [(z + half) >> k for z in drawn]
 
     def describe(self) -> str:
         return f"discrete Gaussian, sigma {sqrt(self.sigma_squared):.6g}"
 
-    def _drawn_variance(self) -> Fraction:
-        return drawn_sigma(self.sigma_squared) ** 2
+    def _drawn(self) -> tuple[int, Fraction]:
+        """k, and the parameter s^2 of what is drawn, in squares of 2^-k quanta."""
+        k = _binary_places(self.sigma_squared)
+        return k, drawn_sigma(self.sigma_squared * 4**k) ** 2
+
+    def _tail_of_sum(self, copies: int) -> Callable[[int], Fraction]:
+        """An upper bound of half of P(|Z1 + ... + Zn| >= m), as a function of m >= 1.
+
+        Why  For sigma >= 2 the sum of n has, by Poisson summation up to exp(-pi^2 sigma^2) < 10^-17, the tail of the
+             continuous sum and of n - 1 uniform variables on +- 1/2, at m - 1/2. These have the variance (n - 1) / 12.
+             A Gaussian in their place makes the tail too small by a factor of at most 1 + 1 / (3600 sigma^4), because
+             of their fourth cumulant -(n - 1) / 120. So n copies have the tail of one copy with the variance
+             n sigma^2 + (n - 1) / 12. Narrower noise is convolved. Ties move both sides the same way, which cancels up
+             to 10^-16
+        """
+        if copies == 1:
+            return self.tail
+        k, variance = self._drawn()
+        if self.sigma_squared < 4:
+            return _narrow_tail_of_sum(k, variance, copies)
+        wider = copies * variance + Fraction((copies - 1) * 4**k, 12)
+        factor = 1 + 1 / (3000 * self.sigma_squared**2) + Fraction(1, 10**15)
+        return lambda m: upper_tail(wider, _lowest(m, k)) * factor
 
 
-def largest_rho(loss: PrivacyLoss) -> Fraction:
+def _binary_places(sigma_squared: Fraction) -> int:
+    """The smallest k >= 0 with sigma * 2^k >= 2^32. Where it is above zero, what is drawn is at most 2^33 wide."""
+    log2 = sigma_squared.numerator.bit_length() - sigma_squared.denominator.bit_length()
+    # sigma_squared < 2^(log2 + 1), so k is not less than this
+    k = max(0, _LEAST_SIGMA.bit_length() - 2 - log2 // 2)
+    while sigma_squared * 4**k < _LEAST_SIGMA**2:
+        k += 1
+    return k
+
+
+def _lowest(m: int, k: int) -> int:
+    """The smallest multiple of 2^-k that is rounded to m, in 2^-k."""
+    return (2 * m - 1) << (k - 1) if k else m
+
+
+def _narrow_tail_of_sum(k: int, variance: Fraction, copies: int) -> Callable[[int], Fraction]:
+    """The same for sigma < 2, by convolving the probabilities of one copy.
+
+    Why  the rounded continuous Gaussian stands for what is drawn, in doubles: sums of positive numbers, together right
+         up to a factor of 1 + 10^-12. What lies outside 30, which is 15 sigma, is below 10^-48 and left out. Below
+         10^-30 the bound is the tail of the sum before rounding, to which each copy adds at most 1/2
+    """
+    likely = _convolved(max(sqrt(variance / 4**k), 1e-3), copies)
+
+    def tail(m: int) -> Fraction:
+        if m < len(likely) and likely[m] > 1e-30:
+            return Fraction(likely[m]) * (1 + Fraction(1, 10**12))
+        return upper_tail(copies * variance, (2 * m - copies) << (k - 1)) * (1 + Fraction(1, 10**12))
+
+    return tail
+
+
+def _convolved(sigma: float, copies: int) -> list[float]:
+    """P(Z1 + ... + Zn >= m) for m = 0, 1, ..., for continuous Gaussian copies that are rounded."""
+    above = [erfc((m - 0.5) / (sigma * sqrt(2))) / 2 for m in range(1, _REACH + 2)]
+    right = [low - high for low, high in pairwise(above)]
+    single = np.array([*reversed(right), 1 - 2 * above[0], *right])
+    result = single
+    for _ in range(copies - 1):
+        result = np.convolve(result, single)
+    found: list[float] = np.cumsum(result[::-1])[::-1][len(result) // 2 :].tolist()
+    return found
+
+
+def rho_of_loss(loss: EpsilonDelta) -> Fraction:
     """The largest rho with rho + 2 sqrt(rho L) <= epsilon, L = ln(1 / delta), rounded down to 50 bits.
 
     Why     rho-zCDP implies (rho + 2 sqrt(rho ln(1 / delta)), delta)-DP for every delta > 0; solved for rho it is
@@ -110,38 +251,11 @@ def largest_rho(loss: PrivacyLoss) -> Fraction:
     return floor(rho * unit) / unit
 
 
-def tail_of_sum(variance: Fraction, copies: int) -> Callable[[int], Fraction]:
-    """An upper bound of P(Z1 + ... + Zn >= m), as a function of m.
-
-    Why  a sum has P(w) proportional to exp(-w^2 / (2 n sigma^2)) times the sum of a Gaussian of variance
-         s^2 >= sigma^2 / 2 over shifted integers. By Poisson summation the latter is constant up to
-         2 exp(-2 pi^2 s^2) < 2 * 10^-17 for sigma >= 2, so the sum is a discrete Gaussian up to 10^-15. Narrower noise
-         is convolved
-    """
-    if copies == 1:
-        return lambda m: upper_tail(variance, m)
-    if variance >= 4:
-        return lambda m: upper_tail(copies * variance, m) * (1 + Fraction(1, 10**15))
-    weights = _convolved(_weights(variance), copies)
-    whole = sum(weights)
-    return lambda m: Fraction(sum(weights[max(0, copies * _REACH + m) :]), whole) + Fraction(1, 10**40)
-
-
-def _weights(variance: Fraction) -> list[int]:
-    """exp(-z^2 / (2 variance)) * 2^200 for |z| <= 30; what lies outside is below 10^-48 for a variance up to 4."""
+def _exp_above(x: Fraction) -> Fraction:
+    """An upper bound of e^x for 0 <= x <= 50, with 30 binary places; 100 digits are off by far less than 10^-60."""
     with localcontext(_DIGITS):
-        return [ceil((-_decimal(z * z / (2 * variance))).exp() * 2**200) for z in range(-_REACH, _REACH + 1)]
-
-
-def _convolved(weights: list[int], copies: int) -> list[int]:
-    result = weights
-    for _ in range(copies - 1):
-        total = [0] * (len(result) + len(weights) - 1)
-        for i, x in enumerate(result):
-            for j, y in enumerate(weights):
-                total[i + j] += x * y
-        result = total
-    return result
+        power = Fraction(_decimal(x).exp()) * (1 + Fraction(1, 10**60))
+    return Fraction(ceil(power * 2**30), 2**30)
 
 
 def _decimal(number: Fraction) -> Decimal:

@@ -10,6 +10,7 @@ from math import floor, log
 
 from dpsql.loss import PrivacyLoss
 from dpsql.mechanisms.additive import Floats, check_copies, half_width_of, shown
+from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.rounding import drawn_scale
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.mechanisms.weighted import laplace_half_width, laplace_quantiles
@@ -78,7 +79,7 @@ class DiscreteLaplace:
 
     def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
         """Whether a vector with these sensitivities [quanta] loses at most `loss` under this noise."""
-        return self.epsilon(l1) <= loss.epsilon
+        return pure(self.epsilon(l1)).within(loss)
 
     def sample(self, source: NoiseSource, size: int) -> list[int]:
         return source.laplace(self.scale, size)

@@ -10,8 +10,9 @@ from math import exp, expm1, floor, log
 
 import numpy as np
 
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.additive import Floats, check_copies, half_width_of, shown, smallest
+from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.rounding import MOST_SCALE, drawn_scale
 from dpsql.mechanisms.source import NoiseSource
@@ -51,7 +52,7 @@ class TruncatedLaplace:
     Notes   `most` is rounded up, which costs at most one unit. At epsilon 1 and delta 10^-6 the optimum shows a group
             of 14 with probability 0.70; this one 14 with 0.27 and 15 with 0.73, as P(Z = 13) = 1.04 * 10^-6 is too much
 
-    >>> TruncatedLaplace.for_loss(10, PrivacyLoss(Fraction(1), Fraction(1, 10**6))).describe()
+    >>> TruncatedLaplace.for_loss(10, EpsilonDelta(Fraction(1), Fraction(1, 10**6))).describe()
     'truncated Laplace, scale 10, at most 132'
     """
 
@@ -63,7 +64,7 @@ class TruncatedLaplace:
             raise ValueError("truncated noise needs a positive scale up to 2^52 and at least one step")
 
     @classmethod
-    def for_loss(cls, l0: int, loss: PrivacyLoss) -> TruncatedLaplace:
+    def for_loss(cls, l0: int, loss: EpsilonDelta) -> TruncatedLaplace:
         """The noise with the smallest `most` that makes counts of units in l0 groups (epsilon, delta)-DP, keys shown.
 
         At epsilon 1 and delta 10^-6, tau = most + 1 is 15, 41, 133 and 1314 units for l0 = 1, 3, 10 and 100; that of
@@ -132,7 +133,8 @@ class TruncatedLaplace:
         """
         if not l1 == l2_squared >= 1 or loss.delta <= 0:
             return False
-        return self.epsilon(l1) <= loss.epsilon and self.tail(self.most) <= delta_per_group(l1, loss.delta)
+        whole = pure(self.epsilon(l1), loss.delta).within(loss)
+        return whole and self.tail(self.most) <= delta_per_group(l1, loss.delta)
 
     def sample(self, source: NoiseSource, size: int) -> list[int]:
         """Independent draws: those of untruncated noise, without the ones beyond `most`.

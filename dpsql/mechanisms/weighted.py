@@ -73,7 +73,11 @@ def _integrated(sizes: list[float]) -> Callable[[float], float]:
 
 
 def gaussian_half_width(half_width: int, weights: Sequence[float]) -> float:
-    """The same for discrete Gaussian draws with a known half-width: variances add, and a quantum of each for the grid."""
+    """The same for rounded Gaussian draws with a known half-width.
+
+    Why  before rounding a draw has a half-width of at most half_width + 1/2, and variances add. Rounding moves each draw
+         by at most 1/2. Both halves together are at most a quantum of each draw
+    """
     return math.hypot(*weights) * half_width + sum(abs(w) for w in weights)
 
 

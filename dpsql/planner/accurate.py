@@ -20,10 +20,10 @@ from dpsql.aggregates.count import CountOf
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.of_moments import OfMoments
 from dpsql.errors import Error, error
-from dpsql.loss import PrivacyLoss
 from dpsql.mechanisms.additive import AdditiveNoise, smallest
 from dpsql.plan import Aggregate, Goal, Limited, Shell
 from dpsql.planner.noises import noisy, selecting
+from dpsql.planner.pricing import Pricing
 from dpsql.planner.request import Parts, Request
 from dpsql.planner.shares import people_in_a_group
 
@@ -96,35 +96,34 @@ def name_of(aggregate: Aggregate) -> str:
 # --- what it costs ------------------------------------------------------------------------------------------------
 
 
-def epsilons(parts: Parts, request: Request, wanted: Fraction, mechanism: str) -> tuple[Fraction, ...] | None:
-    """The least epsilon of each statistic for which all of its columns are within `wanted`; None where none is enough."""
+def amounts(parts: Parts, request: Request, wanted: Fraction, pricing: Pricing) -> tuple[Fraction, ...] | None:
+    """The least amount of each statistic for which all of its columns are within `wanted`; None where none is enough."""
     goal, in_a_group = request.goal, people_in_a_group(parts.limited, request.units)
     assert goal is not None
     most = wanted * in_a_group if goal.relative and in_a_group is not None else wanted
-    delta = parts.delta(request.price, mechanism)
     found: list[Fraction | None] = []
     for place in range(len(parts.statistics)):
         columns = parts.estimates(place)
-        noise = _noise_of(parts, place, delta, mechanism)
+        noise = _noise_of(parts, place, pricing)
         least = _least(partial(_width, noise, columns, goal, in_a_group), most) if columns else None
         if columns and least is None:
             return None
         found.append(least)
     known = [e for e in found if e is not None]
     average = _rounded_up(sum(known, Fraction(0)) / len(known))
-    return tuple(average if e is None else e for e in found)
+    return tuple(pricing.of_epsilon(average if e is None else e) for e in found)
 
 
-def _noise_of(parts: Parts, place: int, delta: Fraction, mechanism: str) -> Callable[[Fraction], AdditiveNoise | None]:
-    """The noise of one statistic at an epsilon; None where it would be too wide."""
+def _noise_of(parts: Parts, place: int, pricing: Pricing) -> Callable[[Fraction], AdditiveNoise | None]:
+    """The noise of one statistic at a price of epsilon; None where it would be too wide."""
     statistic, limits = parts.statistics[place], parts.limited.limits
 
     def noise(epsilon: Fraction) -> AdditiveNoise | None:
-        loss = PrivacyLoss(epsilon, delta if mechanism == "gaussian" else Fraction(0))
+        amount = pricing.of_epsilon(epsilon)
         try:
             if parts.selects and place == 0:
-                return selecting("", statistic, limits, loss, delta, mechanism)[0].noise
-            return noisy("", statistic, limits, loss, mechanism).noise
+                return selecting("", statistic, limits, amount, pricing)[0].noise
+            return noisy("", statistic, limits, amount, pricing).noise
         except Error:
             return None
 
@@ -181,8 +180,9 @@ def above_cap(parts: Parts, request: Request, mechanisms: Sequence[str]) -> Erro
     assert goal is not None
 
     def cost(wanted: Fraction) -> Fraction | None:
-        found = [epsilons(parts, request, wanted, mechanism) for mechanism in mechanisms]
-        return min((sum(each, Fraction(0)) for each in found if each is not None), default=None)
+        pricings = [request.pricing(parts, mechanism) for mechanism in mechanisms]
+        found = [(pricing, amounts(parts, request, wanted, pricing)) for pricing in pricings]
+        return min((pricing.epsilon(each) for pricing, each in found if each is not None), default=None)
 
     def is_cheap(place: int) -> bool:
         found = cost(_number(place)) if place < top else None

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.aggregates.tally import Terms
 from dpsql.errors import Error, error
-from dpsql.loss import PrivacyLoss, total
-from dpsql.mechanisms.exact_choice import Kind
+from dpsql.loss import PrivacyLoss, only_delta, total
+from dpsql.mechanisms.prices import costs_at_most, nominal
 from dpsql.plan import Chosen, Comparison, Measure, Selection
 from dpsql.planner import accurate, shares
 from dpsql.planner.noises import noisy, selecting
+from dpsql.planner.pricing import MECHANISMS, Pricing
 from dpsql.planner.request import Parts, Request
 
-MECHANISMS = ("laplace", "gaussian")
 MOST_NAMED = 6
 """How many aggregates a message names."""
 
@@ -32,8 +31,7 @@ class Bought:
     @property
     def loss(self) -> PrivacyLoss:
         delta = self.selection.delta if self.selection is not None else Fraction(0)
-        parts = [*(m.loss for m in self.measures), *(c.loss for c in self.chosen)]
-        return total([*parts, PrivacyLoss(Fraction(0), delta)])
+        return total([*(m.loss for m in self.measures), *(c.loss for c in self.chosen), only_delta(delta)])
 
 
 def buy(parts: Parts, request: Request) -> Bought:
@@ -46,50 +44,50 @@ def buy(parts: Parts, request: Request) -> Bought:
     if request.weights is not None:
         _check_weights(parts, request.weights)
     bought = _better(parts, request) if request.mechanism == "auto" else _bought(parts, request, request.mechanism)
-    if request.goal is not None and bought.loss.epsilon > request.price.epsilon:
+    if request.goal is not None and not costs_at_most(bought.loss, request.price):
         raise _above_cap(parts, request)
     return bought
 
 
 def _above_cap(parts: Parts, request: Request) -> Error:
-    return accurate.above_cap(parts, request, MECHANISMS if request.mechanism == "auto" else (request.mechanism,))
+    return accurate.above_cap(
+        parts, request, request.accounted.auto if request.mechanism == "auto" else (request.mechanism,)
+    )
 
 
 def _bought(parts: Parts, request: Request, mechanism: str) -> Bought:
-    delta = parts.delta(request.price, mechanism)
+    pricing = request.pricing(parts, mechanism)
     if request.goal is not None:
-        epsilons = accurate.epsilons(parts, request, request.goal.error, mechanism)
-        if epsilons is None:
+        amounts = accurate.amounts(parts, request, request.goal.error, pricing)
+        if amounts is None:
             raise _above_cap(parts, request)
-        return _with_noise(parts, epsilons, delta, mechanism)
-    whole = request.price.epsilon
+        return _with_noise(parts, amounts, pricing)
+    whole = request.amount(pricing)
     if request.weights is not None:
-        return _with_noise(parts, [whole * s for s in _weighted(parts, request.weights)], delta, mechanism)
-    equal = _with_noise(parts, [whole * s for s in shares.equal(len(parts))], delta, mechanism)
+        return _with_noise(parts, [whole * s for s in _weighted(parts, request.weights)], pricing)
+    equal = _with_noise(parts, [whole * s for s in shares.equal(len(parts))], pricing)
     in_a_group = shares.people_in_a_group(parts.limited, request.units)
-    found = shares.shares(equal.measures, len(parts.tallied), parts.limited.limits, in_a_group, mechanism)
+    found = shares.shares(equal.measures, len(parts.tallied), parts.limited.limits, in_a_group, pricing)
     if found == shares.equal(len(parts)):
         return equal
-    return _with_noise(parts, [whole * s for s in found], delta, mechanism)
+    return _with_noise(parts, [whole * s for s in found], pricing)
 
 
-def _with_noise(parts: Parts, epsilons: Sequence[Fraction], delta: Fraction, mechanism: str) -> Bought:
-    """The parts at an epsilon each, and a delta for each that spends one."""
+def _with_noise(parts: Parts, amounts: Sequence[Fraction], pricing: Pricing) -> Bought:
+    """The parts at an amount each."""
     limits = parts.limited.limits
     selection: Selection | None = None
     measures: list[Measure] = []
     for i, statistic in enumerate(parts.statistics):
-        loss = PrivacyLoss(epsilons[i], delta if mechanism == "gaussian" else Fraction(0))
         if parts.selects and i == 0:
-            measure, selection = selecting(f"m{i}", statistic, limits, loss, delta, mechanism)
+            measure, selection = selecting(f"m{i}", statistic, limits, amounts[i], pricing)
         else:
-            measure = noisy(f"m{i}", statistic, limits, loss, mechanism)
+            measure = noisy(f"m{i}", statistic, limits, amounts[i], pricing)
         measures.append(measure)
-    kind: Kind = "exponential" if mechanism == "gaussian" else "permute_and_flip"
-    rest = epsilons[len(parts.statistics) :]
+    rest = amounts[len(parts.statistics) :]
     chosen = tuple(
-        Chosen(f"c{i}", part, Terms(limits, PrivacyLoss(epsilon, Fraction(0)), kind))
-        for i, (part, epsilon) in enumerate(zip(parts.tallied, rest, strict=True))
+        Chosen(f"c{i}", part, pricing.terms(part, limits, amount))
+        for i, (part, amount) in enumerate(zip(parts.tallied, rest, strict=True))
     )
     return Bought(tuple(measures), selection, chosen)
 
@@ -131,22 +129,25 @@ def _better(parts: Parts, request: Request) -> Bought:
 
     Why  the choice reads the text and the declared schema alone, so it says nothing about the data
     """
+    mechanisms = request.accounted.auto
     if not parts.statistics:
-        # nothing is added: permute-and-flip is never worse than the exponential mechanism
-        return _bought(parts, request, "laplace")
+        # nothing is added. Permute-and-flip is never worse at the same epsilon; the exponential mechanism has a quarter of its rho
+        return _bought(parts, request, mechanisms[0] if request.accounted.by_rho else "laplace")
     found: list[tuple[str, Bought]] = []
     problems: list[Error] = []
-    for mechanism in MECHANISMS:
+    for mechanism in MECHANISMS if len(mechanisms) > 1 else mechanisms:
         try:
             found.append((mechanism, _bought(parts, request, mechanism)))
         except Error as problem:
             problems.append(problem)
     if not found:
         raise problems[0].with_traceback(None) from None
+    if len(mechanisms) == 1:
+        return found[0][1]
     if len(found) == 1:
         return replace(found[0][1], compared=Comparison(found[0][0], None, ""))
     if request.goal is not None:
-        what, sizes = "epsilon for this accuracy", [bought.loss.epsilon for _, bought in found]
+        what, sizes = "epsilon for this accuracy", [nominal(bought.loss) for _, bought in found]
     else:
         what = "threshold with its 95 % errors" if parts.selects else "95 % error"
         sizes = [_error(bought, parts, request) for _, bought in found]

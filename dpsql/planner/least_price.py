@@ -7,7 +7,7 @@ from math import ceil
 
 from dpsql.aggregates.randomized_response import Responses
 from dpsql.errors import Error, error
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.plan import Chosen, Release
 from dpsql.planner.noises import too_wide
 from dpsql.spans import Span
@@ -17,7 +17,7 @@ LEAST = Fraction(1, 2**48)
 _MORE = Fraction(6, 5)
 
 
-def check_price(release: Release, price: PrivacyLoss) -> None:
+def check_price(release: Release, price: EpsilonDelta) -> None:
     """Refuse what this price is too small for.
 
     price  of the whole statement
@@ -33,14 +33,14 @@ def check_price(release: Release, price: PrivacyLoss) -> None:
             raise too_wide(span)
 
 
-def _too_cheap(part: Chosen, responses: Responses, price: PrivacyLoss, span: Span | None) -> Error:
+def _too_cheap(part: Chosen, responses: Responses, price: EpsilonDelta, span: Span | None) -> Error:
     epsilon, rows = responses.reports.epsilon, part.terms.limits.rows
-    share = part.loss.epsilon / price.epsilon
+    share = part.terms.epsilon / price.epsilon
     each = "for a row" if rows == 1 else f"for each of up to {rows:,} rows of one person"
     return error(
         104,
         f"the reports cost epsilon {float(epsilon):g} {each}, and noise on their number is bought beside that: "
-        f"this part of the price is {float(part.loss.epsilon):.3g}",
+        f"this part of the price is {float(part.terms.epsilon):.3g}",
         hint=f"write /* dpsql: epsilon={_short(_MORE * epsilon * rows / share)} */, or a smaller second argument",
         span=span,
     )

@@ -264,7 +264,7 @@ def _of_value(
     assert first.argument is not None
     if asked == {"count"}:
         for aggregate in group:
-            statistics.read(aggregate, Rows(_counted(first.argument, first.condition)), CountOf(1))
+            statistics.read(aggregate, Rows(counted_rows(first.argument, first.condition)), CountOf(1))
         return
     second = any(a.function in _SPREAD for a in group)
     value = _term_of(first.argument, next(a for a in group if a.function != "count"), widest(2) if second else WIDEST)
@@ -316,7 +316,7 @@ def _term_of(value: Scalar, aggregate: Aggregate, most: int = WIDEST) -> Term:
     raise problem
 
 
-def _counted(argument: Scalar, condition: Scalar | None) -> Scalar:
+def counted_rows(argument: Scalar, condition: Scalar | None) -> Scalar:
     """The rows that COUNT(x) counts: x is neither NULL nor NaN."""
     parts = [negation(is_null(argument))]
     if argument.sqltype.is_float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.errors import Error, error
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.plan import Goal
 from dpsql.schema.model import MECHANISMS, Schema
 
@@ -24,6 +24,8 @@ NAMES = (
     "confidence",
     "weights",
 )
+FLAGS = ("fresh",)
+"""Options without a value, of one statement."""
 LONG_NAMES = {"max_groups_contributed": "max_groups", "max_rows_contributed": "max_rows"}
 CONFIDENCE = Fraction(95, 100)
 """Of an error, where none is asked."""
@@ -41,6 +43,7 @@ class Options:
     error, relative       an accuracy in place of epsilon, in the columns' own unit, or as a share of the declared people
     confidence            [probability] with which it is kept
     weights               in which proportions the aggregates share the price
+    fresh                 whether to ask and pay anew what is stored
     """
 
     epsilon: Fraction | None = None
@@ -53,6 +56,7 @@ class Options:
     relative: bool = False
     confidence: Fraction | None = None
     weights: tuple[Fraction, ...] | None = None
+    fresh: bool = False
 
     def over(self, base: Options) -> Options:
         """These options, and those of a less local place where they say nothing. A price there gives way to an error here."""
@@ -68,6 +72,7 @@ class Options:
             self.relative if mine else base.relative,
             self.confidence if self.confidence is not None else base.confidence,
             self.weights if self.weights is not None else base.weights,
+            self.fresh,
         )
 
     @property
@@ -77,11 +82,11 @@ class Options:
             return None
         return Goal(self.error, self.relative, self.confidence if self.confidence is not None else CONFIDENCE)
 
-    def price(self, schema: Schema) -> PrivacyLoss:
+    def price(self, schema: Schema) -> EpsilonDelta:
         """The price asked for; for an accuracy the most that it may cost. Raises 502 where it is above the owner's cap."""
         query, caps = schema.privacy.query, schema.privacy.caps
         epsilon = caps.epsilon if self.error is not None else self.epsilon or query.epsilon
-        asked = PrivacyLoss(epsilon, self.delta or query.delta)
+        asked = EpsilonDelta(epsilon, self.delta or query.delta)
         for name, value, cap in (("epsilon", asked.epsilon, caps.epsilon), ("delta", asked.delta, caps.delta)):
             if value > cap:
                 raise error(
@@ -154,8 +159,8 @@ def _weights(text: str) -> tuple[Fraction, ...]:
 
 
 def _unknown(name: str, known: list[str]) -> Error:
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]}?" if near else "the options are " + ", ".join(known)
+    near = difflib.get_close_matches(name, [*known, *FLAGS], 1)
+    hint = f"did you mean {near[0]}?" if near else "the options are " + ", ".join([*known, *FLAGS])
     return error(104, f"there is no option {name[:40]!r}", hint=hint)
 
 
@@ -165,11 +170,20 @@ def read_comment(text: str, options: Options) -> Options:
     if not match:
         return options
     for piece in match[1].split(","):
-        name, equals, value = piece.partition("=")
-        if not equals:
-            raise error(104, f"the option {piece.strip()[:40]!r} has no value", hint="write /* dpsql: epsilon=0.2 */")
-        options = set_option(options, name, value)
+        options = read_piece(piece, options)
     return options
+
+
+def read_piece(piece: str, options: Options, *, long_names: bool = False) -> Options:
+    """Options with one more, as it is written: `epsilon=0.2`, or `fresh`. Raises 104."""
+    name, equals, value = piece.partition("=")
+    if not equals and name.strip().lower() in FLAGS:
+        return replace(options, fresh=True)
+    if not equals:
+        raise error(104, f"the option {piece.strip()[:40]!r} has no value", hint="write epsilon=0.2")
+    if name.strip().lower() in FLAGS:
+        raise error(104, f"the option {name.strip().lower()} has no value", hint=f"write {name.strip().lower()}")
+    return set_option(options, name, value, long_names=long_names)
 
 
 def from_mapping(values: Mapping[str, str]) -> Options:

@@ -17,8 +17,9 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.errors import Error, error
 from dpsql.planner.grammar import check_nodes
-from dpsql.planner.options import Options, read_comment, set_option
+from dpsql.planner.options import Options, read_comment, read_piece, set_option
 from dpsql.planner.parameters import bind, is_text
+from dpsql.schema import spent
 from dpsql.spans import Span
 
 LONGEST = 200_000
@@ -38,7 +39,7 @@ class Parsed:
     kind     a query, EXPLAIN of one, a session setting, or a question about the declared tables themselves
     tree     the query, or None for the last two
     options  from comments and OPTIONS(...); for a setting, what it sets
-    names    of the option that a setting changes, or of the table that DESCRIBE names
+    names    of the option that a setting changes, or of the table that DESCRIBE names, behind that of its SQL schema if not main
     plain    the query as it was written, for DuckDB to name its columns; None where it holds what only dpsql knows;
              for the declared tables, what to run on them without rows: `SHOW TABLES` or `DESCRIBE "t"`
     """
@@ -196,22 +197,30 @@ def _setting(sql: str, word: str, tokens: list[Token]) -> Parsed:
 
 
 def _catalog(sql: str, word: str, tokens: list[Token]) -> Parsed:
-    """SHOW TABLES and DESCRIBE t, in one spelling each; whether the table is declared is not known here."""
-    rest = tokens[1:]
+    """SHOW TABLES and DESCRIBE t, in one spelling each; whether the table is declared is not known here.
+
+    SHOW of what was spent is the query that it means.
+    """
+    rest, options = tokens[1:], _comment_options(tokens)
     if word == "SHOW":
-        if [t.text.upper() for t in rest] == ["TABLES"] and rest[0].token_type == TokenType.VAR:
-            return Parsed(sql, "catalog", None, _comment_options(tokens), plain="SHOW TABLES")
+        shown = " ".join(t.text.upper() if t.token_type == TokenType.VAR else "?" for t in rest)
+        if shown == "TABLES":
+            return Parsed(sql, "catalog", None, options, plain="SHOW TABLES")
+        if shown in spent.SHOWN:
+            meant = spent.SHOWN[shown]
+            return Parsed(sql, "query", _tree(meant, _tokens(meant)), options, plain=meant)
     else:
-        if len(rest) == 3 and rest[0].text.lower() == "main" and rest[1].token_type == TokenType.DOT:
+        qualifier = rest[0].text.lower() if len(rest) == 3 and rest[1].token_type == TokenType.DOT else ""
+        if qualifier in ("main", spent.SCHEMA):
             rest = rest[2:]
         if len(rest) == 1 and rest[0].token_type in (*Parser.ID_VAR_TOKENS, TokenType.IDENTIFIER):
-            name = rest[0].text
-            quoted = '"' + name.replace('"', '""') + '"'
-            return Parsed(sql, "catalog", None, _comment_options(tokens), (name,), f"DESCRIBE {quoted}")
+            names = (spent.SCHEMA, rest[0].text) if qualifier == spent.SCHEMA else (rest[0].text,)
+            quoted = ".".join('"' + name.replace('"', '""') + '"' for name in names)
+            return Parsed(sql, "catalog", None, options, names, f"DESCRIBE {quoted}")
     raise error(
         103,
-        f"{word} can only name the declared tables",
-        hint="write SHOW TABLES or DESCRIBE and the name of a table",
+        f"{word} can only name the declared tables and what was spent",
+        hint="write SHOW TABLES, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS, or DESCRIBE and the name of a table",
         span=Span(tokens[0].start, tokens[-1].end + 1),
     )
 
@@ -232,10 +241,7 @@ def _lift_clause(tokens: list[Token], options: Options) -> tuple[list[Token], Op
         text = " ".join(t.text for t in tokens[end + 2 : close])
         local = Options()
         for piece in filter(None, (p.strip() for p in text.split(","))):
-            name, equals, value = piece.partition("=")
-            if not equals:
-                raise error(104, f"the option {piece[:40]!r} has no value", hint="write OPTIONS(epsilon=0.2)")
-            local = set_option(local, name, value.replace(" ", ""), long_names=True)
+            local = read_piece(piece.replace(" ", ""), local, long_names=True)
         options = local.over(options)
         end = close + 1
     return tokens[: at + 1] + tokens[end:], options

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 from dpsql.errors import error
-from dpsql.loss import PrivacyLoss, total
+from dpsql.loss import EpsilonDelta, total
+from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.plan import Bound, Compiled, Limited, Plan, PublicTypes, Release
 from dpsql.planner import accurate
 from dpsql.planner.canonical import renamed
@@ -15,6 +17,8 @@ from dpsql.planner.lower import lower
 from dpsql.planner.measure import measure
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Parsed
+from dpsql.planner.partition import entries
+from dpsql.planner.pricing import accounted
 from dpsql.planner.request import Request
 from dpsql.planner.resolve import resolve
 from dpsql.schema.model import RESERVED, Schema
@@ -34,15 +38,24 @@ def compile_statement(
     resolved = resolve(parsed, schema, types)
     limited = [limit(block, options, schema) for block in resolved.blocks]
     count = max(1, sum(bool(part.block.aggregates) for part in limited))
-    share = PrivacyLoss(price.epsilon / count, price.delta / count)
+    share = EpsilonDelta(price.epsilon / count, price.delta / count)
     _check_together(parsed.options, options, limited)
     if options.goal is not None:
         accurate.check_statement(limited, resolved.shell)
     privacy = schema.privacy
-    request = Request(share, options.mechanism or privacy.mechanism, options.weights, options.goal, privacy.units)
+    request = Request(
+        share,
+        rho_at_most(price.epsilon) / count,
+        accounted(privacy),
+        options.mechanism or privacy.mechanism,
+        options.weights,
+        options.goal,
+        privacy.units,
+    )
     releases: list[Release] = []
     for part in limited:
-        releases.append(measure(part, request, identity, _made_of(resolved.bounds, releases)))
+        release = measure(part, request, identity, _made_of(resolved.bounds, releases))
+        releases.append(replace(release, entries=entries(part.block.source, schema)))
     for release in releases:
         check_price(release, price)
     plan = Plan(tuple(releases), resolved.shell, total(r.loss for r in releases), price, options.goal)

@@ -7,8 +7,12 @@ from fractions import Fraction
 
 from dpsql.aggregates.base import Estimate, Statistic
 from dpsql.aggregates.tally import Reading, Tallied
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.plan import Aggregate, Goal, Limited
+from dpsql.planner.pricing import Accounted, Pricing
+
+_FOR_GRIDS = Fraction(1, 1024)
+"""Of a statement's delta, where Gaussian noise is priced in rho."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +20,17 @@ class Request:
     """The terms of one release.
 
     price      what it costs; with a goal, the most that it may cost
+    rho        what Gaussian noise may cost of it instead, where rho is added up
+    accounted  how losses are added up
     mechanism  "laplace", "gaussian" or "auto"
     weights    one for each aggregate, in their order; None: planner/shares.py decides
     goal       an accuracy in place of the price
     units      how many units the owner declares there to be, or None
     """
 
-    price: PrivacyLoss
+    price: EpsilonDelta
+    rho: Fraction
+    accounted: Accounted
     mechanism: str = "laplace"
     weights: tuple[Fraction, ...] | None = None
     goal: Goal | None = None
@@ -36,6 +44,16 @@ class Request:
             return f"error {error} at {self.goal.confidence}, delta {self.price.delta} {self.mechanism}"
         weights = f" weights {':'.join(map(str, self.weights))}" if self.weights is not None else ""
         return f"price {self.price.epsilon} {self.price.delta} {self.mechanism}{weights}"
+
+    def pricing(self, parts: Parts, mechanism: str) -> Pricing:
+        """What the price is divided in. Where nothing has noise added, everything has an epsilon."""
+        by_rho = self.accounted.by_rho and mechanism == "gaussian" and bool(parts.statistics)
+        grid = self.price.delta * _FOR_GRIDS / max(1, len(parts.statistics))
+        return Pricing(mechanism, by_rho, parts.delta(self.price, mechanism, by_rho), grid, self.accounted.epsilon)
+
+    def amount(self, pricing: Pricing) -> Fraction:
+        """The whole price."""
+        return self.rho if pricing.by_rho else self.price.epsilon
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +78,14 @@ class Parts:
     def selects(self) -> bool:
         return self.limited.block.selects
 
-    def deltas(self, mechanism: str) -> int:
-        """How many parts spend delta: Gaussian noise, and the selection of private keys."""
-        return len(self.statistics) * (mechanism == "gaussian") + self.selects
+    def delta(self, price: EpsilonDelta, mechanism: str, by_rho: bool) -> Fraction:
+        """The equal share of delta of each part that spends some: Gaussian noise, and the selection of private keys.
 
-    def delta(self, price: PrivacyLoss, mechanism: str) -> Fraction:
-        """The equal share of delta of each of them."""
-        count = self.deltas(mechanism)
-        return price.delta / count if count else Fraction(0)
+        by_rho  Gaussian noise then spends next to nothing of it: it stands for noise that is not on a grid
+        """
+        count = len(self.statistics) * (mechanism == "gaussian" and not by_rho) + self.selects
+        rest = price.delta * (1 - _FOR_GRIDS) if by_rho else price.delta
+        return rest / count if count else Fraction(0)
 
     def estimates(self, place: int) -> list[Estimate]:
         """The columns that are made of one statistic."""

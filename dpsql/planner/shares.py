@@ -7,8 +7,8 @@ is smallest where its derivatives (w_j D_j)^2 / e_j^3 are all the same:
 
     e_j is proportional to (w_j D_j)^(2/3)
 
-The delta of Gaussian noise is shared equally: it enters by its logarithm. (Where losses are added up as rho, the same sum is smallest
-for rho_j proportional to w_j D_j.)
+The delta of Gaussian noise is shared equally: it enters by its logarithm. Where prices are divided in rho (planner/pricing.py), the
+same sum is smallest for rho_j proportional to w_j D_j.
 
 Only declared numbers say what is expected: the number of people, spread evenly over the declared groups, each with as many rows as the
 limits leave, and values in the middle of their bounds, or a quarter of their spread from zero if that is more. No value is
@@ -33,6 +33,7 @@ from dpsql.aggregates.unit_total import UnitTotal
 from dpsql.algebra.relations import Relation
 from dpsql.plan import Limited, Measure
 from dpsql.planner.limit import key_count
+from dpsql.planner.pricing import Pricing
 
 LEVEL = Fraction(95, 100)
 STEPS = 1000
@@ -91,9 +92,9 @@ def equal(parts: int) -> tuple[Fraction, ...]:
 
 
 def shares(
-    measures: Sequence[Measure], tallies: int, limits: Limits, in_a_group: Fraction | None, mechanism: str
+    measures: Sequence[Measure], tallies: int, limits: Limits, in_a_group: Fraction | None, pricing: Pricing
 ) -> tuple[Fraction, ...]:
-    """The part of epsilon for each measure, then for each tally; they add up to 1.
+    """The part of the price for each measure, then for each tally; they add up to 1.
 
     measures  as they are at equal shares
     """
@@ -102,16 +103,16 @@ def shares(
     if values is None or len(measures) < 2:
         return equal(parts)
     floored = [max(value, Fraction(m.noise.half_width(LEVEL))) for value, m in zip(values, measures, strict=True)]
-    squares = [_square(m, mechanism) / value**2 for value, m in zip(floored, measures, strict=True)]
+    squares = [_square(m, pricing.mechanism) / value**2 for value, m in zip(floored, measures, strict=True)]
     if len(set(squares)) == 1:
         return equal(parts)
     own = Fraction(len(measures), parts)
-    return (*(own * share for share in by_error(squares)), *equal(parts)[:tallies])
+    return (*(own * share for share in by_error(squares, pricing.by_rho)), *equal(parts)[:tallies])
 
 
-def by_error(squares: Sequence[Fraction]) -> tuple[Fraction, ...]:
+def by_error(squares: Sequence[Fraction], by_rho: bool = False) -> tuple[Fraction, ...]:
     """The shares for which the summed relative variance is smallest, from the squares (w_j D_j)^2 of the statistics."""
-    return proportional(_cube_roots(squares))
+    return proportional(_roots(squares, 2 if by_rho else 3))
 
 
 def _square(measure: Measure, mechanism: str) -> Fraction:
@@ -119,10 +120,10 @@ def _square(measure: Measure, mechanism: str) -> Fraction:
     return Fraction(s.l2_squared if mechanism == "gaussian" else s.l1**2)
 
 
-def _cube_roots(numbers: Sequence[Fraction]) -> list[Fraction]:
+def _roots(numbers: Sequence[Fraction], degree: int) -> list[Fraction]:
     with localcontext(_DIGITS):
         # decimal arithmetic is the same on every machine
-        return [Fraction(((Decimal(n.numerator) / Decimal(n.denominator)).ln() / 3).exp()) for n in numbers]
+        return [Fraction(((Decimal(n.numerator) / Decimal(n.denominator)).ln() / degree).exp()) for n in numbers]
 
 
 def proportional(weights: Sequence[Fraction]) -> tuple[Fraction, ...]:

@@ -1,6 +1,18 @@
 """The declared schema: what the owner says about the data, and what dpsql enforces of it."""
 
-from dpsql.schema.model import Analyst, Column, Guard, Privacy, Reference, Schema, Table
+from dpsql.schema.model import Analyst, Column, Guard, Privacy, Reference, Reservation, Role, Schema, Table
 from dpsql.schema.toml import from_toml, to_toml
 
-__all__ = ["Analyst", "Column", "Guard", "Privacy", "Reference", "Schema", "Table", "from_toml", "to_toml"]
+__all__ = [
+    "Analyst",
+    "Column",
+    "Guard",
+    "Privacy",
+    "Reference",
+    "Reservation",
+    "Role",
+    "Schema",
+    "Table",
+    "from_toml",
+    "to_toml",
+]

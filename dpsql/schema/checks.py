@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from posixpath import normpath
 
 from dpsql.domains import Interval, integers
-from dpsql.schema.mistakes import Mistakes, printable, suggestion
+from dpsql.schema.mistakes import Mistakes, place_of, printable, suggestion
 from dpsql.schema.model import RESERVED, ROW, Column, Reference, Schema, Table, with_unit
 from dpsql.schema.roles import holds_unit
 from dpsql.schema.write import name, quoted
@@ -38,8 +38,7 @@ def check(schema: Schema, broken: frozenset[str], mistakes: Mistakes) -> None:
 
 
 def _at(table: Table, column: str | None = None) -> str:
-    place = f"table {printable(table.name)}"
-    return place if column is None else f"{place}, column {printable(column)}"
+    return place_of(table.name, column)
 
 
 def _names(tables: Iterable[Table]) -> list[str]:

@@ -19,13 +19,24 @@ delta = 1e-6                   # CHECK: well below one over the number of people
 # units = 10000                # your public estimate of the number of people
 # query = { epsilon = 0.1, delta = 1e-9 }
 # caps = { epsilon = 0.5, delta = 1e-8 }
+# accounting = "auto"          # auto | sequential | advanced | zcdp | gdp: how the losses of statements add up
+# window = "month"             # day | week | month: the total is for each of them; n of them lose n times
+# partition = "person.site"    # a column that stays the same for a person: each of its values has a total of its own
+# shared_answers = false       # an answer that one analyst paid for is not given to another
 
 [guard]
 mode = "block"                 # off | warn | block | audit
 k = 20
 
 # [analysts.alice]             # a cap on what one analyst may spend; with one named, only the named may ask
-# epsilon = 0.5"""
+# epsilon = 0.5
+# role = "interns"
+# [roles.interns]              # a cap on what all its analysts may spend together
+# epsilon = 1.0
+# [reservations.board]         # a part of the total that others cannot spend
+# analyst = "alice"
+# refreshes = 12
+# epsilon = 0.05"""
 
 
 @dataclass(frozen=True, slots=True)

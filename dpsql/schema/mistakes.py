@@ -63,6 +63,12 @@ def printable(name: str) -> str:
     return name if name and name.isprintable() else quoted(name)
 
 
+def place_of(table: str, column: str | None = None) -> str:
+    """Where a table or one of its columns stands, as messages say it."""
+    place = f"table {printable(table)}"
+    return place if column is None else f"{place}, column {printable(column)}"
+
+
 def nearest(word: str, words: list[str]) -> str | None:
     """The one of some words that a misspelt one most likely meant, or None."""
     folded = {w.lower(): w for w in words}

@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from dpsql.domains import Categories, Domain, Interval
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.sqltypes import SqlType
 
 ROW = "row"
@@ -21,6 +21,8 @@ UNIT_COLUMN = "dpsql unit"
 """The column that carries the unit's value where a table does not hold it itself."""
 ROLES = ("identifier", "quasi", "dimension", "grid", "measure")
 MECHANISMS = ("laplace", "gaussian", "auto")
+ACCOUNTINGS = ("auto", "sequential", "advanced", "zcdp", "gdp")
+WINDOWS = ("day", "week", "month")
 GUARD_MODES = ("off", "warn", "block", "audit")
 
 
@@ -97,24 +99,32 @@ class Table:
 class Privacy:
     """The promise: the unit, the dataset's total, the default price of a statement and the most one may cost.
 
-    unit       "table.column", or "row"
-    budget     the total for all analysts together
-    units      the owner's public estimate of the number of people, or None
-    query      default price of a whole statement
-    caps       the most that one statement may spend
-    max_cells  the most declared groups that one release may have
-    mechanism  one of MECHANISMS, for statements that name none
-    household  how many people together EXPLAIN shows the loss of, or None
+    unit            "table.column", or "row"
+    budget          the total for all analysts together
+    units           the owner's public estimate of the number of people, or None
+    query           default price of a whole statement
+    caps            the most that one statement may spend
+    max_cells       the most declared groups that one release may have
+    mechanism       one of MECHANISMS, for statements that name none
+    household       how many people together EXPLAIN shows the loss of, or None
+    accounting      one of ACCOUNTINGS: how the losses of statements add up
+    window          one of WINDOWS: the total is for each of them, so that n windows lose n times; None: it never refills
+    partition       (table, column) that is constant for a unit: each of its values has a total of its own; or None
+    shared_answers  whether an analyst is given the answers that another one paid for
     """
 
     unit: str
-    budget: PrivacyLoss
+    budget: EpsilonDelta
     units: int | None
-    query: PrivacyLoss
-    caps: PrivacyLoss
+    query: EpsilonDelta
+    caps: EpsilonDelta
     max_cells: int = 1_000_000
     mechanism: str = "laplace"
     household: int | None = None
+    accounting: str = "auto"
+    window: str | None = None
+    partition: tuple[str, str] | None = None
+    shared_answers: bool = True
 
     @property
     def unit_table(self) -> str | None:
@@ -134,12 +144,41 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
-class Analyst:
-    """A declared analyst and the most they may spend; None is no cap below the dataset's total."""
+class Role:
+    """Several analysts, and the most that they may spend together; None is no cap below the dataset's total."""
 
     name: str
     epsilon: Fraction | None = None
     delta: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Analyst:
+    """A declared analyst and the most they may spend; None is no cap below the dataset's total.
+
+    role  the name of the Role they have, whose cap holds as well, or None
+    """
+
+    name: str
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+    role: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A part of the total that is kept for one analyst, so that others cannot spend it.
+
+    refreshes  how often the analyst is sure to be answered [count]
+    epsilon    price of one refresh  [nats]
+    delta      price of one refresh  [probability]
+    """
+
+    name: str
+    analyst: str
+    refreshes: int
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +192,8 @@ class Schema:
     guard: Guard
     tables: tuple[Table, ...]
     analysts: tuple[Analyst, ...] | None = None
+    roles: tuple[Role, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
     folder: Path = Path(".")
 
     def table(self, name: str) -> Table | None:

@@ -1,14 +1,14 @@
-"""Reading [privacy]: the unit, the total, and what one statement costs and may cost."""
+"""Reading [privacy]: the unit, the total and how it is spent, and what one statement costs and may cost."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.schema.columns import column_name
 from dpsql.schema.mistakes import shown
-from dpsql.schema.model import MECHANISMS, ROW, Privacy
+from dpsql.schema.model import ACCOUNTINGS, MECHANISMS, ROW, WINDOWS, Privacy
 from dpsql.schema.section import Section
 
 LOSS = {"epsilon": "0.5", "delta": "1e-8"}
@@ -22,6 +22,10 @@ PRIVACY = {
     "max_cells": "1000000",
     "mechanism": '"auto"',
     "household": "4",
+    "accounting": '"auto"',
+    "window": '"month"',
+    "partition": '"person.site"',
+    "shared_answers": "true",
 }
 MAX_CELLS = 1_000_000
 MOST_TOGETHER = 100  # people of a household
@@ -49,7 +53,7 @@ def read_privacy(top: Section) -> Privacy:
     epsilon = _amounts(section, _epsilons(section, query, caps), PRICE, 5)
     deltas = _deltas(section, query, caps)
     delta = _amounts(section, deltas, (deltas.total or STAND_IN) / 1000, 10)
-    total, price, cap = (PrivacyLoss(e, d) for e, d in zip(epsilon, delta, strict=True))
+    total, price, cap = (EpsilonDelta(e, d) for e, d in zip(epsilon, delta, strict=True))
     return Privacy(
         _unit(section),
         total,
@@ -57,16 +61,22 @@ def read_privacy(top: Section) -> Privacy:
         price,
         cap,
         section.count("max_cells") or MAX_CELLS,
-        _mechanism(section),
+        _one_of(section, "mechanism", MECHANISMS) or MECHANISMS[0],
         _household(section),
+        _one_of(section, "accounting", ACCOUNTINGS) or ACCOUNTINGS[0],
+        _one_of(section, "window", WINDOWS),
+        column_name(section, "partition"),
+        "shared_answers" not in section or section.flag("shared_answers"),
     )
 
 
-def _mechanism(section: Section) -> str:
-    found = section.text("mechanism")
-    if found is not None and found not in MECHANISMS:
-        section.misfit("mechanism", f"one of {', '.join(MECHANISMS)}")
-    return found if found in MECHANISMS else MECHANISMS[0]
+def _one_of(section: Section, key: str, words: tuple[str, ...]) -> str | None:
+    """One of some words; None where it is absent or another (reported)."""
+    found = section.text(key)
+    if found is None or found in words:
+        return found
+    section.misfit(key, f"one of {', '.join(words)}")
+    return None
 
 
 def _household(section: Section) -> int | None:

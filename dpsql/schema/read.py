@@ -11,17 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpsql.schema.checks import check
-from dpsql.schema.mistakes import Mistakes, printable, shown, suggestion
-from dpsql.schema.model import GUARD_MODES, Analyst, Guard, Privacy, Schema, Table
+from dpsql.schema.mistakes import Mistakes, shown, suggestion
+from dpsql.schema.model import GUARD_MODES, Guard, Privacy, Schema, Table
+from dpsql.schema.partition import check_partition
+from dpsql.schema.people import check_people, read_analysts, read_reservations, read_roles
 from dpsql.schema.privacy import read_privacy
 from dpsql.schema.roles import default_role
 from dpsql.schema.section import Section
 from dpsql.schema.tables import Declared, read_columns, read_tables, spelt_column
 
-TOP = {"dataset": "{ ... }", "privacy": "{ ... }", "guard": "{ ... }", "analysts": "{ ... }", "tables": "{ ... }"}
+TOP = dict.fromkeys(("dataset", "privacy", "guard", "roles", "analysts", "reservations", "tables"), "{ ... }")
 DATASET = {"name": '"clinic"', "source": '"."', "ledger": '"clinic.ledger"'}
 GUARD = {"mode": '"block"', "k": "20"}
-ANALYST = {"epsilon": "1.0", "delta": "1e-7"}
 NOT_IN_A_FILE_NAME = '/\\:*?"<>|'
 
 
@@ -30,17 +31,23 @@ def read(document: Mapping[str, object], folder: Path, mistakes: Mistakes) -> Sc
     top = Section(document, "the file", TOP, mistakes)
     top.refuse_unknown()
     name, source, ledger = _dataset(top)
-    privacy, guard, analysts = read_privacy(top), _guard(top), _analysts(top)
+    privacy, guard = read_privacy(top), _guard(top)
+    roles, analysts, reservations = read_roles(top), read_analysts(top), read_reservations(top)
     declared = read_tables(top, source)
     tables = tuple(read_columns(declared))
-    schema = Schema(name, source or "", ledger, _spelt(privacy, declared), guard, tables, analysts, folder)
+    privacy = _spelt(privacy, declared)
+    schema = Schema(name, source or "", ledger, privacy, guard, tables, analysts, roles, reservations, folder)
     schema = replace(schema, tables=tuple(_with_roles(schema, t) for t in tables))
+    check_people(schema, mistakes)
     check(schema, frozenset(d.table.name for d in declared if d.broken), mistakes)
+    check_partition(schema, mistakes)
     return schema
 
 
 def _spelt(privacy: Privacy, declared: list[Declared]) -> Privacy:
-    """The unit's names as they are declared."""
+    """The names of the unit and of the partition as they are declared."""
+    if privacy.partition is not None:
+        privacy = replace(privacy, partition=spelt_column(*privacy.partition, declared))
     if not privacy.unit or privacy.unit_table is None or privacy.unit_column is None:
         return privacy
     return replace(privacy, unit=".".join(spelt_column(privacy.unit_table, privacy.unit_column, declared)))
@@ -73,13 +80,3 @@ def _guard(top: Section) -> Guard:
     if mode not in GUARD_MODES:
         section.wrong(f"mode {shown(mode)} is unknown", suggestion(mode, list(GUARD_MODES)))
     return Guard(mode, section.count("k") or Guard().k)
-
-
-def _analysts(top: Section) -> tuple[Analyst, ...] | None:
-    """The declared analysts; () lets nobody ask, None lets everybody."""
-    section = top.free("analysts", "[analysts]", "{ epsilon = 1.0 }")
-    if section is None:
-        return None
-    section.refuse_bad_names("analyst")
-    caps = {name: section.inner(name, ANALYST, f"analyst {printable(name)}") for name in section.values}
-    return tuple(Analyst(n, s.positive("epsilon"), s.probability("delta")) for n, s in caps.items() if s is not None)

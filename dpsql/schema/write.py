@@ -9,8 +9,8 @@ from fractions import Fraction
 
 from dpsql.domains import Categories, Interval, Value
 from dpsql.errors import error
-from dpsql.loss import PrivacyLoss
-from dpsql.schema.model import MECHANISMS, Analyst, Column, Schema, Table
+from dpsql.loss import EpsilonDelta
+from dpsql.schema.model import ACCOUNTINGS, MECHANISMS, Analyst, Column, Privacy, Reservation, Role, Schema, Table
 from dpsql.schema.roles import default_role
 from dpsql.sqltypes import SqlType
 
@@ -26,7 +26,8 @@ def write(schema: Schema) -> str:
 
     Raises SchemaError (DPSQL-801) where a number has no exact decimal: the file could not say it.
     """
-    parts = [_dataset(schema), _privacy(schema), _guard(schema), *_analysts(schema.analysts)]
+    parts = [_dataset(schema), _privacy(schema.privacy), _guard(schema), *map(_role, schema.roles)]
+    parts += [*_analysts(schema.analysts), *map(_reservation, schema.reservations)]
     parts += [_table(schema, t) for t in schema.tables]
     return "\n\n".join(parts) + "\n"
 
@@ -121,7 +122,7 @@ def _lines(header: str, pairs: Iterable[tuple[str, str]]) -> str:
     return "\n".join([header, *(f"{key} = {value}" for key, value in pairs)])
 
 
-def _loss(loss: PrivacyLoss) -> str:
+def _loss(loss: EpsilonDelta) -> str:
     return _inline([("epsilon", exact(loss.epsilon)), ("delta", exact(loss.delta))])
 
 
@@ -132,8 +133,7 @@ def _dataset(schema: Schema) -> str:
     return _lines("[dataset]", pairs)
 
 
-def _privacy(schema: Schema) -> str:
-    privacy = schema.privacy
+def _privacy(privacy: Privacy) -> str:
     pairs = [
         ("unit", quoted(privacy.unit)),
         ("epsilon", exact(privacy.budget.epsilon)),
@@ -142,11 +142,25 @@ def _privacy(schema: Schema) -> str:
     if privacy.units is not None:
         pairs.append(("units", str(privacy.units)))
     pairs += [("query", _loss(privacy.query)), ("caps", _loss(privacy.caps)), ("max_cells", str(privacy.max_cells))]
+    return _lines("[privacy]", pairs + _choices(privacy))
+
+
+def _choices(privacy: Privacy) -> list[tuple[str, str]]:
+    """What the owner chose other than the default."""
+    pairs = []
     if privacy.mechanism != MECHANISMS[0]:
         pairs.append(("mechanism", quoted(privacy.mechanism)))
     if privacy.household is not None:
         pairs.append(("household", str(privacy.household)))
-    return _lines("[privacy]", pairs)
+    if privacy.accounting != ACCOUNTINGS[0]:
+        pairs.append(("accounting", quoted(privacy.accounting)))
+    if privacy.window is not None:
+        pairs.append(("window", quoted(privacy.window)))
+    if privacy.partition is not None:
+        pairs.append(("partition", quoted(".".join(privacy.partition))))
+    if not privacy.shared_answers:
+        pairs.append(("shared_answers", "false"))
+    return pairs
 
 
 def _guard(schema: Schema) -> str:
@@ -161,8 +175,23 @@ def _analysts(analysts: tuple[Analyst, ...] | None) -> list[str]:
 
 
 def _analyst(analyst: Analyst) -> str:
-    caps = [("epsilon", analyst.epsilon), ("delta", analyst.delta)]
-    return _lines(f"[analysts.{name(analyst.name)}]", [(key, exact(cap)) for key, cap in caps if cap is not None])
+    role = [] if analyst.role is None else [("role", quoted(analyst.role))]
+    return _lines(f"[analysts.{name(analyst.name)}]", role + _caps(analyst.epsilon, analyst.delta))
+
+
+def _role(role: Role) -> str:
+    return _lines(f"[roles.{name(role.name)}]", _caps(role.epsilon, role.delta))
+
+
+def _reservation(reservation: Reservation) -> str:
+    pairs = [("analyst", quoted(reservation.analyst)), ("refreshes", str(reservation.refreshes))]
+    return _lines(
+        f"[reservations.{name(reservation.name)}]", pairs + _caps(reservation.epsilon, reservation.delta or None)
+    )
+
+
+def _caps(epsilon: Fraction | None, delta: Fraction | None) -> list[tuple[str, str]]:
+    return [(key, exact(cap)) for key, cap in (("epsilon", epsilon), ("delta", delta)) if cap is not None]
 
 
 def _table(schema: Schema, table: Table) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.clients.dbapi import open_session
 from dpsql.errors import BudgetError, Error
-from dpsql.loss import NO_LOSS, PrivacyLoss
+from dpsql.loss import NO_LOSS, EpsilonDelta
 from dpsql.planner.options import Options, read_comment
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
@@ -21,8 +21,8 @@ from tests.attacks.observing import ordinary
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
 
-CAPS = PrivacyLoss(Fraction(1, 2), Fraction(1, 10**4))
-QUERY = PrivacyLoss(Fraction(1, 10), Fraction(1, 10**6))
+CAPS = EpsilonDelta(Fraction(1, 2), Fraction(1, 10**4))
+QUERY = EpsilonDelta(Fraction(1, 10), Fraction(1, 10**6))
 SELECTS = [
     "SELECT COUNT(*) FROM patient",
     "SELECT site, COUNT(*), SUM(age) FROM patient GROUP BY site",
@@ -105,7 +105,7 @@ def test_an_accuracy_within_the_cap_may_be_more_than_is_left(tmp_path: Path) -> 
     """The ledger decides over it as over any price."""
     clinic.write(tmp_path, ordinary())
     schema = capped(tmp_path)
-    schema = replace(schema, privacy=replace(schema.privacy, budget=PrivacyLoss(Fraction(3, 10), Fraction(1, 100))))
+    schema = replace(schema, privacy=replace(schema.privacy, budget=EpsilonDelta(Fraction(3, 10), Fraction(1, 100))))
     session = open_session(schema, None, tmp_path / "caps.ledger", noise=ZeroNoise())
     with pytest.raises(BudgetError) as refused:
         session.execute("/* dpsql: error=7 */ SELECT COUNT(*) FROM patient")

@@ -16,7 +16,7 @@ from dpsql.aggregates.quantile import Quantile
 from dpsql.aggregates.tally import Terms
 from dpsql.clients.dbapi import open_session
 from dpsql.errors import Error
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.plan import Release
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
@@ -59,7 +59,7 @@ def test_rule_22_selections_compose_over_the_groups_of_a_unit(tmp_path: Path) ->
 
 
 def test_rule_22_several_places_are_several_choices() -> None:
-    terms = Terms(Limits(3, 2), PrivacyLoss(Fraction(1), Fraction(0)), "permute_and_flip")
+    terms = Terms(Limits(3, 2), Fraction(1), "permute_and_flip")
     tally = None
     rates = [Mode(tally, most).rate(terms) * most for most in (1, 2, 5)]  # type: ignore[arg-type]
     assert rates == [Fraction(1, 3)] * 3

@@ -15,7 +15,7 @@ import duckdb
 import dpsql
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.dbapi import Connection
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.opening import open_dataset
 from dpsql.plan import Budget, ChargeRequest
 from dpsql.planner.options import Options
@@ -29,7 +29,7 @@ from tests.support.statements import Statement, read
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SQL = "SELECT site, COUNT(*) AS people, AVG(income) AS mean_income FROM person GROUP BY site ORDER BY site"
 EPSILON = 0.1
-ENDLESS = PrivacyLoss(Fraction(10**6), Fraction(9, 10))
+ENDLESS = EpsilonDelta(Fraction(10**6), Fraction(9, 10))
 
 
 def measure(rounds: int) -> None:
@@ -120,7 +120,7 @@ def _charges(folder: Path, rounds: int) -> Times:
     """Charges of one analyst into one ledger on disk."""
     ledger = Ledger.open(folder / "charges", "bench")
     request = ChargeRequest(
-        "bench", "0" * 32, SQL, ("0" * 64,), ("laplace",), PrivacyLoss(Fraction(1, 10), Fraction(0))
+        "bench", "0" * 32, SQL, ("0" * 64,), ("laplace",), EpsilonDelta(Fraction(1, 10), Fraction(0))
     )
     times = repeated(lambda: ledger.charge(request, Budget(ENDLESS)), rounds)
     ledger.close()

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.errors import Error
-from dpsql.loss import NO_LOSS, PrivacyLoss, total
+from dpsql.loss import NO_LOSS, EpsilonDelta, total
 from dpsql.plan import Compiled
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
@@ -24,7 +24,7 @@ from tests.support.generate import statement
 
 MODEST = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 LOSSES = st.builds(
-    PrivacyLoss, st.fractions(0, 5, max_denominator=50), st.fractions(0, Fraction(1, 10), max_denominator=1000)
+    EpsilonDelta, st.fractions(0, 5, max_denominator=50), st.fractions(0, Fraction(1, 10), max_denominator=1000)
 )
 
 
@@ -57,7 +57,7 @@ def test_a_plan_spends_what_its_measures_spend_and_no_more_than_asked(
     for release in plan.releases:
         measures = total(part.loss for part in release.parts)
         delta = release.selection.delta if release.selection is not None else Fraction(0)
-        assert release.loss == measures + PrivacyLoss(Fraction(0), delta)
+        assert release.loss == measures + EpsilonDelta(Fraction(0), delta)
         for measure in release.measures:
             assert measure.loss.epsilon > 0
             assert measure.noise.covers(measure.sensitivity.l1, measure.sensitivity.l2_squared, measure.loss)
@@ -112,13 +112,13 @@ def test_planning_is_a_function_of_the_text(seed: int, schemas: dict[str, Schema
 
 @MODEST
 @given(losses=st.lists(LOSSES, max_size=6))
-def test_composition_adds_up_in_any_order(losses: list[PrivacyLoss]) -> None:
+def test_composition_adds_up_in_any_order(losses: list[EpsilonDelta]) -> None:
     assert total(losses) == total(reversed(losses))
     assert total(losses) + NO_LOSS == total(losses)
     assert all(loss.fits(total(losses)) for loss in losses)
     if losses:
         count = len(losses)
-        assert total([losses[0]] * count) == PrivacyLoss(losses[0].epsilon * count, losses[0].delta * count)
+        assert total([losses[0]] * count) == EpsilonDelta(losses[0].epsilon * count, losses[0].delta * count)
 
 
 SAME = [

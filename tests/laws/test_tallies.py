@@ -31,7 +31,7 @@ from dpsql.aggregates.tally import Counts, Tallied, Terms
 from dpsql.aggregates.term import Term
 from dpsql.algebra.scalar import column
 from dpsql.domains import UNBOUNDED
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.exact_choice import Integers, Kind
 from dpsql.plan import CompiledRelease
 from dpsql.planner.lower import CUT
@@ -72,7 +72,7 @@ QUANTILES = [Quantile(GRID, Fraction(q)) for q in ("1/2", "1/4", "9/10", "1/3", 
 
 
 def on(kind: Kind = "exponential", rows: int = UNIT) -> Terms:
-    return Terms(Limits(rows, rows), PrivacyLoss(EPSILON, Fraction(0)), kind)
+    return Terms(Limits(rows, rows), EPSILON, kind)
 
 
 class Asked(ZeroNoise):
@@ -139,7 +139,7 @@ def largest_moves(tallied: Tallied) -> dict[int, int]:
     """By how many rows are gone: how far any cost moves at most."""
     found = dict.fromkeys(range(1, UNIT + 1), 0)
     # so steep that the offset of an extreme is within the data
-    terms = Terms(Limits(1, 1), PrivacyLoss(Fraction(6), Fraction(0)), "exponential")
+    terms = Terms(Limits(1, 1), Fraction(6), "exponential")
     for values, rest in PAIRS:
         (one, _), (other, _) = costs_of(tallied, values, terms), costs_of(tallied, rest, terms)
         gone = len(values) - len(rest)

@@ -22,7 +22,7 @@ from dpsql.algebra.joins import Equality
 from dpsql.algebra.relations import From, Named, Relation
 from dpsql.algebra.scalar import Scalar
 from dpsql.domains import Interval
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan import Block, Limited, Measure, Plan, Release
@@ -157,7 +157,7 @@ def cut_off_one_too_early(patch: Patch) -> None:
     """Truncated noise whose end is likelier than delta."""
     original = TruncatedLaplace.for_loss
 
-    def for_loss(l0: int, loss: PrivacyLoss) -> TruncatedLaplace:
+    def for_loss(l0: int, loss: EpsilonDelta) -> TruncatedLaplace:
         found = original(l0, loss)
         return TruncatedLaplace(found.scale, max(1, found.most - 1))
 
@@ -174,9 +174,9 @@ def delta_of_the_cut_off_noise_unpaid(patch: Patch) -> None:
     original = noises.Measure
 
     def unpaid(
-        name: str, statistic: Statistic, s: base.Sensitivity, noise: AdditiveNoise, loss: PrivacyLoss
+        name: str, statistic: Statistic, s: base.Sensitivity, noise: AdditiveNoise, loss: EpsilonDelta
     ) -> Measure:
-        free = PrivacyLoss(loss.epsilon, Fraction(0)) if isinstance(noise, TruncatedLaplace) else loss
+        free = EpsilonDelta(loss.epsilon, Fraction(0)) if isinstance(noise, TruncatedLaplace) else loss
         return original(name, statistic, s, noise, free)
 
     patch.setattr(noises, "Measure", unpaid)
@@ -472,7 +472,7 @@ def a_release_is_not_charged(patch: Patch) -> None:
     """The last of several releases is left out of the total, and nothing looks at the total again."""
     original = planning.total
 
-    def fewer(losses: object) -> PrivacyLoss:
+    def fewer(losses: object) -> EpsilonDelta:
         listed = list(losses)  # type: ignore[call-overload]
         return original(listed[: max(1, len(listed) - 1)])
 

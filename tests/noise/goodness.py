@@ -36,6 +36,11 @@ def gaussian_above(sigma: float) -> Above:
     return lambda m: float(sums[min(max(m + reach, 0), 2 * reach + 1)])
 
 
+def rounded_above(sigma: float) -> Above:
+    """P(Z >= m) of a continuous Gaussian that is rounded."""
+    return lambda m: float(norm.sf((m - 0.5) / sigma))
+
+
 def edges(above: Above, scale: float) -> list[int]:
     """Lower ends of cells, all but the lowest, such that no cell is too small."""
     least = 0.02 if scale >= 1 else 0.003

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from eps_lower import eps_lower, rate_above
 
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
@@ -50,14 +50,14 @@ def test_a_sum_that_moves_more_than_declared_is_noticed() -> None:
 
 @pytest.mark.parametrize("l2", [1, 30])
 def test_gaussian_keeps_its_epsilon_and_delta(l2: int) -> None:
-    loss = PrivacyLoss(ONE, Fraction(1, 100))
+    loss = EpsilonDelta(ONE, Fraction(1, 100))
     assert bound(DiscreteGaussian.for_loss(l2 * l2, loss), l2, 0.01) <= 1
 
 
 @pytest.mark.parametrize("l2", [1, 30])
 def test_gaussian_with_a_third_of_the_noise_is_noticed(l2: int) -> None:
     """The conversion from rho is loose at delta = 1/100: a smaller fault may still keep the promise."""
-    loss = PrivacyLoss(ONE, Fraction(1, 100))
+    loss = EpsilonDelta(ONE, Fraction(1, 100))
     faulty = DiscreteGaussian(DiscreteGaussian.for_loss(l2 * l2, loss).sigma_squared / 9)
     assert bound(faulty, l2, 0.01) > 1
 

@@ -22,7 +22,7 @@ from dpsql.aggregates.randomized_response import Responses, ResponsesOf, answers
 from dpsql.aggregates.tally import Counts, Terms
 from dpsql.algebra.scalar import column
 from dpsql.domains import UNBOUNDED
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.randomized_response import RandomizedResponse
 from dpsql.mechanisms.source import SystemNoise
@@ -37,7 +37,7 @@ Integers = npt.NDArray[np.int64]
 
 
 def terms(epsilon: Fraction, rows: int = 1) -> Terms:
-    return Terms(Limits(rows, rows), PrivacyLoss(epsilon, Fraction(0)), "permute_and_flip")
+    return Terms(Limits(rows, rows), epsilon, "permute_and_flip")
 
 
 # --- randomised response ------------------------------------------------------------------------------------------

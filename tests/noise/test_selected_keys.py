@@ -15,13 +15,13 @@ from scipy import stats
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.count import Rows
 from dpsql.aggregates.count_distinct import Units
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.planner.noises import noisy, selecting
 
 LEVEL = Fraction(95, 100)
 DRAWS = 20_000
-LOSS = PrivacyLoss(Fraction(1, 10), Fraction(0))
+LOSS = EpsilonDelta(Fraction(1, 10), Fraction(0))
 DELTA = Fraction(1, 10**6)
 SCALE = 10
 

@@ -32,7 +32,7 @@ from dpsql.aggregates.tally import Counts, Tallied, Terms
 from dpsql.aggregates.term import Term
 from dpsql.algebra.scalar import column
 from dpsql.domains import UNBOUNDED
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms import exact_choice
 from dpsql.mechanisms.exact_choice import Integers, Kind
 from dpsql.mechanisms.laplace import DiscreteLaplace
@@ -66,7 +66,7 @@ def listed(values: int) -> Listed:
 
 
 def terms(epsilon: Fraction, rows: int, kind: Kind) -> Terms:
-    return Terms(Limits(rows, rows), PrivacyLoss(epsilon, Fraction(0)), kind)
+    return Terms(Limits(rows, rows), epsilon, kind)
 
 
 def counts(rows: Rows) -> Counts:

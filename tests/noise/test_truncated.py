@@ -17,7 +17,7 @@ import pytest
 from eps_lower import eps_lower, rate_above
 from goodness import Above, dependence, p_value
 
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.rounding import drawn_scale
@@ -43,7 +43,7 @@ SHAPES = [
 ]
 EDGES = [TruncatedLaplace(Fraction(1), 4), TruncatedLaplace(Fraction(2), 7), TruncatedLaplace(Fraction(10, 3), 5)]
 LOSSES = [
-    PrivacyLoss(Fraction(epsilon), Fraction(delta))
+    EpsilonDelta(Fraction(epsilon), Fraction(delta))
     for epsilon in ("1/10", "1", "2")
     for delta in ("1/10", "1/1000", "1/1000000", "1/1000000000")
 ]
@@ -51,7 +51,7 @@ LEVELS = [Fraction(0), Fraction(1, 2), Fraction(95, 100), Fraction(999, 1000), 1
 
 
 def name(value: object) -> str:
-    if isinstance(value, PrivacyLoss):
+    if isinstance(value, EpsilonDelta):
         return f"{float(value.epsilon)}-{float(value.delta)}"
     return value.describe() if isinstance(value, TruncatedLaplace) else str(value)
 
@@ -225,7 +225,7 @@ def test_neighbouring_groups_of_every_size_keep_epsilon_and_delta(noise: Truncat
 
 
 @pytest.mark.parametrize("loss", [x for x in LOSSES if x.delta >= Fraction(1, 1000)], ids=name)
-def test_the_noise_for_a_loss_keeps_it_and_one_step_less_does_not(loss: PrivacyLoss) -> None:
+def test_the_noise_for_a_loss_keeps_it_and_one_step_less_does_not(loss: EpsilonDelta) -> None:
     noise = TruncatedLaplace.for_loss(1, loss)
     for n in range(2 * noise.most + 3):
         fewer, more = shown_or_hidden(noise, n), shown_or_hidden(noise, n + 1)
@@ -258,14 +258,14 @@ def joint_excess(noise: TruncatedLaplace, sizes: tuple[int, ...], epsilon: Fract
 @pytest.mark.parametrize(
     ("l0", "loss"),
     [
-        (2, PrivacyLoss(Fraction(1), Fraction(1, 10))),
-        (2, PrivacyLoss(Fraction(3), Fraction(1, 100))),
-        (3, PrivacyLoss(Fraction(2), Fraction(1, 4))),
-        (3, PrivacyLoss(Fraction(6), Fraction(1, 50))),
+        (2, EpsilonDelta(Fraction(1), Fraction(1, 10))),
+        (2, EpsilonDelta(Fraction(3), Fraction(1, 100))),
+        (3, EpsilonDelta(Fraction(2), Fraction(1, 4))),
+        (3, EpsilonDelta(Fraction(6), Fraction(1, 50))),
     ],
     ids=name,
 )
-def test_several_groups_together_keep_epsilon_and_delta(l0: int, loss: PrivacyLoss) -> None:
+def test_several_groups_together_keep_epsilon_and_delta(l0: int, loss: EpsilonDelta) -> None:
     """One unit that is alone in all its groups spends 1 - (1 - p)^l0 exactly, so `most` cannot be smaller."""
     noise = TruncatedLaplace.for_loss(l0, loss)
     assert noise.covers(l0, l0, loss)
@@ -291,19 +291,19 @@ def measured(noise: TruncatedLaplace, n: int, tau: int, delta: Fraction) -> floa
 
 @pytest.mark.parametrize("n", [0, 4, 20])
 def test_neighbours_keep_epsilon_and_delta(n: int) -> None:
-    loss = PrivacyLoss(Fraction(1), Fraction(1, 100))
+    loss = EpsilonDelta(Fraction(1), Fraction(1, 100))
     noise = TruncatedLaplace.for_loss(1, loss)
     assert measured(noise, n, noise.most + 1, loss.delta) <= 1
 
 
 def test_the_bound_is_near_epsilon_for_large_groups() -> None:
-    noise = TruncatedLaplace.for_loss(1, PrivacyLoss(Fraction(1), Fraction(1, 10**6)))
+    noise = TruncatedLaplace.for_loss(1, EpsilonDelta(Fraction(1), Fraction(1, 10**6)))
     assert 0.8 < measured(noise, 20, noise.most + 1, Fraction(1, 10**6)) <= 1
 
 
 @pytest.mark.parametrize("delta", [Fraction(1, 100), Fraction(1, 10**6)], ids=float)
 def test_less_noise_is_noticed(delta: Fraction) -> None:
-    noise = TruncatedLaplace.for_loss(1, PrivacyLoss(Fraction(1), delta))
+    noise = TruncatedLaplace.for_loss(1, EpsilonDelta(Fraction(1), delta))
     faulty = TruncatedLaplace(noise.scale / NARROW, noise.most)
     assert measured(faulty, 20, noise.most + 1, delta) > 1
 
@@ -339,7 +339,7 @@ def tight_delta(noise: TruncatedLaplace) -> Fraction:
 # --- how soon a group is shown
 
 
-def best(loss: PrivacyLoss, largest: int) -> list[float]:
+def best(loss: EpsilonDelta, largest: int) -> list[float]:
     """The highest probability of showing a group of 0, 1, 2... units of any (epsilon, delta)-DP selection, l0 = 1.
 
     Source  Desfontaines, Voss, Gipson, Mandayam 2022, Differentially Private Partition Selection, theorem 1
@@ -357,16 +357,16 @@ def chance(noise: TruncatedLaplace, n: int) -> float:
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_no_selection_shows_more_where_delta_is_spent_in_full(loss: PrivacyLoss) -> None:
+def test_no_selection_shows_more_where_delta_is_spent_in_full(loss: EpsilonDelta) -> None:
     noise = TruncatedLaplace.for_loss(1, loss)
-    spent = PrivacyLoss(loss.epsilon, noise.tail(noise.most))
+    spent = EpsilonDelta(loss.epsilon, noise.tail(noise.most))
     assert TruncatedLaplace.for_loss(1, spent) == noise
     for n, optimum in enumerate(best(spent, 2 * noise.most + 3)):
         assert chance(noise, n) == pytest.approx(optimum, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_elsewhere_it_is_at_most_one_unit_behind_the_optimum_and_never_ahead(loss: PrivacyLoss) -> None:
+def test_elsewhere_it_is_at_most_one_unit_behind_the_optimum_and_never_ahead(loss: EpsilonDelta) -> None:
     noise = TruncatedLaplace.for_loss(1, loss)
     for n, optimum in enumerate(best(loss, 2 * noise.most + 3)):
         assert chance(noise, n) <= optimum * (1 + 1e-9) + 1e-12
@@ -382,20 +382,20 @@ def test_units_that_are_shown_every_second_time(
 ) -> None:
     """At epsilon 1 and delta 10^-6; Gaussian noise with half of delta each for noise and threshold. Symmetric noise
     shows n = tau with a probability above one half and n = tau - 1 below it. The optimum is for each group apart."""
-    loss = PrivacyLoss(Fraction(1), Fraction(1, 10**6))
+    loss = EpsilonDelta(Fraction(1), Fraction(1, 10**6))
     noise = TruncatedLaplace.for_loss(l0, loss)
     assert noise.most + 1 == truncated
     assert chance(noise, truncated) > 0.5 > chance(noise, truncated - 1)
     assert threshold(DiscreteLaplace.for_loss(l0, loss.epsilon), l0, loss.delta) == laplace
-    wide = DiscreteGaussian.for_loss(l0, PrivacyLoss(loss.epsilon, loss.delta / 2))
+    wide = DiscreteGaussian.for_loss(l0, EpsilonDelta(loss.epsilon, loss.delta / 2))
     assert threshold(wide, l0, loss.delta / 2) == gaussian
-    chances = best(PrivacyLoss(loss.epsilon / l0, delta_per_group(l0, loss.delta)), 2 * truncated)
+    chances = best(EpsilonDelta(loss.epsilon / l0, delta_per_group(l0, loss.delta)), 2 * truncated)
     assert next(n for n, p in enumerate(chances) if p >= 0.5) == optimum
 
 
 def test_one_group_at_a_millionth() -> None:
     """14 units would be enough for the optimum, not for a whole number of steps: P(Z = 13) is just above delta."""
-    loss = PrivacyLoss(Fraction(1), Fraction(1, 10**6))
+    loss = EpsilonDelta(Fraction(1), Fraction(1, 10**6))
     noise = TruncatedLaplace.for_loss(1, loss)
     assert [round(p, 3) for p in best(loss, 15)[13:]] == [0.257, 0.7, 0.89]
     assert [round(chance(noise, n), 3) for n in (13, 14, 15)] == [0.099, 0.269, 0.731]
@@ -407,26 +407,26 @@ def test_one_group_at_a_millionth() -> None:
 
 @pytest.mark.parametrize("l0", [1, 2, 10, 1000])
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_noise_covers_its_own_loss_and_nothing_less(l0: int, loss: PrivacyLoss) -> None:
+def test_noise_covers_its_own_loss_and_nothing_less(l0: int, loss: EpsilonDelta) -> None:
     noise = TruncatedLaplace.for_loss(l0, loss)
     edge = 1 - (1 - float(noise.tail(noise.most))) ** l0
     assert noise.scale == l0 / loss.epsilon and edge <= float(loss.delta) * (1 + 1e-9)
     assert noise.covers(l0, l0, loss)
     assert not noise.covers(l0 + 1, l0 + 1, loss)
-    assert not noise.covers(l0, l0, PrivacyLoss(loss.epsilon - Fraction(1, 10**30), loss.delta))
-    assert not noise.covers(l0, l0, PrivacyLoss(loss.epsilon, noise.tail(noise.most) * (1 - Fraction(1, 10**6))))
+    assert not noise.covers(l0, l0, EpsilonDelta(loss.epsilon - Fraction(1, 10**30), loss.delta))
+    assert not noise.covers(l0, l0, EpsilonDelta(loss.epsilon, noise.tail(noise.most) * (1 - Fraction(1, 10**6))))
     if noise.most > 1:
         assert not TruncatedLaplace(noise.scale, noise.most - 1).covers(l0, l0, loss)
 
 
 @pytest.mark.parametrize(("l1", "l2_squared"), [(2, 4), (2, 1), (0, 0), (-1, -1), (3, 9), (1, 2)])
 def test_only_counts_of_units_are_covered(l1: int, l2_squared: int) -> None:
-    noise = TruncatedLaplace.for_loss(10, PrivacyLoss(Fraction(1), Fraction(1, 100)))
-    assert not noise.covers(l1, l2_squared, PrivacyLoss(Fraction(10), Fraction(9, 10)))
+    noise = TruncatedLaplace.for_loss(10, EpsilonDelta(Fraction(1), Fraction(1, 100)))
+    assert not noise.covers(l1, l2_squared, EpsilonDelta(Fraction(10), Fraction(9, 10)))
 
 
 def test_pure_privacy_is_not_covered() -> None:
-    assert not EDGES[0].covers(1, 1, PrivacyLoss(Fraction(100), Fraction(0)))
+    assert not EDGES[0].covers(1, 1, EpsilonDelta(Fraction(100), Fraction(0)))
 
 
 @pytest.mark.parametrize(
@@ -444,7 +444,7 @@ def test_pure_privacy_is_not_covered() -> None:
 )
 def test_noise_for_a_loss_needs_a_group_an_epsilon_and_a_delta(l0: int, epsilon: Fraction, delta: Fraction) -> None:
     with pytest.raises(ValueError, match="truncated noise"):
-        TruncatedLaplace.for_loss(l0, PrivacyLoss(epsilon, delta))
+        TruncatedLaplace.for_loss(l0, EpsilonDelta(epsilon, delta))
 
 
 @pytest.mark.parametrize(("scale", "most"), [(0, 1), (-1, 1), (1, 0), (1, -1), (2**52 + 1, 1)])
@@ -456,7 +456,7 @@ def test_the_noise_needs_a_scale_and_a_step(scale: int, most: int) -> None:
 @pytest.mark.parametrize("delta", [Fraction(1, 10**30), Fraction(1, 10**300), Fraction(9, 10), Fraction(999, 1000)])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**12), Fraction(1, 3), Fraction(50)], ids=float)
 def test_extreme_losses_have_a_smallest_cut(epsilon: Fraction, delta: Fraction) -> None:
-    noise = TruncatedLaplace.for_loss(1, PrivacyLoss(epsilon, delta))
+    noise = TruncatedLaplace.for_loss(1, EpsilonDelta(epsilon, delta))
     assert noise.tail(noise.most) <= delta
     assert noise.most == 1 or TruncatedLaplace(noise.scale, noise.most - 1).tail(noise.most - 1) > delta
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from dpsql.accounting.ledger import Ledger
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.opening import open_dataset
 from dpsql.plan import Compiled
 from dpsql.planner.options import Options
@@ -21,7 +21,7 @@ from dpsql.session import Parameters, Session
 from tests.notes.pages import ROOT
 from tests.support.noise import ZeroNoise
 
-PLENTY = PrivacyLoss(Fraction(10**6), Fraction(1, 2))
+PLENTY = EpsilonDelta(Fraction(10**6), Fraction(1, 2))
 FILES = {
     "randhie": ROOT / "examples/randhie/schema.toml",
     "nhefs": ROOT / "examples/nhefs/schema.toml",

@@ -84,7 +84,9 @@ def test_every_declared_key_appears_null_last_and_no_other(tmp_path: Path) -> No
     cities = {k: sum(row[7] == k for row in rows) for k in ("a", "b", "c", None)}
     assert cities["b"] == 0
     assert opened.ask("SELECT city, COUNT(*) FROM patient GROUP BY city").rows == list(cities.items())
-    assert opened.ask("SELECT COUNT(*) FROM patient").rows == [(60,)]
+    added_up = opened.ask("SELECT COUNT(*) FROM patient")
+    assert added_up.rows == [(52,)] and added_up.cached and "left out" in added_up.notes[0]
+    assert opened.ask("/* dpsql: fresh */ SELECT COUNT(*) FROM patient").rows == [(60,)]
     opened.close()
 
 

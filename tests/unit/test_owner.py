@@ -13,7 +13,7 @@ import pytest
 from dpsql import owner
 from dpsql.accounting.ledger import Ledger
 from dpsql.errors import Error
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.opening import open_dataset
 from dpsql.plan import Budget, ChargeRequest
 from dpsql.schema.model import Schema
@@ -169,8 +169,8 @@ def test_row_level_privacy_has_no_units_to_count(tmp_path: Path, ledger: Ledger)
 
 
 def charge(ledger: Ledger, analyst: str, statement: str = "SELECT 1") -> None:
-    loss = PrivacyLoss(Fraction(1, 10), Fraction(1, 10**9))
-    total = Budget(PrivacyLoss(Fraction(4), Fraction(1, 10**6)))
+    loss = EpsilonDelta(Fraction(1, 10), Fraction(1, 10**9))
+    total = Budget(EpsilonDelta(Fraction(4), Fraction(1, 10**6)))
     ledger.charge(ChargeRequest(analyst, "v", statement, ("f",), ("laplace",), loss), total)
 
 
@@ -179,7 +179,7 @@ def test_the_budget_reads_no_data(tmp_path: Path, ledger: Ledger) -> None:
     for file in tmp_path.glob("*.parquet"):
         file.unlink()
     report = owner.budget(schema, ledger)
-    assert report.spent == PrivacyLoss(Fraction(0), Fraction(0)) and report.remaining == report.total
+    assert report.spent == EpsilonDelta(Fraction(0), Fraction(0)) and report.remaining == report.total
     assert str(report).splitlines() == [
         "clinic: budget",
         "  total      epsilon 4, delta 1e-06",

@@ -22,6 +22,8 @@ from dpsql.schema.model import Schema
 def explain(compiled: Compiled, schema: Schema) -> str:
     """The plan as text, one fact a line."""
     shell = compiled.plan.shell
+    if shell.spent:
+        return "free: answered from the ledger alone, exactly"
     if shell.empty:
         return "free: answered from the declared schema alone"
     if not compiled.releases:

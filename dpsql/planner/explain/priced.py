@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from math import expm1, inf
-
 from dpsql.loss import PrivacyLoss
+from dpsql.mechanisms.conversions import together
+from dpsql.mechanisms.prices import nominal
 from dpsql.plan import Compiled, Release
-from dpsql.planner.explain.words import number
+from dpsql.planner.explain.words import listed, number
+from dpsql.planner.partition import in_words
 from dpsql.schema.model import Schema
 
 _NAMES = {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian"}
@@ -35,25 +35,27 @@ def price(compiled: Compiled, schema: Schema) -> list[str]:
         lines.append(f"  for an error of at most {plan.goal.words}: each column at its least epsilon, in three digits")
     if len(paid) > 1:
         lines += [f"  {release.name}: {_loss(release.loss)}" for release in paid]
+    for release in paid:
+        if release.entries is not None and schema.privacy.partition is not None:
+            column, values = ".".join(schema.privacy.partition), listed(list(in_words(release.entries)))
+            lines.append(f"  {release.name} is charged to those whose {column} is {values} alone")
     if household is not None:
         lines.append(f"  a household of {household} together: {_loss_of_several(plan.loss, household)}")
     return lines
 
 
 def _loss(loss: PrivacyLoss) -> str:
-    return f"epsilon {number(loss.epsilon)}, delta {number(loss.delta or Fraction(0))}"
+    found = f"epsilon {number(nominal(loss))}, delta {number(loss.delta)}"
+    return (
+        found
+        if loss.epsilon is not None
+        else f"{found} (Gaussian noise: rho {number(loss.rho)}, no epsilon without a delta)"
+    )
 
 
 def _loss_of_several(loss: PrivacyLoss, people: int) -> str:
-    """k epsilon, and delta (e^(k epsilon) - 1) / (e^epsilon - 1): the loss of k units, added or removed one after the other (rule 30).
-
-    Why  with P <= e^epsilon Q + delta at each of the k steps, delta is multiplied by 1 + e^epsilon + ... + e^((k - 1) epsilon)
-    """
-    delta = float(loss.delta) * _growth(float(loss.epsilon), people) if loss.delta else 0.0
-    return f"epsilon {number(people * loss.epsilon)}, delta {number(min(1.0, delta))}"
-
-
-def _growth(epsilon: float, people: int) -> float:
-    if people * epsilon > 700:
-        return inf
-    return expm1(people * epsilon) / expm1(epsilon) if epsilon > 0 else float(people)
+    """The loss of k units, added or removed one after the other (rule 30)."""
+    several = together(loss, people)
+    if several.epsilon is None:
+        return f"rho {number(several.rho)}"
+    return f"epsilon {number(several.epsilon)}, delta {number(several.delta)}"

@@ -23,6 +23,7 @@ from dpsql.aggregates.tally import Tallied
 from dpsql.aggregates.term import Term
 from dpsql.aggregates.unit_total import UnitTotal
 from dpsql.algebra.scalar import Scalar
+from dpsql.loss import PrivacyLoss
 from dpsql.plan import Aggregate, Bound, Chosen, GroupKey, Measure, Output, Release
 from dpsql.planner.explain.words import Words, counted, listed, number
 from dpsql.planner.limit import key_count
@@ -148,16 +149,21 @@ def _selection(release: Release) -> list[str]:
 
 def measure(part: Measure, release: Release, words: Words) -> list[str]:
     """A statistic, how far one unit moves it, and its noise."""
-    s, delta = part.sensitivity, part.loss.delta
+    s = part.sensitivity
     owner = release.limited.block.source.unit
     unit = "one row" if owner is not None and owner.column is None else "one person"
     moved = f"l0 {s.l0:,}, linf {s.linf:,}, l1 {s.l1:,}, l2^2 {s.l2_squared:,}"
-    price = f"epsilon {number(part.loss.epsilon)}" + (f", delta {number(delta)}" if delta else "")
     return [
         f"measure {part.name}: {_statistic(part.statistic, words)}",
         f"  {unit} changes {moved}",
-        f"  {part.noise.describe()}; {price}",
+        f"  {part.noise.describe()}; {_price(part.loss)}",
     ]
+
+
+def _price(loss: PrivacyLoss) -> str:
+    if loss.epsilon is None:
+        return f"rho {number(loss.rho)}"
+    return f"epsilon {number(loss.epsilon)}" + (f", delta {number(loss.delta)}" if loss.delta else "")
 
 
 def _statistic(statistic: Statistic, words: Words) -> str:
@@ -227,7 +233,7 @@ def chosen(part: Chosen, words: Words) -> list[str]:
     return [
         f"choice {part.name}: {_tallied(part.tallied, words)}",
         f"  one row changes {part.tallied.cost}; one person has at most {counted(part.terms.limits.rows, 'row')} here",
-        f"  {part.describe()}; epsilon {number(part.loss.epsilon)}",
+        f"  {part.describe()}; epsilon {number(part.terms.epsilon)}",
     ]
 
 

@@ -22,7 +22,7 @@ from dpsql.errors import error
 from dpsql.plan import PublicTypes, Resolved, Shell
 from dpsql.planner.parse import DUCKDB, Parsed
 from dpsql.planner.resolve.ends import computed
-from dpsql.planner.resolve.free import free_answer
+from dpsql.planner.resolve.free import free_answer, quoted_columns, spending_tables
 from dpsql.planner.resolve.people import rows_of_people, traced
 from dpsql.planner.resolve.pivot import unpivoted, with_values
 from dpsql.planner.resolve.query import query
@@ -52,6 +52,10 @@ def _resolve(parsed: Parsed, schema: Schema, types: PublicTypes | None) -> Resol
     assert tree is not None
     check_tables(tree, schema)
     check_buckets(tree)
+    spent = spending_tables(tree, schema)
+    if spent:
+        text = _text(quoted_columns(without_own_functions(tree), spent))
+        return Resolved((), (), Shell(text, text, (), (), traced=False, empty=True, spent=spent))
     free = free_answer(tree, schema)
     if free is not None:
         shell = Shell(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 
@@ -15,11 +15,12 @@ from sqlglot import exp
 
 from dpsql.algebra.scalar import literal_sql
 from dpsql.domains import Categories, Interval, Value
-from dpsql.errors import error
+from dpsql.errors import Error, error
 from dpsql.planner.parse import Parsed
 from dpsql.planner.resolve.syntax import unaliased, without_own_functions
+from dpsql.schema import spent
 from dpsql.schema.model import Column, Schema, Table
-from dpsql.spans import Span
+from dpsql.spans import Span, span_of
 from dpsql.sqltypes import SqlType
 
 CATALOG = "information_schema"
@@ -54,17 +55,26 @@ def free_answer(tree: exp.Expression, schema: Schema) -> exp.Expression | None:
 def catalog_text(parsed: Parsed, schema: Schema) -> str:
     """What SHOW TABLES or DESCRIBE runs on the empty declared tables. Raises 105 for a table that is not declared."""
     assert parsed.kind == "catalog" and parsed.plain is not None
-    for name in parsed.names:
-        if schema.table(name) is None:
-            raise error(105, f"there is no table {name[:60]!r}", hint=_nearest(name, schema), span=_place(parsed, name))
+    *qualifier, name = parsed.names or ("",)
+    known = spent.is_one(qualifier[0], name) if qualifier else schema.table(name) is not None
+    if parsed.names and not known:
+        raise no_table(".".join(qualifier), name, schema, _place(parsed, name))
     return parsed.plain
 
 
-def _nearest(name: str, schema: Schema) -> str:
-    names = [table.name for table in schema.tables]
-    near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], 1)
-    shown = next((n for n in names if near and n.lower() == near[0]), None)
-    return f"did you mean {shown}?" if shown else "the tables are " + ", ".join(names[:12])
+def no_table(qualifier: str, name: str, schema: Schema, span: Span | None) -> Error:
+    """Error 105, with the name that was meant, or with those that there are."""
+    declared, shown = [table.name for table in schema.tables], f"{qualifier}.{name}" if qualifier else name
+    if qualifier.lower() == spent.SCHEMA:
+        near = difflib.get_close_matches(name.lower(), list(spent.TABLES), 1)
+        hint = f"did you mean {spent.SCHEMA}.{near[0]}?" if near else f"there are {', '.join(spent.full_names())}"
+    elif near := difflib.get_close_matches(name.lower(), [n.lower() for n in declared], 1):
+        hint = f"did you mean {next(n for n in declared if n.lower() == near[0])}?"
+    elif not qualifier and name.lower() in spent.TABLES:
+        hint = f"did you mean {spent.SCHEMA}.{name.lower()}?"
+    else:
+        hint = "the tables are " + ", ".join(declared[:12])
+    return error(105, f"there is no table {shown[:60]!r}", hint=hint, span=span)
 
 
 def _place(parsed: Parsed, name: str) -> Span | None:
@@ -265,14 +275,88 @@ def _literal(value: Value, sqltype: SqlType) -> exp.Expression:
     return exp.cast(exp.maybe_parse(literal_sql(value, sqltype), dialect="duckdb"), str(sqltype), dialect="duckdb")
 
 
-# --- the catalog ----------------------------------------------------------------------------------------------------------
+# --- the catalog, and what was spent --------------------------------------------------------------------------------------
 
 
 def _reads_catalog_only(tree: exp.Expression, schema: Schema) -> bool:
     """Whether a query reads tables of information_schema and nothing else."""
-    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-    if any(schema.table(name) is not None for name in ctes):
+    if any(schema.table(name) is not None for name in _with_queries(tree)):
         # The name could mean the declared table elsewhere in the statement.
         return False
-    read = [node for node in tree.find_all(exp.Table) if node.db or node.name.lower() not in ctes]
-    return bool(read) and all(node.db.lower() == CATALOG and node.name.lower() in CATALOG_TABLES for node in read)
+    read = list(_read(tree))
+    return bool(read) and all(_is_catalog(node) for node in read)
+
+
+def spending_tables(tree: exp.Expression, schema: Schema) -> tuple[str, ...]:
+    """The tables of what was spent that a statement reads; () where there are none.
+
+    Raises 402 where it reads declared tables as well, 105 for a column that is not there.
+    """
+    read = list(_read(tree))
+    pivot = tree.find(exp.Pivot)
+    found = sorted({node.name.lower() for node in read if spent.is_one(node.db, node.name)})
+    if not found:
+        return ()
+    if pivot is not None:
+        what = f"PIVOT and UNPIVOT of {spent.SCHEMA}.{found[0]} cannot be answered"
+        raise error(402, what, hint="write SUM(...) FILTER (WHERE ...)", span=span_of(pivot))
+    for node in read:
+        if not spent.is_one(node.db, node.name) and not _is_catalog(node):
+            raise _together(f"{spent.SCHEMA}.{found[0]}", node.name, node)
+    for cte in tree.find_all(exp.CTE):
+        if schema.table(cte.alias) is not None:
+            raise error(
+                402,
+                f"a WITH query beside {spent.SCHEMA}.{found[0]} has the name of a declared table",
+                hint=f"name it otherwise than {cte.alias}",
+                span=span_of(cte.args["alias"]),
+            )
+    _check_columns(tree, found)
+    return tuple(found)
+
+
+def quoted_columns(tree: exp.Expression, tables: Iterable[str]) -> exp.Expression:
+    """The same with the names of those tables' columns in quotes: DuckDB reserves some of them."""
+    names = {name for table in tables for name, _ in spent.TABLES[table]}
+    quoted = tree.copy()
+    for node in quoted.find_all(exp.Identifier):
+        if node.name.lower() in names:
+            node.set("quoted", True)
+    return quoted
+
+
+def _together(one: str, other: str, node: exp.Expression) -> Error:
+    what = f"{one} cannot stand in one statement with {other}"
+    return error(402, what, hint="ask for what was spent in a statement of its own", span=span_of(node))
+
+
+def _check_columns(tree: exp.Expression, tables: list[str]) -> None:
+    """Names that can be looked up here: those of a statement without queries inside it."""
+    if sum(1 for _ in tree.find_all(exp.Query)) > 1 or any(_is_catalog(node) for node in _read(tree)):
+        return
+    columns = [name for table in tables for name, _ in spent.TABLES[table]]
+    named = {node.alias.lower() for node in tree.find_all(exp.Alias)}
+    for table in tree.find_all(exp.Table):
+        named |= {table.alias_or_name.lower(), *(c.lower() for c in table.alias_column_names)}
+    for node in tree.find_all(exp.Column):
+        name = node.name
+        if isinstance(node.this, exp.Star) or name.lower() in columns or name.lower() in named:
+            continue
+        near = difflib.get_close_matches(name.lower(), columns, 1)
+        where = " or ".join(f"{spent.SCHEMA}.{table}" for table in tables)
+        hint = f"did you mean {near[0]}?" if near else f"see DESCRIBE {spent.SCHEMA}.{tables[0]}"
+        raise error(105, f"there is no column {name[:60]!r} in {where}", hint=hint, span=span_of(node))
+
+
+def _with_queries(tree: exp.Expression) -> set[str]:
+    return {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+
+
+def _read(tree: exp.Expression) -> Iterator[exp.Table]:
+    """The tables of a statement that are no WITH queries of it."""
+    queries = _with_queries(tree)
+    return (node for node in tree.find_all(exp.Table) if node.db or node.name.lower() not in queries)
+
+
+def _is_catalog(node: exp.Table) -> bool:
+    return node.db.lower() == CATALOG and node.name.lower() in CATALOG_TABLES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -15,11 +14,12 @@ from dpsql.algebra.relations import Relation, bare, derived, distinct_names, pub
 from dpsql.algebra.scalar import Scalar
 from dpsql.errors import Error, error
 from dpsql.planner.resolve.connect import can_join, connect, equalities_between, not_joined
-from dpsql.planner.resolve.free import CATALOG, CATALOG_TABLES
+from dpsql.planner.resolve.free import CATALOG, CATALOG_TABLES, no_table
 from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
 from dpsql.planner.resolve.scope import Nested, Scope, scope_of
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import is_query, parts_of
+from dpsql.schema import spent
 from dpsql.schema.model import Schema, Table
 from dpsql.spans import span_of
 
@@ -134,26 +134,18 @@ def _with_query(statement: Statement, cte: Cte) -> Private | Public:
 
 
 def check_tables(tree: exp.Expression, schema: Schema) -> None:
-    """Raise 105 for a table that is neither declared nor a WITH query of the statement, nor one of the catalog."""
+    """Raise 105 for a table that is neither declared nor a WITH query of the statement, nor of the catalog or of what was spent."""
     queries = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for node in tree.find_all(exp.Table):
         declared = node.db.lower() in ("", "main") and schema.table(node.name) is not None
         known = declared or (not node.db and node.name.lower() in queries)
         catalog = node.db.lower() == CATALOG and node.name.lower() in CATALOG_TABLES
-        if not known and not catalog:
+        if not (known or catalog or spent.is_one(node.db, node.name)):
             raise unknown_table(node, schema)
 
 
 def unknown_table(node: exp.Table, schema: Schema) -> Error:
-    names = [t.name for t in schema.tables]
-    near = difflib.get_close_matches(node.name.lower(), [n.lower() for n in names], 1)
-    shown = f"{node.db}.{node.name}" if node.db else node.name
-    hint = (
-        f"did you mean {next(n for n in names if n.lower() == near[0])}?"
-        if near
-        else "the tables are " + ", ".join(names[:12])
-    )
-    return error(105, f"there is no table {shown[:60]!r}", hint=hint, span=span_of(node))
+    return no_table(node.db, node.name, schema, span_of(node))
 
 
 def items(select: exp.Select) -> Iterator[exp.Expression]:

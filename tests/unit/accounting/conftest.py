@@ -11,23 +11,70 @@ import pytest
 
 from dpsql.accounting import Ledger
 from dpsql.loss import PrivacyLoss
-from dpsql.plan import ChargeRequest
+from dpsql.mechanisms.conversions import pure
+from dpsql.plan import ChargeRequest, Portion
 
 Asks = Callable[..., ChargeRequest]
 Script = Callable[[str], list[str]]
 
 
 def request_of(
-    epsilon: str | Fraction, delta: str = "0", analyst: str = "default", statement: str = "SELECT 1"
+    epsilon: str | Fraction,
+    delta: str = "0",
+    analyst: str = "default",
+    statement: str = "SELECT 1",
+    *,
+    entries: tuple[str, ...] | None = None,
+    role: str | None = None,
+    fingerprint: str = "fingerprint",
+    fresh: bool = False,
 ) -> ChargeRequest:
-    """A request of one statement at this price."""
-    loss = PrivacyLoss(Fraction(epsilon), Fraction(delta))
-    return ChargeRequest(analyst, "version", statement, ("fingerprint",), ("laplace scale=10",), loss)
+    """A request of one statement with one release without Gaussian noise, at this price."""
+    return asking(
+        pure(Fraction(epsilon), Fraction(delta)),
+        analyst,
+        statement,
+        entries=entries,
+        role=role,
+        fingerprint=fingerprint,
+        fresh=fresh,
+    )
+
+
+def asking(
+    loss: PrivacyLoss,
+    analyst: str = "default",
+    statement: str = "SELECT 1",
+    *,
+    entries: tuple[str, ...] | None = None,
+    role: str | None = None,
+    fingerprint: str = "fingerprint",
+    fresh: bool = False,
+) -> ChargeRequest:
+    """A request of one statement with one release of this loss."""
+    return ChargeRequest(
+        analyst,
+        "version",
+        statement,
+        (fingerprint,),
+        ("laplace scale=10",),
+        (Portion(loss, entries),),
+        role,
+        ('{"release": "fingerprint"}',),
+        fresh,
+    )
 
 
 @pytest.fixture(scope="session")
 def asks() -> Asks:
+    """Requests by their price."""
     return request_of
+
+
+@pytest.fixture(scope="session")
+def loses() -> Asks:
+    """Requests by their loss."""
+    return asking
 
 
 @pytest.fixture
@@ -47,12 +94,13 @@ import sys
 from fractions import Fraction
 from dpsql.accounting import Ledger
 from dpsql.errors import Error
-from dpsql.loss import PrivacyLoss
-from dpsql.plan import Budget, ChargeRequest
-PRICE = PrivacyLoss(Fraction(1, 100), Fraction(0))
-REQUEST = ChargeRequest("default", "version", "SELECT 1", ("f",), ("laplace",), PRICE)
+from dpsql.loss import EpsilonDelta
+from dpsql.mechanisms.conversions import pure
+from dpsql.plan import Budget, ChargeRequest, Portion
+PRICE = Portion(pure(Fraction(1, 100)))
+REQUEST = ChargeRequest("default", "version", "SELECT 1", ("f",), ("laplace",), (PRICE,))
 def budget(statements):
-    return Budget(PrivacyLoss(Fraction(statements, 100), Fraction(0)))
+    return Budget(EpsilonDelta(Fraction(statements, 100), Fraction(0)))
 """
 
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from dpsql.accounting import Answers, Ledger, payload
 from dpsql.errors import IntegrityError, InternalError
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.plan import Budget, ChargeRequest, KeyValue, NoisyTable
 
 Asks = Callable[..., ChargeRequest]
-BUDGET = Budget(PrivacyLoss(Fraction(100), Fraction(0)))
+BUDGET = Budget(EpsilonDelta(Fraction(100), Fraction(0)))
 INTEGERS = (
     st.integers() | st.integers(-(2**200), 2**200) | st.sampled_from([2**20000, -(2**20000), 2**2048, -(2**2048)])
 )
@@ -130,7 +130,7 @@ def test_an_answer_is_stored_for_good(ledger: Ledger, asks: Asks, path: Path) ->
     table = NoisyTable(([1, None, True, "x"], ["a", "b", "c", "d"]), ([-5, 0, 2**70, 3],), 4)
     assert Answers(ledger).get("f") is None
     receipt = ledger.charge(asks("0.1"), BUDGET)
-    assert receipt.id is not None
+    assert receipt is not None and receipt.id is not None
     assert Answers(ledger).put(receipt.id, "f", table) is table
     ledger.close()
     again = Answers(Ledger.open(path, "example"))

@@ -17,7 +17,7 @@ import pytest
 
 from dpsql.accounting import Ledger
 from dpsql.errors import BudgetError, InterfaceError
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.plan import Budget, ChargeRequest
 
 Asks = Callable[..., ChargeRequest]
@@ -25,7 +25,7 @@ Script = Callable[[str], list[str]]
 
 
 def budget(epsilon: str) -> Budget:
-    return Budget(PrivacyLoss(Fraction(epsilon), Fraction(0)))
+    return Budget(EpsilonDelta(Fraction(epsilon), Fraction(0)))
 
 
 def test_processes_share_one_budget(path: Path, script: Script) -> None:
@@ -131,7 +131,7 @@ def test_the_log_outlives_the_parent(ledger: Ledger, asks: Asks, path: Path) -> 
     for end in (*ready, *go):
         os.close(end)
     again = Ledger.open(path, "example")
-    assert [entry.epsilon for entry in again.history()] == [Fraction(n, 10) for n in (1, 2, 1, 3)]
+    assert [entry.loss.epsilon for entry in again.history()] == [Fraction(n, 10) for n in (1, 2, 1, 3)]
     again.close()
 
 

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from dpsql.accounting import Answers, Ledger, store
+from dpsql.accounting.chain import head_file
 from dpsql.errors import Error
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.plan import Budget, ChargeRequest, NoisyTable
 
 Asks = Callable[..., ChargeRequest]
 Script = Callable[[str], list[str]]
-BUDGET = Budget(PrivacyLoss(Fraction(100), Fraction(1, 10)))
+BUDGET = Budget(EpsilonDelta(Fraction(100), Fraction(1, 10)))
 
 
 @contextlib.contextmanager
@@ -34,6 +35,12 @@ def refused(line: str) -> Iterator[None]:
 def opening(path: Path | str, line: str) -> None:
     with refused(line):
         Ledger.open(path, "example")
+
+
+def charged(ledger: Ledger, asks: Asks) -> int | None:
+    receipt = ledger.charge(asks("0.1"), BUDGET)
+    assert receipt is not None
+    return receipt.id
 
 
 def mode(path: Path) -> int:
@@ -52,12 +59,13 @@ def test_every_file_of_a_ledger_is_the_owners_alone(tmp_path: Path, asks: Asks, 
         "example.ledger": 0o600,
         "example.ledger-wal": 0o600,
         "example.ledger-shm": 0o600,
+        "example.ledger.head": 0o600,
     }
     ledger.close()
-    assert [file.name for file in tmp_path.iterdir()] == ["example.ledger"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["example.ledger", "example.ledger.head"]
 
 
-def test_the_file_is_never_wider_than_the_owner(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_files_are_never_wider_than_the_owner(path: Path, asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     system_open = os.open
 
@@ -68,8 +76,10 @@ def test_the_file_is_never_wider_than_the_owner(path: Path, monkeypatch: pytest.
         return descriptor
 
     monkeypatch.setattr(os, "open", watched)
-    Ledger.open(path, "example").close()
-    assert made == [0o600]
+    ledger = Ledger.open(path, "example")
+    ledger.charge(asks("0.1"), BUDGET)
+    ledger.close()
+    assert made == [0o600, 0o600]
 
 
 def test_charges_are_synchronous_and_logged_ahead(ledger: Ledger) -> None:
@@ -126,7 +136,7 @@ def test_a_truncated_ledger(path: Path, asks: Asks) -> None:
         assert caught.value.__context__ is None
 
 
-@pytest.mark.parametrize("layout", [0, 2, "'x\ny'"])
+@pytest.mark.parametrize("layout", [0, 1, 3, "'x\ny'"])
 def test_an_unknown_layout(ledger: Ledger, path: Path, layout: object) -> None:
     change(ledger, path, f"UPDATE meta SET layout = {layout}")
     printed = layout if isinstance(layout, int) else "'x\\ny'"
@@ -146,7 +156,6 @@ def test_an_unknown_layout(ledger: Ledger, path: Path, layout: object) -> None:
         "UPDATE meta SET secret = x'00'",
         "UPDATE total SET charges = 0 WHERE scope = 'dataset'",
         "UPDATE total SET charges = 'many' WHERE scope = 'dataset'",
-        "DELETE FROM charge WHERE id = 2",
         "DROP TABLE charge",
         "DROP TABLE total",
         "ALTER TABLE meta RENAME COLUMN secret TO secrets",
@@ -163,26 +172,45 @@ def test_an_edited_ledger_is_noticed_at_opening(ledger: Ledger, asks: Asks, path
 @pytest.mark.parametrize(
     "edit",
     [
-        "UPDATE total SET epsilon = '-1'",
-        "UPDATE total SET epsilon = 'nan'",
-        "UPDATE total SET epsilon = x'ff'",
-        "UPDATE total SET delta = '1'",
-        "UPDATE total SET delta = CAST(x'ff' AS TEXT)",
-        "INSERT INTO total VALUES ('analyst', 'default', 0, '1e9', '0')",
+        """UPDATE total SET spent = replace(spent, '"1/10"', '"1/100"')""",
+        """UPDATE total SET spent = replace(spent, '"1/10"', '"-1"')""",
+        """UPDATE total SET spent = replace(spent, '"1/10"', '"nan"')""",
+        """UPDATE total SET spent = replace(spent, '"1/10"', 'NaN')""",
+        """UPDATE total SET spent = replace(spent, '"1/10"', '"inf"')""",
+        "UPDATE total SET spent = '[1,[],[]]'",
+        "UPDATE total SET spent = '[]'",
+        "UPDATE total SET spent = CAST('[' || spent || ']' AS BLOB)",
+        "UPDATE total SET spent = 7",
+        "UPDATE total SET seal = x'00'",
+        "UPDATE total SET seal = 7",
+        "UPDATE total SET name = 'other' WHERE scope = 'analyst'; UPDATE total SET name = 'default' WHERE scope = 'role'; "
+        "UPDATE total SET scope = 'analyst' WHERE scope = 'role'",
     ],
 )
 def test_an_edited_total_is_noticed_when_it_is_read(ledger: Ledger, asks: Asks, path: Path, edit: str) -> None:
+    ledger.charge(asks("0.1", role="staff"), BUDGET)
     change(ledger, path, edit)
     again = Ledger.open(path, "example")
     with refused(f"DPSQL-705: the ledger {path} is damaged; restore its newest backup"):
-        again.charge(asks("0.1"), BUDGET)
+        again.charge(asks("0.1", role="staff"), BUDGET)
+    with pytest.raises(Error, match="DPSQL-705"):
+        again.verify()
     again.close()
+
+
+@pytest.mark.parametrize("number", ["'12/12'", "12.5", "-1", "x'ff'", "CAST(x'ff' AS TEXT)"])
+def test_an_edited_count_of_charges_is_noticed_at_opening(
+    ledger: Ledger, asks: Asks, path: Path, number: str
+) -> None:
+    ledger.charge(asks("0.1"), BUDGET)
+    change(ledger, path, f"UPDATE total SET charges = {number}")
+    opening(path, f"DPSQL-705: the ledger {path} is damaged; restore its newest backup")
 
 
 def change(ledger: Ledger, path: Path, edit: str) -> None:
     ledger.close()
     connection = sqlite3.connect(path)
-    connection.execute(edit)
+    connection.executescript(edit)
     connection.commit()
     connection.close()
 
@@ -235,7 +263,7 @@ def test_any_name_will_do(tmp_path: Path, asks: Asks, name: str) -> None:
         ledger = Ledger.open(tmp_path / name, "example")
         ledger.charge(asks("0.1"), BUDGET)
         ledger.close()
-    assert [file.name for file in tmp_path.iterdir()] == [name]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [name, f"{name}.head"]
 
 
 def test_a_link_to_a_ledger(tmp_path: Path, asks: Asks) -> None:
@@ -252,7 +280,7 @@ def test_a_relative_path_stays_where_it_was(tmp_path: Path, asks: Asks, monkeypa
     ledger = Ledger.open("example.ledger", "example")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert ledger.charge(asks("0.1"), BUDGET).id == 1
+    assert charged(ledger, asks) == 1
 
 
 READ_ONLY = "cannot be written; allow this user to write the file and its folder"
@@ -306,7 +334,7 @@ def test_a_locked_ledger(ledger: Ledger, asks: Asks, path: Path, monkeypatch: py
         waiting.charge(asks("0.1"), BUDGET)
     opening(path, line)
     holder.execute("ROLLBACK")
-    assert waiting.charge(asks("0.1"), BUDGET).id == 1
+    assert charged(waiting, asks) == 1
     holder.close()
     waiting.close()
 
@@ -320,7 +348,7 @@ def test_a_disk_that_fills_up(ledger: Ledger, asks: Asks, path: Path) -> None:
         ledger.charge(asks("0.1", statement="x" * 100_000), BUDGET)
     with refused(line):
         Answers(ledger).put(1, "f", NoisyTable(([os.urandom(100_000).hex()],), (), 1))
-    assert ledger.spent() == receipt.loss and len(ledger.history()) == 1
+    assert receipt is not None and ledger.spent() == receipt.loss and len(ledger.history()) == 1
 
 
 def test_a_disk_without_room_for_a_new_ledger(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,11 +406,27 @@ def test_a_ledger_that_is_removed_while_open(ledger: Ledger, asks: Asks, path: P
         ledger.charge(asks("0.1"), BUDGET)
     opening(path, line)  # its -wal still stands there
     aside.rename(path)
-    assert ledger.charge(asks("0.1"), BUDGET).id == 1
+    assert charged(ledger, asks) == 1
     path.rename(aside)
     path.write_bytes(aside.read_bytes())
     with refused(line):
         ledger.spent()
+
+
+def test_a_ledger_that_was_deleted(ledger: Ledger, asks: Asks, path: Path) -> None:
+    """A new one would start from nothing: the head beside it says that there was one."""
+    ledger.charge(asks("0.1"), BUDGET)
+    ledger.close()
+    path.unlink()
+    opening(path, f"DPSQL-705: the ledger {path} was removed or replaced; put the file back where it was")
+    assert not path.exists()
+    head_file(path).unlink()
+    Ledger.open(path, "example").close()
+
+
+def test_a_ledger_without_charges_leaves_nothing_to_remember(ledger: Ledger, path: Path) -> None:
+    ledger.close()
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def test_a_failed_creation_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from dpsql.aggregates.base import Limits
 from dpsql.aggregates.tally import Counts, Terms
 from dpsql.algebra.scalar import column
 from dpsql.domains import UNBOUNDED
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal
 from tests.support.noise import RecordedNoise, ZeroNoise
@@ -36,7 +36,7 @@ def tally(sqltype: SqlType = BIGINT, step: Fraction | None = None) -> Magnitudes
 
 
 def terms(epsilon: Fraction = Fraction(1), rows: int = 1) -> Terms:
-    return Terms(Limits(rows, rows), PrivacyLoss(epsilon, Fraction(0)), "permute_and_flip")
+    return Terms(Limits(rows, rows), epsilon, "permute_and_flip")
 
 
 def counted(values: list[int]) -> Counts:

@@ -12,7 +12,7 @@ from dpsql.aggregates.randomized_response import Responses, ResponsesOf, answers
 from dpsql.aggregates.tally import Counts, Terms
 from dpsql.algebra.scalar import column
 from dpsql.domains import UNBOUNDED
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.randomized_response import LEAST, MOST, RandomizedResponse
 from dpsql.sqltypes import BOOLEAN
 from tests.support.noise import RecordedNoise, ZeroNoise
@@ -23,7 +23,7 @@ def responses(epsilon: Fraction = Fraction(1)) -> Responses:
 
 
 def terms(epsilon: Fraction, rows: int = 1) -> Terms:
-    return Terms(Limits(rows, rows), PrivacyLoss(epsilon, Fraction(0)), "permute_and_flip")
+    return Terms(Limits(rows, rows), epsilon, "permute_and_flip")
 
 
 def counted(yes: int, no: int) -> Counts:

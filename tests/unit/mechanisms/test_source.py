@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms import exact_sampler, source
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
@@ -29,10 +29,11 @@ class Recorded(ZeroNoise):
 
 def test_a_mechanism_draws_with_its_own_scale() -> None:
     recorded = Recorded()
-    gaussian = DiscreteGaussian.for_loss(2, PrivacyLoss(Fraction(1), Fraction(1, 1000)))
+    gaussian = DiscreteGaussian.for_loss(2, EpsilonDelta(Fraction(1), Fraction(1, 1000)))
     assert DiscreteLaplace(Fraction(10, 3)).sample(recorded, 4) == [0] * 4
     assert gaussian.sample(recorded, 2) == [0] * 2
-    assert recorded.asked == [("laplace", Fraction(10, 3), 4), ("gaussian", gaussian.sigma_squared, 2)]
+    # sigma is 5.44, and 5.44 * 2^30 is the first power above 2^32
+    assert recorded.asked == [("laplace", Fraction(10, 3), 4), ("gaussian", gaussian.sigma_squared * 4**30, 2)]
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1000, "opendp"), (1001, "exact")])

@@ -10,7 +10,7 @@ import pytest
 
 from dpsql.clients.dbapi import open_session
 from dpsql.errors import BudgetError, Error
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.plan import Compiled
@@ -29,7 +29,7 @@ P95 = Fraction(95, 100)
 def schema(tmp_path: Path) -> Schema:
     """The clinic, with a declared number of patients, and a cap of epsilon 10."""
     found = clinic.schema(tmp_path)
-    caps = PrivacyLoss(Fraction(10), Fraction(1, 10))
+    caps = EpsilonDelta(Fraction(10), Fraction(1, 10))
     return replace(found, privacy=replace(found.privacy, units=10_000, caps=caps))
 
 
@@ -70,7 +70,7 @@ def test_gaussian_noise_is_priced_by_its_own_tail(schema: Schema) -> None:
     loss = compiled(sql, schema).plan.loss
     assert loss.delta == schema.privacy.query.delta
     assert DiscreteGaussian.for_loss(3, loss).half_width(P95) <= 20
-    assert DiscreteGaussian.for_loss(3, PrivacyLoss(before(loss.epsilon), loss.delta)).half_width(P95) > 20
+    assert DiscreteGaussian.for_loss(3, EpsilonDelta(before(loss.epsilon), loss.delta)).half_width(P95) > 20
 
 
 def test_auto_takes_the_mechanism_that_costs_less(schema: Schema) -> None:
@@ -148,7 +148,7 @@ def test_the_accuracy_is_what_is_asked_and_not_its_price(schema: Schema) -> None
         "/* dpsql: epsilon=0.2 */ SELECT SUM(age), AVG(age) FROM patient",
     ]
     assert len({compiled(sql, schema).releases[0].release.fingerprint for sql in texts}) == len(texts)
-    wide = replace(schema, privacy=replace(schema.privacy, caps=PrivacyLoss(Fraction(20), Fraction(1, 10))))
+    wide = replace(schema, privacy=replace(schema.privacy, caps=EpsilonDelta(Fraction(20), Fraction(1, 10))))
     assert len({compiled(texts[0], s).releases[0].release.fingerprint for s in (schema, wide)}) == 1
 
 
@@ -203,7 +203,7 @@ def test_a_session_has_the_later_of_a_price_and_an_accuracy() -> None:
 )
 def test_what_the_cap_would_give_is_accepted_and_nothing_less_is(options: str, select: str, tmp_path: Path) -> None:
     schema = clinic.schema(tmp_path)
-    caps = PrivacyLoss(Fraction(1, 2), Fraction(1, 10))
+    caps = EpsilonDelta(Fraction(1, 2), Fraction(1, 10))
     schema = replace(schema, privacy=replace(schema.privacy, units=1000, caps=caps))
     with pytest.raises(BudgetError, match=r"error = .* costs .*above the owner's cap of 0.5") as refused:
         compiled(f"/* dpsql: {options} */ {select}", schema)
@@ -269,6 +269,6 @@ def test_an_average_without_a_declared_number_of_people(tmp_path: Path) -> None:
 
 
 def test_what_is_free_stays_free(schema: Schema) -> None:
-    assert compiled("/* dpsql: error=5 */ SELECT DISTINCT site FROM patient", schema).plan.loss == PrivacyLoss(
+    assert compiled("/* dpsql: error=5 */ SELECT DISTINCT site FROM patient", schema).plan.loss == EpsilonDelta(
         Fraction(0), Fraction(0)
     )

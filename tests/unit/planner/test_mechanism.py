@@ -10,7 +10,7 @@ import pytest
 
 from dpsql.clients.dbapi import open_session
 from dpsql.errors import Error, InternalError
-from dpsql.loss import PrivacyLoss
+from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.threshold import threshold
@@ -184,7 +184,7 @@ def test_the_noise_that_needs_fewer_people_selects_keys(groups: int, delta: str,
     found = release(sql, wide)
     (measure,), selection = found.measures, found.selection
     assert selection is not None
-    loss = PrivacyLoss(Fraction(1), Fraction(delta))
+    loss = EpsilonDelta(Fraction(1), Fraction(delta))
     plain = threshold(DiscreteLaplace.for_loss(groups, loss.epsilon), groups, loss.delta)
     cut = TruncatedLaplace.for_loss(groups, loss).most + 1
     assert selection.tau == min(plain, cut)
@@ -244,8 +244,8 @@ def test_explain_says_what_a_household_loses(wide: Schema) -> None:
 
 
 def test_a_large_household_or_price_has_no_promise_left() -> None:
-    assert _loss_of_several(PrivacyLoss(Fraction(10), Fraction(1, 10**9)), 4) == "epsilon 40, delta 1"
-    assert _loss_of_several(PrivacyLoss(Fraction(1000), Fraction(1, 10**9)), 100) == "epsilon 100,000, delta 1"
+    assert _loss_of_several(EpsilonDelta(Fraction(10), Fraction(1, 10**9)), 4) == "epsilon 40, delta 1"
+    assert _loss_of_several(EpsilonDelta(Fraction(1000), Fraction(1, 10**9)), 100) == "epsilon 100,000, delta 1"
 
 
 def test_no_household_is_declared(schema: Schema) -> None:

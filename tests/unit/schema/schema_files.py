@@ -44,6 +44,31 @@ source = "ward.csv"
 key = ["ward"]
 """
 
+SITE = 'site = { type = "INTEGER", domain = [1, 2, 3] }'
+FULL = (
+    CLINIC.replace("step = 1 }", f"step = 1 }}\n{SITE}", 1).replace(
+        "delta = 1e-6",
+        'delta = 1e-6\naccounting = "sequential"\nwindow = "month"\npartition = "person.site"\nshared_answers = false',
+    )
+    + """
+[roles.interns]
+epsilon = 1.0
+delta = 1e-7
+
+[analysts.ann]
+role = "interns"
+[analysts.bi]
+epsilon = 3
+
+[reservations.board]
+analyst = "bi"
+refreshes = 12
+epsilon = 0.1
+delta = 1e-9
+"""
+)
+"""The small schema with every setting of who may spend what."""
+
 
 def read(folder: Path, text: str) -> Schema:
     """The schema of a text, by way of a file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -54,6 +55,14 @@ def test_comments_show_what_to_add() -> None:
     assert 'unit = "person.person_id"  # CHECK' in text
     assert "# left out, dpsql does not compute with them: scan (BLOB), tags (VARCHAR[])" in text
     assert "# max_rows_per_unit = 10" in text
+
+
+def test_what_comments_show_reads_as_a_schema(tmp_path: Path) -> None:
+    person = DraftTable("person", "person.parquet", [*PERSON.columns, ("site", "BOOLEAN")])
+    text = re.sub(r"^# (?=\[|\w+ = )", "", draft("clinic", ".", [person]), flags=re.MULTILINE)
+    privacy = read(tmp_path, text).privacy
+    assert (privacy.window, privacy.partition, privacy.shared_answers) == ("month", ("person", "site"), False)
+    assert [r.analyst for r in read(tmp_path, text).reservations] == ["alice"]
 
 
 def test_a_table_that_does_not_lead_to_the_unit_is_announced(tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from schema_files import CLINIC, changed, read
+from schema_files import CLINIC, FULL, changed, read
 
 from dpsql.domains import UNBOUNDED, Categories, interval
 from dpsql.errors import SchemaError
-from dpsql.loss import PrivacyLoss
-from dpsql.schema import Analyst, Column, Guard, Reference, Schema, Table, from_toml
+from dpsql.loss import EpsilonDelta
+from dpsql.schema import Analyst, Column, Guard, Reference, Reservation, Role, Schema, Table, from_toml
+from dpsql.schema.model import ACCOUNTINGS, WINDOWS
 from dpsql.sqltypes import BIGINT, BOOLEAN, DOUBLE, decimal
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -35,6 +36,21 @@ def with_column(declaration: str) -> str:
     return changed('income = { type = "DOUBLE", bounds = [0, 30000], step = 1 }', f"x = {declaration}")
 
 
+def privacy(line: str) -> str:
+    return changed("delta = 1e-6", f"delta = 1e-6\n{line}")
+
+
+HOME = """
+[tables.home]
+source = "home.csv"
+key = ["person_id"]
+references = { person_id = "person.person_id" }
+[tables.home.columns]
+person_id = { type = "BIGINT" }
+site = { type = "INTEGER", domain = [1, 2] }
+"""
+
+
 # --- sections -----------------------------------------------------------------------------------------------------
 
 
@@ -45,27 +61,29 @@ def test_dataset(tmp_path: Path) -> None:
 
 def test_numbers_are_exact(tmp_path: Path) -> None:
     budget = read(tmp_path, changed("epsilon = 4.0", "epsilon = 0.1")).privacy.budget
-    assert budget == PrivacyLoss(Fraction(1, 10), Fraction(1, 10**6))
+    assert budget == EpsilonDelta(Fraction(1, 10), Fraction(1, 10**6))
 
 
 def test_default_prices(tmp_path: Path) -> None:
     privacy = read(tmp_path, CLINIC).privacy
-    assert privacy.query == PrivacyLoss(Fraction(1, 10), Fraction(1, 10**9))
-    assert privacy.caps == PrivacyLoss(Fraction(1, 2), Fraction(1, 10**8))
+    assert privacy.query == EpsilonDelta(Fraction(1, 10), Fraction(1, 10**9))
+    assert privacy.caps == EpsilonDelta(Fraction(1, 2), Fraction(1, 10**8))
     assert (privacy.units, privacy.max_cells) == (None, 1_000_000)
     assert (privacy.mechanism, privacy.household) == ("laplace", None)
+    assert (privacy.accounting, privacy.window, privacy.partition) == ("auto", None, None)
+    assert privacy.shared_answers
 
 
 def test_a_default_never_passes_what_is_written(tmp_path: Path) -> None:
     small = read(tmp_path, changed("epsilon = 4.0", "epsilon = 0.05")).privacy
     assert small.query.epsilon == small.caps.epsilon == Fraction(1, 20)
     capped = read(tmp_path, changed("delta = 1e-6", "delta = 1e-6\ncaps = { epsilon = 0.02, delta = 1e-12 }")).privacy
-    assert capped.query == capped.caps == PrivacyLoss(Fraction(2, 100), Fraction(1, 10**12))
+    assert capped.query == capped.caps == EpsilonDelta(Fraction(2, 100), Fraction(1, 10**12))
 
 
 def test_half_a_price_keeps_the_other_default(tmp_path: Path) -> None:
     privacy = read(tmp_path, changed("delta = 1e-6", "delta = 1e-6\nquery = { epsilon = 0.2 }")).privacy
-    assert privacy.query == PrivacyLoss(Fraction(2, 10), Fraction(1, 10**9))
+    assert privacy.query == EpsilonDelta(Fraction(2, 10), Fraction(1, 10**9))
     assert privacy.caps.epsilon == 1
 
 
@@ -79,6 +97,71 @@ def test_analysts(tmp_path: Path) -> None:
     named = read(tmp_path, CLINIC + "\n[analysts.ann]\nepsilon = 1\n[analysts.bob]\n")
     assert named.analysts == (Analyst("ann", Fraction(1)), Analyst("bob"))
     assert read(tmp_path, CLINIC + "\n[analysts]\n").analysts == ()
+
+
+@pytest.mark.parametrize("accounting", ACCOUNTINGS)
+def test_accounting(tmp_path: Path, accounting: str) -> None:
+    assert read(tmp_path, privacy(f'accounting = "{accounting}"')).privacy.accounting == accounting
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_window(tmp_path: Path, window: str) -> None:
+    assert read(tmp_path, privacy(f'window = "{window}"')).privacy.window == window
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_shared_answers(tmp_path: Path, shared: bool) -> None:
+    assert read(tmp_path, privacy(f"shared_answers = {str(shared).lower()}")).privacy.shared_answers is shared
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        '{ type = "INTEGER", domain = [1, 2] }',
+        '{ type = "VARCHAR", domain = ["a", "b"], nullable = true, role = "quasi" }',
+        '{ type = "BOOLEAN" }',
+        '{ type = "INTEGER", bounds = [1, 1000] }',
+    ],
+)
+def test_partition(tmp_path: Path, declaration: str) -> None:
+    text = with_column(declaration).replace("delta = 1e-6", 'delta = 1e-6\npartition = "PERSON.X"')
+    assert read(tmp_path, text).privacy.partition == ("person", "x")
+
+
+def test_a_partition_of_another_table_with_one_row_per_unit(tmp_path: Path) -> None:
+    text = privacy('partition = "home.site"') + HOME
+    assert read(tmp_path, text).privacy.partition == ("home", "site")
+
+
+def test_a_partition_of_rows(tmp_path: Path) -> None:
+    text = privacy('partition = "home.site"').replace('unit = "person.person_id"', 'unit = "row"')
+    text = text[: text.index("[tables")] + HOME.replace('references = { person_id = "person.person_id" }\n', "")
+    assert read(tmp_path, text).privacy.partition == ("home", "site")
+
+
+def test_roles_of_analysts(tmp_path: Path) -> None:
+    assert read(tmp_path, CLINIC).roles == ()
+    schema = read(tmp_path, FULL + "\n[roles.staff]\n")
+    assert schema.roles == (Role("interns", Fraction(1), Fraction(1, 10**7)), Role("staff"))
+    assert schema.analysts == (Analyst("ann", role="interns"), Analyst("bi", Fraction(3)))
+
+
+def test_reservations(tmp_path: Path) -> None:
+    assert read(tmp_path, CLINIC).reservations == ()
+    kept = Reservation("board", "bi", 12, Fraction(1, 10), Fraction(1, 10**9))
+    assert read(tmp_path, FULL).reservations == (kept,)
+    free = CLINIC + '\n[reservations.board]\nanalyst = "anybody"\nrefreshes = 1\nepsilon = 0.5\n'
+    assert read(tmp_path, free).reservations == (Reservation("board", "anybody", 1, Fraction(1, 2)),)
+
+
+@pytest.mark.parametrize("accounting", ["auto", "advanced", "zcdp", "gdp"])
+def test_only_plain_sums_say_how_much_can_be_kept(tmp_path: Path, accounting: str) -> None:
+    text = FULL.replace("refreshes = 12", "refreshes = 100").replace("sequential", accounting)
+    assert read(tmp_path, text).reservations[0].refreshes == 100
+
+
+def test_all_of_the_total_can_be_kept(tmp_path: Path) -> None:
+    assert read(tmp_path, FULL.replace("refreshes = 12", "refreshes = 40")).reservations[0].refreshes == 40
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
@@ -319,7 +402,7 @@ def test_the_examples_have_the_types_of_their_files(name: str) -> None:
 
 def test_randhie_is_the_schema_of_the_documents() -> None:
     schema = from_toml(EXAMPLES / "randhie" / "schema.toml")
-    assert schema.privacy.budget == PrivacyLoss(Fraction(4), Fraction(1, 10**6))
+    assert schema.privacy.budget == EpsilonDelta(Fraction(4), Fraction(1, 10**6))
     assert schema.privacy.units == 6000
     assert schema.analysts is None
     assert column(schema, "person_year", "md_visits").unit_bounds == interval(0, 200)

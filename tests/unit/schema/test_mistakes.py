@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schema_files import CLINIC, changed, mistakes, read
+from schema_files import CLINIC, FULL, SITE, changed, mistakes, read
 
 from dpsql.errors import SchemaError
 from dpsql.schema.mistakes import Mistakes
@@ -114,6 +114,22 @@ def privacy(line: str) -> str:
     return changed(DELTA, f"{DELTA}\n{line}")
 
 
+def full(old: str, new: str) -> str:
+    assert old in FULL
+    return FULL.replace(old, new, 1)
+
+
+def site(declaration: str) -> str:
+    return full(SITE, f"site = {{ {declaration} }}")
+
+
+BOARD = '[reservations.board]\nanalyst = "bi"\nrefreshes = 12\nepsilon = 0.1\ndelta = 1e-9\n'
+
+
+def board(*lines: str) -> str:
+    return full(BOARD, "\n".join(["[reservations.board]", *lines, ""]))
+
+
 def row_level(text: str) -> str:
     return text.replace('unit = "person.person_id"', 'unit = "row"')
 
@@ -199,6 +215,210 @@ SINGLE = {
     "analyst twins": (
         CLINIC + "\n[analysts.ann]\n[analysts.Ann]\n",
         "[analysts]: the analyst names ann and Ann differ in case only",
+    ),
+    # how the total is spent
+    "accounting unknown": (
+        privacy('accounting = "renyi"'),
+        '[privacy]: accounting needs one of auto, sequential, advanced, zcdp, gdp, not "renyi"; write accounting = "auto"',
+    ),
+    "accounting a number": (
+        privacy("accounting = 2"),
+        '[privacy]: accounting needs text on one line, not 2; write accounting = "auto"',
+    ),
+    "window unknown": (
+        privacy('window = "year"'),
+        '[privacy]: window needs one of day, week, month, not "year"; write window = "month"',
+    ),
+    "window a number": (privacy("window = 30"), "[privacy]: window needs text on one line, not 30"),
+    "shared_answers a text": (
+        privacy('shared_answers = "no"'),
+        '[privacy]: shared_answers needs true or false, not "no"; write shared_answers = true',
+    ),
+    "partition form": (
+        privacy('partition = "site"'),
+        '[privacy]: partition needs the form table.column, not "site"; write partition = "person.site"',
+    ),
+    "partition of no table": (
+        full('"person.site"', '"persn.site"'),
+        '[privacy]: partition is "persn.site", but no such table is declared; write person',
+    ),
+    "partition of no column": (
+        full('"person.site"', '"person.sit"'),
+        '[privacy]: partition is "person.sit", but no such column is declared; write site',
+    ),
+    "partition is public": (
+        full('"person.site"', '"ward.ward"'),
+        "[privacy]: partition is in the public table ward; write a column of a private table",
+    ),
+    "partition of several rows": (
+        full('"person.site"', '"visit.cost"'),
+        '[privacy]: partition is "visit.cost", but one unit can have several rows there; write a column of person',
+    ),
+    "partition is an identifier": (
+        site('type = "INTEGER", domain = [1], role = "identifier"'),
+        '[privacy]: partition is "person.site", whose role is identifier; write a column that many people share',
+    ),
+    "partition of public values": (
+        full('"person.site"', '"person.ward"'),
+        '[privacy]: partition is "person.ward", whose values a public table lists and may change; write its domain =',
+    ),
+    "partition without a domain": (
+        site('type = "INTEGER"'),
+        '[privacy]: partition is "person.site", which has no finite domain; write its domain = [...]',
+    ),
+    "partition of numbers with decimals": (
+        full('"person.site"', '"person.income"'),
+        '[privacy]: partition is "person.income", which has no finite domain',
+    ),
+    "partition of days": (
+        full('"person.site"', '"person.born"'),
+        '[privacy]: partition is "person.born", which has no finite domain',
+    ),
+    "partition of many whole numbers": (
+        site('type = "INTEGER", bounds = [0, 1000]'),
+        '[privacy]: partition is "person.site", which has 1001 values; write a column with at most 1000 values',
+    ),
+    "partition of a long list": (
+        site(f'type = "INTEGER", domain = [{", ".join(map(str, range(1001)))}]'),
+        '[privacy]: partition is "person.site", which has 1001 values; write a column with at most 1000 values',
+    ),
+    "partition of a wrong column": (
+        site('type = "INTEGER", domain = []'),
+        "table person, column site: domain needs a list",
+    ),
+    "partition without a unit": (
+        full('unit = "person.person_id"', 'unit = "persn.person_id"'),
+        '[privacy]: unit is "persn.person_id", but no such table is declared',
+    ),
+    # roles and reservations
+    "roles a list": (
+        "roles = []\n" + CLINIC,
+        "the file: roles needs a table, not a list of 0; write roles = { ... }",
+    ),
+    "role a number": (
+        CLINIC + "\n[roles]\ninterns = 1\n[analysts.ann]\nrole = 'interns'\n",
+        "[roles]: interns needs a table, not 1; write interns = { epsilon = 1.0 }",
+    ),
+    "role twins": (
+        CLINIC + "\n[roles.a]\n[roles.A]\n",
+        "[roles]: the role names a and A differ in case only; rename one",
+    ),
+    "role key": (
+        CLINIC + "\n[roles.interns]\nepsilom = 1\n",
+        'role interns: the key "epsilom" is unknown; write epsilon',
+    ),
+    "role cap": (
+        CLINIC + "\n[roles.interns]\nepsilon = 0\n",
+        "role interns: epsilon needs a finite number above 0, not 0; write epsilon = 1.0",
+    ),
+    "role delta": (
+        CLINIC + "\n[roles.interns]\ndelta = 1\n",
+        "role interns: delta needs a number above 0 and below 1, not 1; write delta = 1e-7",
+    ),
+    "role of an analyst undeclared": (
+        full('role = "interns"', 'role = "interms"'),
+        "analyst ann: role interms is not declared; write interns",
+    ),
+    "role of an analyst where there is none": (
+        CLINIC + "\n[analysts.ann]\nrole = 'a b'\n",
+        'analyst ann: role a b is not declared; write [roles."a b"] with epsilon = 1.0',
+    ),
+    "role of an analyst a number": (
+        full('role = "interns"', "role = 1"),
+        'analyst ann: role needs text on one line, not 1; write role = "interns"',
+    ),
+    "analysts a number": (
+        "analysts = 1\n" + FULL.replace('[analysts.ann]\nrole = "interns"\n[analysts.bi]\nepsilon = 3\n', ""),
+        "the file: analysts needs a table, not 1; write analysts = { ... }",
+    ),
+    "reservations a text": (
+        'reservations = "bi"\n' + CLINIC,
+        'the file: reservations needs a table, not "bi"; write reservations = { ... }',
+    ),
+    "reservation a number": (
+        CLINIC + "\n[reservations]\nboard = 1\n",
+        '[reservations]: board needs a table, not 1; write board = { analyst = "bi", refreshes = 12, epsilon = 0.1 }',
+    ),
+    "reservation twins": (
+        FULL + BOARD.replace("board", "Board").replace('"bi"', '"ann"'),
+        "[reservations]: the reservation names board and Board differ in case only",
+    ),
+    "reservation key": (
+        board('analyst = "bi"', "refresh = 1", "refreshes = 1", "epsilon = 0.1"),
+        'reservation board: the key "refresh" is unknown; write refreshes',
+    ),
+    "reservation of nobody": (
+        board("refreshes = 1", "epsilon = 0.1"),
+        'reservation board: analyst is missing; write analyst = "bi"',
+    ),
+    "reservation of never": (
+        board('analyst = "bi"', "epsilon = 0.1"),
+        "reservation board: refreshes is missing; write refreshes = 12",
+    ),
+    "reservation of nothing": (
+        board('analyst = "bi"', "refreshes = 1"),
+        "reservation board: epsilon is missing; write epsilon = 0.1",
+    ),
+    "reservation analyst a number": (
+        board("analyst = 1", "refreshes = 1", "epsilon = 0.1"),
+        "reservation board: analyst needs text on one line, not 1",
+    ),
+    "reservation of no refresh": (
+        board('analyst = "bi"', "refreshes = 0", "epsilon = 0.1"),
+        "reservation board: refreshes needs a whole number, 1 or more, not 0",
+    ),
+    "reservation free of charge": (
+        board('analyst = "bi"', "refreshes = 1", "epsilon = 0"),
+        "reservation board: epsilon needs a finite number above 0, not 0",
+    ),
+    "reservation delta": (
+        board('analyst = "bi"', "refreshes = 1", "epsilon = 0.1", "delta = 1"),
+        "reservation board: delta needs a number above 0 and below 1, not 1; write delta = 1e-9",
+    ),
+    "reservation of an undeclared analyst": (
+        full('analyst = "bi"', 'analyst = "an"'),
+        "reservation board: analyst an is not declared; write ann",
+    ),
+    "reservation where nobody may ask": (
+        CLINIC + "\n[analysts]\n" + BOARD,
+        "reservation board: analyst bi is not declared; remove it",
+    ),
+    "reservation of a broken analyst": (
+        CLINIC + "\n[analysts]\nbi = 1\n" + BOARD,
+        "[analysts]: bi needs a table, not 1",
+    ),
+    "reservation twice": (
+        FULL + BOARD.replace("board", "second"),
+        "reservation second: analyst bi has reservation board already; write one reservation an analyst",
+    ),
+    "refresh above caps": (
+        full("refreshes = 12\nepsilon = 0.1", "refreshes = 1\nepsilon = 0.6"),
+        "reservation board: one refresh has more epsilon than caps; write epsilon = 0.5, or raise caps",
+    ),
+    "refresh above the delta of caps": (
+        board('analyst = "bi"', "refreshes = 1", "epsilon = 0.1", "delta = 2e-8"),
+        "reservation board: one refresh has more delta than caps; write delta = 1e-8, or raise caps",
+    ),
+    "refresh above caps in any accounting": (
+        full("epsilon = 0.1", "epsilon = 0.6").replace('"sequential"', '"zcdp"'),
+        "reservation board: one refresh has more epsilon than caps",
+    ),
+    "reservations above the total": (
+        full("refreshes = 12", "refreshes = 20")
+        + BOARD.replace("board", "second").replace("bi", "ann").replace("12", "21"),
+        "[reservations]: together keep more epsilon than the dataset's total; write fewer refreshes, or less epsilon of",
+    ),
+    "reservations above the total's delta": (
+        board('analyst = "bi"', "refreshes = 10", "epsilon = 0.001", "delta = 1e-8")
+        + BOARD.replace("board", "second")
+        .replace('"bi"', '"ann"')
+        .replace("epsilon = 0.1", "epsilon = 0.001")
+        .replace("12", "901"),
+        "[reservations]: together keep more delta than the dataset's total; write fewer refreshes, or less delta of one",
+    ),
+    "reservations of an unknown total": (
+        full("epsilon = 4.0", "epsilon = 0"),
+        "[privacy]: epsilon needs a finite number above 0, not 0",
     ),
     # tables
     "no tables": (CLINIC[: CLINIC.index("[tables")], "the file: no table is declared; write [tables.person]"),
@@ -534,13 +754,13 @@ def places(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | 
     return [path] * bool(path) + [p for key, inner in items for p in places(inner, (*path, key))]
 
 
-PLACES = places(tomllib.loads(CLINIC))
+PLACES = places(tomllib.loads(FULL))
 
 
 @settings(max_examples=600, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PLACES), odd), min_size=1, max_size=3))
 def test_no_value_raises_anything_but_a_schema_error(changes: list[tuple[tuple[str | int, ...], object]]) -> None:
-    document = tomllib.loads(CLINIC, parse_float=Decimal)
+    document = tomllib.loads(FULL, parse_float=Decimal)
     for path, value in changes:
         replace_at(document, path, value)
     found = Mistakes("schema.toml")
@@ -566,13 +786,13 @@ def replace_at(document: object, path: tuple[str | int, ...], value: object) -> 
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.integers(0, len(CLINIC)), st.integers(0, 12), st.text(max_size=3))
+@given(st.integers(0, len(FULL)), st.integers(0, 12), st.text(max_size=3))
 def test_no_text_raises_anything_but_a_schema_error(at: int, length: int, text: str) -> None:
     from dpsql.schema.toml import _parsed
 
     found = Mistakes("schema.toml")
     try:
-        read_document(_parsed(CLINIC[:at] + text + CLINIC[at + length :], "schema.toml"), Path(), found)
+        read_document(_parsed(FULL[:at] + text + FULL[at + length :], "schema.toml"), Path(), found)
         found.raise_any()
     except SchemaError as caught:
         assert str(caught).startswith("DPSQL-801: schema.toml")

@@ -10,13 +10,26 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schema_files import CLINIC, read
+from schema_files import CLINIC, FULL, read
 
 from dpsql.domains import UNBOUNDED, Categories, Domain, Interval, categories, interval
 from dpsql.errors import SchemaError
-from dpsql.loss import PrivacyLoss
-from dpsql.schema import Analyst, Column, Guard, Privacy, Reference, Schema, Table, from_toml, to_toml
-from dpsql.schema.model import MECHANISMS
+from dpsql.loss import EpsilonDelta
+from dpsql.schema import (
+    Analyst,
+    Column,
+    Guard,
+    Privacy,
+    Reference,
+    Reservation,
+    Role,
+    Schema,
+    Table,
+    from_toml,
+    to_toml,
+)
+from dpsql.schema.model import ACCOUNTINGS, MECHANISMS, WINDOWS
+from dpsql.schema.partition import MOST_VALUES, how_many
 from dpsql.schema.roles import default_role
 from dpsql.sqltypes import BIGINT, SqlType, decimal
 
@@ -106,10 +119,57 @@ def privacies(draw: st.DrawFn) -> Privacy:
     epsilons = sorted(draw(st.lists(st.integers(1, 10**9), min_size=3, max_size=3)))
     deltas = sorted(draw(st.lists(st.integers(1, 10**12 - 1), min_size=3, max_size=3)))
     query, caps, budget = (
-        PrivacyLoss(Fraction(e, 10**6), Fraction(d, 10**12)) for e, d in zip(epsilons, deltas, strict=True)
+        EpsilonDelta(Fraction(e, 10**6), Fraction(d, 10**12)) for e, d in zip(epsilons, deltas, strict=True)
     )
     mechanism, household = draw(st.sampled_from(MECHANISMS)), draw(st.none() | st.integers(2, 100))
-    return Privacy("person.id", budget, draw(limits), query, caps, draw(st.integers(1, 10**7)), mechanism, household)
+    return Privacy(
+        "person.id",
+        budget,
+        draw(limits),
+        query,
+        caps,
+        draw(st.integers(1, 10**7)),
+        mechanism,
+        household,
+        accounting=draw(st.sampled_from(ACCOUNTINGS)),
+        window=draw(st.none() | st.sampled_from(WINDOWS)),
+        shared_answers=draw(st.booleans()),
+    )
+
+
+caps = {"epsilon": st.none() | st.just(Fraction(1, 8)), "delta": st.none() | st.just(Fraction(1, 10**9))}
+
+
+@st.composite
+def with_people(draw: st.DrawFn, schema: Schema) -> Schema:
+    """Roles, analysts and reservations that keep far less than the total."""
+    roles = draw(st.lists(st.builds(Role, names, **caps), max_size=3, unique_by=lambda r: r.name).map(tuple))
+    role = st.sampled_from([None, *(r.name for r in roles)])
+    analyst = st.builds(Analyst, names, **caps, role=role)
+    analysts = draw(st.none() | st.lists(analyst, max_size=3, unique_by=lambda a: a.name).map(tuple))
+    holder = names if analysts is None else st.sampled_from([a.name for a in analysts])
+    most = schema.privacy.caps
+    reservation = st.builds(
+        Reservation,
+        names,
+        holder,
+        st.integers(1, 99),
+        st.integers(1, 10).map(lambda n: most.epsilon * n / 10**4),
+        st.integers(0, 10).map(lambda n: most.delta * n / 10**4),
+    )
+    kept = st.lists(reservation, max_size=3, unique_by=(lambda r: r.name, lambda r: r.analyst)).map(tuple)
+    return replace(schema, roles=roles, analysts=analysts, reservations=() if analysts == () else draw(kept))
+
+
+def partitions(schema: Schema) -> st.SearchStrategy[tuple[str, str] | None]:
+    """The columns of the unit's own table that may be the partition."""
+    person = next(t for t in schema.tables if t.name == "person")
+    return st.sampled_from([None, *(("person", c.name) for c in person.columns if may_divide(c))])
+
+
+def may_divide(column: Column) -> bool:
+    values = how_many(column)
+    return column.role != "identifier" and values is not None and values <= MOST_VALUES
 
 
 @st.composite
@@ -132,7 +192,6 @@ def schemas(draw: st.DrawFn) -> Schema:
         tuple(draw(st.lists(names, max_size=2, unique=True))),
         (),
     )
-    analyst = st.builds(Analyst, names, st.none() | st.just(Fraction(1, 8)), st.none() | st.just(Fraction(1, 10**9)))
     schema = Schema(
         name=draw(st.sampled_from(["clinic", "a b-c.d", "Klinik Süd"])),
         source=draw(st.sampled_from([".", "data", 'a "b" \\ c', "clinic.duckdb"])),
@@ -140,9 +199,9 @@ def schemas(draw: st.DrawFn) -> Schema:
         privacy=draw(privacies()),
         guard=Guard(draw(st.sampled_from(["off", "warn", "block", "audit"])), draw(st.integers(1, 99))),
         tables=draw(st.permutations([person, visit, ward]).map(tuple)),
-        analysts=draw(st.none() | st.lists(analyst, max_size=3, unique_by=lambda a: a.name).map(tuple)),
     )
-    return replace(schema, tables=tuple(with_roles(schema, t) for t in schema.tables))
+    schema = draw(with_people(replace(schema, tables=tuple(with_roles(schema, t) for t in schema.tables))))
+    return replace(schema, privacy=replace(schema.privacy, partition=draw(partitions(schema))))
 
 
 def with_roles(schema: Schema, table: Table) -> Table:
@@ -163,8 +222,9 @@ def test_round_trip_of_the_examples(name: str) -> None:
     assert again(schema) == schema
 
 
-def test_the_text_is_a_fixed_point(tmp_path: Path) -> None:
-    text = to_toml(read(tmp_path, CLINIC))
+@pytest.mark.parametrize("source", [CLINIC, FULL])
+def test_the_text_is_a_fixed_point(tmp_path: Path, source: str) -> None:
+    text = to_toml(read(tmp_path, source))
     assert to_toml(read(tmp_path, text)) == text
 
 
@@ -179,6 +239,19 @@ def test_what_opening_fills_in_is_not_written(tmp_path: Path) -> None:
 
 def test_default_roles_are_not_written(tmp_path: Path) -> None:
     assert "role" not in to_toml(read(tmp_path, CLINIC))
+
+
+@pytest.mark.parametrize(
+    "word", ["accounting", "window", "partition", "shared_answers", "roles", "analysts", "reservations"]
+)
+def test_default_settings_are_not_written(tmp_path: Path, word: str) -> None:
+    assert word not in to_toml(read(tmp_path, CLINIC))
+    assert word in to_toml(read(tmp_path, FULL))
+
+
+def test_a_reservation_without_delta_has_none_written(tmp_path: Path) -> None:
+    text = to_toml(read(tmp_path, FULL.replace("epsilon = 0.1\ndelta = 1e-9", "epsilon = 0.1")))
+    assert '[reservations.board]\nanalyst = "bi"\nrefreshes = 12\nepsilon = 0.1\n\n' in text
 
 
 @pytest.mark.parametrize("bounds", [interval(0, Fraction(1, 3)), interval(-(10**9), 0), interval(0, 10**30)])

@@ -1,0 +1,92 @@
+"""Who is working out a release that was charged: whoever asks for the same meanwhile waits for the stored answer.
+
+A claim names its process, by number and start, and holds as long as the process lives; within the process, as long as the statement
+runs. A process that was killed holds nothing: the next one pays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+_FIND = "SELECT holder FROM claim WHERE fingerprint = ?"
+_PUT = "INSERT OR REPLACE INTO claim VALUES (?, ?)"
+_DROP = "DELETE FROM claim WHERE holder = ?"
+_DONE = "DELETE FROM claim WHERE fingerprint = ?"
+_held: set[str] = set()
+"""The claims of this process."""
+
+
+def new_holder() -> str:
+    """A name for one statement's claims, until it is let go."""
+    holder = f"{os.getpid()} {_started(os.getpid())} {secrets.token_hex(8)}"
+    _held.add(holder)
+    return holder
+
+
+@contextlib.contextmanager
+def released(holder: str) -> Iterator[None]:
+    """Let go of a holder's claims in this process, whatever happens."""
+    try:
+        yield
+    finally:
+        _held.discard(holder)
+
+
+def is_taken(connection: sqlite3.Connection, fingerprint: str) -> bool:
+    """Whether somebody who lives is working this release out."""
+    row = connection.execute(_FIND, (fingerprint,)).fetchone()
+    return row is not None and _lives(str(row[0]))
+
+
+def take(connection: sqlite3.Connection, fingerprints: Sequence[str], holder: str) -> None:
+    connection.executemany(_PUT, [(fingerprint, holder) for fingerprint in fingerprints])
+
+
+def done(connection: sqlite3.Connection, fingerprint: str) -> None:
+    """The release is stored: nobody has to wait for it."""
+    connection.execute(_DONE, (fingerprint,))
+
+
+def drop(connection: sqlite3.Connection, holder: str) -> None:
+    connection.execute(_DROP, (holder,))
+
+
+def _lives(holder: str) -> bool:
+    process, _, rest = holder.partition(" ")
+    if not process.isdecimal():
+        return False
+    if int(process) == os.getpid():
+        return holder in _held
+    return _runs(int(process)) and _start_of(int(process)) == rest.partition(" ")[0]
+
+
+def _runs(process: int) -> bool:
+    """Whether there is such a process; where that cannot be asked, nobody is waited for."""
+    if os.name != "posix":
+        return False
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+@lru_cache(maxsize=8)
+def _started(process: int) -> str:
+    return _start_of(process)
+
+
+def _start_of(process: int) -> str:
+    """When a process began, in the system's own count; "-" where it cannot be told."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode("ascii")
+    except (OSError, IndexError, UnicodeDecodeError):
+        return "-"

@@ -1,0 +1,19 @@
+"""A loss as a price: people ask and read prices in epsilon, also of Gaussian noise, which has none without a delta."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dpsql.loss import EpsilonDelta, PrivacyLoss
+from dpsql.mechanisms.conversions import epsilon_at_least_rho, rho_at_most
+
+
+def nominal(loss: PrivacyLoss) -> Fraction:
+    """The epsilon of a loss; without one, the epsilon that a pure mechanism of the same rho may have, for showing."""
+    return loss.epsilon if loss.epsilon is not None else epsilon_at_least_rho(loss.rho)
+
+
+def costs_at_most(loss: PrivacyLoss, price: EpsilonDelta) -> bool:
+    """Whether a loss is within a price: by its epsilon, or else by the rho that a price of epsilon stands for."""
+    pure = loss.epsilon is not None and loss.epsilon <= price.epsilon
+    return loss.delta <= price.delta and (pure or loss.rho <= rho_at_most(price.epsilon))

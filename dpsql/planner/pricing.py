@@ -1,0 +1,134 @@
+"""pricing: what prices are divided in. Epsilon; or rho, for Gaussian noise where the accountant adds rho or mu squared up.
+
+"epsilon = 0.1" of Gaussian noise means rho = epsilon tanh(epsilon / 2): what any mechanism with that epsilon may have. So both kinds of
+noise cost the same where rho is added up, and prices of both are asked in one unit. Where the accountant knows epsilon alone, Gaussian
+noise has the rho that its share of epsilon and delta can be converted from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dpsql.aggregates.base import Limits, Statistic
+from dpsql.aggregates.tally import Tallied, Terms
+from dpsql.loss import EpsilonDelta
+from dpsql.mechanisms.conversions import (
+    approximate,
+    epsilon_at_least_rho,
+    epsilon_at_most_rho,
+    gaussian,
+    largest_mu_squared,
+    largest_rho,
+    pure,
+    rho_at_most,
+)
+from dpsql.mechanisms.exact_choice import Kind
+from dpsql.mechanisms.gaussian import DiscreteGaussian
+from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.plan import Measure
+from dpsql.schema.model import Privacy
+
+MECHANISMS = ("laplace", "gaussian")
+SHARE = Fraction(1, 4)
+"""Of delta, for each of two accountants that are joined with the pure one (accounting/filters.py)."""
+NO_MU = Fraction(10**30)
+"""The square of a mu that no total has room for."""
+_SHORT = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Accounted:
+    """How the dataset's losses are added up, as far as prices depend on it.
+
+    epsilon  the dataset's total
+    by_rho   whether rho or mu squared is added up, so that Gaussian noise is priced in rho
+    auto     the mechanisms that "auto" chooses from, the first where nothing is added
+    """
+
+    epsilon: Fraction
+    by_rho: bool = False
+    auto: tuple[str, ...] = MECHANISMS
+
+
+def accounted(privacy: Privacy) -> Accounted:
+    """From the declared schema alone.
+
+    Why  the first release priced in rho ends the pure accountant. Joined with the others it is the best one for a few dear statements:
+         then "auto" stays with Laplace noise, and Gaussian noise that is asked for is converted to epsilon and delta. Where more
+         statements of the default price fit with Gaussian noise, "auto" may take either
+    """
+    if privacy.accounting in ("sequential", "advanced"):
+        return Accounted(privacy.budget.epsilon)
+    if privacy.accounting != "auto":
+        return Accounted(privacy.budget.epsilon, True, ("gaussian", "laplace"))
+    total, price = EpsilonDelta(privacy.budget.epsilon, privacy.budget.delta * SHARE), privacy.query.epsilon
+    rho = rho_at_most(price)
+    many = max(largest_rho(total) / rho, largest_mu_squared(total) / (2 * rho)) >= total.epsilon / price
+    return (
+        Accounted(total.epsilon, True, ("gaussian", "laplace"))
+        if many
+        else Accounted(total.epsilon, False, ("laplace",))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """Amounts of one release: of rho, or of epsilon.
+
+    mechanism  "laplace" or "gaussian"
+    by_rho     whether amounts are rho
+    delta      [probability] of each part that spends some
+    for_grid   [probability] the most that the grid of Gaussian noise may spend in a part; where it needs more, no mu is claimed
+    most       the dataset's epsilon
+    """
+
+    mechanism: str
+    by_rho: bool
+    delta: Fraction
+    for_grid: Fraction
+    most: Fraction
+
+    @property
+    def kind(self) -> Kind:
+        """How one of several candidates is chosen."""
+        return "exponential" if self.mechanism == "gaussian" else "permute_and_flip"
+
+    def of_epsilon(self, epsilon: Fraction) -> Fraction:
+        """The amount that a price of epsilon is."""
+        return rho_at_most(epsilon) if self.by_rho else epsilon
+
+    def epsilon(self, amounts: Iterable[Fraction]) -> Fraction:
+        """The price that amounts add up to."""
+        whole = sum(amounts, Fraction(0))
+        return epsilon_at_least_rho(whole) if self.by_rho else whole
+
+    def measured(self, name: str, statistic: Statistic, limits: Limits, amount: Fraction) -> Measure:
+        """A statistic with the noise that costs an amount."""
+        sensitivity = statistic.sensitivity(limits)
+        if self.mechanism == "laplace":
+            noise = DiscreteLaplace.for_loss(sensitivity.l1, amount)
+            return Measure(name, statistic, sensitivity, noise, pure(amount))
+        if self.by_rho:
+            fine = DiscreteGaussian.for_rho(sensitivity.l2_squared, amount)
+            loss = gaussian(fine.rho(sensitivity.l2_squared), fine.approximation_delta(sensitivity.l0, self.most))
+            if loss.delta > self.for_grid:
+                loss = replace(loss, delta=Fraction(0), mu_squared=NO_MU)
+            return Measure(name, statistic, sensitivity, fine, loss)
+        price = EpsilonDelta(amount, self.delta)
+        fine = DiscreteGaussian.for_loss(sensitivity.l2_squared, price)
+        return Measure(name, statistic, sensitivity, fine, approximate(price, fine.rho(sensitivity.l2_squared)))
+
+    def terms(self, tallied: Tallied, limits: Limits, amount: Fraction) -> Terms:
+        """The terms on which something is released of a tally for an amount."""
+        if not self.by_rho:
+            return Terms(limits, amount, self.kind)
+        epsilon = epsilon_at_most_rho(amount)
+        # rho grows with about the square of epsilon: from the first guess nearer, then down until it is within
+        for _ in range(2):
+            found = tallied.loss(Terms(limits, epsilon, self.kind)).rho
+            epsilon = Fraction(int(float(epsilon) * float(amount / found) ** 0.5 * _SHORT), _SHORT)
+        while epsilon and tallied.loss(Terms(limits, epsilon, self.kind)).rho > amount:
+            epsilon = Fraction(int(epsilon * _SHORT * Fraction(_SHORT - 1, _SHORT)), _SHORT)
+        return Terms(limits, epsilon, self.kind)

@@ -1,0 +1,404 @@
+"""reusing: what of a release can be read off stored answers, free, or sharpened for the difference in price.
+
+Every statistic of a stored release is one integer vector with noise, kept under the *question* that it answers: which statistic, of
+which rows, on which data version; the group keys and the price apart. A release whose statistics all have such a vector is not bought:
+
+1. the same cells, bought at least as dearly and at least as exact: given as they are
+2. finer cells: added up over the keys that are not asked. Only what is additive (numbers of rows, sums, pairs, moments), only over
+   declared keys, and only where no unit's groups were cut, so that the sum is that of the coarser statement on the same rows;
+   what the finer keys leave out (NULL or a value that is not declared) stays left out, and a note says so (rule 41). A sum of very many
+   cells is much less exact than what could be bought: then it is bought
+3. AVG(x) of a stored SUM(x) and COUNT(x) of the same rows, never of COUNT(*)
+
+Each of them is post-processing of released numbers, with the noise that is really in them. And
+
+4. the same cells with Gaussian noise at a smaller price: the difference in rho is bought, and the two draws are averaged, weighted by
+   their rho. Both are of the same integer vector: same question, limits, and data version, the same cut by the same secret (rule 42)
+
+Why 4  with y1 = x + N(0, D^2 / (2 rho1)) released, y2 = x + N(0, D^2 / (2 rho2)) is a release of its own: together they lose
+       rho1 + rho2. Their average weighted by rho has variance D^2 / (2 (rho1 + rho2)): that of one draw at the sum
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dpsql.accounting.answers import Answers
+from dpsql.accounting.vectors import Vector, Vectors
+from dpsql.aggregates.apart import AvgOfTwo
+from dpsql.aggregates.avg import AvgOf, Pair
+from dpsql.aggregates.base import Statistic
+from dpsql.aggregates.count import CountOf, Rows
+from dpsql.aggregates.count_distinct import Units
+from dpsql.aggregates.moments import Moments
+from dpsql.aggregates.sum import SumOf, Total
+from dpsql.errors import error
+from dpsql.loss import total
+from dpsql.mechanisms.additive import AdditiveNoise
+from dpsql.mechanisms.conversions import gaussian
+from dpsql.mechanisms.gaussian import DiscreteGaussian
+from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.summed import summed
+from dpsql.plan import CompiledRelease, KeyValue, Measure, NoisyTable, Output, Release
+from dpsql.planner.canonical import canonical
+from dpsql.planner.limit import key_count
+from dpsql.planner.measure import counted_rows
+
+_ADDITIVE = (Rows, Total, Pair, Moments)
+WIDER = 4
+"""How many times the error of what would be bought a sum of stored cells may have, so that it is given instead, free."""
+_BETWEEN = "\0"
+_LEVEL = Fraction(95, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What identifies the statistics of a release among stored vectors.
+
+    questions  one for each measure
+    keys       one for each group key
+    names      of the group keys, as people read them
+    """
+
+    questions: tuple[str, ...]
+    keys: tuple[str, ...]
+    limits: str
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reused:
+    """A release that is read off stored answers.
+
+    part          the release with the noise that is in its cells
+    table         the cells
+    fingerprints  of the answers that it was read off
+    note          what the reader of it has to know, or None
+    """
+
+    part: CompiledRelease
+    table: NoisyTable
+    fingerprints: tuple[str, ...]
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopUp:
+    """A release that was bought at a smaller price with Gaussian noise.
+
+    part    what is bought in addition
+    first   what was bought before: the cells of each measure, and their rho
+    """
+
+    part: CompiledRelease
+    first: tuple[tuple[tuple[list[int], ...], Fraction], ...]
+
+    def combined(self, second: NoisyTable) -> NoisyTable:
+        """The averages of both, weighted by their rho, to the nearest integer."""
+        cells: list[list[int]] = []
+        for measure, (before, rho) in zip(self.part.release.measures, self.first, strict=True):
+            whole = rho + measure.loss.rho
+            one, other = rho / whole, measure.loss.rho / whole
+            for x, y in zip(before, second.cells[len(cells) : len(cells) + len(before)], strict=True):
+                cells.append([round(one * a + other * b) for a, b in zip(x, y, strict=True)])
+        return replace(second, cells=tuple(cells))
+
+
+class Reusing:
+    """Looks for stored vectors.
+
+    identity  of the declared schema
+    version   of the data, and whose answers are shared, as the session's fingerprints hold it
+    """
+
+    def __init__(self, answers: Answers, vectors: Vectors, identity: str, version: str) -> None:
+        self._answers, self._vectors = answers, vectors
+        self._identity, self._version = identity, version
+
+    # --- what is kept -------------------------------------------------------------------------------------------------
+
+    def vectors(self, part: CompiledRelease) -> list[Vector]:
+        """What the cells of a release are, for those that come after."""
+        asked, release = self._asked(part), part.release
+        found: list[Vector] = []
+        start = 0
+        for place, measure in enumerate(release.measures):
+            end = start + measure.statistic.cells
+            noise = _written(measure.noise)
+            if asked is not None and noise is not None:
+                question = asked.questions[place]
+                found.append(
+                    Vector(question, asked.keys, asked.limits, asked.whole, (start, end), noise, measure.loss.rho)
+                )
+            start = end
+        return found
+
+    def _asked(self, part: CompiledRelease) -> Asked | None:
+        """None where keys are selected privately, or released values take part."""
+        release = part.release
+        block, limits = release.limited.block, release.limited.limits
+        if release.selection is not None or part.bounds or block.lists or not release.measures:
+            return None
+        return Asked(
+            tuple(self.question(release, m.statistic) for m in release.measures),
+            tuple(self._key(release, i) for i in range(len(release.keys))),
+            f"{limits.rows} {limits.groups} {release.limited.enforced}",
+            _is_whole(release),
+        )
+
+    def question(self, release: Release, statistic: Statistic) -> str:
+        """A hash of a statistic and of the rows that it is of."""
+        return self._hash(release, statistic.identity)
+
+    def _key(self, release: Release, i: int) -> str:
+        key = release.keys[i]
+        return self._hash(release, f"key {key.scalar.sql} {key.values}")
+
+    def _hash(self, release: Release, what: str) -> str:
+        block = release.limited.block
+        unit = block.source.unit
+        parts = [
+            block.source.from_sql(),
+            f"unit {unit.column.sql if unit is not None and unit.column is not None else 'row'}",
+            *sorted(condition.sql for condition in block.source.where),
+            f"rows {release.limited.limits.rows} {release.limited.enforced}",
+            what,
+        ]
+        text = "\n".join([canonical(_BETWEEN.join(parts)), self._identity, self._version])
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+    # --- what is found ------------------------------------------------------------------------------------------------
+
+    def find(self, part: CompiledRelease, exact: bool) -> Reused | None:
+        """A release that is read off what is stored; None where it has to be bought.
+
+        exact  whether an accuracy was asked, so that nothing wider will do
+        """
+        asked, release = self._asked(part), part.release
+        if asked is None or release.chosen:
+            return None
+        found: list[_Found] = []
+        measures: list[Measure] = []
+        outputs: dict[int, list[Output]] = {}
+        for place, measure in enumerate(release.measures):
+            one = self._best(asked, release, measure, asked.questions[place], exact)
+            if one is not None:
+                outputs[place] = [replace(o, measure=len(measures)) for o in release.outputs if o.measure == place]
+                measures.append(replace(measure, noise=one.noise))
+                found.append(one)
+                continue
+            apart = self._apart(asked, release, measure) if not exact else None
+            if apart is None:
+                return None
+            outputs[place] = _outputs_apart(release, place, measure, len(measures))
+            for statistic, cell in zip(_apart(measure.statistic), apart, strict=True):
+                measures.append(replace(measure, statistic=statistic, noise=cell.noise))
+                found.append(cell)
+        columns = [self._cells(release, one) for one in found]
+        if any(column is None for column in columns):
+            return None
+        groups = key_count(release.keys) if release.keys else 1
+        keys = _declared(release)
+        table = NoisyTable(keys, tuple(cell for column in columns for cell in column or ()), groups)
+        again = replace(
+            release, measures=tuple(measures), outputs=tuple(o for own in outputs.values() for o in own), compared=None
+        )
+        names = tuple(dict.fromkeys(one.vector.fingerprint for one in found))
+        return Reused(replace(part, release=_in_order(again, release)), table, names, _note(found))
+
+    def top_up(self, part: CompiledRelease) -> TopUp | None:
+        """A release whose price is above that of the same cells with Gaussian noise: what is to be bought in addition."""
+        asked, release = self._asked(part), part.release
+        if asked is None or release.chosen:
+            return None
+        first: list[tuple[tuple[list[int], ...], Fraction]] = []
+        measures: list[Measure] = []
+        for place, measure in enumerate(release.measures):
+            vector = self._cheaper(asked, measure, asked.questions[place])
+            cells = self._stored(vector) if vector is not None else None
+            if vector is None or cells is None or not isinstance(measure.noise, DiscreteGaussian):
+                return None
+            rest = DiscreteGaussian.for_rho(measure.sensitivity.l2_squared, measure.loss.rho - vector.rho)
+            loss = gaussian(rest.rho(measure.sensitivity.l2_squared), measure.loss.delta)
+            measures.append(replace(measure, noise=rest, loss=loss))
+            first.append((cells, vector.rho))
+        bought = replace(release, measures=tuple(measures), loss=total(m.loss for m in measures))
+        return TopUp(replace(part, release=bought), tuple(first))
+
+    def _cheaper(self, asked: Asked, measure: Measure, question: str) -> Vector | None:
+        """The dearest stored vector of the same cells with Gaussian noise that is cheaper than this measure."""
+        if not isinstance(measure.noise, DiscreteGaussian) or measure.loss.epsilon is not None:
+            return None
+        same = [
+            v
+            for v in self._vectors.find(question)
+            if v.keys == asked.keys
+            and v.limits == asked.limits
+            and v.noise[0] == "gaussian"
+            and v.rho < measure.loss.rho
+        ]
+        return max(same, key=lambda v: v.rho, default=None)
+
+    def _best(self, asked: Asked, release: Release, measure: Measure, question: str, exact: bool) -> _Found | None:
+        """The stored vector with the smallest error that may stand for a measure."""
+        found: list[_Found] = []
+        most = measure.noise.half_width(_LEVEL)
+        for vector in self._vectors.find(question):
+            noise = _read(vector.noise)
+            if noise is None or vector.rho < measure.loss.rho:
+                continue
+            if vector.keys == asked.keys and vector.limits == asked.limits:
+                if noise.half_width(_LEVEL) <= most:
+                    found.append(_Found(vector, noise, noise.half_width(_LEVEL)))
+                continue
+            wider = self._rolled_up(asked, release, measure, vector, noise)
+            if wider is not None and wider.half_width <= (1 if exact else WIDER) * most:
+                found.append(wider)
+        return min(found, key=lambda one: one.half_width, default=None)
+
+    def _rolled_up(
+        self, asked: Asked, release: Release, measure: Measure, vector: Vector, noise: AdditiveNoise
+    ) -> _Found | None:
+        """A vector by more keys, added up; None where it is not the same sum."""
+        additive = isinstance(measure.statistic, _ADDITIVE) or (
+            isinstance(measure.statistic, Units) and not release.limited.enforced
+        )
+        more = len(vector.keys) > len(asked.keys) and set(asked.keys) <= set(vector.keys)
+        if not additive or not more or not vector.whole or not asked.whole:
+            return None
+        table = self._answers.get(vector.fingerprint)
+        groups = key_count(release.keys) if release.keys else 1
+        if table is None or table.groups % groups:
+            return None
+        sum_of = summed(noise, table.groups // groups)
+        return None if sum_of is None else _Found(vector, sum_of, sum_of.half_width(_LEVEL), asked.keys)
+
+    def _apart(self, asked: Asked, release: Release, measure: Measure) -> tuple[_Found, _Found] | None:
+        """SUM(x) and COUNT(x), each bought at least as dearly as the pair would be."""
+        parts = _apart(measure.statistic)
+        if not parts:
+            return None
+        found = []
+        for statistic in parts:
+            question = self.question(release, statistic)
+            same = [
+                _Found(v, noise, noise.half_width(_LEVEL))
+                for v in self._vectors.find(question)
+                if v.keys == asked.keys
+                and v.limits == asked.limits
+                and v.rho >= measure.loss.rho
+                and (noise := _read(v.noise)) is not None
+            ]
+            if not same:
+                return None
+            found.append(min(same, key=lambda one: one.half_width))
+        return found[0], found[1]
+
+    def _stored(self, vector: Vector) -> tuple[list[int], ...] | None:
+        table = self._answers.get(vector.fingerprint)
+        return table.cells[vector.cells[0] : vector.cells[1]] if table is not None else None
+
+    def _cells(self, release: Release, found: _Found) -> tuple[list[int], ...] | None:
+        """The cells of a found vector for the groups of a release, in their order."""
+        table = self._answers.get(found.vector.fingerprint)
+        if table is None:
+            return None
+        cells = table.cells[found.vector.cells[0] : found.vector.cells[1]]
+        if found.kept is None:
+            return cells
+        places = [found.vector.keys.index(key) for key in found.kept]
+        order: dict[tuple[KeyValue, ...], int] = {(): 0}
+        if places:
+            order = {key: i for i, key in enumerate(zip(*_declared(release), strict=True))}
+        whole = tuple([0] * len(order) for _ in cells)
+        for row in range(table.groups):
+            i = order.get(tuple(table.keys[place][row] for place in places))
+            if i is None:
+                raise error(901, "a stored group is none of the declared ones")
+            for target, cell in zip(whole, cells, strict=True):
+                target[i] += cell[row]
+        return whole
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A stored vector that may be read, with the noise of what is read. kept: the keys that are left; None: all of them."""
+
+    vector: Vector
+    noise: AdditiveNoise
+    half_width: int
+    kept: tuple[str, ...] | None = None
+
+
+def _is_whole(release: Release) -> bool:
+    """Whether a unit's groups are never cut: there are no more than it may have, or all of its rows are in one."""
+    limits = release.limited.limits
+    groups = key_count(release.keys) if release.keys else 1
+    constant = all(key.scalar.is_constant for key in release.keys)
+    return not release.limited.enforced or constant or limits.groups >= min(limits.rows, groups)
+
+
+def _declared(release: Release) -> tuple[list[KeyValue], ...]:
+    """All combinations of the declared keys, in their order."""
+    columns: list[list[KeyValue]] = [[] for _ in release.keys]
+    rows: list[tuple[KeyValue, ...]] = [()]
+    for key in release.keys:
+        rows = [(*row, value) for row in rows for value in key.values or ()]
+    for row in rows:
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+    return tuple(columns)
+
+
+def _apart(statistic: Statistic) -> tuple[Statistic, ...]:
+    """SUM(x) and COUNT(x) that stand for a pair; () for anything else."""
+    if not isinstance(statistic, Pair) or statistic.with_rows:
+        return ()
+    return Total(statistic.term, statistic.counted), Rows(counted_rows(statistic.term.scalar, statistic.counted))
+
+
+def _outputs_apart(release: Release, place: int, measure: Measure, first: int) -> list[Output]:
+    """The columns of a pair, read off the sum at `first` and the count after it."""
+    assert isinstance(measure.statistic, Pair)
+    term = measure.statistic.term
+    found: list[Output] = []
+    for output in release.outputs:
+        if output.measure == place:
+            if isinstance(output.estimate, AvgOf):
+                found.append(Output(output.name, first, AvgOfTwo(term), first + 1))
+            elif isinstance(output.estimate, CountOf):
+                found.append(Output(output.name, first + 1, CountOf(1, sqltype=output.estimate.sqltype)))
+            else:
+                found.append(Output(output.name, first, SumOf(term.quantum, output.estimate.sqltype)))
+    return found
+
+
+def _in_order(again: Release, release: Release) -> Release:
+    """The columns in the order in which the release has them."""
+    order = {output.name: i for i, output in enumerate(release.outputs)}
+    return replace(again, outputs=tuple(sorted(again.outputs, key=lambda output: order[output.name])))
+
+
+def _note(found: Sequence[_Found]) -> str | None:
+    if all(one.kept is None for one in found):
+        return None
+    return (
+        "made of stored answers by more keys: rows without a declared key of theirs are left out, and the error is that of the sum; "
+        "write /* dpsql: fresh */ to ask and pay anew"
+    )
+
+
+def _written(noise: AdditiveNoise) -> tuple[str, Fraction] | None:
+    if isinstance(noise, DiscreteGaussian):
+        return "gaussian", noise.sigma_squared
+    return ("laplace", noise.scale) if isinstance(noise, DiscreteLaplace) else None
+
+
+def _read(written: tuple[str, Fraction]) -> AdditiveNoise | None:
+    kind, parameter = written
+    if kind == "gaussian":
+        return DiscreteGaussian(parameter)
+    return DiscreteLaplace(parameter) if kind == "laplace" else None

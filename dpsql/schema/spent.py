@@ -1,0 +1,65 @@
+"""The tables that show what was spent: dpsql.budget, dpsql.ledger and dpsql.analysts. Any statement may read them, free."""
+
+from __future__ import annotations
+
+from dpsql.sqltypes import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, SqlType
+
+SCHEMA = "dpsql"
+"""The SQL schema that they are in; declared tables are in main."""
+
+TABLES: dict[str, tuple[tuple[str, SqlType], ...]] = {
+    "budget": (
+        ("holder", VARCHAR),
+        ("accounting", VARCHAR),
+        ("window", VARCHAR),
+        ("epsilon", DOUBLE),
+        ("delta", DOUBLE),
+        ("spent_epsilon", DOUBLE),
+        ("spent_delta", DOUBLE),
+        ("spent_rho", DOUBLE),
+        ("remaining_epsilon", DOUBLE),
+        ("remaining_delta", DOUBLE),
+        ("statements_left", BIGINT),
+        ("refreshes_left", BIGINT),
+    ),
+    "ledger": (
+        ("id", BIGINT),
+        ("time", TIMESTAMP),
+        ("analyst", VARCHAR),
+        ("role", VARCHAR),
+        ("epsilon", DOUBLE),
+        ("delta", DOUBLE),
+        ("rho", DOUBLE),
+        ("releases", BIGINT),
+        ("statement", VARCHAR),
+    ),
+    "analysts": (
+        ("analyst", VARCHAR),
+        ("role", VARCHAR),
+        ("epsilon", DOUBLE),
+        ("delta", DOUBLE),
+        ("spent_epsilon", DOUBLE),
+        ("spent_delta", DOUBLE),
+        ("spent_rho", DOUBLE),
+        ("charges", BIGINT),
+        ("remaining_epsilon", DOUBLE),
+    ),
+}
+"""Their columns. All may be NULL."""
+
+SHOWN = {
+    "BUDGET": "SELECT * FROM dpsql.budget",
+    "PRIVACY BUDGET": "SELECT * FROM dpsql.budget",
+    "LEDGER": "SELECT * FROM dpsql.ledger ORDER BY id",
+    "ANALYSTS": "SELECT * FROM dpsql.analysts",
+}
+"""What SHOW means."""
+
+
+def is_one(schema: str, table: str) -> bool:
+    """Whether this names one of them; SQL names do not depend on case."""
+    return schema.lower() == SCHEMA and table.lower() in TABLES
+
+
+def full_names() -> list[str]:
+    return [f"{SCHEMA}.{table}" for table in TABLES]
