@@ -6,21 +6,16 @@ below has touched data: its errors are constant text, and the charge stands.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TypeVar
 
 from dpsql import spending
-from dpsql.accounting import claims
-from dpsql.accounting.answers import Answers
+from dpsql.accounting.amounts import at_most
 from dpsql.accounting.ledger import Ledger
-from dpsql.accounting.vectors import Vectors
-from dpsql.charging import budget_of, certificate, request_of
-from dpsql.engines.base import ExactTable
 from dpsql.engines.sandbox import Sandbox
-from dpsql.errors import Error, error
+from dpsql.errors import BudgetError, Error, error
 from dpsql.estimating import empty
 from dpsql.guard.tracker import check
 from dpsql.loss import NO_LOSS, PrivacyLoss
@@ -29,23 +24,21 @@ from dpsql.opening import Dataset
 from dpsql.plan import (
     Accuracy,
     Compiled,
-    CompiledRelease,
-    NoisyTable,
     PublicTable,
     Receipt,
-    Verified,
 )
+from dpsql.planner.accurate import name_of
 from dpsql.planner.explain import explain
-from dpsql.planner.lower import with_secret
+from dpsql.planner.explain.words import number
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Parsed, parse
 from dpsql.planner.planning import compile_statement, schema_identity
 from dpsql.planner.resolve.free import catalog_text
-from dpsql.release import KeyTables, release
-from dpsql.reusing import Reusing, TopUp
+from dpsql.recent import MOST_ROWS, Recent, asked_for
+from dpsql.releasing import Releasing
 from dpsql.schema.model import Analyst, Schema
 from dpsql.sqltypes import SqlType, parse_type
-from dpsql.staging import Accuracies, Staged, key_types, read_beside
+from dpsql.staging import LEVEL, Accuracies, Staged, key_types, read_beside
 
 PAUSE_SECONDS = 0.01
 """Between two looks for an answer that somebody else is working out."""
@@ -77,72 +70,12 @@ class Answer:
     fingerprints: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class Found:
-    """What there is of a statement before it is charged.
-
-    compiled      with the noise that is really in what is read off stored answers
-    tables        of the releases that are stored
-    missing       what is to be bought: where a release is sharpened, the difference
-    asked         the missing releases as they were asked, by name
-    topped        what the missing ones are added to, by name
-    fingerprints  of the answers that are read or bought
-    """
-
-    compiled: Compiled
-    tables: dict[str, NoisyTable] = field(default_factory=dict)
-    missing: list[CompiledRelease] = field(default_factory=list)
-    asked: dict[str, CompiledRelease] = field(default_factory=dict)
-    topped: dict[str, TopUp] = field(default_factory=dict)
-    fingerprints: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def add(
-        self,
-        name: str,
-        table: NoisyTable,
-        fingerprints: tuple[str, ...],
-        part: CompiledRelease | None = None,
-        note: str | None = None,
-    ) -> None:
-        self.tables[name] = table
-        self.fingerprints += fingerprints
-        self.notes += (note,) if note is not None else ()
-        if part is not None:
-            parts = tuple(part if one.release.name == name else one for one in self.compiled.releases)
-            self.compiled = replace(self.compiled, releases=parts)
-
-    def buy(self, part: CompiledRelease, fingerprint: str, topped: TopUp | None) -> None:
-        self.asked[part.release.name] = part
-        self.fingerprints += (fingerprint,)
-        self.missing.append(part if topped is None else topped.part)
-        if topped is not None:
-            self.topped[part.release.name] = topped
-
-
 @dataclass(frozen=True, slots=True)
-class Released:
-    """Every release of a statement, and what was paid for them."""
+class Kept:
+    """An answer that is given again, and the public tables that it was made of."""
 
-    found: Found
-    staged: Staged
-    receipt: Receipt
-
-    @property
-    def compiled(self) -> Compiled:
-        return self.found.compiled
-
-    @property
-    def bought(self) -> int:
-        return len(self.found.missing)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.found.notes
-
-    @property
-    def fingerprints(self) -> tuple[str, ...]:
-        return self.found.fingerprints
+    answer: Answer
+    public: tuple[str, ...]
 
 
 class Session:
@@ -151,21 +84,18 @@ class Session:
     def __init__(self, dataset: Dataset, ledger: Ledger, analyst: Analyst, noise: NoiseSource | None = None) -> None:
         self._dataset = dataset
         self._ledger = ledger
-        self._answers = Answers(ledger)
         self._analyst = analyst
-        self._noise = noise if noise is not None else SystemNoise()
         self._identity = schema_identity(dataset.schema)
         self.sandbox = Sandbox()
         self.sandbox.define(dataset.schema)
         self.sandbox.share(dataset.engine, dataset.schema)
         self._options: dict[str, Options] = {}
-        self._budget = budget_of(dataset.schema, analyst)
-        self._reusing = Reusing(self._answers, Vectors(ledger), self._identity, self._whose)
-        self._stopped = threading.Event()
+        self._releasing = Releasing(dataset, ledger, analyst, self._identity, self.sandbox, noise or SystemNoise())
+        self._recent: Recent[Kept] = Recent(self._releasing.charges_of)
 
     def execute(self, sql: str, parameters: Parameters = ()) -> Answer:
         """Answer one statement, or raise an Error that says why not."""
-        self._stopped.clear()
+        self._releasing.stopped.clear()
         return self._guarded(sql, lambda: self._execute(sql, parameters))
 
     def explain(self, sql: str, parameters: Parameters = ()) -> str:
@@ -195,6 +125,16 @@ class Session:
         raise problem.located(sql).with_traceback(None)
 
     def _execute(self, sql: str, parameters: Parameters) -> Answer:
+        """The newest answer to the same text, or a new one."""
+        asked = asked_for(sql, parameters, self._options)
+        kept = self._recent.get(asked) if asked is not None else None
+        if kept is None:
+            return self._answered(sql, parameters, asked)
+        self._releasing.still_there(kept.public)
+        answer = kept.answer
+        return replace(answer, rows=list(answer.rows), receipt=self._receipt(NO_LOSS), cached=True, releases=0)
+
+    def _answered(self, sql: str, parameters: Parameters, asked: Hashable | None) -> Answer:
         parsed = parse(sql, parameters)
         if parsed.kind == "catalog":
             return self._free(*self.sandbox.catalog(catalog_text(parsed, self.schema)))
@@ -211,9 +151,11 @@ class Session:
             return self._free(columns, self.sandbox.catalog(compiled.plan.shell.sql)[1])
         findings = check((part.release for part in compiled.releases), self._dataset.schema.guard)
         paid = [part for part in compiled.releases if part.release.parts]
-        done = self._released(compiled, paid, columns, parsed.options)
+        done = self._with_prospect(
+            parsed, lambda: self._releasing.release(compiled, paid, columns, parsed.options.fresh)
+        )
         rows, accuracy = self._finish(done.compiled, done.staged, columns)
-        return Answer(
+        answer = Answer(
             columns,
             rows,
             accuracy,
@@ -223,60 +165,38 @@ class Session:
             (*(str(finding) for finding in findings), *done.notes),
             done.fingerprints,
         )
+        if asked is not None and paid and not parsed.timed and not parsed.options.fresh and len(rows) <= MOST_ROWS:
+            looked = tuple(dict.fromkeys([*done.fingerprints, *(self._releasing.fingerprint(part) for part in paid)]))
+            kept = Kept(replace(answer, rows=list(rows)), compiled.plan.shell.public)
+            self._recent.put(asked, kept, looked)
+        return answer
 
-    def _released(
-        self,
-        compiled: Compiled,
-        paid: Sequence[CompiledRelease],
-        columns: tuple[tuple[str, str], ...],
-        options: Options,
-    ) -> Released:
-        """Every release of a statement: read off stored answers, and the missing ones charged together and run.
+    def _with_prospect(self, parsed: Parsed, work: Callable[[], Result]) -> Result:
+        """A statement that does not fit says how exact it would be at the price that fits."""
+        try:
+            return work()
+        except BudgetError as raised:
+            refused = raised
+        if refused.fits is not None:
+            width = self._error_at(parsed, refused.fits)
+            if width is not None:
+                refused.hint = f"{refused.hint}; at epsilon={at_most(refused.fits)} the 95 % error of {width}"
+        raise refused.with_traceback(None)
 
-        While somebody else works one of them out, their answer is waited for; where they fail, it is charged here.
-        """
-        holder = claims.new_holder()
-        with claims.released(holder):
-            while True:
-                found = self._found(compiled, paid, options.fresh)
-                most = self._dataset.schema.privacy.max_cells
-                staged = Staged(found.compiled, dict(found.tables), columns, self.sandbox, self.need, most)
-                staged.bind_public()
-                if not found.missing:
-                    return Released(found, staged, self._receipt(NO_LOSS))
-                receipt = self._charge(compiled, found, holder, options.fresh)
-                if receipt is not None:
-                    break
-                self._wait()
-            staged.charged = True
-            try:
-                for part in found.missing:
-                    staged.noisy[part.release.name] = self._run(part, receipt, staged, found, options.fresh)
-            except BaseException:
-                with suppress(Error):
-                    self._ledger.drop(holder)
-                raise
-            return Released(found, staged, receipt)
-
-    def _found(self, compiled: Compiled, paid: Sequence[CompiledRelease], fresh: bool) -> Found:
-        """What of a statement is stored, or can be read off what is; and what is to be bought of the rest."""
-        found = Found(compiled)
-        for part in paid:
-            name, fingerprint = part.release.name, self._fingerprint(part)
-            table = None if fresh else self._answers.get(fingerprint)
-            reused = None if fresh or table is not None else self._reusing.find(part, compiled.plan.goal is not None)
-            if table is not None:
-                found.add(name, table, (fingerprint,))
-            elif reused is not None:
-                found.add(name, reused.table, reused.fingerprints, reused.part, reused.note)
-            else:
-                found.buy(part, fingerprint, None if fresh else self._reusing.top_up(part))
-        return found
-
-    def _wait(self) -> None:
-        """For somebody else's answer, a moment. Raises 703."""
-        if self._stopped.wait(PAUSE_SECONDS):
-            raise error(703, "interrupted; nothing was charged")
+    def _error_at(self, parsed: Parsed, epsilon: Fraction) -> str | None:
+        """The half-width of the first column that has one before it is released, in words."""
+        cheaper = replace(parsed.options, epsilon=epsilon, error=None, relative=False, confidence=None)
+        try:
+            plan = self._compile(replace(parsed, options=cheaper)).plan
+        except Error:
+            return None
+        for one in plan.releases:
+            for output in one.outputs:
+                width = output.estimate.half_width(one.measures[output.measure].noise, LEVEL)
+                if width is not None:
+                    aggregate = next(a for a in one.limited.block.aggregates if a.name == output.name)
+                    return f"{name_of(aggregate)} would be +-{number(float(f'{width:.3g}'))}"
+        return None
 
     # --- above the charge ---------------------------------------------------------------------------------------------
 
@@ -320,7 +240,7 @@ class Session:
         )
 
     def _receipt(self, loss: PrivacyLoss) -> Receipt:
-        return Receipt(None, loss, self._ledger.remaining(self._budget, self._analyst.name))
+        return Receipt(None, loss, self._releasing.remaining())
 
     def _explain(self, parsed: Parsed) -> str:
         compiled = self._compile(parsed)
@@ -358,89 +278,15 @@ class Session:
         except Error:
             return ()
 
-    def _fingerprint(self, part: CompiledRelease) -> str:
-        """Under which an answer is stored: of this data version, and, where the owner says so, for this analyst alone."""
-        return f"{part.release.fingerprint}:{self._whose}"
-
-    @property
-    def _whose(self) -> str:
-        """The data version, and the analyst where answers are not shared."""
-        alone = "" if self.schema.privacy.shared_answers else f":{self._analyst.name}"
-        return f"{self._dataset.version}{alone}"
-
-    def _charge(self, compiled: Compiled, found: Found, holder: str, fresh: bool) -> Receipt | None:
-        """One durable transaction before the engine is called; nothing below gives it back. See Ledger.charge."""
-        if not self._dataset.engine.unchanged():
-            raise error(708, "the data files changed since the connection was opened", hint="open a new connection")
-        names = [self._fingerprint(part) for part in found.missing]
-        certified = [
-            certificate(part.release, name, compiled, self.schema, self._identity)
-            for part, name in zip(found.missing, names, strict=True)
-        ]
-        request = request_of(compiled, found.missing, names, self._analyst, self._dataset.version, certified, fresh)
-        return self._ledger.charge(request, self._budget, holder)
-
-    def certificates(self, fingerprints: Sequence[str]) -> list[dict[str, object]]:
-        """What was certified of stored releases."""
-        found = []
-        for fingerprint in fingerprints:
-            charge = self._answers.charge_of(fingerprint)
-            known = self._ledger.certificates(charge) if charge is not None else []
-            found += [each for each in known if each.get("release") == fingerprint.partition(":")[0]]
-        return found
-
-    # --- below the charge ---------------------------------------------------------------------------------------------
-
-    def _run(self, part: CompiledRelease, receipt: Receipt, staged: Staged, found: Found, fresh: bool) -> NoisyTable:
-        """Exact sums, noise, and the answer stored: in that order."""
-        if receipt.id is None:
-            raise error(901, "a release reached the engine without a charge")
-        bound = [staged.bound(name) for name in part.bounds]
-        keys = part.key_columns
-        exact = self._exact(part.sql, part.verified, keys, part.sum_columns, bound) if part.sql else None
-        tallies = [self._exact(t.sql, t.verified, keys + 1, 1 + t.tally.summed, bound) for t in part.tallies]
-        matchings = [self._exact(m.sql, m.verified, keys, 3, bound) for m in part.matchings]
-        noisy = self._noisy(part, exact, staged.lists(part), tallies, matchings)
-        topped = found.topped.get(part.release.name)
-        if topped is not None:
-            noisy = topped.combined(noisy)
-        kept = self._reusing.vectors(found.asked[part.release.name])
-        return self._answers.put(receipt.id, self._fingerprint(part), noisy, fresh=fresh, of=kept)
-
-    def _exact(
-        self, sql: str, verified: Sequence[Verified], keys: int, sums: int, bound: Sequence[PublicTable]
-    ) -> ExactTable:
-        """The engine's answer, by shorter SQL where the data was verified for it."""
-        text = next((v.sql for v in verified if v.facts <= self._dataset.facts), sql)
-        return self._dataset.engine.exact(with_secret(text, self._ledger.secret.hex()), keys, sums, bound)
-
-    def _noisy(
-        self,
-        part: CompiledRelease,
-        exact: ExactTable | None,
-        lists: KeyTables,
-        tallies: Sequence[ExactTable],
-        matchings: Sequence[ExactTable],
-    ) -> NoisyTable:
-        """The release stage; what goes wrong in it is raised anew, without the frames that hold exact sums."""
-        code, text = 901, "the noise could not be added"
-        try:
-            return release(part, exact, self._noise, lists, tallies, matchings)
-        except KeyboardInterrupt:
-            code, text = 703, "interrupted"
-        except Exception:
-            pass
-        raise error(code, f"{text}; nothing was released and what was charged stays charged")
-
     def _finish(
         self, compiled: Compiled, staged: Staged, columns: tuple[tuple[str, str], ...]
     ) -> tuple[list[tuple[object, ...]], Sequence[tuple[Accuracy | None, ...]]]:
         """The shell over released and public tables."""
         shell = compiled.plan.shell
-        self.need(shell.public)
+        self._releasing.need(shell.public)
         tables = {part.release.name: staged.estimated(part) for part in compiled.releases}
         _, rows = self.sandbox.run(shell.sql)
-        self._still_there(shell.public)
+        self._releasing.still_there(shell.public)
         if not shell.traced:
             return rows, Accuracies({}, (None,) * len(columns), [0] * len(rows))
         positions = [row[-1] for row in rows]
@@ -448,23 +294,16 @@ class Session:
             tables, shell.direct, positions, staged.computed(shell, [sqltype for _, sqltype in columns])
         )
 
-    def need(self, public: Sequence[str]) -> None:
-        """See that the sandbox can read these public tables, as they were when the connection was opened."""
-        if public:
-            self._still_there(public)
-            self.sandbox.need(public)
-
-    def _still_there(self, public: Sequence[str]) -> None:
-        """A public table is read in place: if its file was written meanwhile, what was read may be of two versions."""
-        if public and not self._dataset.engine.unchanged():
-            raise error(708, "the data files changed since the connection was opened", hint="open a new connection")
+    def certificates(self, fingerprints: Sequence[str]) -> list[dict[str, object]]:
+        """What was certified of stored releases."""
+        return self._releasing.certificates(fingerprints)
 
     @property
     def schema(self) -> Schema:
         return self._dataset.schema
 
     def interrupt(self) -> None:
-        self._stopped.set()
+        self._releasing.stopped.set()
         self._dataset.engine.interrupt()
         self.sandbox.interrupt()
 

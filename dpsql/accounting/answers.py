@@ -43,11 +43,14 @@ class Answers:
             raise self._store.damaged()
         return table
 
-    def charge_of(self, fingerprint: str) -> int | None:
-        """The charge that bought a stored answer; None if there is none."""
-        name = clean(fingerprint)
-        row: tuple[int] | None = self._store.read(lambda connection: connection.execute(_CHARGE, (name,)).fetchone())
-        return row[0] if row else None
+    def charges_of(self, fingerprints: Sequence[str]) -> list[int | None]:
+        """The charge that bought each stored answer; None where there is none."""
+
+        def work(connection: sqlite3.Connection) -> list[int | None]:
+            rows = [connection.execute(_CHARGE, (clean(each),)).fetchone() for each in fingerprints]
+            return [row[0] if row is not None else None for row in rows]
+
+        return self._store.read(work)
 
     def put(
         self,

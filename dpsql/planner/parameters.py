@@ -28,9 +28,9 @@ def bind(tree: exp.Expression, parameters: Parameters, now: datetime) -> exp.Exp
             name = node.name or str(node.this)
             used.add(name)
             return constant(_value(name, parameters), name)
-        if isinstance(node, exp.CurrentDate) or _is_call(node, "today"):
+        if _is_today(node):
             return _typed(now.date().isoformat(), "DATE")
-        if isinstance(node, exp.CurrentTimestamp) or _is_call(node, "now"):
+        if _is_now(node):
             return _typed(now.isoformat(sep=" "), "TIMESTAMP")
         return node
 
@@ -41,6 +41,19 @@ def bind(tree: exp.Expression, parameters: Parameters, now: datetime) -> exp.Exp
             108, f"{len(given)} parameters are given, {len(used)} are used", hint="give one value for each placeholder"
         )
     return bound
+
+
+def names_the_moment(tree: exp.Expression) -> bool:
+    """Whether a tree names the current date or time."""
+    return any(_is_today(node) or _is_now(node) for node in tree.walk())
+
+
+def _is_today(node: object) -> bool:
+    return isinstance(node, exp.CurrentDate) or (isinstance(node, exp.Expression) and _is_call(node, "today"))
+
+
+def _is_now(node: object) -> bool:
+    return isinstance(node, exp.CurrentTimestamp) or (isinstance(node, exp.Expression) and _is_call(node, "now"))
 
 
 def _is_call(node: exp.Expression, name: str) -> bool:

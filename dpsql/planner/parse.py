@@ -18,7 +18,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from dpsql.errors import Error, error
 from dpsql.planner.grammar import check_nodes
 from dpsql.planner.options import Options, read_comment, read_piece, set_option
-from dpsql.planner.parameters import bind, is_text
+from dpsql.planner.parameters import bind, is_text, names_the_moment
 from dpsql.schema import spent
 from dpsql.spans import Span
 
@@ -42,6 +42,7 @@ class Parsed:
     names    of the option that a setting changes, or of the table that DESCRIBE names, behind that of its SQL schema if not main
     plain    the query as it was written, for DuckDB to name its columns; None where it holds what only dpsql knows;
              for the declared tables, what to run on them without rows: `SHOW TABLES` or `DESCRIBE "t"`
+    timed    whether it names the present moment
     """
 
     sql: str
@@ -50,6 +51,7 @@ class Parsed:
     options: Options
     names: tuple[str, ...] = ()
     plain: str | None = None
+    timed: bool = False
 
 
 def parse(sql: str, parameters: Sequence[object] | Mapping[str, object] = (), now: datetime | None = None) -> Parsed:
@@ -86,7 +88,8 @@ def _parse(sql: str, parameters: Sequence[object] | Mapping[str, object], now: d
     check_nodes(tree)
     own = len(tokens) < len(written) or tree.find(exp.Placeholder, exp.Parameter, exp.PropertyEQ) is not None
     plain = None if own else sql[written[0].start : written[-1].end + 1]
-    return Parsed(sql, kind, bind(tree, parameters, now), options, plain=plain)
+    timed = names_the_moment(tree)
+    return Parsed(sql, kind, bind(tree, parameters, now), options, plain=plain, timed=timed)
 
 
 def _tokens(sql: str) -> list[Token]:

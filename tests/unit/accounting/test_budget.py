@@ -90,7 +90,7 @@ def test_a_share_of_delta_is_said(ledger: Ledger, asks: Asks) -> None:
     with pytest.raises(BudgetError) as caught:
         ledger.charge(asks("0.01", "6e-7"), Budget(of("1", "1e-6"), "auto"))
     assert str(caught.value) == (
-        "DPSQL-501: this costs delta 6e-7, 5e-7 is left of the dataset's total 0.000001 (5e-7 of it for this); "
+        "DPSQL-501: this costs delta 6e-7, 5e-7 is left of the dataset's total 1e-6 (5e-7 of it for this); "
         "delta=5e-7 would fit"
     )
     assert caught.value.fits is None

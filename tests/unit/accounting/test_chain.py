@@ -20,7 +20,6 @@ from dpsql.plan import Budget, ChargeRequest
 Asks = Callable[..., ChargeRequest]
 BUDGET = Budget(EpsilonDelta(Fraction(1000), Fraction(0)))
 MANY = TAIL + 40
-FIRST = f"UPDATE charge SET statement = 'SELECT 2' WHERE id = {MANY - 10}"
 FIELDS = ("time", "analyst", "role", "version", "statement", "fingerprints", "mechanisms", "portions", "certificates")
 
 
@@ -209,11 +208,11 @@ def test_a_head_that_is_newer_than_the_ledger(ledger: Ledger, asks: Asks, path: 
     ledger.close()
     before = path.read_bytes()
     again = Ledger.open(path, "example")
-    for _ in range(1233):
-        again.charge(asks("0.01"), BUDGET)
+    for _ in range(3):
+        again.charge(asks("0.1"), BUDGET)
     again.close()
     path.write_bytes(before)
-    assert said(lambda: Ledger.open(path, "example")) == older(path, 1234).replace("1234", "1,234")
+    assert said(lambda: Ledger.open(path, "example")) == older(path, 4)
 
 
 def test_a_head_of_another_line_of_charges(ledger: Ledger, asks: Asks, path: Path) -> None:

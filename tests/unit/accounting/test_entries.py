@@ -41,6 +41,18 @@ def granted(ledger: Ledger, request: ChargeRequest, budget: Budget) -> bool:
         return False
 
 
+@pytest.mark.parametrize("before", [None, (SOUTH,), (OLD_NORTH,)])
+def test_rule_32_the_first_charge_on_a_value_must_fit(
+    ledger: Ledger, asks: Asks, before: tuple[str, ...] | None
+) -> None:
+    """Also where nothing, only another value, or only an old list was ever charged."""
+    assert not granted(ledger, asks("1.1", entries=(NORTH,)), of("1"))
+    ledger.charge(asks("0.5", entries=before), of("1"))
+    assert not granted(ledger, asks("1.1", entries=(NORTH,)), of("1"))
+    assert not granted(ledger, asks("0.1", "1e-9", entries=(NORTH, SOUTH)), of("1"))
+    assert ledger.spent().epsilon == Fraction(1, 2) and len(ledger.history()) == 1
+
+
 def test_rule_32_different_values_take_the_maximum(ledger: Ledger, asks: Asks) -> None:
     ledger.charge(asks("0.6", "1e-9", entries=(NORTH,)), of("1", "1e-8"))
     ledger.charge(asks("0.9", "2e-9", entries=(SOUTH,)), of("1", "1e-8"))

@@ -1,0 +1,275 @@
+"""releasing: the releases of one statement, read off stored answers or charged and run. All that touches people's rows goes through it.
+
+Everything above `_run` reads only the plan, the ledger and stored answers. Everything below has touched data: its errors are constant
+text, and the charge stands.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from dpsql.accounting import claims
+from dpsql.accounting.answers import Answers
+from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.vectors import Vectors
+from dpsql.charging import budget_of, certificate, request_of
+from dpsql.engines.base import ExactTable
+from dpsql.engines.sandbox import Sandbox
+from dpsql.errors import Error, error
+from dpsql.loss import NO_LOSS, EpsilonDelta
+from dpsql.mechanisms.source import NoiseSource
+from dpsql.opening import Dataset
+from dpsql.plan import Compiled, CompiledRelease, NoisyTable, PublicTable, Receipt, Verified
+from dpsql.planner.lower import with_secret
+from dpsql.release import KeyTables, release
+from dpsql.reusing import Reusing, TopUp
+from dpsql.schema.model import Analyst
+from dpsql.staging import Staged
+
+PAUSE_SECONDS = 0.01
+"""Between two looks for an answer that somebody else is working out."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What there is of a statement before it is charged.
+
+    compiled      with the noise that is really in what is read off stored answers
+    tables        of the releases that are stored
+    missing       what is to be bought: where a release is sharpened, the difference
+    asked         the missing releases as they were asked, by name
+    topped        what the missing ones are added to, by name
+    fingerprints  of the answers that are read or bought
+    """
+
+    compiled: Compiled
+    tables: dict[str, NoisyTable] = field(default_factory=dict)
+    missing: list[CompiledRelease] = field(default_factory=list)
+    asked: dict[str, CompiledRelease] = field(default_factory=dict)
+    topped: dict[str, TopUp] = field(default_factory=dict)
+    fingerprints: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def add(
+        self,
+        name: str,
+        table: NoisyTable,
+        fingerprints: tuple[str, ...],
+        part: CompiledRelease | None = None,
+        note: str | None = None,
+    ) -> None:
+        self.tables[name] = table
+        self.fingerprints += fingerprints
+        self.notes += (note,) if note is not None else ()
+        if part is not None:
+            parts = tuple(part if one.release.name == name else one for one in self.compiled.releases)
+            self.compiled = replace(self.compiled, releases=parts)
+
+    def buy(self, part: CompiledRelease, fingerprint: str, topped: TopUp | None) -> None:
+        self.asked[part.release.name] = part
+        self.fingerprints += (fingerprint,)
+        self.missing.append(part if topped is None else topped.part)
+        if topped is not None:
+            self.topped[part.release.name] = topped
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Every release of a statement, and what was paid for them."""
+
+    found: Found
+    staged: Staged
+    receipt: Receipt
+
+    @property
+    def compiled(self) -> Compiled:
+        return self.found.compiled
+
+    @property
+    def bought(self) -> int:
+        return len(self.found.missing)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.found.notes
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        return self.found.fingerprints
+
+
+class Releasing:
+    """The releases of one analyst's statements on one dataset.
+
+    identity  schema_identity of the declared schema
+    stopped   set where a waiting statement is to end
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        ledger: Ledger,
+        analyst: Analyst,
+        identity: str,
+        sandbox: Sandbox,
+        noise: NoiseSource,
+    ) -> None:
+        self._dataset = dataset
+        self._ledger = ledger
+        self._answers = Answers(ledger)
+        self._analyst = analyst
+        self._identity = identity
+        self._sandbox = sandbox
+        self._noise = noise
+        self._budget = budget_of(dataset.schema, analyst)
+        self._reusing = Reusing(self._answers, Vectors(ledger), identity, self._whose)
+        self.stopped = threading.Event()
+
+    def release(
+        self,
+        compiled: Compiled,
+        paid: Sequence[CompiledRelease],
+        columns: tuple[tuple[str, str], ...],
+        fresh: bool,
+    ) -> Released:
+        """Every release of a statement: read off stored answers, and the missing ones charged together and run.
+
+        While somebody else works one of them out, their answer is waited for; where they fail, it is charged here.
+        """
+        holder = claims.new_holder()
+        with claims.released(holder):
+            while True:
+                found = self._found(compiled, paid, fresh)
+                most = self._dataset.schema.privacy.max_cells
+                staged = Staged(found.compiled, dict(found.tables), columns, self._sandbox, self.need, most)
+                staged.bind_public()
+                if not found.missing:
+                    return Released(found, staged, Receipt(None, NO_LOSS, self.remaining()))
+                receipt = self._charge(compiled, found, holder, fresh)
+                if receipt is not None:
+                    break
+                self._wait()
+            staged.charged = True
+            try:
+                for part in found.missing:
+                    staged.noisy[part.release.name] = self._run(part, receipt, staged, found, fresh)
+            except BaseException:
+                with suppress(Error):
+                    self._ledger.drop(holder)
+                raise
+            return Released(found, staged, receipt)
+
+    def _found(self, compiled: Compiled, paid: Sequence[CompiledRelease], fresh: bool) -> Found:
+        """What of a statement is stored, or can be read off what is; and what is to be bought of the rest."""
+        found = Found(compiled)
+        for part in paid:
+            name, fingerprint = part.release.name, self.fingerprint(part)
+            table = None if fresh else self._answers.get(fingerprint)
+            reused = None if fresh or table is not None else self._reusing.find(part, compiled.plan.goal is not None)
+            if table is not None:
+                found.add(name, table, (fingerprint,))
+            elif reused is not None:
+                found.add(name, reused.table, reused.fingerprints, reused.part, reused.note)
+            else:
+                found.buy(part, fingerprint, None if fresh else self._reusing.top_up(part))
+        return found
+
+    def _wait(self) -> None:
+        """For somebody else's answer, a moment. Raises 703."""
+        if self.stopped.wait(PAUSE_SECONDS):
+            raise error(703, "interrupted; nothing was charged")
+
+    @property
+    def _whose(self) -> str:
+        """The data version, and the analyst where answers are not shared."""
+        alone = "" if self._dataset.schema.privacy.shared_answers else f":{self._analyst.name}"
+        return f"{self._dataset.version}{alone}"
+
+    def _charge(self, compiled: Compiled, found: Found, holder: str, fresh: bool) -> Receipt | None:
+        """One durable transaction before the engine is called; nothing below gives it back. See Ledger.charge."""
+        if not self._dataset.engine.unchanged():
+            raise error(708, "the data files changed since the connection was opened", hint="open a new connection")
+        names = [self.fingerprint(part) for part in found.missing]
+        certified = [
+            certificate(part.release, name, compiled, self._dataset.schema, self._identity)
+            for part, name in zip(found.missing, names, strict=True)
+        ]
+        request = request_of(compiled, found.missing, names, self._analyst, self._dataset.version, certified, fresh)
+        return self._ledger.charge(request, self._budget, holder)
+
+    def certificates(self, fingerprints: Sequence[str]) -> list[dict[str, object]]:
+        """What was certified of stored releases."""
+        found = []
+        for fingerprint, charge in zip(fingerprints, self.charges_of(fingerprints), strict=True):
+            known = self._ledger.certificates(charge) if charge is not None else []
+            found += [each for each in known if each.get("release") == fingerprint.partition(":")[0]]
+        return found
+
+    def charges_of(self, fingerprints: Sequence[str]) -> list[int | None]:
+        """The charges that bought stored answers; None for one that is not stored."""
+        return self._answers.charges_of(fingerprints)
+
+    def fingerprint(self, part: CompiledRelease) -> str:
+        """Under which an answer is stored: of this data version, and, where the owner says so, for this analyst alone."""
+        return f"{part.release.fingerprint}:{self._whose}"
+
+    def remaining(self) -> EpsilonDelta:
+        """The largest epsilon and delta that one more statement may cost."""
+        return self._ledger.remaining(self._budget, self._analyst.name)
+
+    def need(self, public: Sequence[str]) -> None:
+        """See that the sandbox can read these public tables, as they were when the connection was opened."""
+        if public:
+            self.still_there(public)
+            self._sandbox.need(public)
+
+    def still_there(self, public: Sequence[str]) -> None:
+        """A public table is read in place: if its file was written meanwhile, what was read may be of two versions."""
+        if public and not self._dataset.engine.unchanged():
+            raise error(708, "the data files changed since the connection was opened", hint="open a new connection")
+
+    # --- below the charge ---------------------------------------------------------------------------------------------
+
+    def _run(self, part: CompiledRelease, receipt: Receipt, staged: Staged, found: Found, fresh: bool) -> NoisyTable:
+        """Exact sums, noise, and the answer stored: in that order."""
+        if receipt.id is None:
+            raise error(901, "a release reached the engine without a charge")
+        bound = [staged.bound(name) for name in part.bounds]
+        keys = part.key_columns
+        exact = self._exact(part.sql, part.verified, keys, part.sum_columns, bound) if part.sql else None
+        tallies = [self._exact(t.sql, t.verified, keys + 1, 1 + t.tally.summed, bound) for t in part.tallies]
+        matchings = [self._exact(m.sql, m.verified, keys, 3, bound) for m in part.matchings]
+        noisy = self._noisy(part, exact, staged.lists(part), tallies, matchings)
+        topped = found.topped.get(part.release.name)
+        if topped is not None:
+            noisy = topped.combined(noisy)
+        kept = self._reusing.vectors(found.asked[part.release.name])
+        return self._answers.put(receipt.id, self.fingerprint(part), noisy, fresh=fresh, of=kept)
+
+    def _exact(
+        self, sql: str, verified: Sequence[Verified], keys: int, sums: int, bound: Sequence[PublicTable]
+    ) -> ExactTable:
+        """The engine's answer, by shorter SQL where the data was verified for it."""
+        text = next((v.sql for v in verified if v.facts <= self._dataset.facts), sql)
+        return self._dataset.engine.exact(with_secret(text, self._ledger.secret.hex()), keys, sums, bound)
+
+    def _noisy(
+        self,
+        part: CompiledRelease,
+        exact: ExactTable | None,
+        lists: KeyTables,
+        tallies: Sequence[ExactTable],
+        matchings: Sequence[ExactTable],
+    ) -> NoisyTable:
+        """The release stage; what goes wrong in it is raised anew, without the frames that hold exact sums."""
+        code, text = 901, "the noise could not be added"
+        try:
+            return release(part, exact, self._noise, lists, tallies, matchings)
+        except KeyboardInterrupt:
+            code, text = 703, "interrupted"
+        except Exception:
+            pass
+        raise error(code, f"{text}; nothing was released and what was charged stays charged")
