@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.accounting.amounts import at_least, at_most
@@ -38,6 +38,11 @@ class Limit:
     asked: PrivacyLoss = NO_LOSS
     scope: tuple[str, str] = ("dataset", "")
     charged: PrivacyLoss = NO_LOSS
+
+    @property
+    def after(self) -> Limit:
+        """The limit once what is asked is spent."""
+        return replace(self, spent=added(self.spent, self.asked), asked=NO_LOSS)
 
     @property
     def admits(self) -> bool:
@@ -149,7 +154,7 @@ def remaining(applying: Iterable[Limit]) -> EpsilonDelta:
 
 def refusal(applying: Sequence[Limit]) -> Error | None:
     """None if what is asked fits every limit, else error 501: what it costs, what is left of which total, what would fit."""
-    exceeded = [limit for limit in applying if not limit.admits]
+    exceeded = [limit for limit in applying if limit.asked != NO_LOSS and not limit.admits]
     if not exceeded:
         return None
     tightest = min(exceeded, key=lambda limit: (limit.epsilon_left(limit.asked), limit.delta_left))

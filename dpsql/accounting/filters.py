@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import isqrt
+from math import isqrt, tanh
 
 from dpsql.accounting.amounts import bounded
 from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss
@@ -43,6 +43,7 @@ class Accountant:
     name     as the schema names it: "pure", "advanced", "zcdp" or "gdp"
     measure  what is added up of a loss; None: no finite amount
     most     how much of it there may be
+    costs    about what a release of an epsilon adds
     price    the largest epsilon of a release without Gaussian noise that adds at most so much
     gaussian the same with Gaussian noise alone; None: none
     """
@@ -50,6 +51,7 @@ class Accountant:
     name: str
     measure: Callable[[PrivacyLoss], Fraction | None]
     most: Fraction
+    costs: Callable[[float], float]
     price: Callable[[Fraction], Fraction]
     gaussian: Callable[[Fraction], Fraction] | None
 
@@ -79,12 +81,15 @@ class Filter:
         gaussian = like.epsilon is None
         # beside Gaussian noise there may be choices, whose mu is larger than their rho says
         more = max(Fraction(1), like.mu_squared / (2 * like.rho)) if gaussian and like.rho else Fraction(1)
-        found = [Fraction(0)]
+        best = Fraction(0)
         for accountant in self.accountants:
             left, price = accountant.left(spent), accountant.gaussian if gaussian else accountant.price
-            if left is not None and price is not None:
-                found.append(price(left / more))
-        return max(found)
+            if left is None or price is None:
+                continue
+            # what is much too dear here need not be worked out
+            if gaussian or not best or accountant.costs(float(best)) < 1.001 * float(left):
+                best = max(best, price(left / more))
+        return best
 
     def delta_left(self, spent: PrivacyLoss) -> Fraction:
         return max(self.delta - spent.delta, Fraction(0))
@@ -119,22 +124,33 @@ def added(spent: PrivacyLoss, loss: PrivacyLoss) -> PrivacyLoss:
 
 
 def _pure(total: EpsilonDelta) -> Accountant:
-    return Accountant("pure", lambda loss: loss.epsilon, total.epsilon, lambda left: left, None)
+    return Accountant("pure", lambda loss: loss.epsilon, total.epsilon, lambda e: e, lambda left: left, None)
 
 
 def _advanced(total: EpsilonDelta) -> Accountant:
-    return Accountant("advanced", lambda loss: loss.squares, largest_squares(total), _root, None)
+    return Accountant("advanced", lambda loss: loss.squares, largest_squares(total), lambda e: e * e, _root, None)
 
 
 def _zcdp(total: EpsilonDelta) -> Accountant:
-    return Accountant("zcdp", lambda loss: loss.rho, largest_rho(total), epsilon_at_most_rho, epsilon_at_most_rho)
+    most = largest_rho(total)
+    return Accountant("zcdp", lambda loss: loss.rho, most, _about_rho, epsilon_at_most_rho, epsilon_at_most_rho)
 
 
 def _gdp(total: EpsilonDelta) -> Accountant:
     most = largest_mu_squared(total)
     return Accountant(
-        "gdp", lambda loss: loss.mu_squared, most, epsilon_at_most_mu, lambda left: epsilon_at_most_rho(left / 2)
+        "gdp",
+        lambda loss: loss.mu_squared,
+        most,
+        # mu squared is never below twice rho
+        lambda epsilon: 2 * _about_rho(epsilon),
+        epsilon_at_most_mu,
+        lambda left: epsilon_at_most_rho(left / 2),
     )
+
+
+def _about_rho(epsilon: float) -> float:
+    return epsilon * tanh(epsilon / 2)
 
 
 _MADE: dict[str, Callable[[EpsilonDelta], Accountant]] = {"advanced": _advanced, "zcdp": _zcdp, "gdp": _gdp}

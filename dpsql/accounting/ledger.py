@@ -124,7 +124,8 @@ class Ledger:
         role = None if request.role is None else clean(request.role)
         portions = [replace(portion, loss=added(NO_LOSS, portion.loss)) for portion in request.portions]
         books = _Books(self, connection, now)
-        refused = budgets.refusal(books.limits(allowed, analyst, portions))
+        limits = books.limits(allowed, analyst, portions)
+        refused = budgets.refusal(limits)
         if refused is not None:
             raise refused
         head = self._append(connection, request, portions, last, (now, analyst, role))
@@ -132,7 +133,7 @@ class Ledger:
             books.add(scope, name, loss)
         if holder:
             claims.take(connection, names, holder)
-        return Receipt(head.charge, request.loss, budgets.remaining(books.limits(allowed, analyst))), head
+        return Receipt(head.charge, request.loss, budgets.remaining(limit.after for limit in limits)), head
 
     def _append(
         self,
@@ -349,11 +350,10 @@ class _Books:
         found = []
         for name, spent in self.groups(name for portion in portions for name in portion.entries or ()):
             on_them = total(p.loss for p in portions if p.entries is None or name in p.entries)
-            if not portions or on_them != NO_LOSS:
-                charged = budgets.of_window(spent, allowed, self._now)
-                one = budgets.limit(budgets.dataset(allowed), allowed.total, allowed, added(charged, kept), on_them)
-                scope = ("dataset", EVERYBODY) if name is None else ("entry", name)
-                found.append(replace(one, scope=scope, charged=charged))
+            charged = budgets.of_window(spent, allowed, self._now)
+            one = budgets.limit(budgets.dataset(allowed), allowed.total, allowed, added(charged, kept), on_them)
+            scope = ("dataset", EVERYBODY) if name is None else ("entry", name)
+            found.append(replace(one, scope=scope, charged=charged))
         whole = total(portion.loss for portion in portions)
         for cap in allowed.caps:
             spent_by = budgets.of_window(self.spent(cap.scope, clean(cap.name)), allowed, self._now)

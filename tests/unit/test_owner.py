@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,9 +16,10 @@ import pytest
 from dpsql import owner
 from dpsql.accounting.ledger import Ledger
 from dpsql.errors import Error
-from dpsql.loss import EpsilonDelta
+from dpsql.loss import NO_LOSS, EpsilonDelta
+from dpsql.mechanisms.conversions import pure
 from dpsql.opening import open_dataset
-from dpsql.plan import Budget, ChargeRequest
+from dpsql.plan import Budget, ChargeRequest, Portion
 from dpsql.schema.model import Schema
 
 sys.path.insert(0, str(Path(__file__).parent / "engines"))
@@ -165,13 +169,49 @@ def test_row_level_privacy_has_no_units_to_count(tmp_path: Path, ledger: Ledger)
     assert report.tables[0].unit is None and "units" not in str(report)
 
 
+# --- the ledger and the promise in a check ------------------------------------------------------------------------
+
+
+def test_check_verifies_the_ledger_first(tmp_path: Path, ledger: Ledger) -> None:
+    schema = clinic(tmp_path)
+    assert str(owner.check(schema, ledger)).startswith("ledger: 0 charges, whole\n")
+    charge(ledger, "alice")
+    assert str(owner.check(schema, ledger)).startswith("ledger: 1 charge, whole\n")
+    with closing(sqlite3.connect(tmp_path / "clinic.ledger")) as edited:
+        edited.execute("UPDATE charge SET analyst = 'bob'")
+        edited.commit()
+    with pytest.raises(Error) as raised:
+        owner.check(schema, ledger)
+    assert raised.value.code == "DPSQL-705"
+
+
+def test_check_says_what_the_promise_means(tmp_path: Path, ledger: Ledger) -> None:
+    clinic(tmp_path)
+    assert owner.check(clinic(tmp_path), ledger).warnings == ()
+    more = """window = "month"
+partition = "person.ward"
+[analysts.bi]
+[reservations.board]
+analyst = "bi"
+refreshes = 12
+epsilon = 0.1
+"""
+    tables = TABLES.format(suffix=".parquet").replace('{ from = "ward.ward" }', "[1, 2]")
+    report = owner.check(declare(tmp_path, HEAD.format(source=".") + more + tables), ledger)
+    month, partition, reserved = report.warnings
+    assert "n months lose n times as much" in month and "12 times epsilon 4, delta 1e-6" in month
+    assert "the owner promises that person.ward never changes for a person" in partition
+    assert reserved.startswith("reserved for bi (board): 12 refreshes of epsilon 0.1, delta 0")
+    assert all(f"note: {warning}" in str(report) for warning in report.warnings)
+
+
 # --- budget -------------------------------------------------------------------------------------------------------
 
 
-def charge(ledger: Ledger, analyst: str, statement: str = "SELECT 1") -> None:
-    loss = EpsilonDelta(Fraction(1, 10), Fraction(1, 10**9))
+def charge(ledger: Ledger, analyst: str, statement: str = "SELECT 1", entries: tuple[str, ...] | None = None) -> None:
+    portion = Portion(pure(Fraction(1, 10), Fraction(1, 10**9)), entries)
     total = Budget(EpsilonDelta(Fraction(4), Fraction(1, 10**6)))
-    ledger.charge(ChargeRequest(analyst, "v", statement, ("f",), ("laplace",), loss), total)
+    ledger.charge(ChargeRequest(analyst, "v", statement, ("f",), ("laplace",), (portion,), None, ("{}",)), total)
 
 
 def test_the_budget_reads_no_data(tmp_path: Path, ledger: Ledger) -> None:
@@ -179,12 +219,13 @@ def test_the_budget_reads_no_data(tmp_path: Path, ledger: Ledger) -> None:
     for file in tmp_path.glob("*.parquet"):
         file.unlink()
     report = owner.budget(schema, ledger)
-    assert report.spent == EpsilonDelta(Fraction(0), Fraction(0)) and report.remaining == report.total
+    assert report.totals[0].spent == NO_LOSS and not report.charges and not report.spenders
     assert str(report).splitlines() == [
         "clinic: budget",
         "  total      epsilon 4, delta 1e-06",
         "  spent      epsilon 0, delta 0",
-        "  remaining  epsilon 4, delta 1e-06",
+        "  remaining  epsilon 4, delta 5e-07 for one more statement; 56 more of epsilon 0.1 fit",
+        "  promise    auto accounting, kept by pure, zcdp, gdp",
     ]
 
 
@@ -195,13 +236,57 @@ def test_the_budget_names_spenders_and_the_last_charges(tmp_path: Path, ledger: 
     for i in range(12):
         charge(ledger, "bob" if i % 4 == 0 else "alice", f"SELECT\n  {i}" + " + 0" * 50)
     report = owner.budget(schema, ledger)
-    assert report.spent.epsilon == Fraction(12, 10) and report.remaining.epsilon == Fraction(28, 10)
-    assert [(a.name, a.spent.epsilon, a.epsilon) for a in report.analysts] == [
-        ("alice", Fraction(9, 10), Fraction(1)),
-        ("bob", Fraction(3, 10), None),
+    assert report.totals[0].spent.epsilon == Fraction(12, 10)
+    assert report.totals[0].remaining.epsilon == Fraction(28, 10)
+    assert [(a.name, a.spent.epsilon, a.epsilon, a.charges) for a in report.spenders] == [
+        ("alice", Fraction(9, 10), Fraction(1), 9),
+        ("bob", Fraction(3, 10), None, 3),
     ]
-    assert [entry.id for entry in report.latest] == list(range(12, 2, -1))
     text = str(report)
-    assert "alice: epsilon 0.9, delta 9e-09 (cap: epsilon 1)" in text
-    assert "last 10 of 12 charges, newest first" in text and "SELECT 11 + 0" in text
+    assert "  alice: epsilon 0.9, delta 9e-09 (cap: epsilon 1); 9 charges; remaining epsilon 0.1\n" in text
+    assert "last 10 of 12 charges, newest first\n  12  " in text and "SELECT 11 + 0" in text
+    assert "SELECT 1 + 0" not in text
     assert max(map(len, text.splitlines())) < 220
+
+
+def test_the_budget_names_roles_reservations_and_values(tmp_path: Path, ledger: Ledger) -> None:
+    clinic(tmp_path)
+    more = """accounting = "sequential"
+partition = "person.ward"
+window = "week"
+[roles.interns]
+epsilon = 1.0
+[analysts.bi]
+[reservations.board]
+analyst = "bi"
+refreshes = 12
+epsilon = 0.1
+"""
+    tables = TABLES.format(suffix=".parquet").replace('{ from = "ward.ward" }', "[1, 2]")
+    schema = declare(tmp_path, HEAD.format(source=".") + more + tables)
+    charge(ledger, "bi", entries=('["person.ward 00", "2"]',))
+    lines = [line.strip() for line in str(owner.budget(schema, ledger)).splitlines()]
+    assert lines[1] == "total      epsilon 4, delta 1e-06 for each week"
+    assert lines[2] == "spent      epsilon 0.1, delta 1e-09 in this week"
+    assert lines[4] == "promise    sequential accounting, kept by pure"
+    for line in (
+        "person.ward = 2: spent epsilon 0.1, delta 1e-09 of epsilon 4, delta 1e-06; remaining epsilon 2.8, delta 9.99e-07",
+        "interns: spent epsilon 0, delta 0 of epsilon 1, delta 1e-06; remaining epsilon 1, delta 1e-06",
+        "board: 11 refreshes left; spent epsilon 0.1, delta 0 of epsilon 1.2, delta 0; remaining epsilon 1.1, delta 0",
+        "bi: epsilon 0.1, delta 1e-09; 1 charge; remaining epsilon 3.9",
+    ):
+        assert line in lines, line
+
+
+def test_the_budget_as_json_is_exact(tmp_path: Path, ledger: Ledger) -> None:
+    schema = clinic(tmp_path)
+    charge(ledger, "bob", "SELECT 'é'")
+    found = json.loads(owner.budget(schema, ledger).json)
+    assert (found["dataset"], found["accounting"], found["accountants"]) == ("clinic", "auto", ["pure", "zcdp", "gdp"])
+    [whole] = found["budget"]
+    assert whole["holder"] == "dataset" and whole["spent_epsilon"] == 0.1
+    assert whole["exact"]["spent"]["epsilon"] == "1/10" and whole["exact"]["remaining_epsilon"] == "39/10"
+    [entry] = found["ledger"]
+    assert entry["exact"]["delta"] == "1/1000000000" and entry["statement"] == "SELECT 'é'"
+    assert entry["time"].endswith("+00:00")
+    assert found["analysts"][0]["analyst"] == "bob"

@@ -161,7 +161,7 @@ def test_rule_32_a_charge_is_granted_where_it_fits_every_unit_it_is_about(
 ) -> None:
     """The same as a ledger for each value, which everybody's charges go to as well."""
     ledger, budget = Ledger.open(":memory:", "example"), of("0.5", "1e-5", accounting)
-    apart = {name: NO_LOSS for name in (NORTH, SOUTH, OTHER)}
+    apart = dict.fromkeys((NORTH, SOUTH, OTHER), NO_LOSS)
     keeps = {name: Ledger.open(":memory:", name) for name in apart}
     for loss, entries in charges:
         about = list(apart) if entries is None else list(entries)

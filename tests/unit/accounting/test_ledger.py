@@ -22,7 +22,7 @@ from dpsql.accounting.totals import loss_texts, spent_of
 from dpsql.errors import BudgetError, IntegrityError, InterfaceError, InternalError
 from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
 from dpsql.mechanisms.conversions import choice, gaussian, pure, rho_at_most
-from dpsql.plan import Budget, Cap, ChargeRequest, Portion, Receipt
+from dpsql.plan import Budget, Cap, ChargeRequest, Portion
 
 Asks = Callable[..., ChargeRequest]
 ZERO = Fraction(0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import threading
 import time
@@ -15,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.accounting import Ledger
-from dpsql.errors import BudgetError, InterfaceError
+from dpsql.accounting import Ledger, store
+from dpsql.errors import BudgetError, InterfaceError, OperationalError
 from dpsql.loss import EpsilonDelta
 from dpsql.plan import Budget, ChargeRequest
 
@@ -55,6 +57,32 @@ print(granted)
     assert ledger.spent().epsilon == Fraction(71, 100)
     assert [entry.id for entry in ledger.history()] == list(range(1, 72))
     assert [file.name for file in path.parent.iterdir() if file.name.startswith(".ledger-")] == []
+
+
+def test_a_ledger_is_read_at_one_moment_when_it_is_opened(
+    ledger: Ledger, asks: Asks, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process charges between any two statements of opening: nobody is told of damage that is none."""
+    ledger.charge(asks("0.1"), budget("1000"))
+    monkeypatch.setattr(store, "TIMEOUT_SECONDS", 0.05)
+    connect, charges = store._new_connection, 0
+
+    def charging(text: str) -> None:
+        nonlocal charges
+        if text.startswith("SELECT"):
+            with contextlib.suppress(OperationalError):  # where opening holds the lock, it fails here
+                charges += ledger.charge(asks("0.1"), budget("1000")) is not None
+
+    def traced(file: Path | None) -> sqlite3.Connection:
+        connection = connect(file)
+        connection.set_trace_callback(charging)
+        return connection
+
+    monkeypatch.setattr(store, "_new_connection", traced)
+    again = Ledger.open(path, "example")
+    again.store.read(lambda connection: connection.set_trace_callback(None))
+    assert again.verify() == charges + 1 == len(again.history())
+    again.close()
 
 
 def test_threads_share_one_connection(ledger: Ledger, asks: Asks) -> None:

@@ -25,7 +25,6 @@ from dpsql.aggregates.base import Limits
 from dpsql.aggregates.tally import Counts, Terms
 from dpsql.algebra.scalar import column
 from dpsql.domains import UNBOUNDED
-from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal
 from tests.support.noise import RecordedNoise, ZeroNoise

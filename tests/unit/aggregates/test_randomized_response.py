@@ -12,7 +12,6 @@ from dpsql.aggregates.randomized_response import Responses, ResponsesOf, answers
 from dpsql.aggregates.tally import Counts, Terms
 from dpsql.algebra.scalar import column
 from dpsql.domains import UNBOUNDED
-from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.randomized_response import LEAST, MOST, RandomizedResponse
 from dpsql.sqltypes import BOOLEAN
 from tests.support.noise import RecordedNoise, ZeroNoise
