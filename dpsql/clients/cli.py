@@ -191,7 +191,7 @@ def _budget(report: BudgetReport, options: argparse.Namespace) -> str:
     if options.json:
         return report.json
     shown = options.plot or sys.stdout.isatty()
-    return "\n\n".join([str(report), *([_plot(report)] if shown and report.charges else [])])
+    return "\n\n".join([str(report), *([_plot(report)] if shown and len(report.charges) > 1 else [])])
 
 
 def _plot(report: BudgetReport) -> str:

@@ -223,7 +223,7 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Parsed:
     raise error(
         103,
         f"{word} can only name the declared tables and what was spent",
-        hint="write SHOW TABLES, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS, or DESCRIBE and the name of a table",
+        hint=f"write {'SHOW TABLES, SHOW BUDGET, SHOW LEDGER or SHOW ANALYSTS' if word == 'SHOW' else 'DESCRIBE and the name of one'}",
         span=Span(tokens[0].start, tokens[-1].end + 1),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
 import signal
@@ -59,10 +61,10 @@ def test_the_main_job(schema: Path) -> None:
     assert lines[0].split() == ["site", "people", "mean_income"]
     assert [line.split()[0] for line in lines[2:8]] == ["1", "2", "3", "4", "5", "6"]
     assert lines[8].startswith("95 % error: people +-50, mean_income +-")
-    assert lines[9] == "6 rows; price: epsilon 0.1; remaining: epsilon 3.9, delta 1e-06"
+    assert lines[9] == "6 rows; price: epsilon 0.1; remaining: epsilon 3.9, delta 5e-07"
     again = dpsql(str(schema), "-c", MAIN_JOB)
     assert again.stdout.splitlines()[:8] == lines[:8]
-    assert again.stdout.splitlines()[9] == "6 rows; stored answer, free; remaining: epsilon 3.9, delta 1e-06"
+    assert again.stdout.splitlines()[9] == "6 rows; stored answer, free; remaining: epsilon 3.9, delta 5e-07"
 
 
 def test_a_file_and_standard_input(schema: Path, tmp_path: Path) -> None:
@@ -261,3 +263,49 @@ def test_help_says_how(schema: Path) -> None:
     assert "SCHEMA" in text and "init" in text and "exit codes" in text
     assert dpsql("check", "--help").returncode == 0
     assert dpsql().returncode == 2
+
+
+# --- looking at the budget ----------------------------------------------------------------------------------------
+
+
+def test_the_budget_in_sql(schema: Path) -> None:
+    dpsql(str(schema), "-c", "SELECT COUNT(*) AS n FROM person")
+    result = dpsql(str(schema), "-c", "SHOW BUDGET", "-c", "SELECT id, statement FROM dpsql.ledger")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].split()[:4] == ["holder", "accounting", "window", "epsilon"]
+    assert lines[2].split()[:2] == ["dataset", "auto"] and lines[3].startswith("1 row; free; remaining: epsilon 3.9")
+    assert lines[6].split(maxsplit=1) == ["1", "SELECT COUNT(*) AS n FROM person"]
+    assert refused(dpsql(str(schema), "-c", "SELECT * FROM dpsql.budgett"), "105", 1).endswith("dpsql.budget?")
+
+
+def test_the_budget_as_json(schema: Path) -> None:
+    dpsql(str(schema), "-c", "SELECT COUNT(*) AS n FROM person")
+    result = dpsql("budget", str(schema), "--json", "--plot")
+    found = json.loads(result.stdout)
+    assert found["budget"][0]["exact"]["spent"]["epsilon"] == "1/10"
+    assert found["ledger"][0]["statement"] == "SELECT COUNT(*) AS n FROM person"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_the_budget_over_time(schema: Path, encoding: str) -> None:
+    assert "added up" not in dpsql("budget", str(schema), "--plot").stdout
+    for site in (1, 2, 3):
+        dpsql(str(schema), "-c", f"SELECT COUNT(*) FROM person WHERE site = {site}")
+    assert "added up" not in dpsql("budget", str(schema)).stdout
+    result = dpsql("budget", str(schema), "--plot", COLUMNS="40", NO_COLOR="1", PYTHONIOENCODING=encoding)
+    assert result.returncode == 0, result.stderr
+    title, *lines = result.stdout.rstrip().split("\n\n")[-1].splitlines()
+    assert title == "epsilon charged, added up"
+    assert max(map(len, lines)) <= 40 and lines[0].startswith("0.3 ")
+    assert "\x1b" not in result.stdout and result.stdout.isascii() == (encoding == "ascii")
+
+
+def test_check_verifies_the_ledger(schema: Path) -> None:
+    dpsql(str(schema), "-c", "SELECT COUNT(*) AS n FROM person")
+    checked = dpsql("check", str(schema))
+    assert checked.returncode == 0 and checked.stdout.startswith("ledger: 1 charge, whole\n")
+    with contextlib.closing(sqlite3.connect(schema.parent / "randhie.ledger")) as edited:
+        edited.execute("UPDATE charge SET statement = 'SELECT 1'")
+        edited.commit()
+    refused(dpsql("check", str(schema)), "705", 4)

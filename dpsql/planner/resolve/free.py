@@ -342,7 +342,7 @@ def _check_columns(tree: exp.Expression, tables: list[str]) -> None:
         name = node.name
         if isinstance(node.this, exp.Star) or name.lower() in columns or name.lower() in named:
             continue
-        near = difflib.get_close_matches(name.lower(), columns, 1)
+        near = difflib.get_close_matches(name.lower(), columns, 1, 0.7)
         where = " or ".join(f"{spent.SCHEMA}.{table}" for table in tables)
         hint = f"did you mean {near[0]}?" if near else f"see DESCRIBE {spent.SCHEMA}.{tables[0]}"
         raise error(105, f"there is no column {name[:60]!r} in {where}", hint=hint, span=span_of(node))

@@ -147,7 +147,9 @@ def test_rule_32_entries_outlive_the_connection(ledger: Ledger, asks: Asks, path
 
 CHARGES = st.lists(
     st.tuples(
-        st.sampled_from([pure(Fraction(1, 10), Fraction(1, 10**9)), pure(Fraction(3, 10)), gaussian(Fraction(1, 100), ZERO)]),
+        st.sampled_from(
+            [pure(Fraction(1, 10), Fraction(1, 10**9)), pure(Fraction(3, 10)), gaussian(Fraction(1, 100), ZERO)]
+        ),
         st.none() | st.sets(st.sampled_from([NORTH, SOUTH, OTHER]), min_size=1).map(lambda names: tuple(sorted(names))),
     ),
     max_size=8,

@@ -141,11 +141,18 @@ def test_a_refused_charge_leaves_no_trace(ledger: Ledger, asks: Asks, loses: Ask
     of = budget("1", "1e-6", accounting=accounting)
     ledger.charge(asks("0.1"), of)
     before, head = dump(path), chain.head_file(path).read_bytes()
-    for request in (asks("0.95"), asks("0.95", analyst="other"), asks("0.01", "1e-5"), loses(gaussian(Fraction(1), ZERO))):
+    for request in (
+        asks("0.95"),
+        asks("0.95", analyst="other"),
+        asks("0.01", "1e-5"),
+        loses(gaussian(Fraction(1), ZERO)),
+    ):
         with pytest.raises(BudgetError):
             ledger.charge(request, of, "1 1 holder")
     assert dump(path) == before and chain.head_file(path).read_bytes() == head
-    assert {file.name for file in path.parent.iterdir()} <= {f"{path.name}{end}" for end in ("", ".head", "-wal", "-shm")}
+    assert {file.name for file in path.parent.iterdir()} <= {
+        f"{path.name}{end}" for end in ("", ".head", "-wal", "-shm")
+    }
     receipt = ledger.charge(asks("0.01"), of)
     assert receipt is not None and receipt.id == 2 and ledger.verify() == 2
 
@@ -290,7 +297,9 @@ def test_remaining_is_never_below_zero(ledger: Ledger, asks: Asks, loses: Asks, 
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
-@pytest.mark.parametrize("make", [pure, choice, lambda number: gaussian(number, ZERO), lambda number: EpsilonDelta(number, ZERO)])
+@pytest.mark.parametrize(
+    "make", [pure, choice, lambda number: gaussian(number, ZERO), lambda number: EpsilonDelta(number, ZERO)]
+)
 def test_numbers_that_are_none_cannot_become_a_loss(value: str, make: Callable[[Fraction], object]) -> None:
     with pytest.raises((ValueError, OverflowError)):
         make(Fraction(float(value)))

@@ -199,9 +199,7 @@ def test_an_edited_total_is_noticed_when_it_is_read(ledger: Ledger, asks: Asks, 
 
 
 @pytest.mark.parametrize("number", ["'12/12'", "12.5", "-1", "x'ff'", "CAST(x'ff' AS TEXT)"])
-def test_an_edited_count_of_charges_is_noticed_at_opening(
-    ledger: Ledger, asks: Asks, path: Path, number: str
-) -> None:
+def test_an_edited_count_of_charges_is_noticed_at_opening(ledger: Ledger, asks: Asks, path: Path, number: str) -> None:
     ledger.charge(asks("0.1"), BUDGET)
     change(ledger, path, f"UPDATE total SET charges = {number}")
     opening(path, f"DPSQL-705: the ledger {path} is damaged; restore its newest backup")

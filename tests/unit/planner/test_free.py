@@ -15,7 +15,7 @@ from dpsql.domains import UNBOUNDED, Categories, Interval, interval
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import Error
 from dpsql.planner.parse import DUCKDB, parse
-from dpsql.planner.resolve.free import catalog_text, free_answer
+from dpsql.planner.resolve.free import catalog_text, free_answer, spending_tables
 from dpsql.schema.model import Column, Schema
 from dpsql.sqltypes import INTEGER, VARCHAR
 from tests.support import clinic
@@ -192,8 +192,9 @@ def test_extremes_are_values_of_the_type(schema: Schema, sandbox: Sandbox) -> No
 
 
 def test_information_schema_shows_the_declared_tables(schema: Schema, sandbox: Sandbox) -> None:
-    tables = answered("SELECT table_name FROM information_schema.tables ORDER BY 1", schema, sandbox)
-    assert [row[0] for row in tables] == ["drug", "item", "patient", "visit"]
+    tables = answered("SELECT table_schema, table_name FROM information_schema.tables ORDER BY ALL", schema, sandbox)
+    assert [row[1] for row in tables if row[0] == "main"] == ["drug", "item", "patient", "visit"]
+    assert [row for row in tables if row[0] != "main"] == [("dpsql", n) for n in ("analysts", "budget", "ledger")]
     sql = """SELECT c.column_name, c.data_type, c.is_nullable FROM Information_Schema.TABLES AS t
              JOIN information_schema.columns AS c USING (table_name) WHERE t.table_name = 'patient' ORDER BY c.ordinal_position"""
     patient = schema.table("patient")
@@ -211,7 +212,7 @@ def test_the_catalog_holds_no_path(table: str, schema: Schema, sandbox: Sandbox)
 
 def test_a_with_query_over_the_catalog(schema: Schema, sandbox: Sandbox) -> None:
     sql = "WITH c AS (SELECT table_name FROM information_schema.columns) SELECT COUNT(DISTINCT table_name) FROM c"
-    assert answered(sql, schema, sandbox) == [(4,)]
+    assert answered(sql, schema, sandbox) == [(7,)]
 
 
 @pytest.mark.parametrize(
@@ -220,6 +221,7 @@ def test_a_with_query_over_the_catalog(schema: Schema, sandbox: Sandbox) -> None
         ("SHOW TABLES", "SHOW TABLES", ()), ("show /* these */ tables;", "SHOW TABLES", ()),
         ("DESCRIBE patient", 'DESCRIBE "patient"', ("patient",)), ("desc main.Patient", 'DESCRIBE "Patient"', ("Patient",)),
         ('DESCRIBE "a ""b"', 'DESCRIBE "a ""b"', ('a "b',)),
+        ("DESCRIBE DPSQL.Ledger", 'DESCRIBE "dpsql"."Ledger"', ("dpsql", "Ledger")),
     ],
 )  # fmt: skip
 def test_catalog_statements(sql: str, plain: str, names: tuple[str, ...]) -> None:
@@ -232,7 +234,8 @@ def test_catalog_statements(sql: str, plain: str, names: tuple[str, ...]) -> Non
     [
         "SHOW", "SHOW ALL TABLES", "SHOW VARIABLES", "SHOW patient", 'SHOW "tables"', "DESCRIBE", "DESCRIBE SELECT 1",
         "DESCRIBE 'x.csv'", "DESCRIBE other.patient", "DESCRIBE patient, visit", "SUMMARIZE patient", "EXPLAIN SHOW TABLES",
-        "DESCRIBE (SELECT 1)", "DESCRIBE a.b.c",
+        "DESCRIBE (SELECT 1)", "DESCRIBE a.b.c", "DESCRIBE dpsql.", "DESCRIBE dpsql.a.b", "SHOW BUDGETS", 'SHOW "budget"',
+        "SHOW dpsql.budget", "SHOW PRIVACY", "SHOW BUDGET LEDGER", "EXPLAIN SHOW BUDGET",
     ],
 )  # fmt: skip
 def test_other_catalog_statements_are_refused(sql: str) -> None:
@@ -259,6 +262,33 @@ def test_describe_shows_the_declaration(schema: Schema, sandbox: Sandbox) -> Non
     assert sandbox.catalog(catalog_text(parse("SHOW TABLES"), schema))[1] == [
         (t,) for t in ("drug", "item", "patient", "visit")
     ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "meant"),
+    [
+        ("SHOW BUDGET", "SELECT * FROM dpsql.budget"), ("show Privacy /* the */ Budget;", "SELECT * FROM dpsql.budget"),
+        ("SHOW LEDGER", "SELECT * FROM dpsql.ledger ORDER BY id"), ("SHOW ANALYSTS", "SELECT * FROM dpsql.analysts"),
+    ],
+)  # fmt: skip
+def test_show_of_what_was_spent_is_a_query(sql: str, meant: str) -> None:
+    parsed = parse(sql)
+    assert (parsed.kind, parsed.sql, parsed.plain, parsed.names) == ("query", sql, meant, ())
+    assert parsed.tree == parse(meant).tree
+
+
+def test_what_was_spent_is_read_alone(schema: Schema) -> None:
+    def read(sql: str) -> tuple[str, ...]:
+        tree = parse(sql).tree
+        assert tree is not None
+        return spending_tables(tree, schema)
+
+    assert read("SELECT * FROM dpsql.ledger AS l, DPSQL.Analysts, information_schema.tables") == ("analysts", "ledger")
+    assert read("SELECT * FROM patient") == () == read("WITH budget AS (SELECT 1 AS x) SELECT * FROM budget")
+    for sql in ("SELECT * FROM dpsql.ledger, patient", "SELECT 1 FROM drug WHERE EXISTS (FROM dpsql.budget)"):
+        with pytest.raises(Error) as found:
+            read(sql)
+        assert found.value.code == "DPSQL-402" and found.value.hint is not None and found.value.span is not None
 
 
 def test_describe_of_an_undeclared_table(schema: Schema) -> None:

@@ -1,0 +1,120 @@
+"""How many statements each accountant admits under one total, what joining accountants costs; then ledgers and a dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+
+from dpsql.accounting.budget import Limit
+from dpsql.accounting.filters import Accountant, Filter, filter_of
+from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss
+from dpsql.mechanisms.conversions import gaussian, pure, rho_at_most
+from tests.bench import dashboard, ledgers
+from tests.bench.timing import heading, show
+
+EPSILON = Fraction(1)
+DELTAS = (Fraction(1, 10**6), Fraction(1, 10**9))
+PRICES = (Fraction(1, 10), Fraction(1, 20), Fraction(1, 100))
+NAMES = ("advanced", "zcdp", "gdp")
+"""The accountants that need a delta, as the schema names them."""
+NOISES: tuple[tuple[str, Callable[[Fraction], PrivacyLoss]], ...] = (
+    ("Laplace", pure),
+    ("Gaussian of that price", lambda price: gaussian(rho_at_most(price), Fraction(0))),
+    ("Gaussian of Laplace's variance", lambda price: gaussian(price**2 / 4, Fraction(0))),
+)
+
+
+def measure() -> None:
+    """Print all of it."""
+    _admitted()
+    ledgers.measure()
+    dashboard.measure()
+
+
+def _admitted() -> None:
+    """The table. Every number is what dpsql's own filters admit, but those of PLD."""
+    heading(f"statements of one price within epsilon {EPSILON}")
+    print("all: an accountant alone, with all of delta; share: with the delta that it has in dpsql; union: accounting = auto")
+    print("over best: what the union admits less than the best of the accountants that had all of delta")
+    static = _static()
+    body = []
+    for name, loss_of in NOISES:
+        for delta in DELTAS:
+            for price in PRICES:
+                total = EpsilonDelta(EPSILON, delta)
+                about = (name, f"{float(delta):g}", f"{float(price):g}")
+                body.append((*about, *_line(total, loss_of(price)), static(name, price, delta), ""))
+    shares = ("advanced share", "zcdp share", "gdp share")
+    columns = ("pure", *(f"{name} all" for name in NAMES), *shares, "union", "over best", "PLD, static")
+    show(("noise", "delta", "price", *columns, ""), body)
+    print("PLD, static: dp_accounting; not valid where prices are chosen after seeing answers, as in a session")
+    if static is _nothing:
+        print("(dp_accounting is not importable here: no such column)")
+
+
+def _line(total: EpsilonDelta, one: PrivacyLoss) -> tuple[str, ...]:
+    joined = filter_of(total, "auto")
+    by_name = {accountant.name: accountant for accountant in joined.accountants}
+    everything = {name: _count(total, _alone(total, name), one) for name in NAMES}
+    shares = [_count(total, (by_name.get(name) or _only(total, name),), one) for name in NAMES]
+    unjoined = _count(total, (by_name["pure"],), one)
+    union = _count(total, joined.accountants, one)
+    best = max(unjoined, *everything.values())
+    cost = f"{100 * (1 - union / best):.1f} %" if best else ""
+    return (_shown(unjoined), *map(_shown, everything.values()), *map(_shown, shares), _shown(union), cost)
+
+
+def _alone(total: EpsilonDelta, name: str) -> tuple[Accountant, ...]:
+    """One accountant with all of delta: filter_of keeps half of it for what fails with a probability, so it is given twice as much."""
+    return filter_of(EpsilonDelta(total.epsilon, 2 * total.delta), name).accountants
+
+
+def _only(total: EpsilonDelta, name: str) -> Accountant:
+    """An accountant that "auto" does not join, as it is where the owner asks for it by name."""
+    return filter_of(total, name).accountants[0]
+
+
+def _count(total: EpsilonDelta, accountants: tuple[Accountant, ...], one: PrivacyLoss) -> int:
+    return Limit("", total, Filter(accountants, total.delta), NO_LOSS).count_left(one)
+
+
+def _shown(count: int) -> str:
+    return f"{count:,}" if count else "-"
+
+
+def _static() -> Callable[[str, Fraction, Fraction], str]:
+    """The column of dp_accounting's privacy loss distributions."""
+    try:
+        import dp_accounting
+        from dp_accounting.pld import PLDAccountant
+    except ImportError:
+        return _nothing
+
+    def epsilon(event: object, delta: Fraction, count: int) -> float:
+        accountant = PLDAccountant()
+        accountant.compose(dp_accounting.SelfComposedDpEvent(event, count))
+        return float(accountant.get_epsilon(float(delta)))
+
+    def column(name: str, price: Fraction, delta: Fraction) -> str:
+        rho = dict(NOISES)[name](price).rho
+        laplace = dp_accounting.LaplaceDpEvent(1 / float(price))
+        event = laplace if name == "Laplace" else dp_accounting.GaussianDpEvent((2 * float(rho)) ** -0.5)
+        return f"{_most(partial(epsilon, event, delta)):,}"
+
+    return column
+
+
+def _nothing(name: str, price: Fraction, delta: Fraction) -> str:
+    return ""
+
+
+def _most(epsilon: Callable[[int], float]) -> int:
+    """The largest count whose epsilon is within the total; its last digits of rounding are let pass."""
+    within, beyond = 0, 1
+    while epsilon(beyond) <= EPSILON * (1 + 1e-9):
+        within, beyond = beyond, 2 * beyond
+    while beyond - within > 1:
+        middle = (within + beyond) // 2
+        within, beyond = (middle, beyond) if epsilon(middle) <= EPSILON * (1 + 1e-9) else (within, middle)
+    return within
