@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -312,7 +312,7 @@ class _Books:
         seal = chain.sealed(self._ledger.secret, scope, name, after.text)
         self._connection.execute(_KEEP, (scope, name, after.charges, after.text, seal))
 
-    def groups(self, asked: Iterable[str] = ()) -> list[tuple[str | None, Spent]]:
+    def groups(self, asked: Collection[str] = ()) -> list[tuple[str | None, Spent]]:
         """What was spent on units with each value of the partition column that was ever charged alone or is in `asked`; and, as
         None, on all the others.
 
@@ -348,7 +348,7 @@ class _Books:
             allowed, analyst, lambda name: budgets.of_window(self.spent("analyst", clean(name)), allowed, self._now)
         )
         found = []
-        for name, spent in self.groups(name for portion in portions for name in portion.entries or ()):
+        for name, spent in self.groups({name for portion in portions for name in portion.entries or ()}):
             on_them = total(p.loss for p in portions if p.entries is None or name in p.entries)
             charged = budgets.of_window(spent, allowed, self._now)
             one = budgets.limit(budgets.dataset(allowed), allowed.total, allowed, added(charged, kept), on_them)

@@ -128,6 +128,15 @@ def gone(path: str) -> Error:
     return error(705, f"the ledger {shown(path)} was removed or replaced", hint="put the file back where it was")
 
 
+def missing(path: str, head: str) -> Error:
+    """Error 705: no ledger, but a head that says that there was one."""
+    return error(
+        705,
+        f"the ledger {shown(path)} was removed",
+        hint=f"put the file back where it was; to begin with nothing spent, remove {shown(head)} too",
+    )
+
+
 def other_layout(path: str, layout: object) -> Error:
     """Error 705: written by another version of dpsql."""
     return error(

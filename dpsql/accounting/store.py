@@ -201,8 +201,10 @@ def _prepared(path: str, identity: str) -> Path | Error:
         file = Path(os.path.realpath(path))
         orphan = file.with_name(file.name + "-wal").exists()  # asked first: a ledger that is being made has none yet
         if not file.exists():
-            if orphan or chain.read_head(chain.head_file(file)) != chain.NO_HEAD:
+            if orphan:
                 return problems.gone(path)
+            if chain.read_head(chain.head_file(file)) != chain.NO_HEAD:
+                return problems.missing(path, str(chain.head_file(file)))
             layout.create(file, identity)
         found = file.stat()
     except sqlite3.Error as caught:

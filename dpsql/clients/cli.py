@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 VERBS = ("init", "check", "budget")
 INTERRUPTED = 130
+WIDTH = 80  # of what is drawn, where there is no terminal
 EPILOG = """owner's verbs:
   dpsql init SOURCE     draft a schema from the names and types of a folder or DuckDB file
   dpsql check SCHEMA    verify ledger and structure, show exact facts, approve the data (for the owner's eyes);
@@ -202,7 +203,8 @@ def _plot(report: BudgetReport) -> str:
     from dpsql.clients.plot import EIGHTHS, plot
     from dpsql.mechanisms.prices import nominal
 
-    width = shutil.get_terminal_size().columns
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    width = shutil.get_terminal_size().columns if known else WIDTH
     moments = [datetime.fromisoformat(entry.time) for entry in report.charges]
     prices = [float(nominal(entry.loss)) for entry in report.charges]
     return "epsilon charged, added up\n" + plot(moments, prices, width, plain=not _can_show(EIGHTHS))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import duckdb
 
-from tests.bench import large, memory, small, startup, statistics, tpch, tpch_queries
+from tests.bench import accounting, large, memory, small, startup, statistics, tpch, tpch_queries
 from tests.support import tpch as tpch_data
 
-PARTS = ("large", "small", "startup", "memory", "tpch", "statistics")
+PARTS = ("large", "small", "startup", "memory", "tpch", "statistics", "accounting")
 
 
 def main() -> None:
@@ -48,6 +48,8 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
         tpch_queries.compare(folder, options.rounds)
     if "statistics" in parts:
         statistics.compare(options.cache, options.rounds)
+    if "accounting" in parts:
+        accounting.measure()
 
 
 def _threads() -> object:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import sqlite3
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from statistics import median
@@ -64,7 +63,8 @@ def fill(ledger: Ledger, count: int) -> None:
 
     def work(connection: sqlite3.Connection) -> chain.Head:
         head, spent = ledger._newest(connection), NOTHING
-        for request in _requests(count):
+        for i in range(count):
+            request = _request(f"filled {i}")
             head = ledger._append(connection, request, request.portions, head, (now, request.analyst, None))
             spent = spent.plus(_LOSS, now)
             name = request.fingerprints[0]
@@ -77,11 +77,6 @@ def fill(ledger: Ledger, count: int) -> None:
     head = ledger.store.write(work)
     if ledger.store.file is not None:
         chain.write_head(chain.head_file(ledger.store.file), head)
-
-
-def _requests(count: int) -> itertools.chain[ChargeRequest]:
-    made = (_request(f"filled {i}") for i in range(count))
-    return itertools.chain(made)
 
 
 def _request(text: str) -> ChargeRequest:
@@ -115,7 +110,10 @@ def _stored(schema: Schema, file: Path) -> tuple[Times, Times]:
     """From text to rows: of a text that the session knows, and of one that it has to parse and plan."""
     ticks = itertools.count()
     with dpsql.connect(schema, ledger=file) as connection:
-        ask: Callable[[str], object] = lambda sql: connection.execute(sql).fetchall()  # noqa: E731
+
+        def ask(sql: str) -> object:
+            return connection.execute(sql).fetchall()
+
         ask(SQL)
         same = repeated(lambda: ask(SQL), ROUNDS)
         other = repeated(lambda: ask(f"/* {next(ticks)} */ {SQL.lower()}"), ROUNDS)

@@ -17,7 +17,8 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.clients.dbapi import Connection
 from dpsql.loss import EpsilonDelta
 from dpsql.opening import open_dataset
-from dpsql.plan import Budget, ChargeRequest
+from dpsql.mechanisms.conversions import pure
+from dpsql.plan import Budget, ChargeRequest, Portion
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement, schema_identity
@@ -36,7 +37,7 @@ def measure(rounds: int) -> None:
     """Print all of it."""
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        with dpsql.connect(_schema("randhie", folder), ledger=folder / "small") as connection:
+        with dpsql.connect(example("randhie", folder), ledger=folder / "small") as connection:
             _overhead(connection, rounds)
             stored = repeated(lambda: connection.execute(SQL).fetchall(), rounds)
         planning, statements = _planning(folder)
@@ -51,7 +52,7 @@ def measure(rounds: int) -> None:
         )
 
 
-def _schema(name: str, folder: Path) -> Schema:
+def example(name: str, folder: Path) -> Schema:
     """An example's schema over a copy of its data, with a budget that a bench does not exhaust."""
     target = folder / name
     if not target.exists():
@@ -110,7 +111,7 @@ def _planning(folder: Path, rounds: int = 5) -> tuple[Times, int]:
 def _opened(name: str, folder: Path) -> tuple[Schema, str]:
     """An example's schema as a session has it, with what is read from its public tables, and its identity."""
     ledger = Ledger.open(folder / f"plan-{name}", name)
-    dataset = open_dataset(_schema(name, folder), ledger, approve=True)
+    dataset = open_dataset(example(name, folder), ledger, approve=True)
     dataset.engine.close()
     ledger.close()
     return dataset.schema, schema_identity(dataset.schema)
@@ -120,7 +121,7 @@ def _charges(folder: Path, rounds: int) -> Times:
     """Charges of one analyst into one ledger on disk."""
     ledger = Ledger.open(folder / "charges", "bench")
     request = ChargeRequest(
-        "bench", "0" * 32, SQL, ("0" * 64,), ("laplace",), EpsilonDelta(Fraction(1, 10), Fraction(0))
+        "bench", "0" * 32, SQL, ("0" * 64,), ("laplace",), (Portion(pure(Fraction(1, 10)), None),)
     )
     times = repeated(lambda: ledger.charge(request, Budget(ENDLESS)), rounds)
     ledger.close()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import dpsql.releasing
 import dpsql.session
 import dpsql.staging
 from dpsql.accounting.answers import Answers
@@ -31,7 +32,7 @@ PLACES: tuple[tuple[object, str, str], ...] = (
     (DuckDBEngine, "exact", "engine"),
     (fetch, "lists", "engine: fetch"),
     (fetch, "integers", "engine: integers"),
-    (dpsql.session, "release", "release"),
+    (dpsql.releasing, "release", "release"),
     (SystemNoise, "laplace", "noise"),
     (SystemNoise, "gaussian", "noise"),
     (Answers, "put", "store"),

@@ -1,0 +1,127 @@
+"""A dashboard that several processes refresh at once: it costs what one refresh costs."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import dpsql
+from dpsql.accounting.ledger import Ledger
+from dpsql.clients.dbapi import ledger_identity
+from dpsql.loss import PrivacyLoss
+from dpsql.schema.model import Schema
+from tests.bench.small import example
+from tests.bench.timing import heading, ms, p95, show
+
+REFRESHES = 1_000
+PROCESSES = 4
+RECONNECT = 100
+"""After how many refreshes a process opens its connection anew, in the second run."""
+STATEMENTS = (
+    "SELECT COUNT(*) AS people FROM person",
+    "SELECT site, COUNT(*) AS people FROM person GROUP BY site ORDER BY site",
+    "SELECT plan, COUNT(*) AS people FROM person GROUP BY plan ORDER BY plan",
+    "SELECT site, female, COUNT(*) AS people FROM person GROUP BY site, female ORDER BY site, female",
+    "SELECT site, AVG(income) AS income FROM person GROUP BY site ORDER BY site",
+    "SELECT plan, AVG(income) AS income FROM person GROUP BY plan ORDER BY plan",
+    "SELECT female, AVG(mental_health_index) AS health FROM person GROUP BY female ORDER BY female",
+    "SELECT site, AVG(education_years) AS years FROM person GROUP BY site ORDER BY site",
+    "SELECT site, SUM(income) AS income FROM person GROUP BY site ORDER BY site",
+    "SELECT MEDIAN(income) AS income FROM person",
+    "SELECT COUNT(*) AS poor FROM person WHERE income < 5000",
+    "SELECT AVG(physical_limitation) AS limited FROM person WHERE income < 5000",
+    "SELECT year, COUNT(*) AS years FROM person_year GROUP BY year ORDER BY year",
+    "SELECT year, SUM(md_visits) AS visits FROM person_year GROUP BY year ORDER BY year",
+    "SELECT year, AVG(drug_usd) AS drugs FROM person_year GROUP BY year ORDER BY year",
+    "SELECT year, SUM(admissions) AS admissions FROM person_year GROUP BY year ORDER BY year",
+    "SELECT child, AVG(md_visits) AS visits FROM person_year GROUP BY child ORDER BY child",
+    "SELECT AVG(outpatient_usd) AS outpatient FROM person_year",
+    "SELECT SUM(medical_usd) AS medical FROM person_year",
+    "SELECT p.site, AVG(y.md_visits) AS visits FROM person AS p JOIN person_year AS y USING (person_id) "
+    "GROUP BY p.site ORDER BY p.site",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one process did: when it began and ended, on the clock of the machine, and the time of each statement [seconds]."""
+
+    begun: float
+    ended: float
+    times: list[float]
+
+
+def measure(refreshes: int = REFRESHES) -> None:
+    """Print refreshes per second and times of a statement; stop where the total loss is not that of one refresh."""
+    heading(f"a dashboard of {len(STATEMENTS)} statements, refreshed {refreshes:,} times by {PROCESSES} processes")
+    each = refreshes // PROCESSES
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        schema = example("randhie", folder)
+        once, first = _spent(schema, folder / "once", [_refreshed(schema, folder / "once", 1, 1)])
+        body = [("one refresh of one process", *first, "")]
+        for name, reconnect in (("each opens once", each), (f"each opens again every {RECONNECT}", RECONNECT)):
+            ledger = folder / f"ledger{reconnect}"
+            spent, line = _spent(schema, ledger, _together(schema, ledger, each, reconnect))
+            if spent != once:
+                raise SystemExit(f"{name}: {refreshes} refreshes cost {spent}, one costs {once}")
+            body.append((name, *line, "costs what one refresh costs"))
+    show(("", "refreshes per second", "p50 of a statement", "p95", "charges", "rho", ""), body)
+
+
+def _together(schema: Schema, ledger: Path, refreshes: int, reconnect: int) -> list[Work]:
+    """Several processes at once, each with its own connection to the one ledger, which is new."""
+    spawned = multiprocessing.get_context("spawn")
+    ready, found = spawned.Barrier(PROCESSES), spawned.Queue()
+    arguments = (schema, ledger, refreshes, reconnect, ready, found)
+    processes = [spawned.Process(target=_process, args=arguments) for _ in range(PROCESSES)]
+    for process in processes:
+        process.start()
+    done = [found.get(timeout=600) for _ in processes]
+    for process in processes:
+        process.join()
+    return done
+
+
+def _process(
+    schema: Schema, ledger: Path, refreshes: int, reconnect: int, ready: Barrier, found: Queue[Work]
+) -> None:
+    found.put(_refreshed(schema, ledger, refreshes, reconnect, ready))
+
+
+def _refreshed(schema: Schema, ledger: Path, refreshes: int, reconnect: int, ready: Barrier | None = None) -> Work:
+    """The first connection is opened before the clock runs, the later ones while it does."""
+    times: list[float] = []
+    connection = dpsql.connect(schema, ledger=ledger)
+    if ready is not None:
+        ready.wait(timeout=600)
+    begun = time.time()
+    for i in range(refreshes):
+        if i and i % reconnect == 0:
+            connection.close()
+            connection = dpsql.connect(schema, ledger=ledger)
+        for sql in STATEMENTS:
+            start = time.perf_counter()
+            connection.execute(sql).fetchall()
+            times.append(time.perf_counter() - start)
+    ended = time.time()
+    connection.close()
+    return Work(begun, ended, times)
+
+
+def _spent(schema: Schema, ledger: Path, done: Sequence[Work]) -> tuple[PrivacyLoss, tuple[str, ...]]:
+    """What the ledger says was spent, after checking it as a whole, and the line of the table."""
+    opened = Ledger.open(ledger, ledger_identity(schema))
+    charges, spent = opened.verify(), opened.spent()
+    opened.close()
+    passed = max(work.ended for work in done) - min(work.begun for work in done)
+    times = [each for work in done for each in work.times]
+    rate = len(times) / len(STATEMENTS) / passed
+    return spent, (f"{rate:.1f}", ms(median(times)), ms(p95(times)), f"{charges}", f"{float(spent.rho):.4f}")
