@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from pathlib import Path
 LINK_BYTES = 32
 FIRST = bytes(LINK_BYTES)
 SUFFIX = ".head"
+_LINK = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def read_head(path: Path) -> Head | None:
     except UnicodeDecodeError:
         return None
     charge, space, digits = text.strip().partition(" ")
-    if not space or not charge.isdecimal() or len(charge) > 18 or len(digits) != 2 * LINK_BYTES:
+    if not space or not charge.isdecimal() or len(charge) > 18 or not _LINK.fullmatch(digits):
         return None
     return Head(int(charge), digits)
 

@@ -84,9 +84,10 @@ def _started(process: int) -> str:
 
 
 def _start_of(process: int) -> str:
-    """When a process began, in the system's own count; "-" where it cannot be told."""
+    """When a process began, in the system's own count; "-" where it cannot be told, "ended" where it only waits to be buried."""
     try:
         with open(f"/proc/{process}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode("ascii")
+            fields = file.read().rpartition(b")")[2].split()
+            return "ended" if fields[0] in (b"Z", b"X") else fields[19].decode("ascii")
     except (OSError, IndexError, UnicodeDecodeError):
         return "-"

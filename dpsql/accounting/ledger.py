@@ -75,7 +75,7 @@ class Ledger:
         """Open the ledger of the dataset that `identity` names, or make it; ":memory:" ends with the process."""
         ledger = Ledger(Store.open(path, identity))
         try:
-            ledger.store.read(ledger._check_tail)
+            ledger.store.moment(ledger._check_tail)
         except BaseException:
             ledger.close()
             raise
@@ -240,7 +240,7 @@ class Ledger:
         rows = connection.execute(_LAST, (TAIL + 1,)).fetchall()
         for (*row, tied), before in zip(rows, [*(r[-1] for r in rows[1:]), chain.FIRST], strict=False):
             known = len(rows) > TAIL and row[0] == rows[-1][0]
-            if not known and chain.link(self.secret, before, row) != tied:
+            if not isinstance(before, bytes) or (not known and chain.link(self.secret, before, row) != tied):
                 raise problems.edited(self.store.path, row[0])
         self._newest(connection)
 
@@ -259,16 +259,27 @@ class Ledger:
 
     def _check_head(self, connection: sqlite3.Connection) -> None:
         """Raise 705 where a newer head is known than the ledger has, or another one. (The head is written after the charge.)"""
-        file = self._head_file
-        remembered = chain.read_head(file) if file is not None else NO_HEAD
-        if remembered is None:
-            raise problems.bad_head(str(file))
+        remembered = self._remembered()
         for head in (remembered, self._head):
             if head.charge == 0:
                 continue
             row = connection.execute(_LINK, (head.charge,)).fetchone()
             if row is None or row[0] != bytes.fromhex(head.link):
                 raise problems.older(self.store.path, head.charge)
+
+    def _remembered(self) -> Head:
+        """The head beside the ledger. Raises 704, 705."""
+        file = self._head_file
+        if file is None:
+            return NO_HEAD
+        problem = problems.bad_head(str(file))
+        try:
+            found = chain.read_head(file)
+        except OSError as caught:
+            found, problem = None, problems.from_system(str(file), caught)
+        if found is None:
+            raise problem
+        return found
 
     @property
     def _head_file(self) -> Path | None:

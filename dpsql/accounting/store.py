@@ -73,6 +73,10 @@ class Store:
             raise outcome.problem
         return outcome
 
+    def moment(self, work: Work[T]) -> T:
+        """Run `work` on the connection as it is at one moment: its SELECTs all see the same."""
+        return self.read(lambda connection: _transaction(connection, work, "BEGIN"))
+
     def write(self, work: Work[T]) -> T:
         """Run `work` in one durable transaction: all of it, or on any exception none of it."""
         return self.read(lambda connection: _transaction(connection, work))
@@ -172,9 +176,9 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _transaction(connection: sqlite3.Connection, work: Work[T]) -> T:
+def _transaction(connection: sqlite3.Connection, work: Work[T], begin: str = "BEGIN IMMEDIATE") -> T:
     try:
-        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(begin)
         result = work(connection)
         connection.execute("COMMIT")
     except BaseException:

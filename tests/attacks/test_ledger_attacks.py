@@ -390,7 +390,7 @@ def test_a_ledger_without_its_last_bytes(copy: Path, missing: int) -> None:
         "statement = 'SELECT 1'",
         "analyst = 'somebody else'",
         "time = '2020-01-01T00:00:00.000+00:00'",
-        "certificates = '[]'",
+        "certificates = '[1]'",
         "link = x'00'",
     ],
 )
@@ -417,7 +417,7 @@ def test_a_ledger_whose_middle_was_edited(copy: Path) -> None:
 def test_a_ledger_that_was_deleted(copy: Path) -> None:
     """A new one would start from nothing."""
     ledger_of(copy).unlink()
-    refused(connecting(copy), "DPSQL-705", "was removed or replaced; put the file back where it was")
+    refused(connecting(copy), "DPSQL-705", "people.ledger was removed; put the file back where it was")
     assert not ledger_of(copy).exists()
 
 

@@ -35,7 +35,9 @@ def measure() -> None:
 def _admitted() -> None:
     """The table. Every number is what dpsql's own filters admit, but those of PLD."""
     heading(f"statements of one price within epsilon {EPSILON}")
-    print("all: an accountant alone, with all of delta; share: with the delta that it has in dpsql; union: accounting = auto")
+    print(
+        "all: an accountant alone, with all of delta; share: with the delta that it has in dpsql; union: accounting = auto"
+    )
     print("over best: what the union admits less than the best of the accountants that had all of delta")
     static = _static()
     body = []

@@ -90,9 +90,7 @@ def _together(schema: Schema, ledger: Path, refreshes: int, reconnect: int) -> l
     return done
 
 
-def _process(
-    schema: Schema, ledger: Path, refreshes: int, reconnect: int, ready: Barrier, found: Queue[Work]
-) -> None:
+def _process(schema: Schema, ledger: Path, refreshes: int, reconnect: int, ready: Barrier, found: Queue[Work]) -> None:
     found.put(_refreshed(schema, ledger, refreshes, reconnect, ready))
 
 

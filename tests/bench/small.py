@@ -16,8 +16,8 @@ import dpsql
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.dbapi import Connection
 from dpsql.loss import EpsilonDelta
-from dpsql.opening import open_dataset
 from dpsql.mechanisms.conversions import pure
+from dpsql.opening import open_dataset
 from dpsql.plan import Budget, ChargeRequest, Portion
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
@@ -120,9 +120,7 @@ def _opened(name: str, folder: Path) -> tuple[Schema, str]:
 def _charges(folder: Path, rounds: int) -> Times:
     """Charges of one analyst into one ledger on disk."""
     ledger = Ledger.open(folder / "charges", "bench")
-    request = ChargeRequest(
-        "bench", "0" * 32, SQL, ("0" * 64,), ("laplace",), (Portion(pure(Fraction(1, 10)), None),)
-    )
+    request = ChargeRequest("bench", "0" * 32, SQL, ("0" * 64,), ("laplace",), (Portion(pure(Fraction(1, 10)), None),))
     times = repeated(lambda: ledger.charge(request, Budget(ENDLESS)), rounds)
     ledger.close()
     return times

@@ -43,7 +43,7 @@ def admitted(whole: EpsilonDelta, accounting: str, kinds: tuple[str, ...], seed:
     }
     found: Counter[Release] = Counter()
     refused = 0
-    while refused < 6:
+    while refused < 15:
         kind = chance.choice(kinds)
         release = kind, chance.choice(prices[kind])
         after = added(spent, loss_of(release))
@@ -96,11 +96,11 @@ def _apart(found: Counter[Release]) -> list[tuple[Release, int]]:
 
 def _distribution(distributions: ModuleType, release: Release, step: float) -> Any:
     kind, amount = release
-    less = {"pessimistic_estimate": False, "value_discretization_interval": step, "use_connect_dots": False}
+    less = {"pessimistic_estimate": False, "value_discretization_interval": step}
     if kind == "gaussian":
-        return distributions.from_gaussian_mechanism(float(amount), **less)
+        return distributions.from_gaussian_mechanism(float(amount), use_connect_dots=False, **less)
     if kind == "laplace":
-        return distributions.from_laplace_mechanism(1 / float(amount), **less)
+        return distributions.from_laplace_mechanism(1 / float(amount), use_connect_dots=False, **less)
     return distributions.from_randomized_response(2 / (1 + math.exp(amount)), 2, **less)
 
 

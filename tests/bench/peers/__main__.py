@@ -1,4 +1,7 @@
-"""The error of dpsql beside other libraries at equal epsilon, in one run: python -m tests.bench.peers --cache FOLDER."""
+"""The error of dpsql beside other libraries at equal epsilon, in one run: python -m tests.bench.peers --cache FOLDER.
+
+How many statements fit one budget is asked by python -m tests.bench.peers.workload.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ import platform
 import subprocess
 import sys
 import tempfile
-import venv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,8 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from tests.bench.peers import tasks
+from tests.bench.peers import environments, tasks
+from tests.bench.peers.environments import PEERS
 from tests.bench.peers.tasks import Data, Task
 from tests.bench.timing import heading, show
 
@@ -28,23 +31,6 @@ RESAMPLES = 1_000
 NEAR = 1.05
 Typical = Callable[[Task, np.ndarray], np.ndarray]
 """One number for many errors, along the last axis."""
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """A library: its script, and what its environment is made of."""
-
-    name: str
-    script: str
-    requirements: tuple[str, ...]
-
-
-PEERS = (
-    Peer("smartnoise-sql", "smartnoise_peer.py", ("smartnoise-sql==1.0.10",)),
-    Peer("opendp", "opendp_peer.py", ("opendp==0.16.0", "numpy>=2,<3")),
-    Peer("python-dp", "pydp_peer.py", ("python-dp==1.1.5", "numpy>=2,<3")),
-    Peer("diffprivlib", "diffprivlib_peer.py", ("diffprivlib==0.6.6", "scikit-learn<1.6")),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,22 +137,17 @@ def _asked(folder: Path, cells: list[Cell], options: argparse.Namespace) -> Iter
     for peer in PEERS:
         if peer.name in options.peers:
             script = str(Path(__file__).with_name(peer.script))
-            commands.append((peer.name, lambda peer=peer, script=script: [str(_python(peer, options.cache)), script]))
+            commands.append(
+                (peer.name, lambda peer=peer, script=script: [str(environments.python(peer, options.cache)), script])
+            )
     for name, command in commands:
         target = folder / f"{name}.json"
         try:
-            subprocess.run(
-                [*command(), str(folder), str(target)],
-                check=True,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
+            environments.run([*command(), str(folder), str(target)])
         except (subprocess.CalledProcessError, OSError) as failed:
-            said = getattr(failed, "stderr", None) or str(failed)
             if name == OURS:
-                raise SystemExit(said) from None
-            print(f"{name} is left out: {_last_line(said)}", flush=True)
+                raise SystemExit(getattr(failed, "stderr", None) or str(failed)) from None
+            print(f"{name} is left out: {environments.reason(failed)}", flush=True)
             continue
         found = json.loads(target.read_text())
         answers = [_errors(cell, answer) for cell, answer in zip(cells, found["answers"], strict=True)]
@@ -175,25 +156,6 @@ def _asked(folder: Path, cells: list[Cell], options: argparse.Namespace) -> Iter
         for note in found["notes"]:
             print(f"  {note}", flush=True)
         yield name, answers
-
-
-def _python(peer: Peer, cache: Path) -> Path:
-    """The interpreter of the peer's environment, made once for these requirements."""
-    folder = cache / peer.name
-    made = folder / "made-of.txt"
-    wanted = "\n".join((platform.python_version(), *peer.requirements))
-    python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    if not made.exists() or made.read_text() != wanted:
-        print(f"installing {', '.join(peer.requirements)} in {folder}", flush=True)
-        venv.create(folder, clear=True, with_pip=True)
-        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *peer.requirements]
-        subprocess.run(install, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        made.write_text(wanted)
-    return python
-
-
-def _last_line(text: str) -> str:
-    return next((line for line in reversed(text.splitlines()) if line.strip()), "it failed without a word")
 
 
 def _errors(cell: Cell, answer: dict[str, Any]) -> Answered:

@@ -302,7 +302,7 @@ def test_a_head_that_is_none(ledger: Ledger, asks: Asks, path: Path, how: str) -
     ledger.close()
     assert said(lambda: Ledger.open(path, "example")) == line
     path.unlink()  # nor is it taken for a sign that there never was a ledger
-    assert "was removed or replaced" in said(lambda: Ledger.open(path, "example"))
+    assert " was removed; put the file back where it was" in said(lambda: Ledger.open(path, "example"))
 
 
 def test_a_folder_in_place_of_the_head(ledger: Ledger, asks: Asks, path: Path) -> None:

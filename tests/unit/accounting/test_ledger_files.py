@@ -416,7 +416,11 @@ def test_a_ledger_that_was_deleted(ledger: Ledger, asks: Asks, path: Path) -> No
     ledger.charge(asks("0.1"), BUDGET)
     ledger.close()
     path.unlink()
-    opening(path, f"DPSQL-705: the ledger {path} was removed or replaced; put the file back where it was")
+    opening(
+        path,
+        f"DPSQL-705: the ledger {path} was removed; put the file back where it was; "
+        f"to begin with nothing spent, remove {head_file(path)} too",
+    )
     assert not path.exists()
     head_file(path).unlink()
     Ledger.open(path, "example").close()
