@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dpsql.accounting.chain import Head, certified
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import read_record, write_record
 from dpsql.domains import Interval
@@ -15,6 +17,7 @@ from dpsql.engines.facts import ColumnFacts, TableFacts, UnitFacts, table_facts,
 from dpsql.engines.public import fill
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import declared
+from dpsql.errors import error
 from dpsql.opening import approve_version, require_unchanged
 from dpsql.preparing import prepare as prepare_snapshot
 from dpsql.preparing import require_place
@@ -65,10 +68,11 @@ def init(source: str | os.PathLike[str]) -> str:
     return draft(path.stem if path.is_file() else path.name, str(path), describe(path))
 
 
-def check(schema: Schema, ledger: Ledger, *, prepare: bool = False) -> CheckReport:
+def check(schema: Schema, ledger: Ledger, *, prepare: bool = False, certificates: Sequence[Head] = ()) -> CheckReport:
     """Verify the ledger, and what is declared and cannot be enforced; approve this version of the data, and show exact facts.
 
-    prepare  write the prepared snapshot of this version too, beside the ledger
+    prepare       write the prepared snapshot of this version too, beside the ledger
+    certificates  the places of charges that are known from certificates, and must be in the ledger
     Errors   705 the ledger is damaged; 707 a file is missing or cannot be read; 804 the data has not the declared structure
              and is not approved; 704 the snapshot cannot be written, the approval stands; 801, 802 there is nothing to
              prepare, or no place for it
@@ -76,6 +80,8 @@ def check(schema: Schema, ledger: Ledger, *, prepare: bool = False) -> CheckRepo
     if prepare:
         require_place(schema, ledger)
     count = ledger.verify()
+    for head in certificates:
+        ledger.require(head)
     engine = DuckDBEngine.open(schema)
     try:
         filled = fill(engine, schema)
@@ -88,6 +94,14 @@ def check(schema: Schema, ledger: Ledger, *, prepare: bool = False) -> CheckRepo
     snapshot = prepare_snapshot(schema, ledger, version) if prepare else None
     public = tuple(t for t in filled.tables if t.public)
     return CheckReport(schema.name, version, facts, public, snapshot, count, tuple(warnings(schema)))
+
+
+def certificate(text: str) -> list[Head]:
+    """The places in the ledger that a certificate, or a JSON list of them, names. Raises 802."""
+    found = certified(text)
+    if found is None:
+        raise error(802, "this is no certificate", hint="give the JSON of cursor.certificates, or of one of them")
+    return found
 
 
 def _record(schema: Schema, ledger: Ledger, version: str, facts: frozenset[str]) -> None:

@@ -51,6 +51,18 @@ def sealed(secret: bytes, *parts: str) -> bytes:
     return hashlib.blake2b(json.dumps(parts).encode("ascii"), key=secret, digest_size=16).digest()
 
 
+def certified(text: str) -> list[Head] | None:
+    """The places in the ledger that certificates name: one, or a list of them, as JSON; None where the text is none of them."""
+    try:
+        found = json.loads(text)
+        each = found if isinstance(found, list) else [found]
+        heads = [Head(one["ledger"]["charge"], one["ledger"]["link"]) for one in each]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None
+    right = all(type(head.charge) is int and head.charge > 0 and _LINK.fullmatch(str(head.link)) for head in heads)
+    return heads if right else None
+
+
 def head_file(ledger: Path) -> Path:
     """Where the head of a ledger is remembered."""
     return ledger.with_name(ledger.name + SUFFIX)

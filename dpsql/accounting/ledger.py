@@ -209,6 +209,10 @@ class Ledger:
         place = {"ledger": {"charge": number, "link": tied.hex()}}
         return [{**each, **place} for each in map(_read, found) if isinstance(each, dict)]
 
+    def require(self, head: Head) -> None:
+        """See that a charge is here that is known from elsewhere, from a certificate say. Raises 705."""
+        self.store.moment(lambda connection: self._require(connection, head))
+
     # --- what holds it together ---------------------------------------------------------------------------------------
 
     def verify(self) -> int:
@@ -260,12 +264,14 @@ class Ledger:
     def _check_head(self, connection: sqlite3.Connection) -> None:
         """Raise 705 where a newer head is known than the ledger has, or another one. (The head is written after the charge.)"""
         remembered = self._remembered()
-        for head in (remembered, self._head):
-            if head.charge == 0:
-                continue
-            row = connection.execute(_LINK, (head.charge,)).fetchone()
-            if row is None or row[0] != bytes.fromhex(head.link):
-                raise problems.older(self.store.path, head.charge)
+        for head in {remembered, self._head}:
+            if head.charge:
+                self._require(connection, head)
+
+    def _require(self, connection: sqlite3.Connection, head: Head) -> None:
+        row = connection.execute(_LINK, (head.charge,)).fetchone()
+        if row is None or row[0] != bytes.fromhex(head.link):
+            raise problems.older(self.store.path, head.charge)
 
     def _remembered(self) -> Head:
         """The head beside the ledger. Raises 704, 705."""

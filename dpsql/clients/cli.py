@@ -104,7 +104,7 @@ def _show(connection: Connection, sql: str) -> None:
         elif names:
             print(table(names, rows))
         for note in cursor.notes:
-            print(f"warning: {note}")
+            print(f"note: {note}")
         print(_status(cursor, names, len(rows)))
 
 
@@ -149,6 +149,8 @@ def _owner(given: list[str]) -> int:
     if verb == "check":
         what = "write a copy of the private tables, sorted by unit, beside the ledger, for faster answers"
         parser.add_argument("--prepare", action="store_true", help=what)
+        known = "a certificate, or a JSON list of them: their charges must be in the ledger"
+        parser.add_argument("--certificate", metavar="FILE", help=known)
     if verb == "budget":
         parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
         parser.add_argument("--plot", action="store_true", help="draw what was spent over time (in a terminal: always)")
@@ -182,7 +184,8 @@ def _report(verb: str, options: argparse.Namespace) -> str:
     try:
         if verb == "budget":
             return _budget(owner.budget(schema, ledger), options)
-        return str(owner.check(schema, ledger, prepare=options.prepare))
+        known = owner.certificate(_read(options.certificate)) if options.certificate is not None else []
+        return str(owner.check(schema, ledger, prepare=options.prepare, certificates=known))
     finally:
         ledger.close()
 

@@ -11,6 +11,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from dpsql.errors import error
 from dpsql.loss import PrivacyLoss
 from dpsql.mechanisms.additive import AdditiveNoise, Floats, check_copies, half_width_of
 from dpsql.mechanisms.gaussian import DiscreteGaussian
@@ -85,7 +86,7 @@ class SummedLaplace:
         return False
 
     def sample(self, source: NoiseSource, size: int) -> list[int]:
-        raise NotImplementedError("a sum of stored noise is not drawn")
+        raise error(901, "a sum of stored noise was to be drawn")
 
     def describe(self) -> str:
         return f"the sum of {self.count:,} draws of {DiscreteLaplace(self.scale).describe()}"

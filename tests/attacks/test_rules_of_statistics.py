@@ -16,7 +16,6 @@ from dpsql.aggregates.quantile import Quantile
 from dpsql.aggregates.tally import Terms
 from dpsql.clients.dbapi import open_session
 from dpsql.errors import Error
-from dpsql.loss import EpsilonDelta
 from dpsql.plan import Release
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse

@@ -31,7 +31,6 @@ from dpsql.aggregates.tally import Counts, Tallied, Terms
 from dpsql.aggregates.term import Term
 from dpsql.algebra.scalar import column
 from dpsql.domains import UNBOUNDED
-from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.exact_choice import Integers, Kind
 from dpsql.plan import CompiledRelease
 from dpsql.planner.lower import CUT

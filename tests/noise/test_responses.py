@@ -22,7 +22,6 @@ from dpsql.aggregates.randomized_response import Responses, ResponsesOf, answers
 from dpsql.aggregates.tally import Counts, Terms
 from dpsql.algebra.scalar import column
 from dpsql.domains import UNBOUNDED
-from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.randomized_response import RandomizedResponse
 from dpsql.mechanisms.source import SystemNoise

@@ -32,7 +32,6 @@ from dpsql.aggregates.tally import Counts, Tallied, Terms
 from dpsql.aggregates.term import Term
 from dpsql.algebra.scalar import column
 from dpsql.domains import UNBOUNDED
-from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms import exact_choice
 from dpsql.mechanisms.exact_choice import Integers, Kind
 from dpsql.mechanisms.laplace import DiscreteLaplace

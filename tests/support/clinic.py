@@ -83,11 +83,12 @@ DDL = {
 }
 
 
-def schema(folder: Path, *, unit: str = "patient") -> Schema:
+def schema(folder: Path, *, unit: str = "patient", accounting: str = "auto") -> Schema:
     """The declared schema, in a file of `folder`; unit is "patient" or "row"."""
     path = folder / f"{unit}.toml"
     row_patient = PATIENT.replace('role = "identifier"', 'role = "measure"')
-    path.write_text(ROW + row_patient + PUBLIC if unit == "row" else UNIT + PATIENT + VISIT + PUBLIC)
+    text = ROW + row_patient + PUBLIC if unit == "row" else UNIT + PATIENT + VISIT + PUBLIC
+    path.write_text(text.replace("[privacy]", f'[privacy]\naccounting = "{accounting}"'))
     return Schema.from_toml(path)
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -38,7 +37,7 @@ from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
-from tests.support import clinic, staging, tallies
+from tests.support import clinic, losses, staging, tallies
 from tests.support.generate import statement
 from tests.support.nested import nested
 from tests.support.violation import Violation
@@ -48,6 +47,8 @@ Cells = dict[Key, tuple[int, ...]]
 Vectors = list[Cells]
 Part = tuple[str, CompiledRelease]
 Tables = dict[str, PublicTable]
+ACCOUNTINGS = ("sequential", "zcdp")
+"""With which Gaussian noise is charged an epsilon and a delta, or rho."""
 
 
 def whole(cell: object) -> int:
@@ -67,12 +68,17 @@ class Cases:
     def run(self, count: int) -> None:
         """Check `count` accepted cases. Raises Violation."""
         chance = random.Random(self.seed)
-        schemas = {"patient": clinic.schema(self.folder), "row": clinic.schema(self.folder, unit="row")}
-        connections = {unit: staging.opened(schema, threads=1) for unit, schema in schemas.items()}
+        schemas = {
+            (unit, accounting): clinic.schema(self.folder, unit=unit, accounting=accounting)
+            for unit in ("patient", "row")
+            for accounting in ACCOUNTINGS
+        }
+        connections = {unit: staging.opened(schemas[unit, "zcdp"], threads=1) for unit in ("patient", "row")}
         while self.checked < count:
             unit = chance.choice(["patient", "patient", "patient", "row"])
-            parts = self._compiled(chance, schemas[unit], row_level=unit == "row")
-            check(connections[unit], parts, clinic.database(chance, wild=chance.random() < 0.7), chance, schemas[unit])
+            schema = schemas[unit, chance.choice(ACCOUNTINGS)]
+            parts = self._compiled(chance, schema, row_level=unit == "row")
+            check(connections[unit], parts, clinic.database(chance, wild=chance.random() < 0.7), chance, schema)
             self.checked += len(parts)
         for connection in connections.values():
             connection.close()
@@ -201,6 +207,7 @@ def _check_noise(part: CompiledRelease, sql: str) -> None:
     for measure in part.release.measures:
         if not measure.noise.covers(measure.sensitivity.l1, measure.sensitivity.l2_squared, measure.loss):
             raise Violation(f"the noise of {measure.name} is too small in {sql}")
+    losses.check_release(part.release, sql)
 
 
 def _check_selection(part: CompiledRelease, sql: str) -> None:
@@ -334,8 +341,10 @@ class NestedCases:
     def run(self, count: int) -> None:
         """Check `count` accepted cases. Raises Violation."""
         chance = random.Random(f"nested {self.unit} {self.seed}")
-        with _Bench(staging.schema(self.folder, unit=self.unit), chance) as bench:
+        schemas = [staging.schema(self.folder, unit=self.unit, accounting=accounting) for accounting in ACCOUNTINGS]
+        with _Bench(schemas[0], chance) as bench:
             while self.checked < count:
+                bench.schema = chance.choice(schemas)
                 bench.refill()
                 for _ in range(12):
                     self._one(bench, chance)
@@ -468,11 +477,9 @@ def _shuffled(data: clinic.Database, chance: random.Random) -> clinic.Database:
 def _check_charges(compiled: Compiled, sql: str) -> None:
     """Every release is read, is there once, and is charged; the charges fit the price."""
     plan = compiled.plan
-    spent = sum((p.loss.epsilon for part in compiled.releases for p in part.release.parts), Fraction(0))
-    if spent != plan.loss.epsilon or spent > plan.price.epsilon:
-        raise Violation(f"what is charged is not what is measured in {sql}")
+    losses.check_plan(plan, sql)
     for part in compiled.releases:
-        if part.release.parts and not part.release.loss.epsilon > 0:
+        if part.release.parts and not part.release.loss.rho > 0:
             raise Violation(f"a release is not charged in {sql}")
     prints = [part.release.fingerprint for part in compiled.releases]
     if len(prints) != len(set(prints)):

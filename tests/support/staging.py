@@ -44,9 +44,9 @@ class LoudNoise(ZeroNoise):
         return [1000] * size
 
 
-def schema(folder: Path, *, unit: str = "patient") -> Schema:
+def schema(folder: Path, *, unit: str = "patient", accounting: str = "auto") -> Schema:
     """The clinic with more public tables, whose columns are filled in as opening fills them in."""
-    found = clinic.schema(folder, unit=unit)
+    found = clinic.schema(folder, unit=unit, accounting=accounting)
     path = folder / f"{unit} nested.toml"
     path.write_text((folder / f"{unit}.toml").read_text() + PUBLIC)
     found = Schema.from_toml(path)
