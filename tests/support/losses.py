@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import exp, inf, tanh
+from math import exp, inf, pi, sqrt, tanh
 from statistics import NormalDist
 
 from dpsql.aggregates.extreme import Extreme
@@ -22,8 +22,8 @@ from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan import Chosen, Measure, Plan, Release
 from tests.support.violation import Violation
 
-_ROUNDING = 1 - 1e-12
-_STEEPEST = 600.0
+_ROUNDING = 1 - 1e-9
+_FLAT, _STEEP = 1e-4, 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,10 @@ def added(parts: Iterable[Least]) -> Least:
 
 
 def _normal_odds(epsilon: float) -> float:
-    """x with P(N < x) = e^epsilon / (1 + e^epsilon); less where epsilon is very large."""
-    return -NormalDist().inv_cdf(1 / (1 + exp(min(epsilon, _STEEPEST))))
+    """x with P(N < x) = e^epsilon / (1 + e^epsilon); less where epsilon is very small or very large, for digits."""
+    if epsilon < _FLAT:
+        return epsilon * sqrt(2 * pi) / 4 * (1 - _FLAT**2)
+    return -NormalDist().inv_cdf(1 / (1 + exp(min(epsilon, _STEEP))))
 
 
 def of_measure(measure: Measure) -> Least:
