@@ -23,6 +23,9 @@ class EpsilonDelta:
             raise ValueError("epsilon is at least 0, and delta at least 0 and below 1")
 
 
+_ZERO = Fraction(0)
+
+
 @dataclass(frozen=True, slots=True)
 class PrivacyLoss:
     """Loss of one release, or of several together, under add/remove of one privacy unit.
@@ -48,8 +51,10 @@ class PrivacyLoss:
     mu_squared: Fraction
 
     def __post_init__(self) -> None:
-        measures = (self.epsilon, self.squares, self.rho, self.mu_squared)
-        if any(measure is not None and measure < 0 for measure in (*measures, self.delta)):
+        # the numerator has the sign of the fraction, and is read much faster than it is compared
+        if self.rho.numerator < 0 or self.mu_squared.numerator < 0 or self.delta.numerator < 0:
+            raise ValueError("a loss is at least 0 in every measure")
+        if (self.epsilon or _ZERO).numerator < 0 or (self.squares or _ZERO).numerator < 0:
             raise ValueError("a loss is at least 0 in every measure")
         if (self.epsilon is None) != (self.squares is None):
             raise ValueError("a loss has both of epsilon and its square, or neither")

@@ -30,10 +30,8 @@ from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.conversions import (
     epsilon_at_most_mu,
     epsilon_at_most_rho,
-    largest_mu_squared,
-    largest_rho,
-    largest_squares,
 )
+from dpsql.mechanisms.reach import largest_mu_squared, largest_rho, largest_squares
 
 
 @dataclass(frozen=True, slots=True)

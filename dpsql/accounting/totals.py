@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from fractions import Fraction
+from functools import lru_cache
 
 from dpsql.accounting.amounts import from_text, to_text
 from dpsql.accounting.filters import added
@@ -47,8 +48,9 @@ class Spent:
         """The same after one more charge."""
         windows = []
         for name, kept in zip(WINDOWS, self.windows, strict=True):
-            start = max(kept.start, start_of(name, now))
-            windows.append(Window(start, added(self.within(name, now), loss)))
+            start = start_of(name, now)
+            before = kept.spent if kept.start >= start else NO_LOSS
+            windows.append(Window(max(kept.start, start), added(before, loss)))
         return Spent(self.charges + 1, added(self.ever, loss), tuple(windows))
 
     @property
@@ -111,10 +113,15 @@ def start_of(window: str, now: str) -> str:
     >>> start_of("week", "2026-11-21T12:00:00.000+00:00"), start_of("month", "2026-11-21T12:00:00.000+00:00")
     ('2026-11-16', '2026-11-01')
     """
-    day = date.fromisoformat(now[:10])
+    return _start_of(window, now[:10])
+
+
+@lru_cache(maxsize=64)
+def _start_of(window: str, day: str) -> str:
+    found = date.fromisoformat(day)
     if window == "week":
-        return (day - timedelta(days=day.weekday())).isoformat()
-    return (day.replace(day=1) if window == "month" else day).isoformat()
+        return (found - timedelta(days=found.weekday())).isoformat()
+    return (found.replace(day=1) if window == "month" else found).isoformat()
 
 
 def combined(one: Spent, other: Spent, now: str) -> Spent:

@@ -19,14 +19,13 @@ from dpsql.mechanisms.conversions import (
     epsilon_at_least_rho,
     epsilon_at_most_rho,
     gaussian,
-    largest_mu_squared,
-    largest_rho,
     pure,
     rho_at_most,
 )
 from dpsql.mechanisms.exact_choice import Kind
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.reach import largest_mu_squared, largest_rho
 from dpsql.plan import Measure
 from dpsql.schema.model import Privacy
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlglot import exp
 
-from dpsql import domains
+from dpsql import domains, plan
 from dpsql.aggregates import avg, base
 from dpsql.aggregates import sum as sums
 from dpsql.aggregates.avg import Pair
@@ -22,11 +23,14 @@ from dpsql.algebra.joins import Equality
 from dpsql.algebra.relations import From, Named, Relation
 from dpsql.algebra.scalar import Scalar
 from dpsql.domains import Interval
-from dpsql.loss import EpsilonDelta
+from dpsql.loss import EpsilonDelta, PrivacyLoss
+from dpsql.mechanisms import laplace, truncated
 from dpsql.mechanisms.additive import AdditiveNoise
+from dpsql.mechanisms.conversions import gaussian, rho_at_most
+from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan import Block, Limited, Measure, Plan, Release
-from dpsql.planner import lower, noises, planning
+from dpsql.planner import lower, noises, planning, pricing
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
@@ -174,9 +178,9 @@ def delta_of_the_cut_off_noise_unpaid(patch: Patch) -> None:
     original = noises.Measure
 
     def unpaid(
-        name: str, statistic: Statistic, s: base.Sensitivity, noise: AdditiveNoise, loss: EpsilonDelta
+        name: str, statistic: Statistic, s: base.Sensitivity, noise: AdditiveNoise, loss: PrivacyLoss
     ) -> Measure:
-        free = EpsilonDelta(loss.epsilon, Fraction(0)) if isinstance(noise, TruncatedLaplace) else loss
+        free = replace(loss, delta=Fraction(0)) if isinstance(noise, TruncatedLaplace) else loss
         return original(name, statistic, s, noise, free)
 
     patch.setattr(noises, "Measure", unpaid)
@@ -248,6 +252,46 @@ def noise_divided(patch: Patch) -> None:
     patch.setattr(DiscreteLaplace, "for_loss", staticmethod(for_loss))
 
 
+def gaussian_noise_charged_half(patch: Patch) -> None:
+    """rho is half of what sigma gives; the plan refuses it."""
+    patch.setattr(pricing, "gaussian", lambda rho, delta: gaussian(rho / 2, delta))
+
+
+def gaussian_noise_charged_half_unseen(patch: Patch) -> None:
+    """As above, and the plan does not look."""
+    gaussian_noise_charged_half(patch)
+    patch.setattr(DiscreteGaussian, "covers", lambda *_: True)
+
+
+def gaussian_noise_of_half_the_variance(patch: Patch) -> None:
+    """sigma is too small for the rho that is charged."""
+    original = DiscreteGaussian.for_rho
+
+    def for_rho(l2_squared: int, rho: Fraction) -> DiscreteGaussian:
+        return DiscreteGaussian(original(l2_squared, rho).sigma_squared / 2)
+
+    patch.setattr(DiscreteGaussian, "for_rho", staticmethod(for_rho))
+    patch.setattr(pricing, "gaussian", lambda rho, delta: gaussian(rho / 2, delta))
+    patch.setattr(DiscreteGaussian, "covers", lambda *_: True)
+
+
+def gaussian_noise_has_a_mu_for_free(patch: Patch) -> None:
+    """mu is that of rho alone, half of mu squared."""
+    patch.setattr(pricing, "gaussian", lambda rho, delta: replace(gaussian(rho, delta), mu_squared=rho))
+    patch.setattr(DiscreteGaussian, "covers", lambda *_: True)
+
+
+def pure_noise_with_the_rho_of_continuous_noise(patch: Patch) -> None:
+    """epsilon + e^-epsilon - 1: discrete noise may lose more (rule 26)."""
+
+    def pure(epsilon: Fraction, delta: Fraction = Fraction(0)) -> PrivacyLoss:
+        return replace(original(epsilon, delta), rho=Fraction(float(epsilon) + math.expm1(-float(epsilon))))
+
+    original = pricing.pure
+    for module in (pricing, noises, laplace, truncated):
+        patch.setattr(module, "pure", pure)
+
+
 FAULTS = [
     no_clamp,
     no_lower_clamp,
@@ -270,14 +314,20 @@ FAULTS = [
     third_cell_beside_values,
     clamp_of_nothing,
     noise_divided,
+    gaussian_noise_charged_half,
+    gaussian_noise_charged_half_unseen,
+    gaussian_noise_of_half_the_variance,
+    gaussian_noise_has_a_mu_for_free,
+    pure_noise_with_the_rho_of_continuous_noise,
 ]
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_planted_fault_is_caught(fault: Callable[[Patch], None], tmp_path: Path, monkeypatch: Patch) -> None:
     fault(monkeypatch)
-    with pytest.raises(Violation):
+    with pytest.raises(Violation) as caught:
         Cases(tmp_path, 100).run(MOST_CASES)
+    assert "the planner failed" not in str(caught.value)
 
 
 # --- nested statements --------------------------------------------------------------------------------------------
@@ -472,7 +522,7 @@ def a_release_is_not_charged(patch: Patch) -> None:
     """The last of several releases is left out of the total, and nothing looks at the total again."""
     original = planning.total
 
-    def fewer(losses: object) -> EpsilonDelta:
+    def fewer(losses: object) -> PrivacyLoss:
         listed = list(losses)  # type: ignore[call-overload]
         return original(listed[: max(1, len(listed) - 1)])
 
@@ -484,6 +534,24 @@ def a_total_that_the_plan_refuses(patch: Patch) -> None:
     """As above, but the plan adds up its own parts."""
     original = planning.total
     patch.setattr(planning, "total", lambda losses: original(list(losses)[:1]))
+
+
+class Undivided(Fraction):
+    """A price that is as large when it is divided."""
+
+    def __truediv__(self, other: object) -> Fraction:  # type: ignore[override]
+        return Fraction(self)
+
+
+def each_release_takes_the_whole_rho(patch: Patch) -> None:
+    """Of the price of a statement with several; the plan refuses it."""
+    patch.setattr(planning, "rho_at_most", lambda epsilon: Undivided(rho_at_most(epsilon)))
+
+
+def each_release_takes_the_whole_rho_unseen(patch: Patch) -> None:
+    """As above, and the plan does not look."""
+    each_release_takes_the_whole_rho(patch)
+    patch.setattr(plan, "costs_at_most", lambda loss, price: True)
 
 
 def a_release_is_charged_twice(patch: Patch) -> None:
@@ -564,6 +632,8 @@ NESTED_FAULTS = [
     tables_keep_their_names,
     a_release_is_not_charged,
     a_total_that_the_plan_refuses,
+    each_release_takes_the_whole_rho,
+    each_release_takes_the_whole_rho_unseen,
     a_release_is_charged_twice,
     no_limits_on_joined_tables,
     any_source_has_the_column,
@@ -575,8 +645,9 @@ def test_a_planted_fault_of_nesting_is_caught(
     fault: Callable[[Patch], None], tmp_path: Path, monkeypatch: Patch
 ) -> None:
     fault(monkeypatch)
-    with pytest.raises(Violation):
+    with pytest.raises(Violation) as caught:
         NestedCases(tmp_path, 100, close=fault in CLOSE_FAULTS).run(MOST_NESTED)
+    assert "the planner failed" not in str(caught.value)
 
 
 ROW_FAULTS = [a_row_of_its_own_meets_several, a_row_of_its_own_is_one_row]
@@ -587,8 +658,9 @@ def test_a_planted_fault_at_row_level_is_caught(
     fault: Callable[[Patch], None], tmp_path: Path, monkeypatch: Patch
 ) -> None:
     fault(monkeypatch)
-    with pytest.raises(Violation):
+    with pytest.raises(Violation) as caught:
         NestedCases(tmp_path, 100, "row").run(MOST_NESTED)
+    assert "the planner failed" not in str(caught.value)
 
 
 # --- the order of rows --------------------------------------------------------------------------------------------

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from dpsql.aggregates import tally
 from dpsql.aggregates.base import Limits, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.count import counting
 from dpsql.aggregates.extreme import Extreme
@@ -17,6 +19,7 @@ from dpsql.aggregates.mode import Mode
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile
 from dpsql.aggregates.tally import Tally, Terms
+from dpsql.mechanisms.conversions import choice
 from dpsql.plan import CompiledTally, Release
 from dpsql.planner import lower
 from tests.support.neighbours import Cases, Violation
@@ -155,7 +158,26 @@ def top_values_for_the_price_of_one(patch: Patch) -> None:
 
 def choices_of_one_row(patch: Patch) -> None:
     """The rows of a unit are taken for one."""
-    patch.setattr(Terms, "per_row", property(lambda self: self.loss.epsilon))
+    patch.setattr(Terms, "per_row", property(lambda self: self.epsilon))
+
+
+def a_choice_at_a_sixteenth(patch: Patch) -> None:
+    """The exponential mechanism charged rho = epsilon^2 / 16."""
+    patch.setattr(tally, "choice", lambda epsilon: replace(choice(epsilon), rho=epsilon**2 / 16))
+
+
+def permute_and_flip_as_the_exponential_mechanism(patch: Patch) -> None:
+    """Permute-and-flip charged epsilon^2 / 8: it has no range (rule 26)."""
+    patch.setattr(Terms, "choosing", lambda self, share=Fraction(1): choice(share * self.epsilon))
+
+
+def quantile_without_the_loss_of_its_interval(patch: Patch) -> None:
+    patch.setattr(Quantile, "loss", lambda self, terms: terms.choosing(1 - INTERVAL))
+
+
+def quantile_whose_interval_is_a_choice(patch: Patch) -> None:
+    """Noise on counts is charged as the exponential mechanism."""
+    patch.setattr(Quantile, "loss", lambda self, terms: terms.choosing())
 
 
 FAULTS = [
@@ -177,11 +199,16 @@ FAULTS = [
     extreme_as_if_monotone,
     top_values_for_the_price_of_one,
     choices_of_one_row,
+    a_choice_at_a_sixteenth,
+    permute_and_flip_as_the_exponential_mechanism,
+    quantile_without_the_loss_of_its_interval,
+    quantile_whose_interval_is_a_choice,
 ]
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_planted_fault_is_caught(fault: Callable[[Patch], None], tmp_path: Path, monkeypatch: Patch) -> None:
     fault(monkeypatch)
-    with pytest.raises(Violation):
+    with pytest.raises(Violation) as caught:
         Cases(tmp_path, 200).run(MOST_CASES)
+    assert "the planner failed" not in str(caught.value)

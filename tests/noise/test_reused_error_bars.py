@@ -52,7 +52,7 @@ def hits(column: Column, exact: float) -> tuple[int, int]:
     return sum(low - 1e-9 <= exact <= high + 1e-9 for low, high in known), len(known)
 
 
-def drawn(chance: np.random.Generator, noise: DiscreteLaplace | DiscreteGaussian, count: int = 1) -> np.ndarray:  # type: ignore[type-arg]
+def drawn(chance: np.random.Generator, noise: DiscreteLaplace | DiscreteGaussian, count: int = 1) -> np.ndarray:
     """Sums of `count` draws."""
     size = (DRAWS, count)
     if isinstance(noise, DiscreteGaussian):
@@ -80,7 +80,7 @@ class Added:
 
 
 def added() -> dict[str, Added]:
-    """Of 3,000 rows with values around 30 in [-20, 80], where it matters."""
+    """Of 30,000 rows with values around 30 in [-20, 80], where it matters."""
     x = term(-20, 80)
     rows, total = 30_000, 900_000
     a, b = total + 20 * rows, 80 * rows - total
@@ -128,19 +128,21 @@ NOISES: dict[str, tuple[Callable[[Fraction], AdditiveNoise], Callable[[Fraction]
 BOUNDS = [(0, 100, 50), (0, 100, 3), (0, 100, 97), (-50, 100, -20), (-50, 100, 0), (-100, -10, -40), (1000, 1100, 1050)]
 
 
-def apart(kind: str, bounds: tuple[int, int, int], rows: int, sum_epsilon: Fraction, count_epsilon: Fraction) -> tuple[int, int]:
+def apart(
+    kind: str, bounds: tuple[int, int, int], rows: int, sum_epsilon: Fraction, count_epsilon: Fraction
+) -> tuple[int, int]:
     lower, upper, mean = bounds
     make_sum, make_count = NOISES[kind]
     first, second = make_sum(max(abs(lower), abs(upper)) / sum_epsilon), make_count(1 / count_epsilon)
     chance = np.random.default_rng([rows, mean + 100, len(kind)])
-    cells = [(exact + drawn(chance, noise)).tolist() for exact, noise in ((mean * rows, first), (rows, second))]  # type: ignore[arg-type]
+    cells = [(exact + drawn(chance, noise)).tolist() for exact, noise in ((mean * rows, first), (rows, second))]
     return hits(AvgOfTwo(term(lower, upper)).column(cells, SideBySide(first, second), LEVEL), mean)
 
 
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
 @pytest.mark.parametrize("kind", list(NOISES))
 def test_rule_41_intervals_of_avg_from_a_sum_and_a_count(kind: str, bounds: tuple[int, int, int]) -> None:
-    """Two more conditions are on the same side: a count that is as exact, and one that is ten times as exact."""
+    """With a count that is as exact as the sum, and with one that is ten times as exact."""
     for rows in (300, 5_000):
         for count_epsilon in (Fraction(1, 10), Fraction(1)):
             found, known = apart(kind, bounds, rows, Fraction(1, 10), count_epsilon)
@@ -148,11 +150,13 @@ def test_rule_41_intervals_of_avg_from_a_sum_and_a_count(kind: str, bounds: tupl
             check(found, known, (kind, bounds, rows, count_epsilon))
 
 
-@pytest.mark.xfail(strict=True, reason="going to the ends step by step does not arrive where the count is about as large as its noise")
+@pytest.mark.xfail(
+    strict=True, reason="going to the ends step by step does not arrive where the count is about as large as its noise"
+)
 @pytest.mark.parametrize("bounds", BOUNDS[:3], ids=str)
 @pytest.mark.parametrize("kind", ["laplace", "mixed"])
 def test_rule_41_intervals_of_avg_from_a_sum_and_an_uncertain_count(kind: str, bounds: tuple[int, int, int]) -> None:
-    """The sum was bought at a hundred times the price of the count, and there are few rows."""
+    """The sum was bought at a hundred times the price of the count, and there are few rows: Fieller's set reaches a bound."""
     found = [apart(kind, bounds, rows, Fraction(10), Fraction(1, 10)) for rows in (10, 30, 60)]
     check(sum(f for f, _ in found), sum(k for _, k in found), (kind, bounds), wide=True)
 
@@ -178,7 +182,10 @@ k = {{ type = "INTEGER", bounds = [0, {GROUPS - 1}] }}
 j = {{ type = "INTEGER", bounds = [0, {CELLS - 1}] }}
 x = {{ type = "DOUBLE", bounds = [-20, 80], step = 0.5 }}
 """
-ROWS = f"SELECT (i % {GROUPS})::INTEGER AS k, (i // {GROUPS} % {CELLS})::INTEGER AS j, (i * 7919 % 81) / 2.0 AS x FROM range(300000) AS r(i)"
+ROWS = (
+    f"SELECT (i % {GROUPS})::INTEGER AS k, (i // {GROUPS} % {CELLS})::INTEGER AS j, (i * 7919 % 81) / 2.0 AS x "
+    "FROM range(300000) AS r(i)"
+)
 
 
 @dataclass(slots=True)

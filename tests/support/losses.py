@@ -126,9 +126,9 @@ def check_plan(plan: Plan, sql: str) -> None:
 
 
 def fits(loss: PrivacyLoss, price: EpsilonDelta) -> bool:
-    """By its epsilon, or by the rho that a pure mechanism of the same price may have (rule 27)."""
+    """By its epsilon; without one by the rho that a pure mechanism of the same price may have (rule 27)."""
     if loss.delta > price.delta:
         return False
-    if loss.epsilon is not None and loss.epsilon <= price.epsilon:
-        return True
+    if loss.epsilon is not None:
+        return loss.epsilon <= price.epsilon
     return float(loss.rho) * _ROUNDING <= pure(float(price.epsilon)).rho

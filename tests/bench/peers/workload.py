@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -39,7 +38,8 @@ CYCLE = PATTERN * 10
 KINDS = ("count", "sum", "mean")
 INCOME = 30_000
 SCRIPTS = {"smartnoise-sql": "smartnoise_budget.py", "opendp": "opendp_budget.py"}
-EXPLAINED = re.compile(r"95 % half-width (?:about )?([\d,]+)")
+LAPLACE = "epsilon=0.1, mechanism=laplace"
+"""Of the statements whose half-widths are the target."""
 AIM = 2.0
 Counts = list[list[int]]
 """Statements that were answered, by total and by refreshes."""
@@ -51,22 +51,25 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=cache, help=f"where environments are kept (default {cache})")
     options = parser.parse_args()
     print(f"Python {platform.python_version()}, {platform.machine()}")
-    declared = _declared(Total(1e6, 0.5))
-    asked = _request(declared)
-    ours = {
-        f"dpsql, {mechanism}": [_ours(total, mechanism, asked) for total in TOTALS]
-        for mechanism in ("laplace", "gaussian")
+    declared = _declared(Total(1e6, 0.5), "auto")
+    with dpsql.connect(declared, ledger=":memory:") as connection:
+        asked, gaussian = _request(connection), _errors(connection)
+    ways = {
+        "dpsql, auto, laplace": ("auto", dict.fromkeys(KINDS, LAPLACE)),
+        "dpsql, auto, gaussian": ("auto", gaussian),
+        "dpsql, gdp, gaussian": ("gdp", gaussian),
     }
+    ours = {name: [_ours(total, *way) for total in TOTALS] for name, way in ways.items()}
     with tempfile.TemporaryDirectory() as scratch:
         theirs = dict(_theirs(Path(scratch), asked, options.cache))
     _report(asked, ours, theirs)
 
 
-def _declared(total: Total) -> Schema:
+def _declared(total: Total, accounting: str) -> Schema:
     """The RAND people with this budget; the guard warns only, since the statements are made by a program."""
     declared = Schema.from_toml(EXAMPLES / "randhie" / "schema.toml")
     budget = EpsilonDelta(Fraction(str(total.epsilon)), Fraction(str(total.delta)))
-    privacy = replace(declared.privacy, budget=budget, accounting="auto")
+    privacy = replace(declared.privacy, budget=budget, accounting=accounting)
     return replace(declared, privacy=privacy, guard=Guard("warn", 0))
 
 
@@ -89,19 +92,20 @@ _SELECTS = {
 }
 
 
-def _request(schema: Schema) -> Request:
-    """The half-widths that dpsql releases with at epsilon 0.1, of the first statement of every kind."""
-    first: dict[str, str] = {}
+def _first() -> dict[str, str]:
+    """The first statement of every kind."""
+    found: dict[str, str] = {}
     for kind, sql in islice(_statements(), len(PATTERN)):
-        first.setdefault(kind, sql)
+        found.setdefault(kind, sql)
+    return found
+
+
+def _request(connection: Connection) -> Request:
+    """What the others are asked."""
     (mean, people), *_ = duckdb.execute(
         f"SELECT avg(income), count(*) FROM read_parquet('{EXAMPLES / 'randhie' / 'person.parquet'}')"
     ).fetchall()
-    found = {}
-    with dpsql.connect(schema, ledger=":memory:") as connection:
-        for kind, sql in first.items():
-            released = connection.execute(f"/* dpsql: epsilon=0.1, mechanism=laplace */ {sql}").accuracy[0][-1]
-            found[kind] = (released.high - released.low) / 2
+    found = {kind: _width(connection, sql, LAPLACE) for kind, sql in _first().items()}
     questions = (
         Question("count", found["count"]),
         Question("sum", found["sum"], 100.0),
@@ -110,15 +114,34 @@ def _request(schema: Schema) -> Request:
     return Request(questions, tuple(KINDS.index(kind) for kind in CYCLE), TOTALS, REFRESHES)
 
 
-def _ours(total: Total, mechanism: str, asked: Request) -> list[int]:
+def _errors(connection: Connection) -> dict[str, str]:
+    """For every kind the option that gives Gaussian noise the half-width of LAPLACE.
+
+    An error is asked for all declared people in the worst case, and an average is released with what its rows and its value make of it:
+    the two are in proportion.
+    """
+    found = {}
+    for kind, sql in _first().items():
+        wanted = error = _width(connection, sql, LAPLACE)
+        if kind == "mean":
+            error *= wanted / _width(connection, sql, f"error={error:.3f}, mechanism=gaussian")
+        found[kind] = f"error={error:.3f}, mechanism=gaussian"
+    return found
+
+
+def _width(connection: Connection, sql: str, options: str) -> float:
+    """The 95 % half-width that a released answer comes with."""
+    cell = connection.execute(f"/* dpsql: {options}, fresh */ {sql}").accuracy[0][-1]
+    return (cell.high - cell.low) / 2
+
+
+def _ours(total: Total, accounting: str, options: dict[str, str]) -> list[int]:
     """As a session answers until it refuses. What was answered is then asked again, which has to be free."""
-    schema = _declared(total)
-    with dpsql.connect(schema, ledger=":memory:") as connection:
+    with dpsql.connect(_declared(total, accounting), ledger=":memory:") as connection:
         answered: list[str] = []
         try:
             for kind, sql in _statements():
-                width = _planned(connection, kind, sql)
-                text = f"/* dpsql: error={width}, mechanism={mechanism} */ {sql}"
+                text = f"/* dpsql: {options[kind]} */ {sql}"
                 connection.execute(text).fetchall()
                 answered.append(text)
         except dpsql.BudgetError:
@@ -128,16 +151,6 @@ def _ours(total: Total, mechanism: str, asked: Request) -> list[int]:
                 if not connection.execute(text).privacy.cached:
                     raise SystemExit(f"a repeat was charged: {text}")
     return [len(answered)] * len(REFRESHES)
-
-
-def _planned(connection: Connection, kind: str, sql: str) -> str:
-    """The half-width at epsilon 0.1 as EXPLAIN says it, which is what `error` is about; of an average in all the declared people."""
-    text = connection.explain(f"/* dpsql: epsilon=0.1, mechanism=laplace */ {sql}")
-    pattern = r"about ([\d.,]+) if the declared" if kind == "mean" else EXPLAINED.pattern
-    found = re.search(pattern, text)
-    if found is None:
-        raise SystemExit(f"EXPLAIN says no half-width: {text}")
-    return found[1].replace(",", "")
 
 
 def _theirs(folder: Path, asked: Request, cache: Path) -> Iterator[tuple[str, Counts]]:
@@ -173,15 +186,14 @@ def _report(asked: Request, ours: dict[str, Counts], theirs: dict[str, Counts]) 
     columns = [(t, r) for t in range(len(asked.totals)) for r in range(len(asked.refreshes))]
     titles = [f"epsilon {asked.totals[t].epsilon:g}{_refreshed(asked.refreshes[r])}" for t, r in columns]
     body = [(name, *(f"{counts[t][r]:,}" for t, r in columns), "") for name, counts in (*ours.items(), *theirs.items())]
-    if theirs:
+    for peer in dict.fromkeys(name.partition(",")[0] for name in theirs):
+        best = [max(c[t][r] for name, c in theirs.items() if name.startswith(peer)) for t, r in columns]
         ratios = [
-            max(counts[t][r] for counts in ours.values()) / max(1, *(counts[t][r] for counts in theirs.values()))
-            for t, r in columns
+            max(c[t][r] for c in ours.values()) / max(1, most) for (t, r), most in zip(columns, best, strict=True)
         ]
         verdict = "met" if ratios[0] >= AIM else "MISSED"
-        body.append(
-            ("dpsql's best over theirs", *(f"{ratio:.2f}" for ratio in ratios), f"aim {AIM:g} or more: {verdict}")
-        )
+        said = f"aim {AIM:g} or more without repeats: {verdict}"
+        body.append((f"dpsql's best over the best of {peer}", *(f"{ratio:.2f}" for ratio in ratios), said))
     show((f"delta {asked.totals[0].delta:g}", *titles, ""), body)
 
 

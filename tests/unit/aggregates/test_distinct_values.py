@@ -293,7 +293,7 @@ def test_the_price_is_shared_and_gaussian_noise_takes_l2(tmp_path: Path) -> None
     sql = "/* dpsql: mechanism=gaussian, max_values=2 */ SELECT year, COUNT(DISTINCT tag), COUNT(*) FROM visit GROUP BY year"
     part = compiled(tmp_path, sql)
     first, second = part.release.measures
-    assert first.loss == second.loss and first.loss.delta > 0
+    assert first.loss == second.loss and first.loss.rho > 0
     assert first.sensitivity.l2_squared == 6 and second.sensitivity.l2_squared == 9
     assert part.sum_columns == 1 and [m.measure for m in part.matchings] == [0]
 

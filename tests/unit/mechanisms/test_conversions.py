@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dpsql.loss import EpsilonDelta, PrivacyLoss
-from dpsql.mechanisms import conversions
+from dpsql.mechanisms import bounds, reach
 from dpsql.mechanisms.conversions import (
     NO_PROMISE,
     approximate,
@@ -24,13 +24,11 @@ from dpsql.mechanisms.conversions import (
     epsilon_at_most_mu,
     epsilon_at_most_rho,
     gaussian,
-    largest_mu_squared,
-    largest_rho,
-    largest_squares,
     pure,
     rho_at_most,
     together,
 )
+from dpsql.mechanisms.reach import largest_mu_squared, largest_rho, largest_squares
 
 EPSILONS = [Fraction(text) for text in ("1e-13", "1e-9", "0.001", "0.1", "0.7", "1", "3", "12", "40", "300", "599.9")]
 DELTAS = [Fraction(1, 10**300), Fraction(1, 10**50), Fraction(1, 10**9), Fraction(1, 10**6), Fraction(1, 100)]
@@ -209,8 +207,8 @@ def test_losses_grow_with_epsilon(one: Fraction, other: Fraction) -> None:
 @pytest.mark.parametrize("x", ["-8", "-3", "-1e-20", "0", "1e-60", "1e-9", "0.5", "2.9", "4.99", "5", "7", "20", "35"])
 def test_bounds_of_mills_ratio(x: str) -> None:
     exact = below(-Decimal(x)) * (2 * pi()).sqrt() * (Decimal(x) ** 2 / 2).exp()
-    with localcontext(conversions._DIGITS):
-        low, high = conversions._mills(Decimal(x))
+    with localcontext(bounds.DIGITS):
+        low, high = bounds.mills(Decimal(x))
         assert high / low < 1 + Decimal("1e-35")
     assert low <= exact <= high
 
@@ -219,10 +217,10 @@ def test_bounds_of_mills_ratio(x: str) -> None:
 @given(st.fractions(-(10**9), 10**9, max_denominator=10**30), st.integers(-200, 200))
 def test_rounding_is_directed_and_short(number: Fraction, power: int) -> None:
     value = number * Fraction(2) ** power
-    low, high = conversions._down(value), conversions._up(value)
+    low, high = bounds.down(value), bounds.up(value)
     assert low <= value <= high
     assert high - low <= abs(value) / 2**62
-    assert low == conversions._down(low) == conversions._up(low)
+    assert low == bounds.down(low) == bounds.up(low)
 
 
 # Groups
@@ -387,7 +385,7 @@ def test_the_mu_of_a_total_keeps_it_and_is_the_largest(epsilon: Fraction, delta:
 def test_the_rho_of_a_total_keeps_it_and_is_the_largest(epsilon: Fraction, delta: Fraction) -> None:
     """It is allowed at one order alpha; a little more is at none of those near it."""
     rho, log_delta = decimal(largest_rho(EpsilonDelta(epsilon, delta))), decimal(delta).ln()
-    best = conversions._best_order(float(epsilon), float(log_delta))
+    best = reach._best_order(float(epsilon), float(log_delta))
     assert zcdp_log_delta(epsilon, rho, Decimal(best)) <= log_delta
     for factor in np.logspace(-1, 1, 41):
         assert zcdp_log_delta(epsilon, rho * (1 + Decimal("1e-13")), Decimal(best * factor)) > log_delta

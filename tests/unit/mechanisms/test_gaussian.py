@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import product
@@ -15,7 +16,7 @@ from scipy.stats import norm
 from series import DIGITS, both_sides_of_sum, tail, weights
 
 from dpsql.loss import EpsilonDelta
-from dpsql.mechanisms import gaussian
+from dpsql.mechanisms import conversions, gaussian
 from dpsql.mechanisms.gaussian import TOTAL_VARIATION, DiscreteGaussian, rho_of_loss
 from dpsql.mechanisms.gaussian_tail import upper_tail
 from dpsql.mechanisms.rounding import drawn_sigma
@@ -347,13 +348,17 @@ def test_half_width_is_quick() -> None:
 
 
 def test_noise_covers_its_own_loss_and_nothing_less() -> None:
-    loss = EpsilonDelta(Fraction(1), Fraction(1, 10**6))
-    noise = DiscreteGaussian.for_loss(9, loss)
-    assert noise.covers(5, 9, loss)
-    assert not noise.covers(5, 10, loss)
-    assert not noise.covers(5, 9, EpsilonDelta(Fraction(99, 100), loss.delta))
-    assert not noise.covers(5, 9, EpsilonDelta(Fraction(1), loss.delta / 2))
-    assert not noise.covers(5, 9, EpsilonDelta(Fraction(1), Fraction(0)))
+    """By its rho and its mu; and by an epsilon with a delta, where it is charged that too."""
+    price = EpsilonDelta(Fraction(1), Fraction(1, 10**6))
+    noise = DiscreteGaussian.for_loss(9, price)
+    for loss in (conversions.gaussian(noise.rho(9), Fraction(0)), conversions.approximate(price, noise.rho(9))):
+        assert noise.covers(5, 9, loss)
+        assert not noise.covers(5, 10, loss)
+        assert not noise.covers(5, 9, replace(loss, rho=loss.rho * Fraction(999, 1000)))
+        assert not noise.covers(5, 9, replace(loss, mu_squared=loss.mu_squared * Fraction(999, 1000)))
+    assert not noise.covers(5, 9, replace(loss, epsilon=Fraction(99, 100)))
+    assert not noise.covers(5, 9, replace(loss, delta=price.delta / 2))
+    assert not noise.covers(5, 9, replace(loss, delta=Fraction(0)))
 
 
 def test_description() -> None:

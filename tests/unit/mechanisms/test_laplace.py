@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from series import both_sides_of_sum, tail, weights
 
-from dpsql.loss import EpsilonDelta
+from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.rounding import drawn_scale
 
@@ -90,9 +91,13 @@ def test_half_width_needs_a_sensible_question(copies: int, level: Fraction) -> N
 
 def test_noise_covers_its_own_loss_and_nothing_less() -> None:
     noise = DiscreteLaplace.for_loss(7, Fraction(3, 10))
-    assert noise.covers(7, 49, EpsilonDelta(Fraction(3, 10), Fraction(0)))
-    assert not noise.covers(8, 49, EpsilonDelta(Fraction(3, 10), Fraction(0)))
-    assert not noise.covers(7, 49, EpsilonDelta(Fraction(3, 10) - Fraction(1, 10**30), Fraction(1, 2)))
+    loss = pure(Fraction(3, 10))
+    assert noise.covers(7, 49, loss)
+    assert not noise.covers(8, 49, loss)
+    assert not noise.covers(7, 49, replace(loss, epsilon=Fraction(3, 10) - Fraction(1, 10**30), delta=Fraction(1, 2)))
+    for measure in ("squares", "rho", "mu_squared"):
+        assert not noise.covers(7, 49, replace(loss, **{measure: getattr(loss, measure) * Fraction(999, 1000)}))
+    assert noise.covers(7, 49, replace(loss, epsilon=None, squares=None))
 
 
 def test_description() -> None:

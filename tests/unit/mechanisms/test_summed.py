@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpsql.errors import Error
 from dpsql.loss import NO_LOSS
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
@@ -54,7 +55,9 @@ def test_wide_noise_has_little_more_than_the_exact_half_width(count: int) -> Non
     assert SummedLaplace(Fraction(100), count).half_width(LEVEL) <= 1.03 * exact(100.0, count, LEVEL) + 1
 
 
-@pytest.mark.xfail(strict=True, reason="half a quantum for the rounding of each cell is added up: 2.4 times as wide with 50")
+@pytest.mark.xfail(
+    strict=True, reason="half a quantum for the rounding of each cell is added up: 2.4 times as wide with 50"
+)
 @pytest.mark.parametrize(("scale", "count"), [(1, 12), (1, 50), (3, 50), (100, 300)])
 def test_no_half_width_is_far_too_large(scale: int, count: int) -> None:
     assert SummedLaplace(Fraction(scale), count).half_width(LEVEL) <= 1.2 * exact(float(scale), count, LEVEL) + 2
@@ -117,7 +120,7 @@ def test_what_is_summed() -> None:
 def test_a_sum_is_no_mechanism() -> None:
     noise = SummedLaplace(Fraction(5), 4)
     assert not noise.covers(1, 1, NO_LOSS)
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(Error, match="DPSQL-901"):
         noise.sample(SystemNoise(), 1)
 
 

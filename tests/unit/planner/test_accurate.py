@@ -10,9 +10,11 @@ import pytest
 
 from dpsql.clients.dbapi import open_session
 from dpsql.errors import BudgetError, Error
-from dpsql.loss import EpsilonDelta
+from dpsql.loss import NO_LOSS, EpsilonDelta
+from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.prices import nominal
 from dpsql.plan import Compiled
 from dpsql.planner.accurate import _number, _place
 from dpsql.planner.options import Options
@@ -27,8 +29,8 @@ P95 = Fraction(95, 100)
 
 @pytest.fixture
 def schema(tmp_path: Path) -> Schema:
-    """The clinic, with a declared number of patients, and a cap of epsilon 10."""
-    found = clinic.schema(tmp_path)
+    """The clinic, with a declared number of patients, and a cap of epsilon 10. Epsilons and deltas are added up."""
+    found = clinic.schema(tmp_path, accounting="sequential")
     caps = EpsilonDelta(Fraction(10), Fraction(1, 10))
     return replace(found, privacy=replace(found.privacy, units=10_000, caps=caps))
 
@@ -37,8 +39,14 @@ def compiled(sql: str, schema: Schema, session: Options | None = None) -> Compil
     return compile_statement(parse(sql), session or Options(), schema, "", staging.Types())
 
 
+@pytest.fixture
+def by_rho(schema: Schema) -> Schema:
+    """The same with rho added up."""
+    return replace(schema, privacy=replace(schema.privacy, accounting="zcdp"))
+
+
 def epsilon(sql: str, schema: Schema) -> Fraction:
-    return compiled(sql, schema).plan.loss.epsilon
+    return nominal(compiled(sql, schema).plan.loss)
 
 
 def before(number: Fraction) -> Fraction:
@@ -68,15 +76,33 @@ def test_a_count_costs_the_least_price_that_is_exact_enough(error: str, confiden
 def test_gaussian_noise_is_priced_by_its_own_tail(schema: Schema) -> None:
     sql = "/* dpsql: error=20, mechanism=gaussian */ SELECT year, COUNT(DISTINCT patient_id) FROM visit GROUP BY year"
     loss = compiled(sql, schema).plan.loss
-    assert loss.delta == schema.privacy.query.delta
-    assert DiscreteGaussian.for_loss(3, loss).half_width(P95) <= 20
+    assert loss.epsilon is not None and loss.delta == schema.privacy.query.delta
+    assert DiscreteGaussian.for_loss(3, EpsilonDelta(loss.epsilon, loss.delta)).half_width(P95) <= 20
     assert DiscreteGaussian.for_loss(3, EpsilonDelta(before(loss.epsilon), loss.delta)).half_width(P95) > 20
 
 
-def test_auto_takes_the_mechanism_that_costs_less(schema: Schema) -> None:
+def test_gaussian_noise_is_priced_through_rho_where_that_is_added_up(by_rho: Schema) -> None:
+    sql = "/* dpsql: error=20, mechanism=gaussian */ SELECT year, COUNT(DISTINCT patient_id) FROM visit GROUP BY year"
+    loss, price = compiled(sql, by_rho).plan.loss, epsilon(sql, by_rho)
+    assert loss.epsilon is None and loss.rho == rho_at_most(price)
+    assert DiscreteGaussian.for_rho(3, rho_at_most(price)).half_width(P95) <= 20
+    assert DiscreteGaussian.for_rho(3, rho_at_most(before(price))).half_width(P95) > 20
+
+
+def test_auto_takes_the_mechanism_that_costs_less(schema: Schema, by_rho: Schema) -> None:
     text = "/* dpsql: error=20, mechanism={} */ SELECT COUNT(*) FROM patient"
     laplace, gaussian, auto = (epsilon(text.format(m), schema) for m in ("laplace", "gaussian", "auto"))
     assert auto == laplace < gaussian
+    laplace, gaussian, auto = (epsilon(text.format(m), by_rho) for m in ("laplace", "gaussian", "auto"))
+    assert auto == gaussian < laplace
+
+
+def test_the_rho_of_each_statistic_adds_up(by_rho: Schema) -> None:
+    """Each costs what it needs; together they cost less than the sum of their epsilons."""
+    text = "/* dpsql: error=100, mechanism=gaussian */ SELECT {} FROM patient"
+    both, count, age = (compiled(text.format(s), by_rho).plan.loss for s in ("COUNT(*), SUM(age)", "COUNT(*)", "SUM(age)"))
+    assert both.rho == count.rho + age.rho
+    assert nominal(both) < nominal(count) + nominal(age)
 
 
 def test_a_count_read_off_a_pair_costs_more_than_one_by_itself(schema: Schema) -> None:
@@ -191,6 +217,7 @@ def test_a_session_has_the_later_of_a_price_and_an_accuracy() -> None:
 # --- above the cap ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("accounting", ["sequential", "zcdp"])
 @pytest.mark.parametrize(
     ("options", "select"),
     [
@@ -201,8 +228,10 @@ def test_a_session_has_the_later_of_a_price_and_an_accuracy() -> None:
         ("error=0.00001", "SELECT note, SUM(income), COUNT(*) FROM patient GROUP BY note"),
     ],
 )
-def test_what_the_cap_would_give_is_accepted_and_nothing_less_is(options: str, select: str, tmp_path: Path) -> None:
-    schema = clinic.schema(tmp_path)
+def test_what_the_cap_would_give_is_accepted_and_nothing_less_is(
+    options: str, select: str, accounting: str, tmp_path: Path
+) -> None:
+    schema = clinic.schema(tmp_path, accounting=accounting)
     caps = EpsilonDelta(Fraction(1, 2), Fraction(1, 10))
     schema = replace(schema, privacy=replace(schema.privacy, units=1000, caps=caps))
     with pytest.raises(BudgetError, match=r"error = .* costs .*above the owner's cap of 0.5") as refused:
@@ -269,6 +298,4 @@ def test_an_average_without_a_declared_number_of_people(tmp_path: Path) -> None:
 
 
 def test_what_is_free_stays_free(schema: Schema) -> None:
-    assert compiled("/* dpsql: error=5 */ SELECT DISTINCT site FROM patient", schema).plan.loss == EpsilonDelta(
-        Fraction(0), Fraction(0)
-    )
+    assert compiled("/* dpsql: error=5 */ SELECT DISTINCT site FROM patient", schema).plan.loss == NO_LOSS

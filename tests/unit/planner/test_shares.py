@@ -11,6 +11,7 @@ import pytest
 
 from dpsql.errors import Error
 from dpsql.loss import total
+from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.plan import Measure, Release
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
@@ -25,9 +26,15 @@ EIGHTH = Fraction(1, 8)
 
 @pytest.fixture
 def schema(tmp_path: Path) -> Schema:
-    """The clinic, with a declared number of patients."""
-    found = clinic.schema(tmp_path)
+    """The clinic, with a declared number of patients. Epsilons and deltas are added up."""
+    found = clinic.schema(tmp_path, accounting="sequential")
     return replace(found, privacy=replace(found.privacy, units=10_000))
+
+
+@pytest.fixture
+def by_rho(schema: Schema) -> Schema:
+    """The same with rho added up."""
+    return replace(schema, privacy=replace(schema.privacy, accounting="zcdp"))
 
 
 def release(sql: str, schema: Schema) -> Release:
@@ -71,6 +78,25 @@ def test_no_other_shares_are_better() -> None:
                 assert variance(relative, found) < variance(relative, moved)
 
 
+def test_no_other_shares_of_rho_are_better() -> None:
+    """Of rho each takes in proportion to its error, not to the power of two thirds: sigma^2 is one over rho."""
+    relative = [Fraction(1, 1000), Fraction(83, 10000), Fraction(15, 10000)]
+    found = by_error([a * a for a in relative], by_rho=True)
+    assert sum(found) == 1
+    assert all(abs(share - a / sum(relative)) < Fraction(1, 1000) for share, a in zip(found, relative, strict=True))
+
+    def variance_of(shares: tuple[Fraction, ...]) -> Fraction:
+        return sum((a * a / rho for a, rho in zip(relative, shares, strict=True)), Fraction(0))
+
+    step = Fraction(1, 100)
+    for i in range(3):
+        for j in range(3):
+            if i != j:
+                moved = tuple(r + step * (k == i) - step * (k == j) for k, r in enumerate(found))
+                assert variance_of(found) < variance_of(moved)
+
+
+@pytest.mark.parametrize("accounting", ["sequential", "zcdp"])
 @pytest.mark.parametrize(
     "sql",
     [
@@ -82,8 +108,11 @@ def test_no_other_shares_are_better() -> None:
     ],
 )
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
-def test_a_statement_errs_no_more_than_at_equal_shares(sql: str, mechanism: str, schema: Schema) -> None:
+def test_a_statement_errs_no_more_than_at_equal_shares(
+    sql: str, mechanism: str, accounting: str, schema: Schema
+) -> None:
     """The sum of squared half-widths, each relative to what is expected, beside that of equal weights."""
+    schema = replace(schema, privacy=replace(schema.privacy, accounting=accounting))
     own = release(f"/* dpsql: mechanism={mechanism} */ {sql}", schema)
     aggregates = len(own.limited.block.aggregates)
     equal = release(f"/* dpsql: mechanism={mechanism}, weights={':'.join('1' * aggregates)} */ {sql}", schema)
@@ -144,6 +173,32 @@ def test_gaussian_noise_shares_delta_equally(schema: Schema) -> None:
     assert {m.loss.delta for m in found.measures} == {Fraction(1, 2000)}
     assert found.loss.epsilon == 1 and found.loss.delta == Fraction(1, 1000)
     assert len({m.loss.epsilon for m in found.measures}) == 2
+
+
+def test_rho_is_shared_by_the_error_itself(by_rho: Schema) -> None:
+    """COUNT(*) moves by 1 of n, and each sum by twice as large a part of what is expected of it."""
+    sql = (
+        "/* dpsql: mechanism=gaussian */ SELECT COUNT(*), dp_sum(age, lower := 0, upper := 50), "
+        "dp_sum(income, lower := 0, upper := 80) FROM patient"
+    )
+    found = release(sql, by_rho)
+    rho = rho_at_most(Fraction(1))
+    assert sorted(m.loss.rho / rho for m in found.measures) == [Fraction(1, 5), Fraction(2, 5), Fraction(2, 5)]
+    assert found.loss.rho == rho
+
+
+def test_weights_are_proportions_of_rho_where_that_is_added_up(by_rho: Schema) -> None:
+    found = release("/* dpsql: weights=1:3, mechanism=gaussian */ SELECT COUNT(*), SUM(age) FROM patient", by_rho)
+    own = [found.measures[o.measure].loss.rho / rho_at_most(Fraction(1)) for o in found.outputs]
+    assert sorted(own) == [Fraction(1, 4), Fraction(3, 4)]
+
+
+def test_a_tally_takes_an_equal_share_of_rho(by_rho: Schema) -> None:
+    sql = "/* dpsql: mechanism=gaussian */ SELECT MODE(city), COUNT(*), SUM(income) FROM patient"
+    found = release(sql, by_rho)
+    third = rho_at_most(Fraction(1)) / 3
+    assert total(m.loss for m in found.measures).rho == 2 * third
+    assert third * (1 - Fraction(1, 10**6)) < found.chosen[0].loss.rho <= third
 
 
 @pytest.mark.parametrize("weights", [[1], [1, 1], [10**9, 1], [1, 2, 3, 4, 5, 6, 7], [1] * 999 + [10**6], [3] * 2000])
