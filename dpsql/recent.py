@@ -58,6 +58,17 @@ class Recent(Generic[Kept]):
 
 def asked_for(sql: str, parameters: Sequence[object] | Mapping[str, object], options: object) -> Hashable | None:
     """What a statement is known by; None where its parameters cannot be told apart by their text."""
-    items = tuple(sorted(parameters.items())) if isinstance(parameters, Mapping) else tuple(enumerate(parameters))
-    simple = all(type(value) in (str, int, float, bool, type(None)) for _, value in items)
-    return (sql, repr(items), repr(options)) if simple else None
+    named = isinstance(parameters, Mapping)
+    items: list[tuple[object, object]] = list(parameters.items() if named else enumerate(parameters))  # type: ignore[union-attr]
+    if named and not all(type(name) is str for name, _ in items):
+        return None
+    if not all(type(value) in (str, int, float, bool, type(None)) for _, value in items):
+        return None
+    return (sql, repr(sorted(items, key=lambda item: repr(item[0])) if named else items), repr(options))
+
+
+def is_plain(columns: Sequence[tuple[str, str]]) -> bool:
+    """Whether no cell of a result can be changed by who reads it: no lists, structs or maps."""
+    return not any(
+        mark in sqltype for _, sqltype in columns for mark in ("[", "(", "STRUCT", "MAP") if sqltype[:7] != "DECIMAL"
+    )

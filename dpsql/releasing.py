@@ -70,7 +70,7 @@ class Found:
 
     def buy(self, part: CompiledRelease, fingerprint: str, topped: TopUp | None) -> None:
         self.asked[part.release.name] = part
-        self.fingerprints += (fingerprint,)
+        self.fingerprints += (fingerprint, *(topped.names if topped is not None else ()))
         self.missing.append(part if topped is None else topped.part)
         if topped is not None:
             self.topped[part.release.name] = topped
@@ -141,26 +141,37 @@ class Releasing:
         """
         holder = claims.new_holder()
         with claims.released(holder):
-            while True:
-                found = self._found(compiled, paid, fresh)
-                most = self._dataset.schema.privacy.max_cells
-                staged = Staged(found.compiled, dict(found.tables), columns, self._sandbox, self.need, most)
-                staged.bind_public()
-                if not found.missing:
-                    return Released(found, staged, Receipt(None, NO_LOSS, self.remaining()))
-                receipt = self._charge(compiled, found, holder, fresh)
-                if receipt is not None:
-                    break
-                self._wait()
-            staged.charged = True
             try:
-                for part in found.missing:
-                    staged.noisy[part.release.name] = self._run(part, receipt, staged, found, fresh)
+                return self._bought(compiled, paid, columns, fresh, holder)
             except BaseException:
+                # nobody is to wait for what failed
                 with suppress(Error):
                     self._ledger.drop(holder)
                 raise
-            return Released(found, staged, receipt)
+
+    def _bought(
+        self,
+        compiled: Compiled,
+        paid: Sequence[CompiledRelease],
+        columns: tuple[tuple[str, str], ...],
+        fresh: bool,
+        holder: str,
+    ) -> Released:
+        while True:
+            found = self._found(compiled, paid, fresh)
+            most = self._dataset.schema.privacy.max_cells
+            staged = Staged(found.compiled, dict(found.tables), columns, self._sandbox, self.need, most)
+            staged.bind_public()
+            if not found.missing:
+                return Released(found, staged, Receipt(None, NO_LOSS, self.remaining()))
+            receipt = self._charge(compiled, found, holder, fresh)
+            if receipt is not None:
+                break
+            self._wait()
+        staged.charged = True
+        for part in found.missing:
+            staged.noisy[part.release.name] = self._run(part, receipt, staged, found, fresh)
+        return Released(found, staged, receipt)
 
     def _found(self, compiled: Compiled, paid: Sequence[CompiledRelease], fresh: bool) -> Found:
         """What of a statement is stored, or can be read off what is; and what is to be bought of the rest."""
@@ -170,7 +181,7 @@ class Releasing:
             table = None if fresh else self._answers.get(fingerprint)
             reused = None if fresh or table is not None else self._reusing.find(part, compiled.plan.goal is not None)
             if table is not None:
-                found.add(name, table, (fingerprint,))
+                found.add(name, table, (fingerprint,), self._reusing.own(part, fingerprint))
             elif reused is not None:
                 found.add(name, reused.table, reused.fingerprints, reused.part, reused.note)
             else:

@@ -5,8 +5,8 @@ which rows, on which data version; the group keys and the price apart. A release
 
 1. the same cells, bought at least as dearly and at least as exact: given as they are
 2. finer cells: added up over the keys that are not asked. Only what is additive (numbers of rows, sums, pairs, moments), only over
-   declared keys, and only where no unit's groups were cut, so that the sum is that of the coarser statement on the same rows;
-   what the finer keys leave out (NULL or a value that is not declared) stays left out, and a note says so (rule 41). A sum of very many
+   declared keys, and only where no unit's groups were cut. What the finer keys leave out (NULL or a value that is not declared)
+   stays left out, a unit's rows are cut in the finer groups, and a note says both (rule 41). A sum of very many
    cells is much less exact than what could be bought: then it is bought
 3. AVG(x) of a stored SUM(x) and COUNT(x) of the same rows, never of COUNT(*)
 
@@ -38,7 +38,6 @@ from dpsql.aggregates.sum import SumOf, Total
 from dpsql.errors import error
 from dpsql.loss import total
 from dpsql.mechanisms.additive import AdditiveNoise
-from dpsql.mechanisms.conversions import gaussian
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.summed import summed
@@ -46,6 +45,8 @@ from dpsql.plan import CompiledRelease, KeyValue, Measure, NoisyTable, Output, R
 from dpsql.planner.canonical import canonical
 from dpsql.planner.limit import key_count
 from dpsql.planner.measure import counted_rows
+from dpsql.planner.noises import WIDEST_SCALE
+from dpsql.planner.pricing import NO_MU
 
 _ADDITIVE = (Rows, Total, Pair, Moments)
 WIDER = 4
@@ -91,19 +92,22 @@ class TopUp:
 
     part    what is bought in addition
     first   what was bought before: the cells of each measure, and their rho
+    names   fingerprints of the answers that it was bought in
     """
 
     part: CompiledRelease
     first: tuple[tuple[tuple[list[int], ...], Fraction], ...]
+    names: tuple[str, ...]
 
     def combined(self, second: NoisyTable) -> NoisyTable:
         """The averages of both, weighted by their rho, to the nearest integer."""
         cells: list[list[int]] = []
         for measure, (before, rho) in zip(self.part.release.measures, self.first, strict=True):
-            whole = rho + measure.loss.rho
-            one, other = rho / whole, measure.loss.rho / whole
+            share = rho / (rho + measure.loss.rho)
+            one, whole = share.numerator, share.denominator
+            other, half = whole - one, whole // 2
             for x, y in zip(before, second.cells[len(cells) : len(cells) + len(before)], strict=True):
-                cells.append([round(one * a + other * b) for a, b in zip(x, y, strict=True)])
+                cells.append([(one * a + other * b + half) // whole for a, b in zip(x, y, strict=True)])
         return replace(second, cells=tuple(cells))
 
 
@@ -170,6 +174,15 @@ class Reusing:
         text = "\n".join([canonical(_BETWEEN.join(parts)), self._identity, self._version])
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
+    def own(self, part: CompiledRelease, fingerprint: str) -> CompiledRelease:
+        """A stored release with the noise that it was drawn with: what "auto" would take now may be another."""
+        measures = part.release.measures
+        stored = [_read(vector.noise) for vector in self._vectors.of(fingerprint)]
+        if len(stored) != len(measures) or any(noise is None for noise in stored):
+            return part
+        again = tuple(replace(m, noise=noise) for m, noise in zip(measures, stored, strict=True) if noise is not None)
+        return part if again == measures else replace(part, release=replace(part.release, measures=again))
+
     # --- what is found ------------------------------------------------------------------------------------------------
 
     def find(self, part: CompiledRelease, exact: bool) -> Reused | None:
@@ -207,7 +220,7 @@ class Reusing:
             release, measures=tuple(measures), outputs=tuple(o for own in outputs.values() for o in own), compared=None
         )
         names = tuple(dict.fromkeys(one.vector.fingerprint for one in found))
-        return Reused(replace(part, release=_in_order(again, release)), table, names, _note(found))
+        return Reused(replace(part, release=_in_order(again, release)), table, names, _note(found, release))
 
     def top_up(self, part: CompiledRelease) -> TopUp | None:
         """A release whose price is above that of the same cells with Gaussian noise: what is to be bought in addition."""
@@ -216,17 +229,22 @@ class Reusing:
             return None
         first: list[tuple[tuple[list[int], ...], Fraction]] = []
         measures: list[Measure] = []
+        names: list[str] = []
         for place, measure in enumerate(release.measures):
             vector = self._cheaper(asked, measure, asked.questions[place])
             cells = self._stored(vector) if vector is not None else None
             if vector is None or cells is None or not isinstance(measure.noise, DiscreteGaussian):
                 return None
             rest = DiscreteGaussian.for_rho(measure.sensitivity.l2_squared, measure.loss.rho - vector.rho)
-            loss = gaussian(rest.rho(measure.sensitivity.l2_squared), measure.loss.delta)
-            measures.append(replace(measure, noise=rest, loss=loss))
+            if rest.sigma_squared > WIDEST_SCALE**2:
+                return None
+            rho = rest.rho(measure.sensitivity.l2_squared)
+            claimed = NO_MU if measure.loss.mu_squared == NO_MU else 2 * rho
+            measures.append(replace(measure, noise=rest, loss=replace(measure.loss, rho=rho, mu_squared=claimed)))
             first.append((cells, vector.rho))
+            names.append(vector.fingerprint)
         bought = replace(release, measures=tuple(measures), loss=total(m.loss for m in measures))
-        return TopUp(replace(part, release=bought), tuple(first))
+        return TopUp(replace(part, release=bought), tuple(first), tuple(dict.fromkeys(names)))
 
     def _cheaper(self, asked: Asked, measure: Measure, question: str) -> Vector | None:
         """The dearest stored vector of the same cells with Gaussian noise that is cheaper than this measure."""
@@ -382,12 +400,13 @@ def _in_order(again: Release, release: Release) -> Release:
     return replace(again, outputs=tuple(sorted(again.outputs, key=lambda output: order[output.name])))
 
 
-def _note(found: Sequence[_Found]) -> str | None:
+def _note(found: Sequence[_Found], release: Release) -> str | None:
     if all(one.kept is None for one in found):
         return None
+    limited = ", each group is after its own limits" if release.limited.enforced else ""
     return (
-        "made of stored answers by more keys: rows without a declared key of theirs are left out, and the error is that of the sum; "
-        "write /* dpsql: fresh */ to ask and pay anew"
+        f"made of stored answers by more keys: rows without a declared key of theirs are left out{limited}, and the error is that of "
+        "the sum; write /* dpsql: fresh */ to ask and pay anew"
     )
 
 

@@ -24,6 +24,7 @@ from dpsql.opening import Dataset
 from dpsql.plan import (
     Accuracy,
     Compiled,
+    CompiledRelease,
     PublicTable,
     Receipt,
 )
@@ -34,7 +35,7 @@ from dpsql.planner.options import Options
 from dpsql.planner.parse import Parsed, parse
 from dpsql.planner.planning import compile_statement, schema_identity
 from dpsql.planner.resolve.free import catalog_text
-from dpsql.recent import MOST_ROWS, Recent, asked_for
+from dpsql.recent import MOST_ROWS, Recent, asked_for, is_plain
 from dpsql.releasing import Releasing
 from dpsql.schema.model import Analyst, Schema
 from dpsql.sqltypes import SqlType, parse_type
@@ -165,11 +166,18 @@ class Session:
             (*(str(finding) for finding in findings), *done.notes),
             done.fingerprints,
         )
-        if asked is not None and paid and not parsed.timed and not parsed.options.fresh and len(rows) <= MOST_ROWS:
-            looked = tuple(dict.fromkeys([*done.fingerprints, *(self._releasing.fingerprint(part) for part in paid)]))
-            kept = Kept(replace(answer, rows=list(rows)), compiled.plan.shell.public)
-            self._recent.put(asked, kept, looked)
+        if asked is not None and paid and not parsed.timed and not parsed.options.fresh:
+            self._keep(asked, answer, compiled, paid)
         return answer
+
+    def _keep(self, asked: Hashable, answer: Answer, compiled: Compiled, paid: Sequence[CompiledRelease]) -> None:
+        """Keep an answer for who asks the same text again."""
+        if len(answer.rows) > MOST_ROWS or not is_plain(answer.columns):
+            return
+        own = [self._releasing.fingerprint(part) for part in paid]
+        public = {*compiled.plan.shell.public, *(name for bound in compiled.bounds for name in bound.public)}
+        kept = Kept(replace(answer, rows=list(answer.rows)), tuple(sorted(public)))
+        self._recent.put(asked, kept, tuple(dict.fromkeys([*answer.fingerprints, *own])))
 
     def _with_prospect(self, parsed: Parsed, work: Callable[[], Result]) -> Result:
         """A statement that does not fit says how exact it would be at the price that fits."""

@@ -44,6 +44,10 @@ def is_taken(connection: sqlite3.Connection, fingerprint: str) -> bool:
 
 
 def take(connection: sqlite3.Connection, fingerprints: Sequence[str], holder: str) -> None:
+    """Claim releases; what this process holds no more, and could not let go of when it should have, goes too."""
+    for (other,) in connection.execute("SELECT DISTINCT holder FROM claim").fetchall():
+        if not _lives(str(other)):
+            drop(connection, str(other))
     connection.executemany(_PUT, [(fingerprint, holder) for fingerprint in fingerprints])
 
 

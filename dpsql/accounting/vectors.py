@@ -15,6 +15,7 @@ from dpsql.accounting.store import clean
 
 _PUT = "INSERT OR REPLACE INTO vector VALUES (?, ?, ?, ?)"
 _FIND = "SELECT fingerprint, place, question, body FROM vector WHERE question = ?"
+_OF = "SELECT fingerprint, place, question, body FROM vector WHERE fingerprint = ? ORDER BY place"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,14 @@ class Vectors:
 
     def find(self, question: str) -> list[Vector]:
         """Every stored vector of a question, by whatever keys and at whatever price."""
-        rows = self._store.read(lambda connection: connection.execute(_FIND, (clean(question),)).fetchall())
+        return self._all(_FIND, question)
+
+    def of(self, fingerprint: str) -> list[Vector]:
+        """The vectors of one stored answer, in the order of its cells."""
+        return self._all(_OF, fingerprint)
+
+    def _all(self, query: str, name: str) -> list[Vector]:
+        rows = self._store.read(lambda connection: connection.execute(query, (clean(name),)).fetchall())
         found = [self._opened(*row) for row in rows]
         if any(vector is None for vector in found):
             raise self._store.damaged()

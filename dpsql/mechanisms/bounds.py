@@ -1,8 +1,8 @@
 """Bounds that hold, to 40 digits: of epsilon tanh(epsilon / 2), of the normal tail, and of g(e) = Phi^-1(e^e / (1 + e^e)).
 
 g is odd, and concave above zero: with h the hazard rate phi(x) / Phi(-x), whose slope is below 1 (Sampford 1953), ln h is concave, so
-q(x) = h(x) h(-x) falls for x > 0. Then k(x) = (2 Phi - 1) phi - x Phi (1 - Phi), with k' = Phi (1 - Phi) (2 q - 1), first rises and then
-falls, and is 0 at 0 and at infinity: k >= 0, which is what g'' <= 0 says.
+q(x) = h(x) h(-x) falls for x > 0. Then k(x) = (2 Phi - 1) phi - x Phi (1 - Phi), with k' = Phi (1 - Phi) (2 q - 1), first rises and
+then falls, and is 0 at 0 and at infinity: k >= 0, which is what g'' <= 0 says.
 
 Decimals have 60 digits; floats are first guesses that no promise depends on.
 """

@@ -371,6 +371,8 @@ def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[s
         *(tallied.identity for tallied in asked.tallied),
         *(aggregate.text for aggregate in block.aggregates if request.weights is not None or request.goal is not None),
         request.text,
+        # what is chosen has the error of its own terms: with another accountant it is another question
+        str(request.accounted) if request.mechanism != "laplace" and (block.selects or asked.tallied or reads) else "",
     ]
     text = canonical("\n".join(parts))
     used = [f"{name} is {made}" for name, made in reads.items() if quoted(name) in text]

@@ -12,13 +12,14 @@ import pytest
 from dpsql.clients.dbapi import open_session
 from dpsql.errors import BudgetError, Error
 from dpsql.loss import NO_LOSS, EpsilonDelta
+from dpsql.mechanisms.prices import nominal
 from dpsql.planner.options import Options, read_comment
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
 from dpsql.session import Session
 from tests.attacks.observing import ordinary
-from tests.support import clinic
+from tests.support import clinic, losses
 from tests.support.noise import ZeroNoise
 
 CAPS = EpsilonDelta(Fraction(1, 2), Fraction(1, 10**4))
@@ -33,8 +34,8 @@ SELECTS = [
 ]
 
 
-def capped(folder: Path) -> Schema:
-    found = clinic.schema(folder)
+def capped(folder: Path, accounting: str = "auto") -> Schema:
+    found = clinic.schema(folder, accounting=accounting)
     return replace(found, privacy=replace(found.privacy, units=500, query=QUERY, caps=CAPS))
 
 
@@ -51,9 +52,11 @@ def options(chance: random.Random) -> str:
     return ", ".join(chance.sample(found, chance.choice([1, 1, 2, 3, 4])))
 
 
+@pytest.mark.parametrize("accounting", ["sequential", "zcdp"])
 @pytest.mark.parametrize("seed", range(4))
-def test_every_plan_is_within_the_caps_or_refused(seed: int, tmp_path: Path) -> None:
-    chance, schema = random.Random(f"caps {seed}"), capped(tmp_path)
+def test_every_plan_is_within_the_caps_or_refused(seed: int, accounting: str, tmp_path: Path) -> None:
+    """In epsilon, or in the rho of a pure mechanism of that epsilon."""
+    chance, schema = random.Random(f"caps {seed}"), capped(tmp_path, accounting)
     planned = refused = 0
     for _ in range(60):
         own, above = options(chance), options(chance) if chance.random() < 0.3 else ""
@@ -66,10 +69,27 @@ def test_every_plan_is_within_the_caps_or_refused(seed: int, tmp_path: Path) -> 
             refused += 1
             continue
         planned += 1
-        assert plan.loss.fits(CAPS) and plan.loss.epsilon > 0
+        assert losses.fits(plan.loss, CAPS) and plan.loss.rho > 0
         for release in plan.releases:
-            assert all(part.loss.epsilon > 0 for part in release.parts)
+            assert all(part.loss.rho > 0 for part in release.parts)
     assert planned > 5 and refused > 5
+
+
+@pytest.mark.parametrize("accounting", ["sequential", "advanced", "zcdp", "gdp", "auto"])
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "auto"])
+def test_no_accuracy_costs_more_than_the_cap(mechanism: str, accounting: str, tmp_path: Path) -> None:
+    """From far below it to far above, each is priced within the cap or refused, in the unit that is added up."""
+    schema, planned = capped(tmp_path, accounting), set[bool]()
+    for error in (500, 100, 50, 30, 20, 15, 12, 10, 8, 6, 5, 4, 3, 2, 1):
+        sql = f"/* dpsql: error={error}, mechanism={mechanism} */ SELECT COUNT(*) FROM patient"
+        try:
+            plan = compile_statement(parse(sql), Options(), schema, "").plan
+        except BudgetError:
+            planned.add(False)
+            continue
+        planned.add(True)
+        assert losses.fits(plan.loss, CAPS), (error, plan.loss)
+    assert planned == {True, False}
 
 
 def opened(folder: Path) -> Session:
@@ -93,8 +113,8 @@ def test_an_accuracy_is_charged_what_explain_says(tmp_path: Path) -> None:
     for sql in ("/* dpsql: error=600 */ " + SELECTS[1], "/* dpsql: error=600, mechanism=auto */ " + SELECTS[3]):
         price = next(line for line in session.explain(sql).splitlines() if line.startswith("price: "))
         answer = session.execute(sql)
-        assert f"epsilon {float(answer.receipt.loss.epsilon):g}," in price
-        assert 0 < answer.receipt.loss.epsilon <= CAPS.epsilon
+        assert f"epsilon {float(nominal(answer.receipt.loss)):g}," in price
+        assert 0 < nominal(answer.receipt.loss) <= CAPS.epsilon and losses.fits(answer.receipt.loss, CAPS)
         assert all(cell is None or cell.high - cell.low <= 1201 for row in answer.accuracy for cell in row)
         again = session.execute(sql)
         assert again.receipt.loss == NO_LOSS and again.rows == answer.rows

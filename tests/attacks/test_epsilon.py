@@ -27,6 +27,7 @@ name = "groups"
 source = "groups.duckdb"
 [privacy]
 unit = "row"
+accounting = "sequential"
 epsilon = 1000000.0
 delta = 0.9
 query = { epsilon = 1.0, delta = 1e-2 }

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
-from math import exp
+from math import tanh
 from pathlib import Path
 
 import duckdb
@@ -46,15 +46,16 @@ from tests.attacks.observing import (
     sharp,
     visit,
 )
-from tests.support import clinic
+from tests.support import clinic, losses
 from tests.support.clinic import NAN
 from tests.support.noise import RecordedNoise, ZeroNoise
 
 Rows = list[tuple[object, ...]]
 
 
-def compiled(folder: Path, sql: str, unit: str = "patient") -> CompiledRelease:
-    return compile_statement(parse(sql), Options(), clinic.schema(folder, unit=unit), "").releases[0]
+def compiled(folder: Path, sql: str, unit: str = "patient", accounting: str = "auto") -> CompiledRelease:
+    schema = clinic.schema(folder, unit=unit, accounting=accounting)
+    return compile_statement(parse(sql), Options(), schema, "").releases[0]
 
 
 def exact(folder: Path, sql: str, data: clinic.Database, unit: str = "patient") -> Rows:
@@ -843,14 +844,46 @@ def test_rule_26_the_charge_is_that_of_the_sampler(tmp_path: Path) -> None:
         assert measure.noise.covers(measure.sensitivity.l1, measure.sensitivity.l2_squared, measure.loss)
 
 
-def test_rule_27_gaussian_is_charged_by_its_conversion(tmp_path: Path) -> None:
-    """While the ledger adds up (epsilon, delta), Gaussian noise is priced in both, and needs a delta."""
-    part = compiled(tmp_path, "/* dpsql: mechanism=gaussian */ SELECT COUNT(*), SUM(days) FROM visit")
+@pytest.mark.parametrize("accounting", ["sequential", "advanced"])
+def test_rule_27_gaussian_is_charged_by_its_conversion(accounting: str, tmp_path: Path) -> None:
+    """Where the ledger adds up (epsilon, delta), Gaussian noise is priced in both, and needs a delta."""
+    sql = "/* dpsql: mechanism=gaussian */ SELECT COUNT(*), SUM(days) FROM visit"
+    part = compiled(tmp_path, sql, accounting=accounting)
     assert all(isinstance(m.noise, DiscreteGaussian) and m.loss.delta > 0 for m in part.release.measures)
     assert part.release.loss.epsilon == 1 and part.release.loss.delta == Fraction(1, 1000)
-    with opened(tmp_path, ordinary()) as connection:
-        seen = see(connection, "/* dpsql: mechanism=gaussian */ SELECT COUNT(*) FROM visit")
-        assert (seen.epsilon, seen.delta) == (1, Fraction(1, 1000))
+    clinic.write(tmp_path, ordinary())
+    session = open_session(clinic.schema(tmp_path, accounting=accounting), None, ":memory:", noise=ZeroNoise())
+    charged = session.execute("/* dpsql: mechanism=gaussian */ SELECT COUNT(*) FROM visit").receipt.loss
+    session.close()
+    assert (charged.epsilon, charged.delta) == (1, Fraction(1, 1000))
+
+
+@pytest.mark.parametrize("accounting", ["zcdp", "gdp"])
+def test_rule_27_the_price_of_gaussian_noise_is_its_rho(accounting: str, tmp_path: Path) -> None:
+    """epsilon = 1 stands for rho = tanh(1 / 2); no epsilon is charged, as none holds."""
+    sql = "/* dpsql: mechanism=gaussian */ SELECT COUNT(*), SUM(days) FROM visit"
+    release = compiled(tmp_path, sql, accounting=accounting).release
+    assert release.loss.epsilon is None and abs(float(release.loss.rho) - tanh(0.5)) < 1e-12
+    for measure in release.measures:
+        assert isinstance(measure.noise, DiscreteGaussian)
+        assert measure.loss.rho == measure.sensitivity.l2_squared / (2 * measure.noise.sigma_squared)
+
+
+def test_rule_27_the_receipt_shows_rho_and_no_epsilon(tmp_path: Path) -> None:
+    clinic.write(tmp_path, ordinary())
+    session = open_session(clinic.schema(tmp_path, accounting="zcdp"), None, ":memory:", noise=ZeroNoise())
+    charged = session.execute("/* dpsql: mechanism=gaussian */ SELECT COUNT(*) FROM visit").receipt.loss
+    session.close()
+    assert charged.epsilon is None and abs(float(charged.rho) - tanh(0.5)) < 1e-12
+
+
+def test_rule_26_a_choice_costs_an_eighth_of_its_square_by_the_exponential_mechanism_alone(tmp_path: Path) -> None:
+    """Permute-and-flip has no bounded range: it costs what any pure mechanism may."""
+    sql = "/* dpsql: mechanism={} */ SELECT MODE(city) FROM patient"
+    for named, kind, rho in (("gaussian", "exponential", 1 / 8), ("laplace", "permute_and_flip", tanh(0.5))):
+        (part,) = compiled(tmp_path, sql.format(named)).release.chosen
+        assert part.terms.kind == kind and part.loss.epsilon == 1
+        assert 0 <= float(part.loss.rho) - rho < 1e-12
 
 
 def test_rule_28_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
@@ -864,12 +897,15 @@ def test_rule_28_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
         assert see(connection, "/* dpsql: epsilon=1 */ SELECT SUM(age) FROM patient").epsilon == 1
 
 
+@pytest.mark.parametrize("accounting", ["sequential", "zcdp"])
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
-def test_rule_29_a_threshold_holds_delta_with_equality_counted(tmp_path: Path, mechanism: str) -> None:
+def test_rule_29_a_threshold_holds_delta_with_equality_counted(tmp_path: Path, mechanism: str, accounting: str) -> None:
     """P(1 + Z >= tau) is at most delta over all groups of one unit, and tau - 1 would not do."""
     for table, key in (("patient", "note"), ("visit", "tag")):
         release = compiled(
-            tmp_path, f"/* dpsql: mechanism={mechanism} */ SELECT {key}, COUNT(*) FROM {table} GROUP BY 1"
+            tmp_path,
+            f"/* dpsql: mechanism={mechanism} */ SELECT {key}, COUNT(*) FROM {table} GROUP BY 1",
+            accounting=accounting,
         ).release
         assert release.selection is not None
         units = release.measures[0]
@@ -886,7 +922,7 @@ def test_rule_29_a_threshold_holds_delta_with_equality_counted(tmp_path: Path, m
         else:
             assert 1 - (1 - noise.tail(tau - 2)) ** l0 > delta
         assert release.loss.delta <= Fraction(1, 1000)
-        assert exp(float(release.loss.epsilon)) > 1
+        assert (release.loss.epsilon is None) == (mechanism == "gaussian" and accounting == "zcdp")
 
 
 def test_rule_33_losses_follow_from_the_text(tmp_path: Path) -> None:
@@ -896,7 +932,8 @@ def test_rule_33_losses_follow_from_the_text(tmp_path: Path) -> None:
         "SELECT note, COUNT(*), AVG(age) FROM patient GROUP BY 1",
     ):
         plan = compile_statement(parse(sql), Options(), clinic.schema(tmp_path), "").plan
-        assert plan.loss.fits(plan.price) and len(plan.releases) == 1
+        losses.check_plan(plan, sql)
+        assert len(plan.releases) == 1
     repeated = "SELECT COUNT(*), COUNT(*) + 1, COUNT(*) * 2 FROM patient HAVING COUNT(*) > 3"
     assert len(compiled(tmp_path, repeated).release.measures) == 1
     several = [

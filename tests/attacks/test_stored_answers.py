@@ -455,7 +455,6 @@ def test_rule_40_a_vector_that_was_edited_is_noticed(tmp_path: Path) -> None:
 # --- faults -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="the loss of the difference says a mu although its measure claims none")
 def test_rule_28_a_top_up_claims_no_mu_where_the_grid_has_no_room(tmp_path: Path) -> None:
     """Where the dataset's epsilon leaves the grid of Gaussian noise no delta, no mu is claimed: not for a difference either."""
     sql = "SELECT COUNT(*) FROM patient"
@@ -466,9 +465,6 @@ def test_rule_28_a_top_up_claims_no_mu_where_the_grid_has_no_room(tmp_path: Path
     assert (second.mu_squared >= 10**20) == (first.mu_squared >= 10**20)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the noise of a small difference is too wide to be drawn, and that is seen after the charge"
-)
 def test_rule_42_a_difference_that_is_too_small_is_not_charged_for_nothing(tmp_path: Path) -> None:
     sql = "SELECT dp_sum(days, lower := 0, upper := 1000000000000) FROM visit"
     with opened(tmp_path, ZCDP, SystemLike()) as session:
@@ -489,7 +485,6 @@ class SystemLike(ZeroNoise):
         return [0] * size
 
 
-@pytest.mark.xfail(strict=True, reason="the interval is that of the noise that would be bought now")
 def test_rule_40_a_stored_answer_has_the_interval_of_its_own_noise(tmp_path: Path) -> None:
     """The owner changes how losses are added up, and with it what "auto" would take: what was drawn stays what it was."""
     sql = "/* dpsql: epsilon=0.5, mechanism=auto */ SELECT SUM(age), SUM(income), COUNT(*), SUM(weight) FROM patient"
@@ -502,7 +497,6 @@ def test_rule_40_a_stored_answer_has_the_interval_of_its_own_noise(tmp_path: Pat
     assert list(found[1].accuracy) == list(found[0].accuracy)
 
 
-@pytest.mark.xfail(strict=True, reason="what is certified is the noise of the difference alone")
 def test_rule_42_the_certificate_of_a_topped_up_answer_says_all_of_its_loss(tmp_path: Path) -> None:
     sql = "SELECT COUNT(*) FROM patient"
     with opened(tmp_path, ZCDP) as session:
@@ -740,7 +734,6 @@ def test_rule_42_processes_that_top_up_at_once(tmp_path: Path) -> None:
         assert len(session._ledger.history()) == 3 == session._ledger.verify()
 
 
-@pytest.mark.xfail(strict=True, reason="between the charge and the engine nobody lets go of the claim in the ledger")
 def test_rule_40_a_claim_is_let_go_when_it_ends_between_the_charge_and_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,25 +13,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.errors import Error
-from dpsql.loss import NO_LOSS, EpsilonDelta, total
+from dpsql.loss import NO_LOSS, PrivacyLoss, only_delta, total
+from dpsql.mechanisms.conversions import choice, gaussian, pure, rho_at_most
 from dpsql.plan import Compiled
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
-from tests.support import clinic
+from tests.support import clinic, losses
 from tests.support.generate import statement
 
 MODEST = settings(max_examples=150, deadline=None, derandomize=True, database=None)
-LOSSES = st.builds(
-    EpsilonDelta, st.fractions(0, 5, max_denominator=50), st.fractions(0, Fraction(1, 10), max_denominator=1000)
+EPSILONS = st.fractions(0, 5, max_denominator=50)
+DELTAS = st.fractions(0, Fraction(1, 10), max_denominator=1000)
+LOSSES = st.one_of(
+    st.builds(pure, EPSILONS, DELTAS),
+    st.builds(choice, EPSILONS),
+    st.builds(gaussian, EPSILONS, DELTAS),
+    st.builds(only_delta, DELTAS),
 )
+ACCOUNTINGS = st.sampled_from(["sequential", "zcdp"])
 
 
 @pytest.fixture(scope="module")
 def schemas(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Schema]:
     folder: Path = tmp_path_factory.mktemp("clinic")
     return {"patient": clinic.schema(folder), "row": clinic.schema(folder, unit="row")}
+
+
+def accounted(schema: Schema, accounting: str) -> Schema:
+    """The same with a declared number of people, and losses added up in this way."""
+    return replace(schema, privacy=replace(schema.privacy, units=1000, accounting=accounting))
 
 
 def compiled(sql: str, schema: Schema, parameters: tuple[object, ...] | dict[str, object] = ()) -> Compiled:
@@ -43,53 +55,63 @@ def fingerprints(sql: str, schema: Schema, parameters: tuple[object, ...] | dict
 
 
 @MODEST
-@given(seed=st.integers(0, 2**40), unit=st.sampled_from(["patient", "row"]))
+@given(seed=st.integers(0, 2**40), unit=st.sampled_from(["patient", "row"]), accounting=ACCOUNTINGS)
 def test_a_plan_spends_what_its_measures_spend_and_no_more_than_asked(
-    seed: int, unit: str, schemas: dict[str, Schema]
+    seed: int, unit: str, accounting: str, schemas: dict[str, Schema]
 ) -> None:
     sql = statement(random.Random(seed), row_level=unit == "row")
     try:
-        plan = compiled(sql, schemas[unit]).plan
+        plan = compiled(sql, accounted(schemas[unit], accounting)).plan
     except Error:
         return
-    assert plan.loss.fits(plan.price)
+    losses.check_plan(plan, sql)
     assert plan.loss == total(release.loss for release in plan.releases)
     for release in plan.releases:
         measures = total(part.loss for part in release.parts)
         delta = release.selection.delta if release.selection is not None else Fraction(0)
-        assert release.loss == measures + EpsilonDelta(Fraction(0), delta)
+        assert release.loss == measures + only_delta(delta)
+        losses.check_release(release, sql)
         for measure in release.measures:
-            assert measure.loss.epsilon > 0
+            assert measure.loss.rho > 0
             assert measure.noise.covers(measure.sensitivity.l1, measure.sensitivity.l2_squared, measure.loss)
 
 
 @MODEST
-@given(seed=st.integers(0, 2**40), mechanism=st.sampled_from(["laplace", "gaussian", "auto"]))
-def test_shares_add_up_to_the_whole_price(seed: int, mechanism: str, schemas: dict[str, Schema]) -> None:
-    """With a declared number of people shares differ, and not a thousandth of epsilon is lost or spent twice."""
-    schema = replace(schemas["patient"], privacy=replace(schemas["patient"].privacy, units=1000))
+@given(seed=st.integers(0, 2**40), mechanism=st.sampled_from(["laplace", "gaussian", "auto"]), accounting=ACCOUNTINGS)
+def test_shares_add_up_to_the_whole_price(
+    seed: int, mechanism: str, accounting: str, schemas: dict[str, Schema]
+) -> None:
+    """With a declared number of people shares differ, and not a thousandth of epsilon, or of rho, is lost or spent twice."""
+    schema = accounted(schemas["patient"], accounting)
     try:
         plan = compile_statement(parse(statement(random.Random(seed))), Options(mechanism=mechanism), schema, "").plan
     except Error:
         return
     for release in plan.releases:
-        if release.parts:
+        if not release.parts:
+            continue
+        assert min(part.loss.rho for part in release.parts) > 0
+        if release.loss.epsilon is not None:
             assert release.loss.epsilon == plan.price.epsilon / len(plan.releases)
-            assert min(part.loss.epsilon for part in release.parts) > 0
+        else:
+            rho = rho_at_most(plan.price.epsilon) / len(plan.releases)
+            # how a tally spends its share is rounded down; noise spends it exactly
+            least = rho * Fraction(99, 100) if release.chosen else rho
+            assert accounting == "zcdp" and least <= release.loss.rho <= rho
 
 
 @MODEST
-@given(seed=st.integers(0, 2**40), error=st.sampled_from(["0.5", "7", "300", "1e5"]))
-def test_an_accuracy_is_kept_at_its_price(seed: int, error: str, schemas: dict[str, Schema]) -> None:
+@given(seed=st.integers(0, 2**40), error=st.sampled_from(["0.5", "7", "300", "1e5"]), accounting=ACCOUNTINGS)
+def test_an_accuracy_is_kept_at_its_price(seed: int, error: str, accounting: str, schemas: dict[str, Schema]) -> None:
     """Every column is as exact as was asked, and the price is that of the parts."""
     sql = re.sub(r"epsilon=[\d.]+", f"error={error}, confidence=0.9", statement(random.Random(seed)))
-    schema = replace(schemas["patient"], privacy=replace(schemas["patient"].privacy, units=1000))
+    schema = accounted(schemas["patient"], accounting)
     try:
         plan = compiled(sql, schema).plan
     except Error:
         return
     (release,) = plan.releases
-    assert plan.loss == release.loss and plan.loss.fits(schema.privacy.caps)
+    assert plan.loss == release.loss and losses.fits(plan.loss, schema.privacy.caps)
     for output in release.outputs:
         width = output.estimate.half_width(release.measures[output.measure].noise, Fraction(9, 10))
         assert width is None or width <= float(error)
@@ -111,14 +133,17 @@ def test_planning_is_a_function_of_the_text(seed: int, schemas: dict[str, Schema
 
 
 @MODEST
-@given(losses=st.lists(LOSSES, max_size=6))
-def test_composition_adds_up_in_any_order(losses: list[EpsilonDelta]) -> None:
-    assert total(losses) == total(reversed(losses))
-    assert total(losses) + NO_LOSS == total(losses)
-    assert all(loss.fits(total(losses)) for loss in losses)
-    if losses:
-        count = len(losses)
-        assert total([losses[0]] * count) == EpsilonDelta(losses[0].epsilon * count, losses[0].delta * count)
+@given(parts=st.lists(LOSSES, max_size=6))
+def test_composition_adds_up_in_any_order(parts: list[PrivacyLoss]) -> None:
+    whole = total(parts)
+    assert whole == total(reversed(parts)) == whole + NO_LOSS
+    assert all(part.within(whole) for part in parts)
+    assert (whole.epsilon is None) == any(part.epsilon is None for part in parts)
+    if parts:
+        one, count = parts[0], len(parts)
+        epsilon, squares = (None if x is None else x * count for x in (one.epsilon, one.squares))
+        times = PrivacyLoss(epsilon, one.delta * count, squares, one.rho * count, one.mu_squared * count)
+        assert total([one] * count) == times
 
 
 SAME = [

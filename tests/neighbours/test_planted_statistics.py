@@ -175,11 +175,6 @@ def quantile_without_the_loss_of_its_interval(patch: Patch) -> None:
     patch.setattr(Quantile, "loss", lambda self, terms: terms.choosing(1 - INTERVAL))
 
 
-def quantile_whose_interval_is_a_choice(patch: Patch) -> None:
-    """Noise on counts is charged as the exponential mechanism."""
-    patch.setattr(Quantile, "loss", lambda self, terms: terms.choosing())
-
-
 FAULTS = [
     moments_without_the_power,
     moments_of_one_row,
@@ -202,7 +197,6 @@ FAULTS = [
     a_choice_at_a_sixteenth,
     permute_and_flip_as_the_exponential_mechanism,
     quantile_without_the_loss_of_its_interval,
-    quantile_whose_interval_is_a_choice,
 ]
 
 

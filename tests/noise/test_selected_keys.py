@@ -15,27 +15,27 @@ from scipy import stats
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.count import Rows
 from dpsql.aggregates.count_distinct import Units
-from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.planner.noises import noisy, selecting
+from dpsql.planner.pricing import Pricing
 
 LEVEL = Fraction(95, 100)
 DRAWS = 20_000
-LOSS = EpsilonDelta(Fraction(1, 10), Fraction(0))
-DELTA = Fraction(1, 10**6)
+EPSILON = Fraction(1, 10)
+PRICING = Pricing("laplace", False, Fraction(1, 10**6), Fraction(0), Fraction(1))
 SCALE = 10
 
 
 def shown(people: int) -> tuple[int, int]:
     """How many of the draws show the group, and how many of those intervals hold its number of people."""
-    measure, selection = selecting("m0", Units(None), Limits(1, 1), LOSS, DELTA, "laplace")
+    measure, selection = selecting("m0", Units(None), Limits(1, 1), EPSILON, PRICING)
     h = measure.noise.half_width(LEVEL)
     released = [z for z in measure.noise.sample(SystemNoise(), DRAWS) if people + z >= selection.tau]
     return len(released), sum(abs(z) <= h for z in released)
 
 
 def threshold() -> int:
-    return selecting("m0", Units(None), Limits(1, 1), LOSS, DELTA, "laplace")[1].tau
+    return selecting("m0", Units(None), Limits(1, 1), EPSILON, PRICING)[1].tau
 
 
 def test_well_above_the_threshold_nothing_changes() -> None:
@@ -54,7 +54,7 @@ def test_below_the_threshold_the_interval_holds_less_often(scales: int) -> None:
 
 def test_what_stands_beside_the_number_of_people_is_covered() -> None:
     """Its noise is drawn for the shown groups, after they are selected."""
-    measure = noisy("m1", Rows(None), Limits(3, 1), LOSS, "laplace")
+    measure = noisy("m1", Rows(None), Limits(3, 1), EPSILON, PRICING)
     h = measure.noise.half_width(LEVEL)
     hits = sum(abs(z) <= h for z in measure.noise.sample(SystemNoise(), DRAWS))
     assert stats.binom.ppf(1e-6, DRAWS, 0.94) <= hits <= stats.binom.ppf(1 - 1e-6, DRAWS, 0.965)

@@ -6,6 +6,7 @@ rates with 10^-8: false alarms below 3 * 10^-7 in all. A planted fault is missed
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import combinations_with_replacement
@@ -18,6 +19,7 @@ from eps_lower import eps_lower, rate_above
 from goodness import Above, dependence, p_value
 
 from dpsql.loss import EpsilonDelta
+from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.rounding import drawn_scale
@@ -268,7 +270,7 @@ def joint_excess(noise: TruncatedLaplace, sizes: tuple[int, ...], epsilon: Fract
 def test_several_groups_together_keep_epsilon_and_delta(l0: int, loss: EpsilonDelta) -> None:
     """One unit that is alone in all its groups spends 1 - (1 - p)^l0 exactly, so `most` cannot be smaller."""
     noise = TruncatedLaplace.for_loss(l0, loss)
-    assert noise.covers(l0, l0, loss)
+    assert noise.covers(l0, l0, pure(loss.epsilon, loss.delta))
     for sizes in combinations_with_replacement(range(2 * noise.most + 3), l0):
         assert max(joint_excess(noise, sizes, loss.epsilon)) <= float(loss.delta)
     alone = joint_excess(noise, (0,) * l0, loss.epsilon)[0]
@@ -411,22 +413,25 @@ def test_noise_covers_its_own_loss_and_nothing_less(l0: int, loss: EpsilonDelta)
     noise = TruncatedLaplace.for_loss(l0, loss)
     edge = 1 - (1 - float(noise.tail(noise.most))) ** l0
     assert noise.scale == l0 / loss.epsilon and edge <= float(loss.delta) * (1 + 1e-9)
-    assert noise.covers(l0, l0, loss)
-    assert not noise.covers(l0 + 1, l0 + 1, loss)
-    assert not noise.covers(l0, l0, EpsilonDelta(loss.epsilon - Fraction(1, 10**30), loss.delta))
-    assert not noise.covers(l0, l0, EpsilonDelta(loss.epsilon, noise.tail(noise.most) * (1 - Fraction(1, 10**6))))
+    charged = pure(loss.epsilon, loss.delta)
+    assert noise.covers(l0, l0, charged)
+    assert not noise.covers(l0 + 1, l0 + 1, charged)
+    assert not noise.covers(l0, l0, replace(charged, epsilon=loss.epsilon - Fraction(1, 10**30)))
+    assert not noise.covers(l0, l0, replace(charged, delta=noise.tail(noise.most) * (1 - Fraction(1, 10**6))))
+    assert not noise.covers(l0, l0, replace(charged, rho=charged.rho * Fraction(999, 1000)))
+    assert not noise.covers(l0, l0, replace(charged, mu_squared=charged.mu_squared * Fraction(999, 1000)))
     if noise.most > 1:
-        assert not TruncatedLaplace(noise.scale, noise.most - 1).covers(l0, l0, loss)
+        assert not TruncatedLaplace(noise.scale, noise.most - 1).covers(l0, l0, charged)
 
 
 @pytest.mark.parametrize(("l1", "l2_squared"), [(2, 4), (2, 1), (0, 0), (-1, -1), (3, 9), (1, 2)])
 def test_only_counts_of_units_are_covered(l1: int, l2_squared: int) -> None:
     noise = TruncatedLaplace.for_loss(10, EpsilonDelta(Fraction(1), Fraction(1, 100)))
-    assert not noise.covers(l1, l2_squared, EpsilonDelta(Fraction(10), Fraction(9, 10)))
+    assert not noise.covers(l1, l2_squared, pure(Fraction(10), Fraction(9, 10)))
 
 
 def test_pure_privacy_is_not_covered() -> None:
-    assert not EDGES[0].covers(1, 1, EpsilonDelta(Fraction(100), Fraction(0)))
+    assert not EDGES[0].covers(1, 1, pure(Fraction(100)))
 
 
 @pytest.mark.parametrize(

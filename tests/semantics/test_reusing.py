@@ -302,7 +302,6 @@ def test_rule_41_what_is_left_out_of_the_finer_keys_stays_left_out(tmp_path: Pat
     session.close()
 
 
-@pytest.mark.xfail(strict=True, reason="the note does not say that limits were applied to the finer groups")
 def test_rule_41_a_sum_of_what_was_limited_says_so(session: Session) -> None:
     """Where rows are cut, the finer groups keep other rows of a unit than all of them together would."""
     session.execute("/* dpsql: max_rows=1, epsilon=50 */ SELECT kind, SUM(cost) FROM visit GROUP BY kind")
@@ -372,7 +371,6 @@ def test_rule_40_options_between_two_equal_texts(session: Session) -> None:
         assert session.execute(sql).cached is cached, setting
 
 
-@pytest.mark.xfail(strict=True, reason="lists in a row are the kept ones")
 def test_what_the_caller_does_with_a_list_in_a_row_stays_there(session: Session) -> None:
     sql = "SELECT QUANTILE_DISC(w, [0.25, 0.75]) FROM person"
     first = session.execute(sql).rows[0][0]
@@ -449,9 +447,7 @@ BOUND = "SELECT COUNT(*) FROM person WHERE a IN (SELECT a FROM place WHERE label
     "sql",
     [
         JOINED,
-        pytest.param(
-            BOUND, marks=pytest.mark.xfail(strict=True, reason="only the tables that the shell reads are looked at")
-        ),
+        BOUND,
     ],
 )
 def test_rule_40_a_public_table_that_changed_on_disk(session: Session, tmp_path: Path, sql: str) -> None:

@@ -468,6 +468,6 @@ def test_extreme_totals_are_sound_and_quick(epsilon: str, delta: str) -> None:
 @pytest.mark.parametrize("mu", ["0.3", "5"])
 def test_a_wrong_guess_of_mu_is_noticed(monkeypatch: pytest.MonkeyPatch, mu: str) -> None:
     """Then GDP may reach what zCDP may."""
-    monkeypatch.setattr(conversions, "_mu_by_newton", lambda epsilon, delta, start: Decimal(mu))
+    monkeypatch.setattr(reach, "_mu_by_newton", lambda epsilon, delta, start: Decimal(mu))
     total = EpsilonDelta(Fraction(123, 100), Fraction(1, 10**7))
     assert largest_mu_squared.__wrapped__(total) == 2 * largest_rho(total)

@@ -100,7 +100,9 @@ def test_auto_takes_the_mechanism_that_costs_less(schema: Schema, by_rho: Schema
 def test_the_rho_of_each_statistic_adds_up(by_rho: Schema) -> None:
     """Each costs what it needs; together they cost less than the sum of their epsilons."""
     text = "/* dpsql: error=100, mechanism=gaussian */ SELECT {} FROM patient"
-    both, count, age = (compiled(text.format(s), by_rho).plan.loss for s in ("COUNT(*), SUM(age)", "COUNT(*)", "SUM(age)"))
+    both, count, age = (
+        compiled(text.format(s), by_rho).plan.loss for s in ("COUNT(*), SUM(age)", "COUNT(*)", "SUM(age)")
+    )
     assert both.rho == count.rho + age.rho
     assert nominal(both) < nominal(count) + nominal(age)
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.aggregates.tally import Terms
 from dpsql.clients.dbapi import open_session
 from dpsql.errors import Error, InternalError
-from dpsql.loss import EpsilonDelta, only_delta, total
+from dpsql.loss import EpsilonDelta, PrivacyLoss, only_delta, total
 from dpsql.mechanisms.conversions import pure, rho_at_most
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
@@ -269,6 +270,32 @@ def test_choices_beside_gaussian_noise_are_exponential_and_cost_an_eighth(by_rho
         assert Fraction(1, 3) < part.terms.epsilon == part.loss.epsilon
 
 
+@pytest.mark.parametrize("price", ["1e-12", "1e-9", "0.00001", "5", "20", "50", "1000", "100000"])
+@pytest.mark.parametrize("chosen", ["MEDIAN(age)", "QUANTILE_CONT(age, 0.9)", "MODE(city)", "MAX(age)"])
+def test_the_epsilon_of_a_choice_is_found_in_a_few_steps(
+    chosen: str, price: str, by_rho: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every price within the cap there is a plan, or a refusal that says what to do."""
+    calls, original = [0], Terms.choosing
+
+    def counted(self: Terms, share: Fraction = Fraction(1)) -> PrivacyLoss:
+        calls[0] += 1
+        assert calls[0] < 1000
+        return original(self, share)
+
+    monkeypatch.setattr(Terms, "choosing", counted)
+    try:
+        found = release(
+            f"/* dpsql: mechanism=gaussian, epsilon={price} */ SELECT COUNT(*), {chosen} FROM patient", by_rho
+        )
+    except Error as refused:
+        assert refused.code == "DPSQL-202" and refused.hint
+        return
+    half = rho_at_most(Fraction(price)) / 2
+    least = Fraction(99, 100) if float(price) > 1e-6 else 0
+    assert half * least < found.chosen[0].loss.rho <= half
+
+
 def test_the_interval_of_a_quantile_is_noise_and_no_choice(by_rho: Schema) -> None:
     """A fifth of its epsilon is discrete Laplace noise, with a larger rho."""
     found = release(f"{GAUSSIAN} SELECT COUNT(*), MEDIAN(age) FROM patient", by_rho)
@@ -324,12 +351,12 @@ def test_a_plan_that_charges_less_rho_than_its_noise_has_is_none(by_rho: Schema)
 def test_explain_prints_rho(by_rho: Schema) -> None:
     declared = replace(by_rho, privacy=replace(by_rho.privacy, household=4))
     text = explain(compiled(f"{GAUSSIAN} SELECT COUNT(*), MODE(city) FROM patient", declared), declared)
-    assert "    discrete Gaussian, sigma 1.47106; rho 0.231059\n" in text
+    assert "    discrete Gaussian, sigma 1.47104; rho 0.231059\n" in text
     price = next(line for line in text.splitlines() if line.startswith("price: "))
     assert price.startswith("price: epsilon 1, delta ")
     assert "(Gaussian noise: rho 0.462117, no epsilon without a delta) for the statement" in price
     household = next(line for line in text.splitlines() if "household" in line)
-    assert "rho 7.39388" in household and "epsilon" not in household
+    assert "rho 7.39387" in household and "epsilon" not in household
     assert "rho" not in explain(compiled(COUNT, declared), declared)
 
 
