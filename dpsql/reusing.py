@@ -268,9 +268,10 @@ class Reusing:
             noise = _read(vector.noise)
             if noise is None or vector.rho < measure.loss.rho:
                 continue
-            if vector.keys == asked.keys and vector.limits == asked.limits:
-                if noise.half_width(_LEVEL) <= most:
-                    found.append(_Found(vector, noise, noise.half_width(_LEVEL)))
+            if sorted(vector.keys) == sorted(asked.keys):
+                if vector.limits == asked.limits and noise.half_width(_LEVEL) <= most:
+                    in_order = None if vector.keys == asked.keys else asked.keys
+                    found.append(_Found(vector, noise, noise.half_width(_LEVEL), in_order))
                 continue
             wider = self._rolled_up(asked, release, measure, vector, noise)
             if wider is not None and wider.half_width <= (1 if exact else WIDER) * most:
@@ -401,7 +402,7 @@ def _in_order(again: Release, release: Release) -> Release:
 
 
 def _note(found: Sequence[_Found], release: Release) -> str | None:
-    if all(one.kept is None for one in found):
+    if all(one.kept is None or len(one.kept) == len(one.vector.keys) for one in found):
         return None
     limited = ", each group is after its own limits" if release.limited.enforced else ""
     return (

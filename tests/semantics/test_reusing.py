@@ -467,3 +467,10 @@ def test_what_was_spent_is_read_every_time(session: Session) -> None:
         pytest.skip(str(refused))
     session.execute("SELECT COUNT(*) FROM person")
     assert session.execute(sql).rows != first
+
+
+def test_rule_41_keys_in_another_order_are_the_same_cells(session: Session) -> None:
+    first = session.execute("SELECT a, b, COUNT(*) FROM person GROUP BY a, b")
+    other = session.execute("SELECT b, a, COUNT(*) FROM person GROUP BY b, a")
+    assert free(other) and not other.notes
+    assert {(a, b): n for a, b, n in first.rows} == {(a, b): n for b, a, n in other.rows}
