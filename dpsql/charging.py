@@ -7,9 +7,10 @@ import json
 from collections.abc import Sequence
 
 from dpsql.accounting.totals import loss_texts
+from dpsql.charges import Budget, Cap, ChargeRequest, Held, Portion
 from dpsql.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.conversions import pure
-from dpsql.plan import Budget, Cap, ChargeRequest, Compiled, CompiledRelease, Held, Portion, Release
+from dpsql.plan import Compiled, CompiledRelease, Release
 from dpsql.schema.model import ROW, Analyst, Role, Schema
 
 

@@ -15,6 +15,7 @@ from dpsql.accounting import claims
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.vectors import Vectors
+from dpsql.charges import Receipt
 from dpsql.charging import budget_of, certificate, request_of
 from dpsql.engines.base import ExactTable
 from dpsql.engines.sandbox import Sandbox
@@ -22,7 +23,7 @@ from dpsql.errors import Error, error
 from dpsql.loss import NO_LOSS, EpsilonDelta
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.opening import Dataset
-from dpsql.plan import Compiled, CompiledRelease, NoisyTable, PublicTable, Receipt, Verified
+from dpsql.plan import Compiled, CompiledRelease, NoisyTable, PublicTable, Verified
 from dpsql.planner.lower import with_secret
 from dpsql.release import KeyTables, release
 from dpsql.reusing import Reusing, TopUp

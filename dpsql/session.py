@@ -14,6 +14,7 @@ from typing import TypeVar
 from dpsql import spending
 from dpsql.accounting.amounts import at_most
 from dpsql.accounting.ledger import Ledger
+from dpsql.charges import Receipt
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import BudgetError, Error, error
 from dpsql.estimating import empty
@@ -21,13 +22,7 @@ from dpsql.guard.tracker import check
 from dpsql.loss import NO_LOSS, PrivacyLoss
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
 from dpsql.opening import Dataset
-from dpsql.plan import (
-    Accuracy,
-    Compiled,
-    CompiledRelease,
-    PublicTable,
-    Receipt,
-)
+from dpsql.plan import Accuracy, Compiled, CompiledRelease, PublicTable
 from dpsql.planner.accurate import name_of
 from dpsql.planner.explain import explain
 from dpsql.planner.explain.words import number

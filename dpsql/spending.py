@@ -16,12 +16,13 @@ from dpsql.accounting import layout
 from dpsql.accounting.amounts import at_least, at_most
 from dpsql.accounting.budget import Limit
 from dpsql.accounting.ledger import Entry, Ledger
+from dpsql.charges import Budget, Held
 from dpsql.charging import budget_of
 from dpsql.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.conversions import approximate, epsilon_at_most_rho, gaussian, pure, rho_at_most
 from dpsql.mechanisms.gaussian import DiscreteGaussian, rho_of_loss
 from dpsql.mechanisms.prices import nominal
-from dpsql.plan import Budget, Held, PublicTable
+from dpsql.plan import PublicTable
 from dpsql.planner.partition import in_full
 from dpsql.planner.pricing import accounted
 from dpsql.schema import spent

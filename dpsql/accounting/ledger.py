@@ -14,9 +14,9 @@ from dpsql.accounting.chain import NO_HEAD, Head
 from dpsql.accounting.filters import added
 from dpsql.accounting.store import Store, clean
 from dpsql.accounting.totals import NOTHING, Spent, combined, largest, loss_of, loss_texts, spent_of
+from dpsql.charges import Budget, ChargeRequest, Portion, Receipt
 from dpsql.errors import error
 from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
-from dpsql.plan import Budget, ChargeRequest, Portion, Receipt
 
 _FIELDS = "id, time, analyst, role, version, statement, fingerprints, mechanisms, portions, certificates"
 _APPEND = f"INSERT INTO charge ({_FIELDS}, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

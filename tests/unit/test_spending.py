@@ -11,11 +11,11 @@ import pytest
 from dpsql import spending
 from dpsql.accounting.filters import added
 from dpsql.accounting.ledger import Ledger
+from dpsql.charges import ChargeRequest, Portion
 from dpsql.charging import budget_of
 from dpsql.errors import BudgetError
 from dpsql.loss import PrivacyLoss
 from dpsql.mechanisms.conversions import gaussian, pure, rho_at_most
-from dpsql.plan import ChargeRequest, Portion
 from dpsql.schema import spent
 from dpsql.schema.model import Analyst, Schema
 from dpsql.sqltypes import SqlType

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dpsql.accounting import Ledger
+from dpsql.charges import ChargeRequest, Portion
 from dpsql.loss import PrivacyLoss
 from dpsql.mechanisms.conversions import pure
-from dpsql.plan import ChargeRequest, Portion
 
 Asks = Callable[..., ChargeRequest]
 Script = Callable[[str], list[str]]
@@ -96,7 +96,7 @@ from dpsql.accounting import Ledger
 from dpsql.errors import Error
 from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.conversions import pure
-from dpsql.plan import Budget, ChargeRequest, Portion
+from dpsql.charges import Budget, ChargeRequest, Portion
 PRICE = Portion(pure(Fraction(1, 100)))
 REQUEST = ChargeRequest("default", "version", "SELECT 1", ("f",), ("laplace",), (PRICE,))
 def budget(statements):

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.accounting import Answers, Ledger, payload
+from dpsql.charges import Budget, ChargeRequest
 from dpsql.errors import IntegrityError, InternalError
 from dpsql.loss import EpsilonDelta
-from dpsql.plan import Budget, ChargeRequest, KeyValue, NoisyTable
+from dpsql.plan import KeyValue, NoisyTable
 
 Asks = Callable[..., ChargeRequest]
 BUDGET = Budget(EpsilonDelta(Fraction(100), Fraction(0)))

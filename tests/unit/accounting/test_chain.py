@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from dpsql.accounting import Ledger, chain
 from dpsql.accounting.ledger import TAIL
+from dpsql.charges import Budget, ChargeRequest
 from dpsql.errors import Error, IntegrityError
 from dpsql.loss import EpsilonDelta
-from dpsql.plan import Budget, ChargeRequest
 
 Asks = Callable[..., ChargeRequest]
 BUDGET = Budget(EpsilonDelta(Fraction(1000), Fraction(0)))

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from dpsql.accounting import Answers, Ledger, claims
+from dpsql.charges import Budget, ChargeRequest
 from dpsql.errors import BudgetError
 from dpsql.loss import EpsilonDelta
-from dpsql.plan import Budget, ChargeRequest, NoisyTable
+from dpsql.plan import NoisyTable
 
 Asks = Callable[..., ChargeRequest]
 Script = Callable[[str], list[str]]

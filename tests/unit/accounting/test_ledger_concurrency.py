@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from dpsql.accounting import Ledger, store
+from dpsql.charges import Budget, ChargeRequest
 from dpsql.errors import BudgetError, InterfaceError, OperationalError
 from dpsql.loss import EpsilonDelta
-from dpsql.plan import Budget, ChargeRequest
 
 Asks = Callable[..., ChargeRequest]
 Script = Callable[[str], list[str]]

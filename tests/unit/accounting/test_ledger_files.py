@@ -14,9 +14,10 @@ import pytest
 
 from dpsql.accounting import Answers, Ledger, store
 from dpsql.accounting.chain import head_file
+from dpsql.charges import Budget, ChargeRequest
 from dpsql.errors import Error
 from dpsql.loss import EpsilonDelta
-from dpsql.plan import Budget, ChargeRequest, NoisyTable
+from dpsql.plan import NoisyTable
 
 Asks = Callable[..., ChargeRequest]
 Script = Callable[[str], list[str]]
