@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from math import exp, inf, pi, sqrt, tanh
 from statistics import NormalDist
 
@@ -74,8 +75,8 @@ def of_measure(measure: Measure) -> Least:
     return pure(float(s.l1 / noise.scale))
 
 
-def of_chosen(chosen: Chosen) -> Least | None:
-    """Of a unit with as many rows as it may have, by what one row is known to move; None of what is pure by itself."""
+def of_chosen(chosen: Chosen) -> Least:
+    """Of a unit with as many rows as it may have, by what one row is known to move."""
     terms, rows = chosen.terms, chosen.terms.limits.rows
     choice = exponential if terms.kind == "exponential" else pure
     match chosen.tallied:
@@ -87,7 +88,7 @@ def of_chosen(chosen: Chosen) -> Least | None:
             return choice(float(2 * rows * extreme.rate(terms)))
         case Mode() as mode:
             return added([choice(float(rows * mode.rate(terms)))] * mode.most)
-    return pure(float(chosen.terms.epsilon))
+    return pure(float(terms.epsilon))
 
 
 def check_release(release: Release, sql: str) -> None:
@@ -101,15 +102,15 @@ def check_release(release: Release, sql: str) -> None:
         if Least(0.0 if converted else least.epsilon, least.rho, least.mu_squared).exceeds(measure.loss):
             raise Violation(f"the noise of {measure.name} loses more than it is charged in {sql}")
     for chosen in release.chosen:
-        least = of_chosen(chosen)
-        if least is not None and least.exceeds(chosen.loss):
+        if of_chosen(chosen).exceeds(chosen.loss):
             raise Violation(f"{chosen.name} loses more than it is charged in {sql}")
 
 
 def check_plan(plan: Plan, sql: str) -> None:
     """The losses of all parts add up to the plan's, in every measure, and are within the price. Raises Violation."""
     parts = [part.loss for release in plan.releases for part in release.parts]
-    delta = sum((part.delta for part in parts), sum(r.selection.delta for r in plan.releases if r.selection))
+    thresholds = [release.selection.delta for release in plan.releases if release.selection is not None]
+    delta = sum([*(part.delta for part in parts), *thresholds], Fraction(0))
     epsilons = [part.epsilon for part in parts]
     known = [e for e in epsilons if e is not None]
     spent = plan.loss
