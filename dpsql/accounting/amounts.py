@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 _EXACT_DIGITS = 12
 _SHORT_DIGITS = 6
@@ -20,9 +21,12 @@ def to_text(amount: Fraction) -> str:
 
 def from_text(text: object) -> Fraction | None:
     """The amount that `to_text` wrote; None if the text is anything else, or negative."""
-    if not isinstance(text, str) or not _WRITTEN.fullmatch(text):
-        return None
-    return Fraction(text)
+    return _from_text(text) if isinstance(text, str) else None
+
+
+@lru_cache(maxsize=1024)
+def _from_text(text: str) -> Fraction | None:
+    return Fraction(text) if _WRITTEN.fullmatch(text) else None
 
 
 def bounded(amount: Fraction) -> Fraction:

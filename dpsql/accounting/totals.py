@@ -46,12 +46,14 @@ class Spent:
 
     def plus(self, loss: PrivacyLoss, now: str) -> Spent:
         """The same after one more charge."""
+        sums = {self.ever: added(self.ever, loss)}  # most windows hold the same
         windows = []
         for name, kept in zip(WINDOWS, self.windows, strict=True):
             start = start_of(name, now)
             before = kept.spent if kept.start >= start else NO_LOSS
-            windows.append(Window(max(kept.start, start), added(before, loss)))
-        return Spent(self.charges + 1, added(self.ever, loss), tuple(windows))
+            after = sums[before] if before in sums else sums.setdefault(before, added(before, loss))
+            windows.append(Window(max(kept.start, start), after))
+        return Spent(self.charges + 1, sums[self.ever], tuple(windows))
 
     @property
     def text(self) -> str:
@@ -65,8 +67,13 @@ NOTHING = Spent(0, NO_LOSS, tuple(Window("", NO_LOSS) for _ in WINDOWS))
 
 def spent_of(text: object) -> Spent | None:
     """What was kept; None if the text is anything else."""
+    return _spent_of(text) if isinstance(text, str) else None
+
+
+@lru_cache(maxsize=256)
+def _spent_of(text: str) -> Spent | None:
     try:
-        charges, ever, windows = json.loads(text)  # type: ignore[arg-type]
+        charges, ever, windows = json.loads(text)
         found = tuple(Window(str(start), _loss(texts)) for start, texts in windows)
         if type(charges) is not int or charges < 0 or len(found) != len(WINDOWS):
             return None
