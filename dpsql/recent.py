@@ -64,6 +64,8 @@ def asked_for(sql: str, parameters: Sequence[object] | Mapping[str, object], opt
         return None
     if not all(type(value) in (str, int, float, bool, type(None)) for _, value in items):
         return None
+    if any(isinstance(value, int) and value.bit_length() > 128 for _, value in items):
+        return None  # Python may refuse to print longer ones
     return (sql, repr(sorted(items, key=lambda item: repr(item[0])) if named else items), repr(options))
 
 

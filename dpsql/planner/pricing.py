@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, Context
 from fractions import Fraction
+from math import exp, inf, log
 
 from dpsql.aggregates.base import Limits, Statistic
 from dpsql.aggregates.tally import Tallied, Terms
@@ -34,7 +36,8 @@ SHARE = Fraction(1, 4)
 """Of delta, for each of two accountants that are joined with the pure one (accounting/filters.py)."""
 NO_MU = Fraction(10**30)
 """The square of a mu that no total has room for."""
-_SHORT = 10**9
+_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
+_LEAST = Fraction(1, 10**15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +126,24 @@ class Pricing:
         """The terms on which something is released of a tally for an amount."""
         if not self.by_rho:
             return Terms(limits, amount, self.kind)
-        epsilon = epsilon_at_most_rho(amount)
-        # rho grows with about the square of epsilon: from the first guess nearer, then down until it is within
-        for _ in range(2):
-            found = tallied.loss(Terms(limits, epsilon, self.kind)).rho
-            epsilon = Fraction(int(float(epsilon) * float(amount / found) ** 0.5 * _SHORT), _SHORT)
-        while epsilon and tallied.loss(Terms(limits, epsilon, self.kind)).rho > amount:
-            epsilon = Fraction(int(epsilon * _SHORT * Fraction(_SHORT - 1, _SHORT)), _SHORT)
+        guess, wanted = log(epsilon_at_most_rho(amount) or _LEAST), log(amount) if amount else -inf
+        slope, before = 2.0, (0.0, 0.0)
+        for step in range(8):
+            # rho is about a power of epsilon, between the first and the second: nearer along the last slope
+            found = log(tallied.loss(Terms(limits, _short(guess), self.kind)).rho)
+            if step and guess != before[0]:
+                slope = min(2.0, max(1.0, (found - before[1]) / (guess - before[0])))
+            before = (guess, found)
+            if abs(found - wanted) < 1e-9:
+                break
+            guess += (wanted - found) / slope
+        epsilon, less = _short(guess), 1e-9
+        while tallied.loss(Terms(limits, epsilon, self.kind)).rho > amount:
+            guess, less = guess - less, 2 * less
+            epsilon = _short(guess)
         return Terms(limits, epsilon, self.kind)
+
+
+def _short(logarithm: float) -> Fraction:
+    """Twelve digits of an epsilon, rounded down."""
+    return Fraction(_DIGITS.create_decimal_from_float(exp(logarithm)))
