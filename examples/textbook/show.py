@@ -5,6 +5,7 @@ The truth comes from DuckDB on the example files, which are public. dpsql itself
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import textwrap
 from pathlib import Path
@@ -17,9 +18,11 @@ from dpsql.clients.dbapi import Connection
 EXAMPLES = Path(__file__).resolve().parents[1]
 
 
-def connect(schema: str = "randhie/schema.toml") -> Connection:
+def connect(schema: str = "randhie/schema.toml", accounting: str = "auto") -> Connection:
     """A bundled dataset with a ledger that forgets: each run of a script has the whole budget."""
-    return dpsql.connect(EXAMPLES / schema, ledger=":memory:")
+    declared = dpsql.Schema.from_toml(EXAMPLES / schema)
+    privacy = dataclasses.replace(declared.privacy, accounting=accounting)
+    return dpsql.connect(dataclasses.replace(declared, privacy=privacy), ledger=":memory:")
 
 
 def text(value: object) -> str:

@@ -10,10 +10,10 @@ import pytest
 from tests.support.neighbours import Cases, NestedCases
 from tests.support.nested import CONSTRUCTS
 
-SEEDS = 10
+SEEDS = 8
 LEAST = 1
 """How often each construct must be checked for each seed; so in all of them at least SEEDS times as often."""
-MOST = 1200
+MOST = 2400
 """After how many cases a construct that did not come up is missed."""
 
 
