@@ -38,6 +38,7 @@ class ChargeRequest:
     role          of the analyst, or None
     certificates  one JSON text for each release
     fresh         whether stored answers are asked anew
+    asked         whom the releases are about, as the guard keeps it (guard/record.py); "" where it is off
     """
 
     analyst: str
@@ -49,6 +50,7 @@ class ChargeRequest:
     role: str | None = None
     certificates: tuple[str, ...] = ()
     fresh: bool = False
+    asked: str = ""
 
     @property
     def loss(self) -> PrivacyLoss:

@@ -42,6 +42,7 @@ def request_of(
     version: str,
     certificates: Sequence[str],
     fresh: bool,
+    asked: str,
 ) -> ChargeRequest:
     """The request to charge some releases of a statement."""
     return ChargeRequest(
@@ -54,6 +55,7 @@ def request_of(
         analyst.role,
         tuple(certificates),
         fresh,
+        asked,
     )
 
 

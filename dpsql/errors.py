@@ -126,6 +126,12 @@ CODES: dict[int, tuple[type[Error], str]] = {
     501: (BudgetError, "the budget left does not cover the price"),
     502: (BudgetError, "the price is above the owner's cap for one statement"),
     601: (NotSupportedError, "the guard: a condition, group or aggregate that singles out identifiers"),
+    602: (NotSupportedError, "the guard: an answer that differs from another one by a few people"),
+    603: (
+        NotSupportedError,
+        "the guard: a condition that nobody can say the number of people of, on a column that tells people apart",
+    ),
+    604: (NotSupportedError, "the guard: an answer that adds up, with those before it, to one about a few people"),
     701: (OperationalError, "the engine failed; the charge stands"),
     702: (OperationalError, "the data changed while the statement ran; the charge stands"),
     703: (OperationalError, "interrupted; the charge stands"),

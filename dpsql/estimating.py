@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import Noise
+from dpsql.aggregates.base import Column, Noise
 from dpsql.aggregates.resampling import points
 from dpsql.mechanisms.side_by_side import SideBySide
 from dpsql.plan import (
@@ -50,36 +50,47 @@ def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict
     """
     data: list[list[object]] = [list(values) for values in noisy.keys]
     intervals: dict[str, Sequence[tuple[float, float] | None]] = {}
-    starts = _starts(asked)
+    starts = asked.cell_starts
     for output in asked.outputs:
-        cells = tuple(cell for m in output.measures for cell in noisy.cells[starts[m] : starts[m + 1]])
-        found = output.estimate.column(cells, _noise(asked, output), level)
+        hidden = _Hidden.of([cell for m in output.measures for cell in noisy.cells[starts[m] : starts[m + 1]]])
+        found = hidden.in_column(output.estimate.column(hidden.known, _noise(asked, output), level))
         data.append(found.values)
         intervals[output.name] = found.intervals
     for read in asked.read:
         place = len(asked.measures) + read.chosen
-        cells = noisy.cells[starts[place] : starts[place + 1]]
-        found = read.reading.column(cells, asked.chosen[read.chosen].terms, level)
+        hidden = _Hidden.of(noisy.cells[starts[place] : starts[place + 1]])
+        found = hidden.in_column(read.reading.column(hidden.known, asked.chosen[read.chosen].terms, level))
         data.append(found.values)
         intervals[read.name] = found.intervals
     data.append(list(range(noisy.groups)))
     return Estimated(PublicTable(asked.name, _columns(asked, key_types), tuple(data)), intervals)
 
 
+@dataclass(frozen=True, slots=True)
+class _Hidden:
+    """Cells of which some are suppressed: with 0 in their place, and where they are."""
+
+    known: tuple[list[int], ...]
+    places: frozenset[int]
+
+    @staticmethod
+    def of(cells: Sequence[Sequence[int | None]]) -> _Hidden:
+        places = frozenset(i for cell in cells for i, value in enumerate(cell) if value is None)
+        return _Hidden(tuple([0 if value is None else value for value in cell] for cell in cells), places)
+
+    def in_column(self, found: Column) -> Column:
+        """A column that was made of them: NULL, without an interval, where a cell is suppressed."""
+        if not self.places:
+            return found
+        values = [None if i in self.places else value for i, value in enumerate(found.values)]
+        intervals = [None if i in self.places else found.intervals[i] for i in range(len(values))]
+        return Column(values, intervals)
+
+
 def _noise(asked: Release, output: Output) -> Noise:
     """The noise in the cells that an estimate reads."""
     first, *second = [asked.measures[m].noise for m in output.measures]
     return SideBySide(first, second[0]) if second else first
-
-
-def _starts(asked: Release) -> list[int]:
-    """Where the cells of each part begin, and the end."""
-    starts = [0]
-    for measure in asked.measures:
-        starts.append(starts[-1] + measure.statistic.cells)
-    for part in asked.chosen:
-        starts.append(starts[-1] + part.tallied.cells)
-    return starts
 
 
 def empty(asked: Release, key_types: dict[str, SqlType]) -> PublicTable:
@@ -152,14 +163,15 @@ def _redrawn(
 ) -> tuple[list[object], ...]:
     """The released table, draw after draw; what is chosen of a tally stays as it is, and has no interval from here."""
     draws = draws_of(noisy.groups)
-    starts = _starts(asked)
+    starts = asked.cell_starts
     additive = starts[len(asked.measures)]
     spread = points(max(1, additive), max(1, draws))
-    cells: list[list[int]] = []
+    cells: list[Sequence[int | None]] = []
     for index, measure in enumerate(asked.measures):
         for cell in range(starts[index], starts[index + 1]):
             drawn = np.rint(measure.noise.at(spread[:draws, cell])).astype(object)
-            cells.append([int(value) - int(z) for z in drawn.tolist() for value in noisy.cells[cell]])
+            drawn_again = [int(z) for z in drawn.tolist()]
+            cells.append([None if value is None else value - z for z in drawn_again for value in noisy.cells[cell]])
     cells += [list(cell) * draws for cell in noisy.cells[additive:]]
     keys = tuple(list(column) * draws for column in noisy.keys)
     again = NoisyTable(keys, tuple(cells), noisy.groups * draws)

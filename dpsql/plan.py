@@ -52,12 +52,19 @@ class NoisyTable:
 
     keys   one list per key column, all of the same length [groups]
     cells  one list per noisy integer cell, in quanta of its measure, then one per integer that is chosen of a tally; as long as
-           the keys
+           the keys. None where it is suppressed
     """
 
     keys: tuple[list[KeyValue], ...]
-    cells: tuple[list[int], ...]
+    cells: tuple[Sequence[int | None], ...]
     groups: int
+
+    def known(self, begin: int = 0, end: int | None = None) -> tuple[list[int], ...]:
+        """Some columns of cells of which none is suppressed."""
+        found = tuple([value for value in column if value is not None] for column in self.cells[begin:end])
+        if any(len(column) < self.groups for column in found):
+            raise error(901, "a suppressed cell was about to be added up")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +284,15 @@ class Resolved:
     shell: Shell
 
 
+class SmallCells(Protocol):
+    """Whom a block asks about: the guard's view of it, from the text and the declared schema alone."""
+
+    def small(self, limited: Sequence[Limited], bounds: Sequence[Bound]) -> dict[str, dict[str, Scalar | None]]:
+        """For each block, by its name, the conditions of its FILTERs (by their text; None, by "", for no FILTER) under which a group
+        is expected to hold fewer people than the owner lets be shown."""
+        ...
+
+
 class PublicTypes(Protocol):
     """What DuckDB names and types a query over public tables; it is not run."""
 
@@ -387,12 +403,27 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class Suppression:
+    """Groups in which too few people are are shown without their values (rule 44).
+
+    measure  whose noisy number of people decides
+    least    [people] with fewer, the cells of
+    outputs  these columns are released as NULL
+    """
+
+    measure: int
+    least: int
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """One noisy table: the cells of its measures, then those of what is chosen.
 
     fingerprint  canonical text of everything that decides its distribution, hashed; without the data version
     compared     why it has its mechanism, where "auto" took it
     entries      the values of the partition column that it is about, as the ledger names them; None: any
+    suppressed   what is not shown where the noisy number of people is too small
     """
 
     limited: Limited
@@ -405,6 +436,7 @@ class Release:
     read: tuple[Read, ...] = ()
     compared: Comparison | None = None
     entries: tuple[str, ...] | None = None
+    suppressed: tuple[Suppression, ...] = ()
 
     @property
     def parts(self) -> tuple[Measure | Chosen, ...]:
@@ -414,6 +446,17 @@ class Release:
     @property
     def name(self) -> str:
         return self.limited.block.name
+
+    @property
+    def cell_starts(self) -> list[int]:
+        """Where the cells of each part begin in the released table, and the end."""
+        counts = [*(m.statistic.cells for m in self.measures), *(c.tallied.cells for c in self.chosen)]
+        return [sum(counts[:i]) for i in range(len(counts) + 1)]
+
+    def read_by(self, outputs: Sequence[str]) -> set[int]:
+        """The parts that columns are made of, by their place among all."""
+        measured = {m for output in self.outputs if output.name in outputs for m in output.measures}
+        return measured | {len(self.measures) + read.chosen for read in self.read if read.name in outputs}
 
     @property
     def keys(self) -> tuple[GroupKey, ...]:

@@ -54,9 +54,23 @@ def release(
         )
     else:
         noisy = _select(asked, keys, sums, noise, lists or {})
-    if not asked.chosen:
-        return noisy
-    return NoisyTable(noisy.keys, (*noisy.cells, *_chosen(compiled, noisy, noise, tallies)), noisy.groups)
+    if asked.chosen:
+        noisy = NoisyTable(noisy.keys, (*noisy.cells, *_chosen(compiled, noisy, noise, tallies)), noisy.groups)
+    return _suppressed(asked, noisy)
+
+
+def _suppressed(asked: Release, noisy: NoisyTable) -> NoisyTable:
+    """The table without the cells of groups whose noisy number of people is too small: post-processing of released numbers."""
+    cells = [list(column) for column in noisy.cells]
+    starts = asked.cell_starts
+    for one in asked.suppressed:
+        people = noisy.cells[starts[one.measure]]
+        few = [i for i, count in enumerate(people) if count is None or count < one.least]
+        for part in {one.measure, *asked.read_by(one.outputs)}:
+            for column in cells[starts[part] : starts[part + 1]]:
+                for i in few:
+                    column[i] = None
+    return NoisyTable(noisy.keys, tuple(cells), noisy.groups)
 
 
 def _sums(

@@ -7,7 +7,7 @@ text, and the charge stands.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -20,6 +20,9 @@ from dpsql.charging import budget_of, certificate, request_of
 from dpsql.engines.base import ExactTable
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import Error, error
+from dpsql.guard import record
+from dpsql.guard.questions import Question
+from dpsql.guarding import Guarding
 from dpsql.loss import NO_LOSS, EpsilonDelta
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.opening import Dataset
@@ -117,7 +120,9 @@ class Releasing:
         identity: str,
         sandbox: Sandbox,
         noise: NoiseSource,
+        guarding: Guarding,
     ) -> None:
+        self._guarding = guarding
         self._dataset = dataset
         self._ledger = ledger
         self._answers = Answers(ledger)
@@ -135,6 +140,7 @@ class Releasing:
         paid: Sequence[CompiledRelease],
         columns: tuple[tuple[str, str], ...],
         fresh: bool,
+        questions: Mapping[str, Question],
     ) -> Released:
         """Every release of a statement: read off stored answers, and the missing ones charged together and run.
 
@@ -143,7 +149,7 @@ class Releasing:
         holder = claims.new_holder()
         with claims.released(holder):
             try:
-                return self._bought(compiled, paid, columns, fresh, holder)
+                return self._bought(compiled, paid, columns, fresh, questions, holder)
             except BaseException:
                 # nobody is to wait for what failed
                 with suppress(Error):
@@ -156,16 +162,19 @@ class Releasing:
         paid: Sequence[CompiledRelease],
         columns: tuple[tuple[str, str], ...],
         fresh: bool,
+        questions: Mapping[str, Question],
         holder: str,
     ) -> Released:
         while True:
             found = self._found(compiled, paid, fresh)
+            asked = self._guarding.asked(questions, [part.release for part in found.missing])
+            found.notes += tuple(str(finding) for finding in self._guarding.compare(asked))
             most = self._dataset.schema.privacy.max_cells
             staged = Staged(found.compiled, dict(found.tables), columns, self._sandbox, self.need, most)
             staged.bind_public()
             if not found.missing:
                 return Released(found, staged, Receipt(None, NO_LOSS, self.remaining()))
-            receipt = self._charge(compiled, found, holder, fresh)
+            receipt = self._charge(compiled, found, holder, fresh, asked)
             if receipt is not None:
                 break
             self._wait()
@@ -200,7 +209,9 @@ class Releasing:
         alone = "" if self._dataset.schema.privacy.shared_answers else f":{self._analyst.name}"
         return f"{self._dataset.version}{alone}"
 
-    def _charge(self, compiled: Compiled, found: Found, holder: str, fresh: bool) -> Receipt | None:
+    def _charge(
+        self, compiled: Compiled, found: Found, holder: str, fresh: bool, asked: Sequence[Question]
+    ) -> Receipt | None:
         """One durable transaction before the engine is called; nothing below gives it back. See Ledger.charge."""
         if not self._dataset.engine.unchanged():
             raise error(708, "the data files changed since the connection was opened", hint="open a new connection")
@@ -209,8 +220,17 @@ class Releasing:
             certificate(part.release, name, compiled, self._dataset.schema, self._identity)
             for part, name in zip(found.missing, names, strict=True)
         ]
-        request = request_of(compiled, found.missing, names, self._analyst, self._dataset.version, certified, fresh)
-        return self._ledger.charge(request, self._budget, holder)
+        text = record.written(asked) if asked else ""
+        request = request_of(
+            compiled, found.missing, names, self._analyst, self._dataset.version, certified, fresh, text
+        )
+        return self._ledger.charge(
+            request,
+            self._budget,
+            holder,
+            since=self._guarding.last,
+            decide=lambda rows: self._guarding.decide(asked, rows),
+        )
 
     def certificates(self, fingerprints: Sequence[str]) -> list[dict[str, object]]:
         """What was certified of stored releases."""

@@ -106,7 +106,7 @@ class TopUp:
             share = rho / (rho + measure.loss.rho)
             one, whole = share.numerator, share.denominator
             other, half = whole - one, whole // 2
-            for x, y in zip(before, second.cells[len(cells) : len(cells) + len(before)], strict=True):
+            for x, y in zip(before, second.known(len(cells), len(cells) + len(before)), strict=True):
                 cells.append([(one * a + other * b + half) // whole for a, b in zip(x, y, strict=True)])
         return replace(second, cells=tuple(cells))
 
@@ -141,10 +141,10 @@ class Reusing:
         return found
 
     def _asked(self, part: CompiledRelease) -> Asked | None:
-        """None where keys are selected privately, or released values take part."""
+        """None where keys are selected privately, cells may be suppressed, or released values take part."""
         release = part.release
         block, limits = release.limited.block, release.limited.limits
-        if release.selection is not None or part.bounds or block.lists or not release.measures:
+        if release.selection is not None or release.suppressed or part.bounds or block.lists or not release.measures:
             return None
         return Asked(
             tuple(self.question(release, m.statistic) for m in release.measures),
@@ -318,14 +318,14 @@ class Reusing:
 
     def _stored(self, vector: Vector) -> tuple[list[int], ...] | None:
         table = self._answers.get(vector.fingerprint)
-        return table.cells[vector.cells[0] : vector.cells[1]] if table is not None else None
+        return table.known(*vector.cells) if table is not None else None
 
     def _cells(self, release: Release, found: _Found) -> tuple[list[int], ...] | None:
         """The cells of a found vector for the groups of a release, in their order."""
         table = self._answers.get(found.vector.fingerprint)
         if table is None:
             return None
-        cells = table.cells[found.vector.cells[0] : found.vector.cells[1]]
+        cells = table.known(*found.vector.cells)
         if found.kept is None:
             return cells
         places = [found.vector.keys.index(key) for key in found.kept]

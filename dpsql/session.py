@@ -18,7 +18,8 @@ from dpsql.charges import Receipt
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import BudgetError, Error, error
 from dpsql.estimating import empty
-from dpsql.guard.tracker import check
+from dpsql.guard.questions import Question
+from dpsql.guarding import Guarding
 from dpsql.loss import NO_LOSS, PrivacyLoss
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
 from dpsql.opening import Dataset
@@ -86,7 +87,10 @@ class Session:
         self.sandbox.define(dataset.schema)
         self.sandbox.share(dataset.engine, dataset.schema)
         self._options: dict[str, Options] = {}
-        self._releasing = Releasing(dataset, ledger, analyst, self._identity, self.sandbox, noise or SystemNoise())
+        self._guarding = Guarding(dataset.schema, ledger, analyst, self.sandbox)
+        self._releasing = Releasing(
+            dataset, ledger, analyst, self._identity, self.sandbox, noise or SystemNoise(), self._guarding
+        )
         self._recent: Recent[Kept] = Recent(self._releasing.charges_of)
 
     def execute(self, sql: str, parameters: Parameters = ()) -> Answer:
@@ -139,16 +143,16 @@ class Session:
         self.sandbox.forget()
         if parsed.kind == "explain":
             return self._free((("plan", "VARCHAR"),), [(line,) for line in self._explain(parsed).splitlines()])
-        compiled = self._compile(parsed)
+        compiled, questions = self._compile(parsed)
         columns = self._describe(compiled, parsed.plain)
         if compiled.plan.shell.spent:
             self.sandbox.spent(spending.tables(compiled.plan.shell.spent, self.schema, self._ledger, self._analyst))
         if compiled.plan.shell.empty:
             return self._free(columns, self.sandbox.catalog(compiled.plan.shell.sql)[1])
-        findings = check((part.release for part in compiled.releases), self._dataset.schema.guard)
+        findings = self._guarding.check(compiled, questions)
         paid = [part for part in compiled.releases if part.release.parts]
         done = self._with_prospect(
-            parsed, lambda: self._releasing.release(compiled, paid, columns, parsed.options.fresh)
+            parsed, lambda: self._releasing.release(compiled, paid, columns, parsed.options.fresh, questions)
         )
         rows, accuracy = self._finish(done.compiled, done.staged, columns)
         answer = Answer(
@@ -190,7 +194,7 @@ class Session:
         """The half-width of the first column that has one before it is released, in words."""
         cheaper = replace(parsed.options, epsilon=epsilon, error=None, relative=False, confidence=None)
         try:
-            plan = self._compile(replace(parsed, options=cheaper)).plan
+            plan = self._compile(replace(parsed, options=cheaper))[0].plan
         except Error:
             return None
         for one in plan.releases:
@@ -209,8 +213,11 @@ class Session:
             options = one.over(options)
         return options
 
-    def _compile(self, parsed: Parsed) -> Compiled:
-        return compile_statement(parsed, self._options_now(), self._dataset.schema, self._identity, self)
+    def _compile(self, parsed: Parsed) -> tuple[Compiled, dict[str, Question]]:
+        """A statement, and whom its blocks ask about."""
+        view = self._guarding.view_of_blocks()
+        compiled = compile_statement(parsed, self._options_now(), self._dataset.schema, self._identity, self, view)
+        return compiled, view.questions
 
     def describe_public(
         self, sql: str, empty: Sequence[PublicTable], public: Sequence[str]
@@ -246,10 +253,10 @@ class Session:
         return Receipt(None, loss, self._releasing.remaining())
 
     def _explain(self, parsed: Parsed) -> str:
-        compiled = self._compile(parsed)
+        compiled, questions = self._compile(parsed)
         self._describe(compiled, parsed.plain)
-        check((part.release for part in compiled.releases), self._dataset.schema.guard)
-        return explain(compiled, self._dataset.schema)
+        self._guarding.check(compiled, questions)
+        return "\n".join([explain(compiled, self._dataset.schema), *self._guarding.lines(compiled, questions)])
 
     def _describe(self, compiled: Compiled, plain: str | None) -> tuple[tuple[str, str], ...]:
         """Names and types of the result, from tables that are empty; a shell that could not run is refused before the charge.

@@ -12,14 +12,15 @@ from pathlib import Path
 from dpsql.accounting import problems
 from dpsql.errors import Error
 
-LAYOUT = 2
+LAYOUT = 3
 SECRET_BYTES = 32
 
 _TABLES = """
 CREATE TABLE meta (layout INTEGER NOT NULL, identity TEXT NOT NULL, secret BLOB NOT NULL, created TEXT NOT NULL);
 CREATE TABLE charge (
     id INTEGER PRIMARY KEY, time TEXT NOT NULL, analyst TEXT NOT NULL, role TEXT, version TEXT NOT NULL, statement TEXT NOT NULL,
-    fingerprints TEXT NOT NULL, mechanisms TEXT NOT NULL, portions TEXT NOT NULL, certificates TEXT NOT NULL, link BLOB NOT NULL
+    fingerprints TEXT NOT NULL, mechanisms TEXT NOT NULL, portions TEXT NOT NULL, certificates TEXT NOT NULL,
+    asked TEXT NOT NULL, link BLOB NOT NULL
 );
 CREATE INDEX charge_of_analyst ON charge (analyst);
 CREATE TABLE total (

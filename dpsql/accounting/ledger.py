@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from dpsql.charges import Budget, ChargeRequest, Portion, Receipt
 from dpsql.errors import error
 from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
 
-_FIELDS = "id, time, analyst, role, version, statement, fingerprints, mechanisms, portions, certificates"
-_APPEND = f"INSERT INTO charge ({_FIELDS}, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_FIELDS = "id, time, analyst, role, version, statement, fingerprints, mechanisms, portions, certificates, asked"
+_APPEND = f"INSERT INTO charge ({_FIELDS}, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _LAST = f"SELECT {_FIELDS}, link FROM charge ORDER BY id DESC LIMIT ?"
 _ALL = f"SELECT {_FIELDS}, link FROM charge ORDER BY id"
 _LINK = "SELECT link FROM charge WHERE id = ?"
@@ -30,6 +30,7 @@ _KEEP = """INSERT INTO total VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (scope, name) DO UPDATE SET charges = excluded.charges, spent = excluded.spent, seal = excluded.seal"""
 _STORED = "SELECT 1 FROM answer WHERE fingerprint = ?"
 _HISTORY = "SELECT id, time, analyst, role, statement, portions FROM charge"
+_ASKED = "SELECT id, analyst, statement, asked FROM charge WHERE id > ? AND asked <> '' ORDER BY id"
 _CERTIFICATES = "SELECT id, certificates, link FROM charge WHERE id = ?"
 
 TAIL = 64
@@ -49,6 +50,20 @@ class Entry:
     loss: PrivacyLoss
     releases: int
     statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whom a charged statement was about, as the guard keeps it."""
+
+    charge: int
+    analyst: str
+    statement: str
+    asked: str
+
+
+Decide = Callable[[list[Asked]], None]
+"""Looks at what was charged since it looked last, in the transaction of a charge; raises what refuses it."""
 
 
 class Ledger:
@@ -88,17 +103,33 @@ class Ledger:
 
     # --- charging -----------------------------------------------------------------------------------------------------
 
-    def charge(self, request: ChargeRequest, budget: Budget, holder: str = "") -> Receipt | None:
+    def charge(
+        self,
+        request: ChargeRequest,
+        budget: Budget,
+        holder: str = "",
+        *,
+        since: int = 0,
+        decide: Decide | None = None,
+    ) -> Receipt | None:
         """Charge one statement, or refuse it and change nothing.
 
         holder  whose claim on its releases it becomes, for as long as they are worked out (claims.py)
+        since   the last charge that `decide` has seen
+        decide  sees what was charged after it, while nobody else can charge; what it raises refuses the statement
         Output  None: another statement has stored one of its releases meanwhile, or is working it out; nothing was charged
 
         Errors  501 it does not fit; 901 it costs nothing, so it must not come here
         """
         if request.loss == NO_LOSS:
             raise error(901, "a charge of nothing reached the ledger")
-        done = self.store.write(lambda connection: self._charge(connection, request, budget, holder))
+
+        def work(connection: sqlite3.Connection) -> tuple[Receipt, Head] | None:
+            if decide is not None:
+                decide([Asked(*row) for row in connection.execute(_ASKED, (since,))])
+            return self._charge(connection, request, budget, holder)
+
+        done = self.store.write(work)
         if done is None:
             return None
         receipt, self._head = done
@@ -146,7 +177,7 @@ class Ledger:
         kept = [[loss_texts(portion.loss), portion.entries] for portion in portions]
         lists = (request.fingerprints, request.mechanisms, kept, request.certificates)
         words = (*who, clean(request.data_version), clean(request.statement))
-        row = (last.charge + 1, *words, *(json.dumps(each) for each in lists))
+        row = (last.charge + 1, *words, *(json.dumps(each) for each in lists), request.asked)
         tied = chain.link(self.secret, bytes.fromhex(last.link), row)
         connection.execute(_APPEND, (*row, tied))
         return Head(last.charge + 1, tied.hex())
@@ -196,6 +227,10 @@ class Ledger:
             for number, time, who, role, statement, text in rows
             for found in [self._portions(text)]
         ]
+
+    def asked(self, since: int = 0) -> list[Asked]:
+        """Whom the statements after a charge were about, oldest first; those that were charged with the guard off are not there."""
+        return self.store.read(lambda connection: [Asked(*row) for row in connection.execute(_ASKED, (since,))])
 
     def certificates(self, charge: int) -> list[dict[str, object]]:
         """What was certified of the releases of a charge, each with its place in the ledger; [] where there is no such charge."""

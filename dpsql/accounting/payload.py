@@ -17,7 +17,7 @@ _BINARY_FROM = 1000  # integers
 _PLAIN, _COMPRESSED = b"j", b"z"
 _LARGEST_DECIMAL = 2**2048  # Python may refuse to print or read longer integers in decimal, from 640 digits on
 _KEY_TYPES: frozenset[type] = frozenset({int, str, bool, type(None)})
-_CELL_TYPES: frozenset[type] = frozenset({int})
+_CELL_TYPES: frozenset[type] = frozenset({int, type(None)})
 
 
 def encode(table: NoisyTable) -> bytes | None:
@@ -41,7 +41,7 @@ def decode(payload: bytes) -> NoisyTable | None:
         return None
     if type(groups) is not int or not _fits(keys, _KEY_TYPES, groups) or not _fits(cells, _CELL_TYPES, groups):
         return None
-    return NoisyTable(keys, cast(tuple[list[int], ...], cells), groups)
+    return NoisyTable(keys, cast(tuple[Sequence[int | None], ...], cells), groups)
 
 
 def _fits(columns: Sequence[Sequence[KeyValue]], allowed: frozenset[type], groups: int) -> bool:

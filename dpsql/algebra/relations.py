@@ -64,7 +64,7 @@ Step = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How a relation came about, for EXPLAIN to tell: references only, nothing is put into words before it is asked for.
+    """How a relation came about: references only, nothing is put into words before it is asked for.
 
     step      the function that made it
     sources   the relations that it was made of
@@ -95,7 +95,7 @@ class Relation:
     publics     the public relations that were joined, and
     links       the equalities between them: where lists of group keys can come from
     multiplicity  (column text, rows) of a public relation: the most rows with one value of the column
-    made        how it came about; nothing but EXPLAIN reads it
+    made        how it came about, for EXPLAIN to tell and for the guard to see which rows there are
     """
 
     columns: tuple[Named, ...]
@@ -355,6 +355,7 @@ def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:
         origin=inner.origin if inner.is_column else "",
         names=inner.key,
         constant=inner.is_constant,
+        renames=True,
     )
 
 
@@ -372,6 +373,7 @@ def computed_column(alias: str, name: str, like: Scalar, parts: tuple[Scalar, ..
         step=None,
         origin="",
         names="",
+        renames=False,
     )
 
 

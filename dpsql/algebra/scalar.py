@@ -50,6 +50,7 @@ class Scalar:
     unit_bounds  declared bounds of a unit's total of a column
     ties      of EXISTS: the private keys of the row around it, which do no more than tie it to its own unit's rows. They are
               read, but no condition on an identifier
+    renames   whether a column is its one operand, under another name
     is_identifying       whether any part, however deep, is an identifier
     computes_identifier  whether something is computed of one; a bare one, however often it was carried on, is only itself
     """
@@ -70,6 +71,7 @@ class Scalar:
     constant: bool = False
     unit_bounds: Interval | None = None
     ties: tuple[Scalar, ...] = ()
+    renames: bool = False
     is_identifying: bool = field(init=False, compare=False, default=False)
     computes_identifier: bool = field(init=False, compare=False, default=False)
 

@@ -1,27 +1,60 @@
-"""The guard's rules. R1: no constant is compared with an identifier, and nothing but COUNT is aggregated over one."""
+"""The guard's rules.
+
+R1  no constant is compared with an identifier, and nothing but COUNT is aggregated over one
+R3  no answer is given that differs from an earlier one by fewer than k people: then subtracting them would be about those few
+R5  no condition that cannot be taken apart is put on a column that identifies, or that nearly everybody has a value of their own in
+
+R0 is the stored answer (releasing.py), R2 the noisy number of people that a small cell is suppressed by (planner/measure.py), and R4,
+of mode "audit", the combinations of more than two answers (audit.py).
+
+Why  everything here reads the plan, the declared schema and what was released before: the decision is the same on every database,
+     so a refusal says nothing about the data
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from dpsql.algebra.scalar import Scalar
 from dpsql.errors import Error, error
+from dpsql.guard import words
+from dpsql.guard.history import Earlier, History, Past
+from dpsql.guard.questions import Question
+from dpsql.guard.regions import MOST_DIFFERENCE, Box, Region, Tangled, but_not, meet, share, without_void
 from dpsql.plan import Release
 from dpsql.schema.model import Guard
 
+MOST_STATEMENT = 160
+"""Letters of an earlier statement that a message shows."""
 
-def check(releases: Iterable[Release], policy: Guard) -> list[Error]:
-    """What the guard says against a statement; empty allows it.
 
-    Output  in mode "warn" the findings are returned; in "block" and "audit" the first is raised (601); in "off" there are none
-    Why     reads the plan alone, so the decision is the same on every database
-    """
-    if policy.mode == "off":
-        return []
-    findings = [finding for release in releases for finding in identifiers(release)]
-    if findings and policy.mode in ("block", "audit"):
-        raise findings[0]
-    return findings
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the owner set: the mode, the fewest people of an answer, and how many people there are."""
+
+    guard: Guard
+    people: float
+
+    @property
+    def least(self) -> float:
+        """Of the people, the smallest share that is not narrow."""
+        return self.guard.k / self.people
+
+    def count(self, part: float) -> int:
+        return round(part * self.people)
+
+
+def blocks(policy: Guard) -> bool:
+    return policy.mode in ("block", "audit")
+
+
+# --- R1 ---------------------------------------------------------------------------------------------------------------
+
+
+def check_identifiers(releases: Iterable[Release]) -> list[Error]:
+    """R1, for every release of a statement."""
+    return [finding for release in releases for finding in identifiers(release)]
 
 
 def identifiers(release: Release) -> Iterator[Error]:
@@ -33,13 +66,16 @@ def identifiers(release: Release) -> Iterator[Error]:
             continue
         found = _identifier(scalar)
         if found is not None:
-            origin = next((part.origin for part in found.walk() if part.origin), found.sql)
-            name = origin.rpartition(".")[2].strip('"')
             yield error(
                 601,
-                f"rule R1: {name} is an identifier, and a condition on it can single out one person",
-                hint=f"leave {name} out, and filter by what many people share",
+                f"rule R1: {_name(found)} is an identifier, and a condition on it can single out one person",
+                hint=f"leave {_name(found)} out, and filter by what many people share",
             )
+
+
+def _name(found: Scalar) -> str:
+    origin = next((part.origin for part in found.walk() if part.origin), found.sql)
+    return origin.rpartition(".")[2].strip('"')
 
 
 def _identifier(scalar: Scalar, seen: set[int] | None = None) -> Scalar | None:
@@ -53,3 +89,115 @@ def _identifier(scalar: Scalar, seen: set[int] | None = None) -> Scalar | None:
     if scalar.role == "identifier":
         return scalar
     return next((found for arg in scalar.args if (found := _identifier(arg, seen)) is not None), None)
+
+
+# --- R5 ---------------------------------------------------------------------------------------------------------------
+
+
+def check_hidden(questions: Iterable[Question]) -> list[Error]:
+    """R5: conditions whose number of people nothing says, on columns that tell people apart."""
+    names = dict.fromkeys(_name(column) for question in questions for column in question.hidden)
+    return [
+        error(
+            603,
+            f"rule R5: nothing says how many people a condition on {name} is about, and {name} can tell people apart",
+            hint=f"leave {name} out; or have the owner declare its domain or bounds, or role = 'measure'",
+        )
+        for name in names
+    ]
+
+
+# --- R3 ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two questions that a few people make the difference of. earlier: None for another part of the same statement."""
+
+    difference: Box
+    around: Box
+    people: int
+    unknown: bool
+    earlier: Past | None
+
+
+def check_pairs(questions: Sequence[Question], history: History, policy: Policy) -> Conflict | None:
+    """R3: the first earlier question, or other part of the statement, that differs from a part of it by fewer than k people.
+
+    Why  regions a = R minus h and b = h minus R. Where one is empty and the other is not, the answers differ by it: the individual
+         tracker, and total minus one. Where both are a few people, they are two nearly equal sets: the general and the double
+         tracker. What is only void (regions.py) is nobody. Regions that have nothing in common cannot be subtracted
+    """
+    for question in questions:
+        for region in (*question.whole(), *question.parts()):
+            found = _against(question.tables, region, history, policy)
+            if found is not None:
+                return found
+    here = History()
+    nowhere = Past(0, "", "", ())
+    for question in questions:
+        for region in question.parts() or question.whole():
+            found = _against(question.tables, region, here, policy)
+            if found is not None:
+                return Conflict(found.difference, found.around, found.people, found.unknown, None)
+            here.add_region(question.tables, region, nowhere)
+    return None
+
+
+def _against(tables: tuple[str, ...], region: Region, history: History, policy: Policy) -> Conflict | None:
+    for earlier in history.near(tables, region, policy.least):
+        found = _pair(region, earlier, policy)
+        if found is not None:
+            return found
+    return None
+
+
+def _pair(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
+    other = earlier.region
+    if not meet(region, other):
+        return None
+    try:
+        a = without_void(but_not(region, other, MOST_DIFFERENCE))
+        b = without_void(but_not(other, region, MOST_DIFFERENCE))
+    except Tangled:
+        # nothing says that they differ by many
+        return Conflict({}, {}, 0, True, earlier.past)
+    narrow_a, narrow_b = bool(a) and share(a) < policy.least, bool(b) and share(b) < policy.least
+    if (narrow_b and (not a or narrow_a)) or (narrow_a and not b):
+        few, whole = (b, other) if narrow_b else (a, region)
+        around = next((box for box in whole if meet((box,), few[:1])), {})
+        unknown = any(v.axis.opaque and not v.is_whole for box in few for v in box.values())
+        return Conflict(few[0], around, policy.count(share(few)), unknown, earlier.past)
+    return None
+
+
+def problem(conflict: Conflict, analyst: str, policy: Policy) -> Error:
+    """R3 in words: the caller's own earlier statement, and of anybody else's nothing but that there is one."""
+    past = conflict.earlier
+    own = past is None or past.analyst == analyst
+    if past is None:
+        what = "two parts of this statement"
+    elif own:
+        what = f"this and your statement {past.charge} ({shortened(past.statement)})"
+    else:
+        what = "this and an earlier statement of somebody else"
+    by = ""
+    if own and conflict.difference:
+        by = f": {words.of_box(conflict.difference, conflict.around)}"
+    if conflict.unknown:
+        text = f"rule R3: {what} differ by a condition that nobody can say how many people meet{by}"
+    else:
+        few = "less than one person" if conflict.people == 0 else f"about {conflict.people}"
+        text = f"rule R3: {what} differ by fewer than {policy.guard.k} people ({few} as declared){by}"
+    return error(
+        602,
+        text,
+        hint="use the answer that is released, GROUP BY the columns instead, or change the condition for "
+        f"{policy.guard.k} people or more",
+    )
+
+
+def shortened(statement: str) -> str:
+    """A statement in one line of a message."""
+    line = " ".join(statement.split())
+    return line if len(line) <= MOST_STATEMENT else line[: MOST_STATEMENT - 3] + "..."

@@ -37,7 +37,7 @@ from dpsql.domains import LARGEST_DOUBLE, Categories, integers
 from dpsql.errors import Error, error
 from dpsql.loss import NO_LOSS
 from dpsql.mechanisms.randomized_response import RandomizedResponse
-from dpsql.plan import Aggregate, GroupKey, Limited, Output, Read, Release
+from dpsql.plan import Aggregate, GroupKey, Limited, Output, Read, Release, Suppression
 from dpsql.planner.buying import buy
 from dpsql.planner.canonical import canonical
 from dpsql.planner.limit import as_listed, key_count
@@ -75,11 +75,24 @@ class _Statistics:
         return Parts(limited, tuple(self.found.values()), tuple(self.tallied.values()), reads, readings)
 
 
-def measure(limited: Limited, request: Request, identity: str, reads: Mapping[str, str]) -> Release:
+@dataclass(frozen=True, slots=True)
+class Few:
+    """In which groups the noisy number of people decides what is shown: of the rows that these FILTERs keep, by their text ("": of
+    all), where it is below `least`."""
+
+    conditions: Mapping[str, Scalar | None]
+    least: int
+
+
+NOWHERE = Few({}, 0)
+
+
+def measure(limited: Limited, request: Request, identity: str, reads: Mapping[str, str], few: Few = NOWHERE) -> Release:
     """The release of a limited block on the terms of a request.
 
     identity  canonical text of the declared schema, part of the fingerprint
     reads     what each bound table is made of, by its name: the fingerprint holds it
+    few       where a number of people decides what is shown: it is one of the statistics, and paid for like them
 
     Raises 104 (weights or an accuracy that do not fit), 201 (a sum without bounds), 202 (noise too wide), 303 (private keys without
     an aggregate), 502 (an accuracy above the cap).
@@ -88,8 +101,10 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
     selects = block.selects
     if selects and not block.aggregates:
         raise _no_aggregate(limited)
-    parts = _statistics(limited, selects, request.units).parts(limited)
-    fingerprint = _fingerprint(parts, request, identity, reads)
+    statistics = _statistics(limited, selects, request.units)
+    counts = {text: statistics.add(_people(limited, condition, selects)) for text, condition in few.conditions.items()}
+    parts = statistics.parts(limited)
+    fingerprint = _fingerprint(parts, request, identity, reads, few)
     if not len(parts):
         return Release(limited, (), None, (), NO_LOSS, fingerprint)
     bought = buy(parts, request)
@@ -105,7 +120,20 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
         bought.chosen,
         read,
         bought.compared,
+        suppressed=tuple(
+            Suppression(
+                list(statistics.found).index(counts[text]),
+                few.least,
+                tuple(a.name for a in block.aggregates if _text(a.condition) == text),
+            )
+            for text in few.conditions
+        ),
     )
+
+
+def _people(limited: Limited, condition: Scalar | None, selects: bool) -> Statistic:
+    """The number of people in a group, or of those with a row that a condition keeps; as COUNT(*) of them asks for it, if it does."""
+    return Units(condition) if limited.enforced or (selects and condition is None) else Rows(condition)
 
 
 def _no_aggregate(limited: Limited) -> Error:
@@ -353,7 +381,7 @@ def _of_rows(
         statistics.read(aggregate, Rows(aggregate.condition), CountOf(1, sqltype=aggregate.sqltype))
 
 
-def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[str, str]) -> str:
+def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[str, str], few: Few) -> str:
     """What was asked, in canonical form; no scale, threshold or mechanism that was taken, which follow from it (rule 40).
 
     Why  the statistics alone do not say which aggregate a weight belongs to, nor which columns must be as exact as was asked
@@ -371,6 +399,7 @@ def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[s
         *(tallied.identity for tallied in asked.tallied),
         *(aggregate.text for aggregate in block.aggregates if request.weights is not None or request.goal is not None),
         request.text,
+        *(f"people {few.least} {text}" for text in few.conditions),
         # what is chosen has the error of its own terms: with another accountant it is another question
         str(request.accounted) if request.mechanism != "laplace" and (block.selects or asked.tallied or reads) else "",
     ]

@@ -8,13 +8,13 @@ from dataclasses import replace
 from dpsql.errors import error
 from dpsql.loss import EpsilonDelta, total
 from dpsql.mechanisms.conversions import rho_at_most
-from dpsql.plan import Bound, Compiled, Limited, Plan, PublicTypes, Release
+from dpsql.plan import Bound, Compiled, Limited, Plan, PublicTypes, Release, SmallCells
 from dpsql.planner import accurate
 from dpsql.planner.canonical import renamed
 from dpsql.planner.least_price import check_price
 from dpsql.planner.limit import limit
 from dpsql.planner.lower import lower
-from dpsql.planner.measure import measure
+from dpsql.planner.measure import Few, measure
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Parsed
 from dpsql.planner.partition import entries
@@ -25,13 +25,19 @@ from dpsql.schema.model import RESERVED, Schema
 
 
 def compile_statement(
-    parsed: Parsed, session: Options, schema: Schema, identity: str, types: PublicTypes | None = None
+    parsed: Parsed,
+    session: Options,
+    schema: Schema,
+    identity: str,
+    types: PublicTypes | None = None,
+    guard: SmallCells | None = None,
 ) -> Compiled:
     """A parsed query as releases with their engine SQL, and the shell; reads only the text and the declared schema.
 
     session   the options that SET has left
     identity  schema_identity(schema)
     types     tells the types of public queries that private ones read; None where there are none
+    guard     tells in which groups the number of people decides what is shown; None: in none
     """
     options = parsed.options.over(session)
     price = options.price(schema)
@@ -52,9 +58,11 @@ def compile_statement(
         options.goal,
         privacy.units,
     )
+    small = guard.small(limited, resolved.bounds) if guard is not None else {}
     releases: list[Release] = []
     for part in limited:
-        release = measure(part, request, identity, _made_of(resolved.bounds, releases))
+        few = Few(small.get(part.block.name, {}), schema.guard.k)
+        release = measure(part, request, identity, _made_of(resolved.bounds, releases), few)
         releases.append(replace(release, entries=entries(part.block.source, schema)))
     for release in releases:
         check_price(release, price)

@@ -1,0 +1,322 @@
+"""questions: a block -> whom it asks about, as regions, before anything runs.
+
+A block asks about its rows (WHERE, joins, the conditions inside its sources), in each group of its declared keys, and there again
+only about those that FILTER keeps, or for which a value chosen by CASE is neither 0 nor NULL. Keys that are selected privately are
+not known yet: they count as the whole domain (rule 34).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+
+from dpsql.algebra import logic
+from dpsql.algebra.conditional import case as case_of
+from dpsql.algebra.scalar import Scalar, boolean_literal, literal
+from dpsql.domains import Categories
+from dpsql.guard import regions
+from dpsql.guard.reading import Context, Opaque, Reader, Truth
+from dpsql.guard.regions import EVERYTHING, NOTHING, Region, Tangled, both, box_of
+from dpsql.guard.rows import Rows, rows_of
+from dpsql.plan import Aggregate, Block, Bound
+from dpsql.schema.model import Schema
+from dpsql.sqltypes import BOOLEAN
+
+MOST_CELLS = 1_000
+"""Of one block that are compared one by one; a breakdown into more is compared as a whole, and cell by cell with what asks for one."""
+ASSUMED = 100
+"""Times k: how many people there are taken to be where the owner declares no number."""
+HALF = 0.5
+"""Of the people, whom a condition of unknown share is expected to keep, where a cell alone is judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One set of rows that a block reads, cut into cells.
+
+    base     the rows
+    keys     for each declared key the regions of its values
+    selects  what is asked of each cell: the region of FILTER and CASE; EVERYTHING where all of it is asked
+    """
+
+    base: Region
+    keys: tuple[tuple[Region, ...], ...] = ()
+    selects: tuple[Region, ...] = (EVERYTHING,)
+
+    @property
+    def cells(self) -> int:
+        return prod(len(key) for key in self.keys)
+
+    def whole(self) -> Iterator[Region]:
+        """All cells together: what adds up to it."""
+        return self._regions([()])
+
+    def parts(self) -> Iterator[Region]:
+        """Every cell; none of too many."""
+        return self._regions(product(*self.keys)) if self.keys and self.cells <= MOST_CELLS else iter(())
+
+    def cell_of(self, region: Region) -> Iterator[Region]:
+        """Of too many cells those that a region is in, by every key."""
+        if self.cells > MOST_CELLS:
+            inside = [[part for part in key if regions.within(region, part)] for key in self.keys]
+            if all(len(parts) == 1 for parts in inside):
+                yield from self._regions([tuple(parts[0] for parts in inside)])
+
+    def _regions(self, cells: Iterable[tuple[Region, ...]]) -> Iterator[Region]:
+        """Those that are too tangled are left to the others."""
+        found: dict[object, Region] = {}
+        for chosen in cells:
+            for select in self.selects:
+                try:
+                    region = self.base
+                    for part in (*chosen, select):
+                        region = both(region, part)
+                except Tangled:
+                    continue
+                region = regions.joined(region)
+                if region:
+                    found.setdefault(regions.identity(region), region)
+        yield from found.values()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Whom a block asks about.
+
+    tables   the private tables that it reads, in their order by name; those that others refer to are part of them
+    shapes   one for each half of a UNION
+    hidden   columns that R5 protects and that are in conditions which say nothing about how many people they are about
+    conditions  the regions of every FILTER, by its text, for R2: "" stands for none
+    spread   the standard deviation of the noise, in the largest part that one person can have of an answer
+    """
+
+    tables: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+    hidden: tuple[Scalar, ...] = field(default=(), compare=False)
+    conditions: tuple[tuple[str, Region], ...] = field(default=(), compare=False)
+    spread: float = 0.0
+
+    def whole(self) -> list[Region]:
+        return [region for shape in self.shapes for region in shape.whole()]
+
+    def parts(self) -> list[Region]:
+        return [region for shape in self.shapes for region in shape.parts()]
+
+    def smallest(self, condition: str) -> float:
+        """Of the people, the share that the smallest cell of what one FILTER keeps is expected to hold."""
+        select = dict(self.conditions).get(condition, EVERYTHING)
+        return min((_smallest(shape, select) for shape in self.shapes), default=1.0)
+
+
+def people(schema: Schema) -> float:
+    """How many people there are, as far as the owner says (rule 38)."""
+    privacy = schema.privacy
+    if privacy.units is not None:
+        return float(privacy.units)
+    declared = [t.population for t in schema.tables if t.population is not None]
+    return float(max(declared)) if declared else float(ASSUMED * schema.guard.k)
+
+
+class Asking:
+    """Works out whom blocks ask about."""
+
+    def __init__(self, schema: Schema, reader: Reader) -> None:
+        self._schema = schema
+        self._reader = reader
+
+    def question(self, block: Block, bounds: Sequence[Bound], blocks: Mapping[str, str]) -> Question:
+        """Whom a block asks about.
+
+        bounds  the bound tables of the statement
+        blocks  canonical texts of its blocks, by their names, for conditions on what they release
+        """
+        named, released = _bounds(bounds, blocks)
+        shapes: list[Shape] = []
+        hidden: list[Scalar] = []
+        conditions: dict[str, Region] = {}
+        scans: tuple[tuple[str, str], ...] = ()
+        for rows in rows_of(block.source):
+            context = Context(rows, named, released)
+            base = self._base(rows, context)
+            keys = tuple(
+                cells
+                for i, key in enumerate(block.keys)
+                if not block.is_selected(i) and (cells := self._key(key.scalar, context))
+            )
+            selects, own = self._selects(block.aggregates, context)
+            shapes.append(Shape(base, keys, selects))
+            for text, region in own.items():
+                conditions[text] = (*conditions.get(text, NOTHING), *region)
+            hidden += context.hidden
+            scans += rows.scans
+        return Question(self._tables(scans), tuple(shapes), tuple(hidden), tuple(conditions.items()))
+
+    def _base(self, rows: Rows, context: Context) -> Region:
+        parts = [self._reader.required(look, context) for look in rows.lookups if look.required and look.pairs]
+        parts += [self._reader.truth(condition, context) for condition in rows.conditions]
+        return self._all(parts, list(rows.conditions), context)
+
+    def _all(self, parts: Sequence[Truth], conditions: Sequence[Scalar], context: Context) -> Region:
+        """Where all conditions are true; where that is too tangled, an opaque condition of all of them."""
+        base = EVERYTHING
+        try:
+            for part in parts:
+                base = both(base, part.true)
+        except Tangled:
+            return self._reader.opaque(logic.conjunction(list(conditions)), context).true
+        return regions.joined(base)
+
+    # --- group keys ---------------------------------------------------------------------------------------------------
+
+    def _key(self, scalar: Scalar, context: Context) -> tuple[Region, ...]:
+        """The regions of a key's values; () where they are not known."""
+        try:
+            found = self._values(scalar, context)
+        except (Tangled, Opaque):
+            found = self._apart(scalar, context)
+        return tuple(region for region in found if region)
+
+    def _values(self, scalar: Scalar, context: Context) -> list[Region]:
+        """Raises Tangled, Opaque."""
+        if scalar.sqltype.is_boolean:
+            one = self._reader.truth(scalar, context)
+            return [one.true, one.false, regions.others(regions.either(one.true, one.false))]
+        pieces = self._reader.pieces(scalar, context)
+        if len(pieces) == 1:
+            return self._reader.values(pieces[0][1], context)
+        by_value: dict[str, Region] = {}
+        for where, value in pieces:
+            if not value.is_literal:
+                raise Opaque
+            by_value[value.sql] = (*by_value.get(value.sql, NOTHING), *where)
+        return [regions.joined(region) for region in by_value.values()]
+
+    def _apart(self, scalar: Scalar, context: Context) -> list[Region]:
+        """The values of a key that cannot be told from columns: a column of its own."""
+        if not isinstance(scalar.domain, Categories):
+            return []
+        axis = self._reader.derived(scalar, context)
+        return [box_of(axis.of(value)) for value in (*axis.values, None)]
+
+    # --- aggregates ---------------------------------------------------------------------------------------------------
+
+    def _selects(
+        self, aggregates: Sequence[Aggregate], context: Context
+    ) -> tuple[tuple[Region, ...], dict[str, Region]]:
+        """What aggregates ask of each cell, each once; and the regions of their FILTERs."""
+        found: dict[object, Region] = {}
+        filters: dict[str, Region] = {}
+        for aggregate in aggregates:
+            kept = EVERYTHING
+            if aggregate.condition is not None:
+                kept = self._reader.truth(aggregate.condition, context).true
+                filters[aggregate.condition.sql] = kept
+            for value in aggregate.values or (None,):
+                for part in self._levels(aggregate, value, context):
+                    try:
+                        region = regions.joined(both(kept, part))
+                    except Tangled:
+                        region = kept
+                    found.setdefault(regions.identity(region), region)
+        return tuple(found.values()) or (EVERYTHING,), filters
+
+    def _levels(self, aggregate: Aggregate, value: Scalar | None, context: Context) -> list[Region]:
+        """Where an aggregated value counts: everywhere, for a column; where it is not 0 or NULL, for one that chooses."""
+        if value is None or not (aggregate.function == "count" or _chooses(value)):
+            return [EVERYTHING]
+        if aggregate.function == "count" and not _chooses(value):
+            return [self._reader.truth(logic.is_null(value), context).false]
+        try:
+            pieces = self._reader.pieces(value, context)
+        except Tangled:
+            return [self._reader.opaque(logic.is_null(value), context).false]
+        if len(pieces) == 1:
+            return [self._counts(value, aggregate, context)]
+        found: list[Region] = []
+        whole = NOTHING
+        for where, one in pieces:
+            try:
+                part = both(where, self._counts(one, aggregate, context))
+            except Tangled:
+                part = where
+            if part:
+                whole = (*whole, *part)
+                found.append(part)
+        return [regions.joined(whole), *(found if len(found) > 1 else [])]
+
+    def _counts(self, value: Scalar, aggregate: Aggregate, context: Context) -> Region:
+        """Where one value is neither NULL nor, where values are added up, 0."""
+        if value.is_literal:
+            nothing = value.value is None or (value.value == 0 and aggregate.function != "count")
+            return NOTHING if nothing else EVERYTHING
+        if value.is_column or aggregate.function == "count" or not value.sqltype.is_number:
+            return self._reader.truth(logic.is_null(value), context).false
+        zero = literal(0, value.sqltype)
+        condition = case_of([(logic.is_null(value), boolean_literal(False))], logic.compare("<>", value, zero))
+        return self._reader.truth(condition, context).true
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def _tables(self, scans: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+        """The tables whose rows are counted: one that another refers to has a row for each of that one's, and adds nothing."""
+        names = [name for _, name in scans]
+        above = {up for name in names for up in self._above(name)}
+        found: list[str] = []
+        for name in names:
+            table = self._schema.table(name)
+            once = table is not None and self._schema.one_row_per_unit(table)
+            if name not in above and not (once and name in found):
+                found.append(name)
+        return tuple(sorted(found)) or tuple(sorted(set(names)))
+
+    def _above(self, name: str) -> set[str]:
+        table = self._schema.table(name)
+        found: set[str] = set()
+        waiting = [table] if table is not None else []
+        while waiting:
+            for reference in waiting.pop().references:
+                target = self._schema.table(reference.table)
+                if target is not None and not target.public and target.name not in found:
+                    found.add(target.name)
+                    waiting.append(target)
+        return found - {name}
+
+
+def _smallest(shape: Shape, select: Region) -> float:
+    """The share of the smallest cell that anybody is expected in; of what is not known a half."""
+    if shape.cells > MOST_CELLS:
+        least = prod(min(_share(region) for region in key) for key in shape.keys)
+        return _share(shape.base) * least
+    shares = []
+    for chosen in product(*shape.keys):
+        try:
+            region = shape.base
+            for part in (*chosen, select):
+                region = both(region, part)
+        except Tangled:
+            continue
+        kept = regions.without_void(region)
+        if kept or not chosen:
+            shares.append(_share(region))
+    return min(shares, default=1.0)
+
+
+def _share(region: Region) -> float:
+    """The share of a region, of what is opaque a half."""
+    return sum(prod(HALF if v.axis.opaque and not v.is_whole else v.share for v in box.values()) for box in region)
+
+
+def _chooses(value: Scalar) -> bool:
+    """Whether a condition decides what a value is."""
+    return any((part.sqltype == BOOLEAN and not part.is_literal) or part.function == "nullif" for part in value.walk())
+
+
+def _bounds(bounds: Sequence[Bound], blocks: Mapping[str, str]) -> tuple[dict[str, Bound], frozenset[str]]:
+    """The bound tables by name; and the names of those that hold released values, and of what they are released by."""
+    released: set[str] = set(blocks)
+    for bound in bounds:
+        if any(read in released for read in bound.reads):
+            released.add(bound.name)
+    return {bound.name: bound for bound in bounds}, frozenset(released)

@@ -1,0 +1,864 @@
+"""reading: a condition -> the region for which it is true and the one for which it is false; for the rest it is NULL.
+
+AND, OR, NOT, CASE, COALESCE and IS are taken apart with SQL's three values. What is left compares one column with constants: then the
+region is a set of its values, or it is evaluated at every declared value by DuckDB, over tables of declared values alone, so that
+LIKE, casts and functions mean here what they mean there. Columns of public tables are looked up by the key that they are joined by.
+What can be taken apart in neither way is *opaque*: a column of its own, named by its canonical text, whose share nobody knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from hashlib import sha256
+from math import prod
+
+from dpsql.algebra import logic
+from dpsql.algebra.scalar import Scalar, boolean_literal, integer_literal, literal, literal_sql
+from dpsql.algebra.scalar import column as stored_column
+from dpsql.domains import Categories, Interval, Value, integers
+from dpsql.errors import Error
+from dpsql.guard.regions import (
+    EVERYTHING,
+    MOST_BOXES,
+    NOTHING,
+    Region,
+    Tangled,
+    both,
+    box_of,
+    but_not,
+    either,
+    joined,
+    others,
+)
+from dpsql.guard.rows import Lookup, Rows
+from dpsql.guard.values import END, START, Axis, Cut, Listed, Piece, Values, ranged
+from dpsql.plan import Bound
+from dpsql.schema.model import RESERVED, Schema
+from dpsql.sqltypes import SqlType
+
+MOST_POINTS = 100_000
+"""Of declared values, or combinations of them, at which a condition is evaluated."""
+MOST_PIECES = 2_000
+"""Of one set of numbers."""
+MOST_KEPT = 512
+MOST_BESIDE = 4
+"""How often one table of several rows a unit stands in FROM, and its columns are known again after a restart."""
+MOST_DEPTH = 60
+MOST_WORK = 20_000
+"""Boxes that are made for one statement, before all that is left of it is opaque."""
+_TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*"(?:\."(?:[^"]|"")*")*)""")
+_ORDERED = ("<", "<=", ">", ">=")
+_COMPARED = ("=", "<>", *_ORDERED)
+_MICROSECONDS = 86_400_000_000
+Evaluate = Callable[[str, Sequence[str]], list[tuple[object, ...]]]
+"""Rows of a question over constants and the public tables that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """Where a condition is true, and where it is false; elsewhere it is NULL."""
+
+    true: Region
+    false: Region
+
+
+ALWAYS, NEVER, UNKNOWN = Truth(EVERYTHING, NOTHING), Truth(NOTHING, EVERYTHING), Truth(NOTHING, NOTHING)
+
+
+@dataclass(slots=True)
+class Context:
+    """What conditions of one block are read against, and what was noticed on the way.
+
+    bounds    the bound tables that the statement has
+    released  names of those that hold released values
+    hidden    columns that identify, or that many values are possible of, in conditions that could not be taken apart (R5)
+    depth     how far inside other conditions the one is that is read
+    work      how many boxes were made so far
+    truths    what was read, by its text, and
+    chosen    the branches of values
+    """
+
+    rows: Rows
+    bounds: Mapping[str, Bound] = field(default_factory=dict)
+    released: frozenset[str] = frozenset()
+    hidden: list[Scalar] = field(default_factory=list)
+    depth: int = 0
+    work: int = 0
+    truths: dict[str, Truth] = field(default_factory=dict)
+    chosen: dict[str, list[tuple[Region, Scalar]]] = field(default_factory=dict)
+
+
+class Opaque(Exception):
+    """A condition cannot be taken apart."""
+
+
+class Reader:
+    """Reads conditions; what was evaluated is remembered, as it depends on the declared schema alone."""
+
+    def __init__(self, schema: Schema, evaluate: Evaluate) -> None:
+        self._schema = schema
+        self._evaluate = evaluate
+        self._known: OrderedDict[str, list[object]] = OrderedDict()
+        self._axes: dict[str, Axis] = {}
+        self._declared: dict[str, Axis] = {}
+
+    # --- conditions ---------------------------------------------------------------------------------------------------
+
+    def truth(self, condition: Scalar, context: Context) -> Truth:
+        """The regions of a condition; a condition of too many boxes or levels is opaque as a whole."""
+        known = context.truths.get(condition.sql)
+        if known is not None:
+            return known
+        context.depth += 1
+        try:
+            if context.depth > MOST_DEPTH or context.work > MOST_WORK:
+                raise Tangled
+            found = self._truth(condition, context)
+        except (Tangled, Opaque):
+            found = self.opaque(condition, context)
+        finally:
+            context.depth -= 1
+        context.work += 1 + len(found.true) + len(found.false)
+        context.truths[condition.sql] = found
+        return found
+
+    def _truth(self, s: Scalar, context: Context) -> Truth:
+        if s.is_literal:
+            return UNKNOWN if s.value is None else ALWAYS if s.value else NEVER
+        match s.function:
+            case "and" | "or":
+                found = ALWAYS if s.function == "and" else NEVER
+                for part in s.args:
+                    one = self.truth(part, context)
+                    if s.function == "and":
+                        found = Truth(both(found.true, one.true), either(found.false, one.false))
+                    else:
+                        found = Truth(either(found.true, one.true), both(found.false, one.false))
+                return Truth(joined(found.true), joined(found.false))
+            case "not":
+                one = self.truth(s.args[0], context)
+                return Truth(one.false, one.true)
+            case "is true" | "is false":
+                one = self.truth(s.args[0], context)
+                true = one.true if s.function == "is true" else one.false
+                return Truth(true, others(true))
+            case "case" | "coalesce":
+                return self._of_pieces(s, context, lambda value: value)
+            case "column":
+                inner = self._behind(s, context)
+                if inner is not s:
+                    return self.truth(inner, context)
+                return self._compared(logic.compare("=", s, boolean_literal(True)), context)
+            case "is null" if s.args[0].sqltype.is_boolean and not s.args[0].is_column:
+                one = self.truth(s.args[0], context)
+                known = either(one.true, one.false)
+                return Truth(others(known), known)
+        return self._leaf(s, context)
+
+    def _leaf(self, s: Scalar, context: Context) -> Truth:
+        """A condition that is no combination of others."""
+        if s.args and s.function in (
+            *_COMPARED,
+            "in",
+            "is null",
+            "like",
+            "ilike",
+            "is distinct from",
+            "is not distinct from",
+        ):
+            first, rest = s.args[0], s.args[1:]
+            if _branches(self._behind(first, context)) and all(arg.is_literal for arg in rest):
+                return self._of_pieces(first, context, lambda value: _again(s.function, value, list(rest)))
+            try:
+                return self._compared(s, context)
+            except Opaque:
+                pass
+        return self._evaluated(s, context)
+
+    def _of_pieces(self, s: Scalar, context: Context, condition: Callable[[Scalar], Scalar]) -> Truth:
+        """A condition on a value that is chosen from branches: in each branch the condition on that one's value."""
+        true, false = NOTHING, NOTHING
+        for where, value in self.pieces(s, context):
+            one = self.truth(condition(value), context)
+            true = (*true, *both(where, one.true))
+            false = (*false, *both(where, one.false))
+        return Truth(joined(true), joined(false))
+
+    def pieces(self, s: Scalar, context: Context) -> list[tuple[Region, Scalar]]:
+        """A value that is chosen from branches: where it is which of them. Raises Tangled."""
+        s = self._behind(s, context)
+        known = context.chosen.get(s.sql)
+        if known is not None:
+            return known
+        context.depth += 1
+        try:
+            if context.depth > MOST_DEPTH or context.work > MOST_WORK:
+                raise Tangled
+            found = self._pieces(s, context)
+        finally:
+            context.depth -= 1
+        context.work += sum(len(where) for where, _ in found)
+        context.chosen[s.sql] = found
+        return found
+
+    def _pieces(self, s: Scalar, context: Context) -> list[tuple[Region, Scalar]]:
+        if s.function == "case":
+            return self._cases(s, context)
+        if s.function == "coalesce":
+            return self._first_known(s, context)
+        if s.sqltype.is_boolean and not s.is_column and not s.is_literal:
+            return self._three(s, context, boolean_literal)
+        if s.function in ("cast", "convert") and s.sqltype.is_number and s.args[0].sqltype.is_boolean:
+            return self._three(s.args[0], context, lambda value: integer_literal(int(value)))
+        if s.function == "convert" and _branches(s.args[0]) and s.sqltype.is_number:
+            return self.pieces(s.args[0], context)
+        return [(EVERYTHING, s)]
+
+    def _cases(self, s: Scalar, context: Context) -> list[tuple[Region, Scalar]]:
+        rest, found = EVERYTHING, []
+        pairs = len(s.args) // 2
+        for condition, value in zip(s.args[0 : 2 * pairs : 2], s.args[1 : 2 * pairs : 2], strict=True):
+            true = self.truth(condition, context).true
+            found += self._within(both(rest, true), value, context)
+            rest = but_not(rest, true)
+        default = s.args[-1] if len(s.args) % 2 else literal(None, s.sqltype)
+        return found + self._within(rest, default, context)
+
+    def _first_known(self, s: Scalar, context: Context) -> list[tuple[Region, Scalar]]:
+        rest, found = EVERYTHING, []
+        for value in s.args:
+            unknown = self.truth(logic.is_null(value), context)
+            found += self._within(both(rest, unknown.false), value, context)
+            rest = both(rest, unknown.true)
+        return [*found, (rest, literal(None, s.sqltype))]
+
+    def _three(self, s: Scalar, context: Context, of: Callable[[bool], Scalar]) -> list[tuple[Region, Scalar]]:
+        one = self.truth(s, context)
+        unknown = others(either(one.true, one.false))
+        return [(one.true, of(True)), (one.false, of(False)), (unknown, literal(None, s.sqltype))]
+
+    def _within(self, where: Region, value: Scalar, context: Context) -> list[tuple[Region, Scalar]]:
+        if not where:
+            return []
+        return [(met, one) for region, one in self.pieces(value, context) if (met := both(where, region))]
+
+    # --- one column and constants -------------------------------------------------------------------------------------
+
+    def _compared(self, s: Scalar, context: Context) -> Truth:
+        """A comparison of a column, or of what a few steps of arithmetic make of it, with constants. Raises Opaque."""
+        if not all(arg.is_literal for arg in s.args[1:]):
+            raise Opaque
+        column, steps = self._steps(s.args[0], context)
+        axis = self._axis(column, context)
+        if axis is None:
+            raise Opaque
+        null = axis.null
+        if s.function == "is null":
+            if steps and not axis.ranged:
+                raise Opaque
+            return Truth(box_of(null), box_of(null.others()))
+        constants = [arg.value for arg in s.args[1:]]
+        distinct = s.function in ("is distinct from", "is not distinct from")
+        if s.function not in (*_COMPARED, "in") and not distinct:
+            raise Opaque
+        self._note(column, axis, context)
+        found = axis.nothing
+        for constant in constants:
+            if constant is not None or distinct:
+                found = _either(found, _matching(axis, steps, s.function, constant))
+        if distinct:
+            found = found if s.function == "is not distinct from" else found.others()
+            return Truth(box_of(found), box_of(found.others()))
+        found = found.both(null.others())
+        if any(constant is None for constant in constants):
+            return Truth(box_of(found) if s.function == "in" else NOTHING, NOTHING)
+        if s.function == "<>":
+            return Truth(box_of(found.others().both(null.others())), box_of(found))
+        return Truth(box_of(found), box_of(found.others().both(null.others())))
+
+    def _steps(self, s: Scalar, context: Context) -> tuple[Scalar, list[tuple[str, Fraction]]]:
+        """The column that a value is made of, and what is done with it, the last step first. Raises Opaque."""
+        s = self._behind(s, context)
+        if s.is_column:
+            return s, []
+        step: tuple[str, Fraction] | None = None
+        literals = [arg for arg in s.args if arg.is_literal]
+        other = next((arg for arg in s.args if not arg.is_literal), None)
+        number = literals[0].value if len(literals) == 1 and len(s.args) == 2 else None
+        if other is None:
+            raise Opaque
+        if s.function in ("convert", "cast") and len(s.args) == 1:
+            step = _conversion(other.sqltype, s.sqltype)
+        elif s.function in ("floor", "ceil") and len(s.args) == 1:
+            step = (s.function, Fraction(0))
+        elif s.function in ("-", "neg", "negate") and len(s.args) == 1:
+            step = ("*", Fraction(-1))
+        elif number is not None and not isinstance(number, str | bool) and other.sqltype.is_number:
+            first = s.args[0] is other
+            n = Fraction(number)
+            if s.function == "+":
+                step = ("+", n)
+            elif s.function == "-" and first:
+                step = ("+", -n)
+            elif s.function == "*" and n:
+                step = ("*", n)
+            elif s.function == "/" and first and n:
+                step = ("*", 1 / n)
+        if step is None:
+            raise Opaque
+        column, before = self._steps(other, context)
+        return column, [step, *before] if step[0] != "same" else before
+
+    def values(self, s: Scalar, context: Context) -> list[Region]:
+        """The regions of the values that a scalar can have. Raises Opaque, Tangled."""
+        try:
+            column, steps = self._steps(s, context)
+            axis = self._axis(column, context)
+        except Opaque:
+            column, steps, axis = s, [], None
+        if axis is not None and (steps or column.is_column):
+            if not steps and not axis.ranged and axis.values:
+                return [box_of(axis.of(value)) for value in (*axis.values, *([None] if axis.nullable else []))]
+            listed = integers(s.domain) if s.integral or s.sqltype.name == "DATE" else None
+            if axis.ranged and listed is not None and len(listed.values) <= MOST_PIECES:
+                found = [box_of(_matching(axis, steps, "=", value)) for value in listed.values]
+                return [*found, box_of(axis.null)] if axis.nullable else found
+        cells, answers = self.table(s, context)
+        if len(cells) != 1:
+            by_value: dict[object, list[bool]] = {}
+            for i, answer in enumerate(answers):
+                by_value.setdefault(answer, [False] * len(answers))[i] = True
+                if len(by_value) > MOST_PIECES // 10:
+                    raise Tangled
+            return [_region(cells, holds) for holds in by_value.values()]
+        groups: dict[object, list[int]] = {}
+        for place, answer in enumerate(answers):
+            groups.setdefault(answer, []).append(place)
+        return [box_of(cells[0].of(places)) for places in groups.values()]
+
+    # --- columns ------------------------------------------------------------------------------------------------------
+
+    def _behind(self, s: Scalar, context: Context) -> Scalar:
+        """What a column stands for: through derived tables, and through the half of a UNION."""
+        for _ in range(MOST_DEPTH):
+            if not s.is_column:
+                return s
+            inner = context.rows.stands_for.get(s.sql)
+            if inner is None and s.renames:
+                inner = s.args[0]
+            if inner is None:
+                return s
+            s = inner
+        raise Tangled
+
+    def _axis(self, column: Scalar, context: Context) -> Axis | None:
+        """The axis of a stored column, or of one that a per-unit block computes; None for a column of a public table."""
+        prefix, _, name = column.sql.rpartition(".")
+        table = next((table for before, table in context.rows.scans if before == prefix), None)
+        nullable = column.nullable
+        if table is not None:
+            key = f"{table}.{name[1:-1]}"
+            declared = self._schema.table(table)
+            stored = declared.column(name[1:-1]) if declared is not None else None
+            # after an outer join it may be NULL as well, and is the same column
+            nullable = stored.nullable if stored is not None else nullable
+            places = [before for before, other in context.rows.scans if other == table]
+            if declared is not None and not self._schema.one_row_per_unit(declared) and places.index(prefix):
+                key += f" {places.index(prefix) + 1}"
+        elif column.sql in context.rows.computed:
+            key = f"computed {_digest(self._named(context.rows.computed[column.sql], context))}"
+        else:
+            return None
+        if key not in self._axes:
+            shown = name[1:-1] if table is not None else _short(self._named(context.rows.computed[column.sql], context))
+            self._axes[key] = _axis(key, shown, column, nullable)
+        return self._axes[key]
+
+    def declared_axes(self) -> Mapping[str, Axis]:
+        """The axes of all stored columns, by their keys."""
+        if not self._declared:
+            for table in self._schema.tables:
+                for c in table.columns if not table.public else ():
+                    like = stored_column(c.name, c.sqltype, c.domain, step=c.step)
+                    for place in range(1, MOST_BESIDE + 1):
+                        key = f"{table.name}.{c.name}" + (f" {place}" if place > 1 else "")
+                        axis = _axis(key, c.name, like, c.nullable)
+                        self._declared[axis.key] = axis
+        return self._declared
+
+    def _note(self, column: Scalar, axis: Axis, context: Context) -> None:
+        """R5: a condition on a column without declared values says nothing about how many people it is about."""
+        if column.role in ("identifier", "quasi") and axis.bounds is None and not axis.values:
+            context.hidden.append(column)
+
+    # --- evaluated at every declared value ----------------------------------------------------------------------------
+
+    def _evaluated(self, s: Scalar, context: Context) -> Truth:
+        """A condition that reads few columns, at all of their declared values. Raises Opaque."""
+        cells, answers = self.table(s, context)
+        return Truth(
+            _region(cells, [answer is True for answer in answers]),
+            _region(cells, [answer is False for answer in answers]),
+        )
+
+    def table(self, s: Scalar, context: Context) -> tuple[list[Points | Grid], list[object]]:
+        """For each column that a value reads its cells, and the value for every combination of them. Raises Opaque."""
+        if any(part.function == "exists" for part in s.walk()):
+            raise Opaque
+        columns: dict[str, Scalar] = {}
+        text = self._text(s, context, columns)
+        if any(f'"{name}"' in text for name in context.released):
+            raise Opaque
+        axes: dict[str, tuple[Axis, Scalar]] = {}
+        for column in columns.values():
+            axis = self._axis(column, context)
+            if axis is None:
+                raise Opaque
+            axes.setdefault(axis.key, (axis, column))
+        # a value that something is compared with may be one that is not declared; a pattern of LIKE is none
+        compared = [part for part in s.walk() if part.function in (*_COMPARED, "in") or "distinct" in part.function]
+        constants = [arg for part in compared for arg in part.args if arg.is_literal]
+        listed = [_cells(axis, column.sqltype, constants) for axis, column in axes.values()]
+        if prod(len(cells) for cells in listed) > MOST_POINTS:
+            raise Opaque
+        places = {axis.key: i for i, (axis, _) in enumerate(axes.values())}
+        named = {
+            sql: f'"{RESERVED}{places[found.key]}"."v"'
+            for sql, column in columns.items()
+            if (found := self._axis(column, context)) is not None
+        }
+        sources = ", ".join(f'({cells.sql}) AS "{RESERVED}{i}"(i, v)' for i, cells in enumerate(listed))
+        order = ", ".join(f'"{RESERVED}{i}".i' for i in range(len(listed)))
+        sql = f"SELECT {_replaced(text, named)}" + (f" FROM {sources} ORDER BY {order}" if listed else "")
+        return listed, self._answers(self._with(sql, context), context)
+
+    def _answers(self, sql: str, context: Context) -> list[object]:
+        found = self._known.get(sql)
+        if found is None:
+            public = [t.name for t in self._schema.tables if t.public and f'"{t.name}"' in sql]
+            try:
+                found = [row[0] for row in self._evaluate(sql, public)]
+            except Error as problem:
+                if problem.code == "DPSQL-703":
+                    raise
+                found = None
+            if found is None:
+                raise Opaque
+            if len(found) <= MOST_POINTS:
+                self._known[sql] = found
+        self._known.move_to_end(sql)
+        while len(self._known) > MOST_KEPT:
+            self._known.popitem(last=False)
+        return found
+
+    def _text(self, s: Scalar, context: Context, columns: dict[str, Scalar]) -> str:
+        """A value's text over stored columns alone, which are added to `columns`; public columns are looked up. Raises Tangled."""
+        leaves = {leaf.sql: leaf for leaf in s.leaves()}
+        needed: list[Lookup] = []
+        texts: dict[str, str] = {}
+        waiting = list(leaves.values())
+        while waiting:
+            leaf = waiting.pop()
+            if leaf.sql in texts or leaf.sql in columns:
+                continue
+            inner = self._behind(leaf, context)
+            if inner is not leaf:
+                texts[leaf.sql] = f"({self._text(inner, context, columns)})"
+                continue
+            lookup = next((look for look in context.rows.lookups if _holds(look, leaf)), None)
+            if lookup is None:
+                columns[leaf.sql] = leaf
+            elif lookup not in needed:
+                needed.append(lookup)
+                waiting += [part for one, _ in lookup.pairs for part in one.leaves()]
+        text = _replaced(s.sql, texts)
+        if not needed:
+            return text
+        return f"(SELECT max({text}) FROM {_beside(needed, texts)})"
+
+    def required(self, lookup: Lookup, context: Context) -> Truth:
+        """Where rows have a match in a public relation that they are joined with."""
+        columns = {leaf.sql: leaf for one, _ in lookup.pairs for leaf in one.leaves()}
+        match = Scalar(
+            "matches",
+            tuple(columns.values()),
+            f"EXISTS (SELECT 1 FROM {_beside([lookup], {})})",
+            boolean_literal(True).sqltype,
+        )
+        return self.truth(match, context)
+
+    def _with(self, sql: str, context: Context) -> str:
+        """A question with the bound tables that it reads."""
+        used: list[str] = []
+        waiting = [name for name in context.bounds if f'"{name}"' in sql]
+        while waiting:
+            name = waiting.pop()
+            if name not in used:
+                used.append(name)
+                waiting += context.bounds[name].reads
+        if any(name in context.released or name not in context.bounds for name in used):
+            raise Opaque
+        parts = [
+            f'"{name}"({", ".join(column for column, _ in bound.columns)}) AS ({bound.sql}\n)'
+            for name, bound in context.bounds.items()
+            if name in used
+        ]
+        return f"WITH {', '.join(parts)} {sql}" if parts else sql
+
+    # --- what cannot be taken apart -----------------------------------------------------------------------------------
+
+    def opaque(self, s: Scalar, context: Context) -> Truth:
+        """A condition that is a column of its own."""
+        columns: dict[str, Scalar] = {}
+        try:
+            text = self._text(s, context, columns)
+        except Tangled:
+            text, columns = s.sql, {leaf.sql: leaf for leaf in s.leaves()}
+        released = any(f'"{name}"' in text for name in context.released)
+        if not released:
+            # rule 34: a condition on released values may be about any column
+            inside = [part for part in s.walk() if part.is_column]
+            context.hidden += [
+                c for c in (*columns.values(), *inside) if c.role in ("identifier", "quasi") and not c.key
+            ]
+        key = f"opaque {_digest(self._named(text, context))}"
+        axis = Axis(key, _short(self._named(text, context)), (False, True), nullable=True, opaque=True)
+        return Truth(box_of(axis.of(True)), box_of(axis.of(False)))
+
+    def derived(self, s: Scalar, context: Context) -> Axis:
+        """A value with declared results as a column of its own."""
+        assert isinstance(s.domain, Categories)
+        columns: dict[str, Scalar] = {}
+        try:
+            text = self._text(s, context, columns)
+        except Tangled:
+            text = s.sql
+        named = self._named(text, context)
+        return Axis(f"derived {_digest(named)}", _short(named), s.domain.values, nullable=s.nullable)
+
+    def _named(self, text: str, context: Context) -> str:
+        """A text in which columns are called after their tables, and bound tables after what they hold."""
+        tables = dict(context.rows.scans)
+
+        def name(found: re.Match[str]) -> str:
+            whole = found["name"]
+            if whole is None:
+                return found[0]
+            prefix, _, column = whole.rpartition(".")
+            bound = context.bounds.get((prefix or whole)[1:-1])
+            if bound is not None:
+                return f'"{_digest(self._named(bound.sql, context))}".{column}'
+            if prefix in tables:
+                places = [before for before, table in context.rows.scans if table == tables[prefix]]
+                number = places.index(prefix)
+                return f"{tables[prefix]}{number + 1 if number else ''}.{column[1:-1]}"
+            return whole
+
+        return _TOKEN.sub(name, text)
+
+
+# --- sets of values ---------------------------------------------------------------------------------------------------
+
+
+def _axis(key: str, name: str, column: Scalar, nullable: bool) -> Axis:
+    """The axis of a column; with other declared values it is another one."""
+    sqltype, domain = column.sqltype, column.domain
+    integral = sqltype.is_integer or sqltype.name == "DATE" or column.integral
+    step = Fraction(1) if integral else column.step
+    key = f"{key} {_digest(repr((domain, step, nullable)))}"
+    if isinstance(domain, Categories):
+        return Axis(key, name, domain.values, nullable=nullable)
+    if not (sqltype.is_number or sqltype.is_temporal):
+        return Axis(key, name, nullable=nullable)
+    bounds = (domain.lower, domain.upper) if isinstance(domain, Interval) else None
+    return Axis(
+        key, name, (), bounds, step, nullable, True, integral, temporal=sqltype.name if sqltype.is_temporal else ""
+    )
+
+
+def _either(first: Values, second: Values) -> Values:
+    return first.others().both(second.others()).others()
+
+
+def _matching(axis: Axis, steps: Sequence[tuple[str, Fraction]], function: str, constant: Value | None) -> Values:
+    """The values that a comparison with one constant selects; of `<>` and IS DISTINCT those that are equal. Raises Opaque."""
+    if constant is None:
+        return axis.null
+    if not axis.ranged:
+        if steps or function in _ORDERED:
+            raise Opaque
+        return axis.of(constant)
+    if isinstance(constant, str):
+        raise Opaque
+    number = Fraction(constant)
+    piece: Piece
+    match function:
+        case "<":
+            piece = (START, (number, 0))
+        case "<=":
+            piece = (START, (number, 1))
+        case ">":
+            piece = ((number, 1), END)
+        case ">=":
+            piece = ((number, 0), END)
+        case _:
+            piece = ((number, 0), (number, 1))
+    found: Piece | None = piece
+    for step in steps:
+        found = _before(step, found) if found is not None else None
+    return ranged(axis, [found] if found is not None else [], False)
+
+
+def _before(step: tuple[str, Fraction], piece: Piece) -> Piece | None:
+    """The values that a step of arithmetic takes into a range; None where there are none."""
+    (a, above), (b, over) = piece
+    what, n = step
+    if what == "+":
+        return ((a - n if not isinstance(a, float) else a), above), ((b - n if not isinstance(b, float) else b), over)
+    if what == "*":
+        low = a / n if not isinstance(a, float) else (a if n > 0 else -a)
+        high = b / n if not isinstance(b, float) else (b if n > 0 else -b)
+        if n > 0:
+            return (low, above), (high, over)
+        # a cut just above a number is, upside down, one just below it
+        return (high, 1 - over if not isinstance(high, float) else 0), (
+            low,
+            1 - above if not isinstance(low, float) else 1,
+        )
+    # to whole numbers: from the first that is inside to the first that is beyond
+    first = None if isinstance(a, float) else Fraction((a.__floor__() + 1) if above else a.__ceil__())
+    beyond = None if isinstance(b, float) else Fraction((b.__floor__() + 1) if over else b.__ceil__())
+    if first is not None and beyond is not None and first >= beyond:
+        return None
+    return (START if first is None else _reaches(what, first)), (END if beyond is None else _reaches(what, beyond))
+
+
+def _reaches(what: str, whole: Fraction) -> tuple[Fraction, int]:
+    """From where on numbers become at least `whole`."""
+    if what == "floor":
+        return whole, 0
+    if what == "ceil":
+        return whole - 1, 1
+    # halves go to the even neighbour, as DuckDB casts
+    return whole - Fraction(1, 2), int(whole % 2)
+
+
+def _conversion(source: SqlType, target: SqlType) -> tuple[str, Fraction] | None:
+    """What a conversion does to a number or a date: nothing, where no value changes."""
+    if source.name == "DATE" and target.name == "TIMESTAMP":
+        return "*", Fraction(_MICROSECONDS)
+    if source == target or (source.is_number and target.is_float):
+        return "same", Fraction(0)
+    if source.is_integer and (target.is_integer or target.is_decimal):
+        return "same", Fraction(0)
+    if source.is_float and target.is_integer:
+        return "round", Fraction(0)
+    return None
+
+
+def _branches(s: Scalar) -> bool:
+    """Whether a value is chosen from branches."""
+    if s.function in ("case", "coalesce"):
+        return True
+    if s.function in ("cast", "convert"):
+        return s.sqltype.is_number and (
+            s.args[0].sqltype.is_boolean or (s.function == "convert" and _branches(s.args[0]))
+        )
+    return s.sqltype.is_boolean and not s.is_column and not s.is_literal
+
+
+def _again(function: str, value: Scalar, rest: list[Scalar]) -> Scalar:
+    """The same condition on another value."""
+    match function:
+        case "in":
+            return logic.in_list(value, rest)
+        case "is null":
+            return logic.is_null(value)
+        case "like" | "ilike":
+            return logic.like(value, rest[0], rest[1] if len(rest) > 1 else None, function == "ilike")
+        case "is distinct from" | "is not distinct from":
+            return logic.distinct_from(value, rest[0], function != "is distinct from")
+    return logic.compare(function, value, rest[0])
+
+
+# --- tables of declared values ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """The declared values of a listed column, some that are not declared, NULL, and one that stands for all others.
+
+    sets  what each stands for
+    sql   a query of their numbers and values
+    """
+
+    axis: Axis
+    sets: tuple[Listed, ...]
+    sql: str
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    def of(self, places: Sequence[int]) -> Values:
+        """The set of some of them."""
+        bits = 0
+        odd: set[Value] = set()
+        for place in places:
+            bits |= self.sets[place].bits
+            if not self.sets[place].bits:
+                odd |= self.sets[place].odd
+        rest = self.sets[-1]
+        if bits & rest.bits:
+            # the others are in: what differs are those of the undeclared ones that are not
+            return Listed(self.axis, bits, rest.odd - odd)
+        return Listed(self.axis, bits, frozenset(odd))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The points of a grid, and between two of them one more where the column is not of integers; one beyond each bound; NULL.
+
+    low, half, count  the first point, from one to the next, and how many there are between the bounds
+    """
+
+    axis: Axis
+    low: Fraction
+    half: Fraction
+    count: int
+    sql: str
+
+    def __len__(self) -> int:
+        return self.count + 3
+
+    def of(self, places: Sequence[int]) -> Values:
+        """The set of some of them, in ascending order. Raises Tangled."""
+        pieces: list[Piece] = []
+        first = last = -2
+        for place in [*(place for place in places if place < self.count + 2), -1]:
+            if place != last + 1 or place < 0:
+                if first >= 0:
+                    pieces.append((self._cut(first), self._cut(last + 1)))
+                first = place
+            last = place
+        if len(pieces) > MOST_PIECES:
+            raise Tangled
+        return ranged(self.axis, pieces, bool(places) and places[-1] == self.count + 2)
+
+    def _cut(self, place: int) -> Cut:
+        """Where a cell begins: the first one is what lies below the bounds, the last what lies above."""
+        if place == 0:
+            return START
+        if place > self.count + 1:
+            return END
+        number = place - 1
+        if self.axis.integral:
+            return self.low + number * self.half, 0
+        # points have even numbers and begin just below themselves; what is between them begins just above the point before
+        even = number % 2 == 0 and number < self.count
+        return (self.low + number * self.half, 0) if even else (self.low + (number - 1) * self.half, 1)
+
+
+def _cells(axis: Axis, sqltype: SqlType, constants: Sequence[Scalar]) -> Points | Grid:
+    """Where a condition on a column is evaluated. Raises Opaque."""
+    if axis.ranged:
+        return _grid(axis, sqltype)
+    if not axis.values:
+        raise Opaque
+    kind = type(axis.values[0])
+    strange = {c.value for c in constants if c.value is not None and type(c.value) is kind} - set(axis.values)
+    odd: list[Value] = sorted(strange, key=str)
+    count = len(axis.values)
+    sets = [Listed(axis, 1 << place) for place in range(count)]
+    sets += [Listed(axis, 0, frozenset({value})) for value in odd]
+    sets += [Listed(axis, 1 << count), Listed(axis, 1 << (count + 1), frozenset(odd))]
+    texts = [literal_sql(value, sqltype) for value in (*axis.values, *odd)]
+    texts += ["NULL", _other(axis, sqltype, odd)]
+    return Points(axis, tuple(sets), f"SELECT unnest(range({len(texts)})), unnest([{', '.join(texts)}]::{sqltype}[])")
+
+
+def _other(axis: Axis, sqltype: SqlType, odd: Sequence[Value]) -> str:
+    """A value that is not declared, as SQL; NULL where there is none."""
+    if isinstance(axis.values[0], str):
+        return literal_sql(f"{RESERVED}other", sqltype)
+    if sqltype.is_boolean:
+        return "NULL"
+    number = max(Fraction(value) for value in (*axis.values, *odd) if not isinstance(value, str)) * 2 + 7919
+    return literal_sql(number, sqltype) if sqltype.range is None or number in sqltype.range else "NULL"
+
+
+def _grid(axis: Axis, sqltype: SqlType) -> Grid:
+    """Raises Opaque."""
+    if axis.bounds is None or axis.step is None or not (sqltype.is_number or sqltype.name == "DATE"):
+        raise Opaque
+    low, high = axis.bounds
+    half = axis.step if axis.integral else axis.step / 2
+    if axis.integral:
+        low, high = Fraction(low.__ceil__()), Fraction(high.__floor__())
+    if not 0 <= (high - low) / half <= MOST_POINTS:
+        raise Opaque
+    count = int((high - low) // axis.step) * (1 if axis.integral else 2) + 1
+    at = f"{_number(low - half)} + i * {_number(half)}"
+    if sqltype.name == "DATE":
+        at = f"DATE '1970-01-01' + CAST({int(low) - 1} + i AS INTEGER)"
+    known = f"CASE WHEN i < {count + 2} THEN TRY_CAST({at} AS {sqltype}) END"
+    return Grid(axis, low, half, count, f"SELECT i, {known} FROM range({count + 3}) AS g(i)")
+
+
+def _number(number: Fraction) -> str:
+    """A number as SQL: exact where it is whole."""
+    return str(int(number)) if number.denominator == 1 else f"CAST({float(number)!r} AS DOUBLE)"
+
+
+def _region(cells: Sequence[Points | Grid], holds: Sequence[bool]) -> Region:
+    """The region of the combinations for which something holds, in as few boxes as the columns in their order allow. Raises Tangled."""
+    if not cells:
+        return EVERYTHING if holds and holds[0] else NOTHING
+    width = prod(len(column) for column in cells[1:])
+    patterns: dict[tuple[bool, ...], list[int]] = {}
+    for i in range(len(cells[0])):
+        pattern = tuple(holds[i * width : (i + 1) * width])
+        if any(pattern):
+            patterns.setdefault(pattern, []).append(i)
+    found: list[dict[str, Values]] = []
+    for pattern, places in patterns.items():
+        own = cells[0].of(places)
+        found += [{**box, **here} for box in _region(cells[1:], pattern) for here in box_of(own)]
+        if len(found) > MOST_BOXES:
+            raise Tangled
+    return tuple(found)
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+def _replaced(text: str, names: Mapping[str, str]) -> str:
+    """SQL with columns replaced, outside of texts."""
+    return _TOKEN.sub(lambda found: names.get(found[0], found[0]), text) if names else text
+
+
+def _holds(lookup: Lookup, column: Scalar) -> bool:
+    return any(c.scalar.sql == column.sql for c in lookup.public.columns) or column.sql in {
+        right.sql for _, right in lookup.pairs
+    }
+
+
+def _beside(lookups: Sequence[Lookup], texts: Mapping[str, str]) -> str:
+    """FROM and WHERE of public relations, tied to the rows beside them."""
+    conditions = [f"{_replaced(one.sql, texts)} = {other.sql}" for look in lookups for one, other in look.pairs]
+    conditions += [c.sql for look in lookups for c in look.public.where]
+    sources = ", ".join(look.public.from_sql() for look in lookups)
+    return sources + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:24]
+
+
+def _short(text: str) -> str:
+    """A text for people, not too long."""
+    plain = text.partition(" of ")[0].replace('"', "")
+    return plain if len(plain) <= 60 else plain[:57] + "..."

@@ -1,0 +1,130 @@
+"""How a question is kept in the ledger: as JSON that holds nothing of the data, and reads back as equal regions.
+
+A column is written down without its declared values, which the schema has; where the schema has other ones now, it is another column,
+and its old sets are only ever compared with each other.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from dpsql.domains import Value
+from dpsql.guard.questions import Question, Shape
+from dpsql.guard.regions import Region
+from dpsql.guard.values import Axis, Cut, Listed, Ranged, Values
+
+Json = Any
+
+
+def written(questions: Sequence[Question]) -> str:
+    """The questions of one statement."""
+    axes: dict[str, int] = {}
+    listed: list[Json] = []
+
+    def place(axis: Axis) -> int:
+        if axis.key not in axes:
+            axes[axis.key] = len(listed)
+            bounds = None if axis.bounds is None else [_number(b) for b in axis.bounds]
+            step = None if axis.step is None else _number(axis.step)
+            flags = [axis.nullable, axis.ranged, axis.integral, axis.opaque]
+            listed.append([axis.key, axis.name, len(axis.values), bounds, step, flags, axis.temporal])
+        return axes[axis.key]
+
+    def region(found: Region) -> Json:
+        return [[[place(values.axis), _values(values)] for values in box.values()] for box in found]
+
+    body = [
+        [
+            list(question.tables),
+            question.spread,
+            [
+                [
+                    region(shape.base),
+                    [[region(r) for r in key] for key in shape.keys],
+                    [region(r) for r in shape.selects],
+                ]
+                for shape in question.shapes
+            ],
+        ]
+        for question in questions
+    ]
+    return json.dumps([listed, body], separators=(",", ":"))
+
+
+def read(text: str, known: Mapping[str, Axis]) -> list[Question]:
+    """The questions of one statement.
+
+    known  the columns of the declared schema, by their keys
+
+    Raises ValueError, TypeError, KeyError, IndexError where the text is none of ours.
+    """
+    listed, body = json.loads(text)
+    axes = [known.get(each[0]) or _axis(each) for each in listed]
+
+    def region(found: Json) -> Region:
+        assert isinstance(found, list)
+        return tuple({axes[i].key: _set(axes[i], values) for i, values in box} for box in found)
+
+    return [
+        Question(
+            tuple(tables),
+            tuple(
+                Shape(
+                    region(base),
+                    tuple(tuple(region(r) for r in key) for key in keys),
+                    tuple(region(r) for r in selects),
+                )
+                for base, keys, selects in shapes
+            ),
+            spread=float(spread),
+        )
+        for tables, spread, shapes in body
+    ]
+
+
+def _axis(each: list[Json]) -> Axis:
+    key, name, count, bounds, step, flags, temporal = each
+    nullable, ranged, integral, opaque = flags
+    ends = None if bounds is None else (Fraction(bounds[0]), Fraction(bounds[1]))
+    values: tuple[Value, ...] = (False, True) if opaque else tuple(range(count))
+    grid = None if step is None else Fraction(step)
+    return Axis(str(key), str(name), values, ends, grid, nullable, ranged, integral, opaque, str(temporal))
+
+
+def _values(values: Values) -> Json:
+    if isinstance(values, Listed):
+        found: list[Json] = [f"{values.bits:x}"]
+        return found + ([[_value(v) for v in sorted(values.odd, key=repr)]] if values.odd else [])
+    return [values.null, *([_number(a[0]), a[1], _number(b[0]), b[1]] for a, b in values.pieces)]
+
+
+def _set(axis: Axis, found: list[Json]) -> Values:
+    if axis.ranged:
+        null, *pieces = found
+        return Ranged(axis, tuple((_cut(a, i), _cut(b, j)) for a, i, b, j in pieces), bool(null))
+    bits, *odd = found
+    return Listed(axis, int(str(bits), 16), frozenset(_back(v) for v in (odd[0] if odd else ())))
+
+
+def _number(number: Fraction | float) -> str:
+    return str(number)
+
+
+def _cut(number: str, above: int) -> Cut:
+    return (float(number) if "inf" in number else Fraction(number)), above
+
+
+def _value(value: Value) -> Json:
+    return [str(value)] if isinstance(value, Fraction) else value
+
+
+def _back(value: Json) -> Value:
+    if isinstance(value, list):
+        return Fraction(value[0])
+    if not isinstance(value, int | str) or (isinstance(value, float) and math.isnan(value)):
+        raise ValueError("no value of a column")
+    return value

@@ -1,0 +1,162 @@
+"""Regions: which people, or rows, a condition selects, as a union of boxes over columns.
+
+A box gives some columns a set of values each; every other column is free. A region is boxes that do not overlap, so that what it is
+expected to hold adds up. Regions are exact: both, but-not and either are set operations, and two that are equal as sets differ by
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from dpsql.guard.values import Values
+
+Box = dict[str, Values]
+"""Values by the key of their column; a column that is not there is free."""
+Region = tuple[Box, ...]
+NOTHING: Region = ()
+EVERYTHING: Region = ({},)
+MOST_BOXES = 64
+"""Of one region: a condition that needs more is not taken apart."""
+
+
+MOST_DIFFERENCE = 1_024
+"""Boxes of a difference of two regions."""
+
+
+class Tangled(Exception):
+    """A region of too many boxes."""
+
+
+def box_of(values: Values) -> Region:
+    """What has one of these values."""
+    if values.is_empty:
+        return NOTHING
+    return EVERYTHING if values.is_whole else ({values.axis.key: values},)
+
+
+def both(first: Region, second: Region, most: int = MOST_BOXES) -> Region:
+    """What is in both. Raises Tangled."""
+    return _listed((met for a in first for b in second if (met := _met(a, b)) is not None), most)
+
+
+def but_not(first: Region, second: Region, most: int = MOST_BOXES) -> Region:
+    """What is in the first and not in the second. Raises Tangled."""
+    rest = first
+    for taken in second:
+        rest = _listed((piece for box in rest for piece in _outside(box, taken)), most)
+    return rest
+
+
+def either(first: Region, second: Region, most: int = MOST_BOXES) -> Region:
+    """What is in one of them. Raises Tangled."""
+    if not first or not second:
+        return first or second
+    return joined((*first, *but_not(second, first, most)))
+
+
+def others(region: Region) -> Region:
+    """What is not in it. Raises Tangled."""
+    return but_not(EVERYTHING, region)
+
+
+def joined(region: Region) -> Region:
+    """The same, with boxes that differ in one column alone made one: so that what was cut grows together again."""
+    boxes = list(region)
+    grown = True
+    while grown:
+        grown = False
+        for i, box in enumerate(boxes):
+            for j in range(i):
+                one = _one(boxes[j], box)
+                if one is not None:
+                    boxes[j] = one
+                    del boxes[i]
+                    grown = True
+                    break
+            if grown:
+                break
+    return tuple(boxes)
+
+
+def share(region: Region) -> float:
+    """Of the people, how many it is expected to hold, between 0 and 1."""
+    return sum(prod(values.share for values in box.values()) for box in region)
+
+
+def without_void(region: Region) -> Region:
+    """The boxes that can be expected to hold somebody, if only a few."""
+    return tuple(box for box in region if not any(values.is_void for values in box.values()))
+
+
+def meet(first: Region, second: Region) -> bool:
+    """Whether some value is in both."""
+    return any(_met(a, b) is not None for a in first for b in second)
+
+
+def within(region: Region, other: Region) -> bool:
+    """Whether a region is inside another, up to what is void."""
+    try:
+        return not without_void(but_not(region, other, MOST_DIFFERENCE))
+    except Tangled:
+        return False
+
+
+def identity(region: Region) -> frozenset[frozenset[tuple[str, Values]]]:
+    """Equal for regions of the same boxes."""
+    return frozenset(frozenset(box.items()) for box in region)
+
+
+def _listed(boxes: Iterator[Box], most: int) -> Region:
+    found: list[Box] = []
+    for box in boxes:
+        found.append(box)
+        if len(found) > most:
+            raise Tangled
+    return tuple(found)
+
+
+def _met(a: Box, b: Box) -> Box | None:
+    if len(b) < len(a):
+        a, b = b, a
+    met = dict(b)
+    for key, values in a.items():
+        other = met.get(key)
+        both_values = values if other is None else values.both(other)
+        if both_values.is_empty:
+            return None
+        met[key] = both_values
+    return met
+
+
+def _outside(box: Box, taken: Box) -> Iterator[Box]:
+    """A box without another, as boxes that do not overlap."""
+    if _met(box, taken) is None:
+        yield box
+        return
+    inside = dict(box)
+    for key, values in taken.items():
+        here = inside.get(key, values.axis.whole)
+        rest = here.both(values.others())
+        if not rest.is_empty:
+            yield {**inside, key: rest}
+        inside[key] = here.both(values)
+
+
+def _one(a: Box, b: Box) -> Box | None:
+    """One box of two that do not overlap, where they are the same in all columns but one."""
+    if a.keys() != b.keys():
+        return None
+    differing = [key for key in a if a[key] != b[key]]
+    if len(differing) != 1:
+        return None
+    key = differing[0]
+    values = a[key].others().both(b[key].others()).others()
+    rest = {k: v for k, v in a.items() if k != key}
+    return rest if values.is_whole else {**rest, key: values}
+
+
+def axes_of(regions: Sequence[Region]) -> dict[str, Values]:
+    """Some values of every column that regions select by."""
+    return {key: values for region in regions for box in region for key, values in box.items()}

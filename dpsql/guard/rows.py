@@ -1,0 +1,100 @@
+"""Which rows a relation holds, for the guard: the conditions that every row of it meets, and what its columns stand for.
+
+Reads how a relation was made (algebra/relations.py). A condition inside a derived table, a WITH query or a per-unit block is a
+condition on the rows that are counted; one in the ON of an outer join is not, since rows stay without it; the two halves of a UNION
+are two sets of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from dpsql.algebra.relations import Relation
+from dpsql.algebra.scalar import Scalar
+from dpsql.errors import error
+
+_SAME_ROWS = ("derived", "projected", "renamed", "per_unit", "distinct", "windowed")
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A public relation that rows are joined with.
+
+    pairs     what must be equal: of the rows, and of the public relation
+    required  whether rows without a match are left out
+    """
+
+    public: Relation
+    pairs: tuple[tuple[Scalar, Scalar], ...]
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """One set of rows of a relation.
+
+    conditions  that all of them meet
+    lookups     the public relations beside them
+    stands_for  for a column of a UNION, by its text, the column of this half
+    computed    for a column that an aggregate or a window of one unit's rows made, by its text, what it is
+    scans       the texts before the dot of every private table's columns, in order, with the table's name
+    """
+
+    conditions: tuple[Scalar, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
+    stands_for: dict[str, Scalar] = field(default_factory=dict)
+    computed: dict[str, str] = field(default_factory=dict)
+    scans: tuple[tuple[str, str], ...] = ()
+
+    def beside(self, other: Rows, *, conditions: bool) -> Rows:
+        """The rows joined with others; whether they also meet the conditions of those."""
+        return Rows(
+            (*self.conditions, *(other.conditions if conditions else ())),
+            (*self.lookups, *(each if conditions else replace(each, required=False) for each in other.lookups)),
+            {**self.stands_for, **other.stands_for},
+            {**self.computed, **other.computed},
+            (*self.scans, *other.scans),
+        )
+
+
+def rows_of(relation: Relation) -> list[Rows]:
+    """The sets of rows that a private relation is the union of."""
+    return [replace(rows, conditions=(*rows.conditions, *relation.where)) for rows in _made_of(relation)]
+
+
+def _made_of(relation: Relation) -> Iterator[Rows]:
+    made = relation.made
+    if made is None:
+        raise error(901, "a relation of people does not say how it was made")
+    match made.step:
+        case "scan":
+            prefixes = dict.fromkeys(c.scalar.sql.rpartition(".")[0] for c in relation.columns)
+            yield Rows(scans=tuple((prefix, relation.tables[0].name) for prefix in prefixes))
+        case "inner_join" | "left_join" | "full_join":
+            left, right = made.sources
+            inner = made.step == "inner_join"
+            for one in rows_of(left):
+                if not right.is_private:
+                    yield replace(one, lookups=(*one.lookups, Lookup(right, made.pairs, inner)))
+                    continue
+                kept = Rows().beside(one, conditions=made.step != "full_join")
+                for other in rows_of(right):
+                    yield kept.beside(other, conditions=inner)
+        case "union_all":
+            for half in made.sources:
+                pairs = zip(relation.columns, half.columns, strict=True)
+                stands_for = {c.scalar.sql: own.scalar for c, own in pairs}
+                for rows in rows_of(half):
+                    yield replace(rows, stands_for={**rows.stands_for, **stands_for})
+        case step if step in _SAME_ROWS:
+            source = made.sources[0]
+            where = sorted(c.sql for c in source.where)
+            behind = " ".join([source.from_sql(), *where, *sorted(key.sql for key in made.keys)])
+            computed = (
+                {new: f"{old} of {behind}" for new, old in made.computed} if step in ("per_unit", "windowed") else {}
+            )
+            for rows in rows_of(source):
+                yield replace(rows, computed={**rows.computed, **computed})
+        case _:
+            raise error(901, "the guard does not know a step of the plan")

@@ -1,0 +1,216 @@
+"""guarding: what the guard is told of a statement, and what its history is read from. Reads the plan, the schema and the ledger alone.
+
+A decision never sees the data: conditions are evaluated by the sandbox at declared values (guard/reading.py), and whom earlier
+statements asked about is written in the ledger beside their charge, in the same transaction that decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from dpsql.accounting.ledger import Asked, Ledger
+from dpsql.algebra.scalar import Scalar
+from dpsql.engines.sandbox import Sandbox
+from dpsql.errors import Error
+from dpsql.guard import record, tracker, words
+from dpsql.guard.audit import Audit
+from dpsql.guard.history import History, Past
+from dpsql.guard.questions import Asking, Question, people
+from dpsql.guard.reading import Reader
+from dpsql.guard.regions import share
+from dpsql.guard.tracker import Policy
+from dpsql.guard.values import Axis
+from dpsql.plan import Block, Bound, Compiled, Limited, Release
+from dpsql.planner.canonical import canonical
+from dpsql.schema.model import Analyst, Schema
+
+_ONE_SIGMA = Fraction(6827, 10_000)
+"""How much of a normal distribution lies within its standard deviation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A statement that the guard remembers, in words.
+
+    about   whom it is about, one text for each release
+    people  how many they are expected to be, by the declaration
+    """
+
+    charge: int
+    statement: str
+    about: str
+    people: int
+
+
+class Guarding:
+    """The guard of one analyst's statements.
+
+    last  the last charge that the history holds
+    """
+
+    def __init__(self, schema: Schema, ledger: Ledger, analyst: Analyst, sandbox: Sandbox) -> None:
+        self._schema, self._ledger, self._analyst = schema, ledger, analyst
+        self._sandbox = sandbox
+        self.policy = Policy(schema.guard, people(schema))
+        self._reader = Reader(schema, self._evaluate)
+        self._asking = Asking(schema, self._reader)
+        self._history = History()
+        self._audit = Audit(self.policy)
+        self._last = 0
+
+    def _evaluate(self, sql: str, public: Sequence[str]) -> list[tuple[object, ...]]:
+        self._sandbox.need(public)
+        return self._sandbox.run(sql)[1]
+
+    # --- one statement ------------------------------------------------------------------------------------------------
+
+    def view_of_blocks(self) -> Blocks:
+        """What the planner is told of a statement's blocks while it plans them."""
+        return Blocks(self)
+
+    def questions(self, limited: Sequence[Limited], bounds: Sequence[Bound]) -> dict[str, Question]:
+        """Whom the blocks of a statement ask about, by their names; none where the guard is off."""
+        if self._schema.guard.mode == "off":
+            return {}
+        texts = {part.block.name: _text(part.block) for part in limited}
+        asked = [part.block for part in limited if part.block.aggregates]
+        return {block.name: self._asking.question(block, bounds, texts) for block in asked}
+
+    def small(self, block: Block, question: Question) -> dict[str, Scalar | None]:
+        """R2: of which rows the noisy number of people decides whether their cells are shown, by the text of their FILTER."""
+        if not tracker.blocks(self._schema.guard):
+            return {}
+        conditions = {a.condition.sql if a.condition is not None else "": a.condition for a in block.aggregates}
+        return {text: c for text, c in conditions.items() if question.smallest(text) < self.policy.least}
+
+    @staticmethod
+    def asked(questions: Mapping[str, Question], releases: Sequence[Release]) -> list[Question]:
+        """The questions of releases, with the noise that their answers will have."""
+        return [replace(questions[r.name], spread=_spread(r)) for r in releases if r.name in questions]
+
+    def check(self, compiled: Compiled, questions: Mapping[str, Question]) -> list[Error]:
+        """R1 and R5, which look at the statement alone: findings in mode "warn"; else the first is raised (601, 603)."""
+        if self._schema.guard.mode == "off":
+            return []
+        findings = tracker.check_identifiers(part.release for part in compiled.releases)
+        return self._findings(findings + tracker.check_hidden(questions.values()))
+
+    def compare(self, questions: Sequence[Question]) -> list[Error]:
+        """R3 and R4 against everything that was charged so far: findings in mode "warn"; else raised (602, 604)."""
+        if not questions:
+            return []
+        self._load(self._ledger.asked(self._last))
+        return self._findings(self._problems(questions))
+
+    def decide(self, questions: Sequence[Question], rows: list[Asked]) -> None:
+        """The same once more in the transaction of the charge, where others were charged meanwhile."""
+        fresh = [row for row in rows if row.charge > self._last]
+        if fresh and questions:
+            self._load(fresh)
+            self._findings(self._problems(questions))
+
+    @property
+    def last(self) -> int:
+        return self._last
+
+    def _problems(self, questions: Sequence[Question]) -> list[Error]:
+        conflict = tracker.check_pairs(questions, self._history, self.policy)
+        if conflict is not None:
+            return [tracker.problem(conflict, self._analyst.name, self.policy)]
+        if self._schema.guard.mode == "audit":
+            return self._audit.check(questions, self._analyst.name)
+        return []
+
+    def _findings(self, findings: list[Error]) -> list[Error]:
+        if findings and tracker.blocks(self._schema.guard):
+            raise findings[0]
+        return findings
+
+    # --- what was asked before ----------------------------------------------------------------------------------------
+
+    def _load(self, rows: Sequence[Asked]) -> None:
+        for row in rows:
+            past = self._past(row)
+            self._history.add(past)
+            if self._schema.guard.mode == "audit":
+                self._audit.add(past)
+            self._last = max(self._last, row.charge)
+
+    def _past(self, row: Asked) -> Past:
+        try:
+            questions = record.read(row.asked, self._known_axes())
+        except (ValueError, TypeError, KeyError, IndexError, AssertionError):
+            raise self._ledger.store.damaged() from None
+        return Past(row.charge, row.analyst, row.statement, tuple(questions))
+
+    def _known_axes(self) -> Mapping[str, Axis]:
+        return self._reader.declared_axes()
+
+    # --- to look at ---------------------------------------------------------------------------------------------------
+
+    def lines(self, compiled: Compiled, questions: Mapping[str, Question]) -> list[str]:
+        """What EXPLAIN says of a statement: whom it asks about, and whether it would be refused."""
+        if self._schema.guard.mode == "off":
+            return []
+        lines = [f"guard: {name} asks about {self._about(question)}" for name, question in questions.items()]
+        try:
+            findings = self.compare(self.asked(questions, compiled.plan.releases))
+        except Error as raised:
+            if raised.code not in ("DPSQL-602", "DPSQL-604"):
+                raise
+            return [*lines, f"guard: refused by {raised.message}"]
+        return lines + [f"guard: warns of {finding.message}" for finding in findings]
+
+    def _about(self, question: Question) -> str:
+        texts = [words.of_region(shape.base) for shape in question.shapes]
+        shown = " and ".join(dict.fromkeys(texts))
+        cells = sum(shape.cells for shape in question.shapes)
+        count = self.policy.count(sum(share(shape.base) for shape in question.shapes))
+        groups = f", in {cells:,} groups" if cells > len(question.shapes) else ""
+        return f"{shown}: {count:,} people as declared{groups}"
+
+    def remembered(self) -> list[Remembered]:
+        """The caller's own statements."""
+        found = []
+        for row in self._ledger.asked():
+            if row.analyst == self._analyst.name:
+                past = self._past(row)
+                about = "; ".join(self._about(question) for question in past.questions)
+                count = sum(share(s.base) for q in past.questions for s in q.shapes)
+                found.append(Remembered(row.charge, row.statement, about, self.policy.count(count)))
+        return found
+
+
+@dataclass(slots=True)
+class Blocks:
+    """Whom the blocks of one statement ask about, once the planner has asked. See SmallCells."""
+
+    guarding: Guarding
+    questions: dict[str, Question] = field(default_factory=dict)
+
+    def small(self, limited: Sequence[Limited], bounds: Sequence[Bound]) -> dict[str, dict[str, Scalar | None]]:
+        self.questions = self.guarding.questions(limited, bounds)
+        blocks = {part.block.name: part.block for part in limited}
+        return {name: self.guarding.small(blocks[name], question) for name, question in self.questions.items()}
+
+
+def _spread(release: Release) -> float:
+    """The smallest standard deviation of a measure's noise, over the most that one person can move one cell."""
+    found = [float(m.noise.half_width(_ONE_SIGMA)) / m.sensitivity.linf for m in release.measures]
+    found += [1 / float(c.terms.epsilon) for c in release.chosen]
+    return min(found, default=math.inf)
+
+
+def _text(block: Block) -> str:
+    """What a block releases, as text: two blocks with equal text are the same question."""
+    parts = [
+        block.source.from_sql(),
+        *sorted(c.sql for c in block.source.where),
+        *(key.scalar.sql for key in block.keys),
+        *(aggregate.text for aggregate in block.aggregates),
+    ]
+    return hashlib.sha256(canonical("\n".join(parts)).encode("utf-8", "backslashreplace")).hexdigest()
