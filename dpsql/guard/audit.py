@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -35,23 +34,22 @@ from dpsql.guard.regions import (
     Tangled,
     both,
     but_not,
+    common,
     either,
     identity,
+    measure,
     meet,
     share,
     within,
     without_void,
 )
 from dpsql.guard.tracker import Policy
-from dpsql.guard.values import Cut, Listed, Ranged, Values
 
 SIGMA = 10
 """Times k: a number of people that is known less exactly than this is not exposed."""
 MOST_ANSWERS = 4_000
 """Of one space; later ones are compared in pairs alone."""
 MOST_WATCHED = 2_000
-NULL = 0.1
-POINT = 1e-6
 DEPENDENT = 1e-10
 INSIDE = 1e-5
 
@@ -96,9 +94,9 @@ class _Space:
         if len(self.answers) >= MOST_ANSWERS:
             return
         size = len(self.answers)
-        gram = np.array([_common(region, other) for other in self.answers])
+        gram = np.array([common(region, other) for other in self.answers])
         row = _solved(self.factor, gram)
-        left = _measure(region) - float(row @ row)
+        left = measure(region) - float(row @ row)
         if left <= DEPENDENT:
             return
         length = math.sqrt(left)
@@ -110,7 +108,7 @@ class _Space:
         self.answers.append(region)
         self.spread.append(spread)
         if len(self.watched):
-            common = np.array([_common(region, other) for other in self.watched])
+            common = np.array([common(region, other) for other in self.watched])
             along = (common - self.inside @ row) / length
             self.inside = np.column_stack([self.inside, along])
             self.rest = self.rest - along**2
@@ -124,13 +122,13 @@ class _Space:
             return
         self.known.add(name)
         self.watched.append(region)
-        row = _solved(self.factor, np.array([_common(region, other) for other in self.answers]))
+        row = _solved(self.factor, np.array([common(region, other) for other in self.answers]))
         self.inside = np.vstack([self.inside.reshape(-1, len(self.answers)), row])
-        self.rest = np.append(self.rest, _measure(region) - float(row @ row))
+        self.rest = np.append(self.rest, measure(region) - float(row @ row))
 
     def exposed(self) -> Iterator[tuple[Region, float]]:
         """The watched regions in the span, each with the standard deviation of what it is combined to [people]."""
-        sizes = np.array([_measure(region) for region in self.watched])
+        sizes = np.array([measure(region) for region in self.watched])
         for place in np.nonzero(self.rest <= INSIDE * sizes)[0].tolist():
             weights = np.linalg.solve(self.factor.T, self.inside[place])
             yield self.watched[place], math.sqrt(float(weights**2 @ np.array(self.spread) ** 2))
@@ -231,47 +229,3 @@ def _solved(factor: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> 
     if not len(right):
         return np.zeros(0)
     return np.asarray(np.linalg.solve(factor, right))
-
-
-# --- a measure that is positive on whatever is not empty --------------------------------------------------------------
-
-
-def _measure(region: Region) -> float:
-    return sum(prod(_of(values) for values in box.values()) for box in region)
-
-
-def _common(one: Region, other: Region) -> float:
-    """The measure of what two regions have in common."""
-    total = 0.0
-    for a in one:
-        for b in other:
-            found = 1.0
-            for key in a.keys() | b.keys():
-                first, second = a.get(key), b.get(key)
-                values = first.both(second) if first is not None and second is not None else first or second
-                assert values is not None
-                if values.is_empty:
-                    found = 0.0
-                    break
-                found *= _of(values)
-            total += found
-    return total
-
-
-def _of(values: Values) -> float:
-    if isinstance(values, Ranged):
-        numbers = sum(_position(values, b) - _position(values, a) for a, b in values.pieces)
-        return numbers * (1 - NULL) + (NULL if values.null else 0.0)
-    assert isinstance(values, Listed)
-    count = len(values.axis.values)
-    rest = bool(values.bits >> (count + 1))
-    return (values.bits.bit_count() + (-POINT if rest else POINT) * len(values.odd)) / (count + 2)
-
-
-def _position(values: Ranged, cut: Cut) -> float:
-    number, above = cut
-    if isinstance(number, float):
-        return 0.0 if number < 0 else 1.0
-    low, high = values.axis.bounds or (-1, 1)
-    width = float(high - low) or 1.0
-    return 0.5 + math.atan((float(number) - float(low + high) / 2) / width) / math.pi + above * POINT

@@ -526,7 +526,9 @@ class Reader:
                 c for c in (*columns.values(), *inside) if c.role in ("identifier", "quasi") and not c.key
             ]
         key = f"opaque {_digest(self._named(text, context))}"
-        axis = Axis(key, _short(self._named(text, context)), (False, True), nullable=True, opaque=True)
+        axis = Axis(
+            key, _short(self._named(text, context)), (False, True), nullable=True, opaque=True, released=released
+        )
         return Truth(box_of(axis.of(True)), box_of(axis.of(False)))
 
     def derived(self, s: Scalar, context: Context) -> Axis:

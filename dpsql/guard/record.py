@@ -30,7 +30,7 @@ def written(questions: Sequence[Question]) -> str:
             axes[axis.key] = len(listed)
             bounds = None if axis.bounds is None else [_number(b) for b in axis.bounds]
             step = None if axis.step is None else _number(axis.step)
-            flags = [axis.nullable, axis.ranged, axis.integral, axis.opaque]
+            flags = [axis.nullable, axis.ranged, axis.integral, axis.opaque, axis.released]
             listed.append([axis.key, axis.name, len(axis.values), bounds, step, flags, axis.temporal])
         return axes[axis.key]
 
@@ -88,11 +88,11 @@ def read(text: str, known: Mapping[str, Axis]) -> list[Question]:
 
 def _axis(each: list[Json]) -> Axis:
     key, name, count, bounds, step, flags, temporal = each
-    nullable, ranged, integral, opaque = flags
+    nullable, ranged, integral, opaque, released = flags
     ends = None if bounds is None else (Fraction(bounds[0]), Fraction(bounds[1]))
     values: tuple[Value, ...] = (False, True) if opaque else tuple(range(count))
     grid = None if step is None else Fraction(step)
-    return Axis(str(key), str(name), values, ends, grid, nullable, ranged, integral, opaque, str(temporal))
+    return Axis(str(key), str(name), values, ends, grid, nullable, ranged, integral, opaque, released, str(temporal))
 
 
 def _values(values: Values) -> Json:

@@ -85,6 +85,16 @@ def share(region: Region) -> float:
     return sum(prod(values.share for values in box.values()) for box in region)
 
 
+def measure(region: Region) -> float:
+    """A size that adds up as shares do, and is positive for everything that is not empty, if nobody is expected there."""
+    return sum(prod(values.measure for values in box.values()) for box in region)
+
+
+def common(one: Region, other: Region) -> float:
+    """The measure of what two regions have in common."""
+    return sum(measure((met,)) for a in one for b in other if (met := _met(a, b)) is not None)
+
+
 def without_void(region: Region) -> Region:
     """The boxes that can be expected to hold somebody, if only a few."""
     return tuple(box for box in region if not any(values.is_void for values in box.values()))

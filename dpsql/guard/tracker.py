@@ -21,7 +21,19 @@ from dpsql.errors import Error, error
 from dpsql.guard import words
 from dpsql.guard.history import Earlier, History, Past
 from dpsql.guard.questions import Question
-from dpsql.guard.regions import MOST_DIFFERENCE, Box, Region, Tangled, but_not, meet, share, without_void
+from dpsql.guard.regions import (
+    MOST_DIFFERENCE,
+    Box,
+    Region,
+    Tangled,
+    both,
+    but_not,
+    common,
+    measure,
+    meet,
+    share,
+    without_void,
+)
 from dpsql.plan import Release
 from dpsql.schema.model import Guard
 
@@ -134,11 +146,12 @@ def check_pairs(questions: Sequence[Question], history: History, policy: Policy)
             if found is not None:
                 return found
     here = History()
+    # what is compared with an answer of the statement itself is not known when it is written
     nowhere = Past(0, "", "", ())
     for question in questions:
         for region in question.parts() or question.whole():
             found = _against(question.tables, region, here, policy)
-            if found is not None:
+            if found is not None and not any(v.axis.released for v in found.difference.values()):
                 return Conflict(found.difference, found.around, found.people, found.unknown, None)
             here.add_region(question.tables, region, nowhere)
     return None
@@ -163,12 +176,26 @@ def _pair(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
         # nothing says that they differ by many
         return Conflict({}, {}, 0, True, earlier.past)
     narrow_a, narrow_b = bool(a) and share(a) < policy.least, bool(b) and share(b) < policy.least
-    if (narrow_b and (not a or narrow_a)) or (narrow_a and not b):
+    apart = narrow_a and narrow_b and not _nearly_equal(region, other, a, b)
+    if not apart and ((narrow_b and (not a or narrow_a)) or (narrow_a and not b)):
         few, whole = (b, other) if narrow_b else (a, region)
         around = next((box for box in whole if meet((box,), few[:1])), {})
-        unknown = any(v.axis.opaque and not v.is_whole for box in few for v in box.values())
+        unknown = _is_unknown(few)
         return Conflict(few[0], around, policy.count(share(few)), unknown, earlier.past)
     return None
+
+
+def _nearly_equal(region: Region, other: Region, a: Region, b: Region) -> bool:
+    """Whether two regions that differ by a few people on both sides have more in common than apart: two small groups that overlap
+    are no pair to subtract."""
+    if _is_unknown(a) or _is_unknown(b):
+        return True
+    met, apart = share(both(region, other, MOST_DIFFERENCE)), share(a) + share(b)
+    return met >= apart if met or apart else common(region, other) >= measure(a) + measure(b)
+
+
+def _is_unknown(region: Region) -> bool:
+    return any(v.axis.opaque and not v.is_whole for box in region for v in box.values())
 
 
 def problem(conflict: Conflict, analyst: str, policy: Policy) -> Error:

@@ -20,6 +20,10 @@ NULL_SHARE = 0.05
 HALF_LINE = 0.5
 """Of the people, who are on one side of a constant where no bounds are declared."""
 
+_NULL = 0.1
+_POINT = 1e-6
+"""In the measure that is positive everywhere: what NULL has, and a number alone."""
+
 Cut = tuple[Fraction | float, int]
 """Between two values: just below a number (number, 0), or just above it (number, 1)."""
 START: Cut = (-math.inf, 0)
@@ -41,7 +45,8 @@ class Axis:
     ranged    whether its sets are ranges of numbers, and
     integral  whether all of them are integers, by the type of the column
     opaque    whether it is no column but the answer to a condition that cannot be taken apart: how many people it selects is not
-              known
+              known, and
+    released  whether it compares with what the same statement releases
     temporal  "DATE" or "TIMESTAMP" where numbers stand for days or microseconds since 1970
     """
 
@@ -54,6 +59,7 @@ class Axis:
     ranged: bool = False
     integral: bool = False
     opaque: bool = False
+    released: bool = False
     temporal: str = ""
 
     @property
@@ -141,6 +147,12 @@ class Listed:
         return declared / count * (1 - NULL_SHARE if self.axis.nullable else 1) + null
 
     @property
+    def measure(self) -> float:
+        """A size that is positive for every set that is not empty, 1 in all."""
+        sign = -1 if self._rest else 1
+        return (self.bits.bit_count() + sign * _POINT * len(self.odd)) / (len(self.axis.values) + 2)
+
+    @property
     def mask(self) -> int:
         """64 bits that two sets share if they share a value."""
         found = 0
@@ -208,6 +220,20 @@ class Ranged:
             return float(any(a <= (low, 0) and (low, 1) <= b for a, b in self.pieces))
         inside = sum((max(Fraction(0), _to(b, low, high) - _to(a, low, high)) for a, b in self.pieces), Fraction(0))
         return float(inside / (high - low))
+
+    @property
+    def measure(self) -> float:
+        numbers = sum(self._place(b) - self._place(a) for a, b in self.pieces)
+        return numbers * (1 - _NULL) + (_NULL if self.null else 0.0)
+
+    def _place(self, cut: Cut) -> float:
+        """Where a cut is, of all numbers taken together."""
+        number, above = cut
+        if isinstance(number, float):
+            return 0.0 if number < 0 else 1.0
+        low, high = self.axis.bounds or (Fraction(-1), Fraction(1))
+        middle, width = float(low + high) / 2, float(high - low) or 1.0
+        return 0.5 + math.atan((float(number) - middle) / width) / math.pi + above * _POINT
 
     @property
     def mask(self) -> int:
