@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpsql.accounting.ledger import Asked, Ledger
+from dpsql.accounting.store import clean
 from dpsql.algebra.scalar import Scalar
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import Error
@@ -24,26 +25,16 @@ from dpsql.guard.reading import Reader
 from dpsql.guard.regions import share
 from dpsql.guard.tracker import Policy
 from dpsql.guard.values import Axis
-from dpsql.plan import Block, Bound, Compiled, Limited, Release
+from dpsql.plan import Block, Bound, Compiled, Limited, PublicTable, Release
 from dpsql.planner.canonical import canonical
+from dpsql.schema import spent
 from dpsql.schema.model import Analyst, Schema
 
 _ONE_SIGMA = Fraction(6827, 10_000)
 """How much of a normal distribution lies within its standard deviation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """A statement that the guard remembers, in words.
-
-    about   whom it is about, one text for each release
-    people  how many they are expected to be, by the declaration
-    """
-
-    charge: int
-    statement: str
-    about: str
-    people: int
+GUARD_TABLE = "guard"
 
 
 class Guarding:
@@ -156,7 +147,10 @@ class Guarding:
         """What EXPLAIN says of a statement: whom it asks about, and whether it would be refused."""
         if self._schema.guard.mode == "off":
             return []
-        lines = [f"guard: {name} asks about {self._about(question)}" for name, question in questions.items()]
+        lines = [
+            f"guard: {name} asks about {self._about(question)}: {self._count(question):,} people as declared"
+            for name, question in questions.items()
+        ]
         try:
             findings = self.compare(self.asked(questions, compiled.plan.releases))
         except Error as raised:
@@ -169,20 +163,20 @@ class Guarding:
         texts = [words.of_region(shape.base) for shape in question.shapes]
         shown = " and ".join(dict.fromkeys(texts))
         cells = sum(shape.cells for shape in question.shapes)
-        count = self.policy.count(sum(share(shape.base) for shape in question.shapes))
-        groups = f", in {cells:,} groups" if cells > len(question.shapes) else ""
-        return f"{shown}: {count:,} people as declared{groups}"
+        return shown + (f", in {cells:,} groups" if cells > len(question.shapes) else "")
 
-    def remembered(self) -> list[Remembered]:
-        """The caller's own statements."""
-        found = []
+    def table(self) -> PublicTable:
+        """The caller's own statements that the guard remembers, each release with whom it is about: dpsql.guard."""
+        rows: list[tuple[object, ...]] = []
         for row in self._ledger.asked():
-            if row.analyst == self._analyst.name:
-                past = self._past(row)
-                about = "; ".join(self._about(question) for question in past.questions)
-                count = sum(share(s.base) for q in past.questions for s in q.shapes)
-                found.append(Remembered(row.charge, row.statement, about, self.policy.count(count)))
-        return found
+            if row.analyst == clean(self._analyst.name):
+                for question in self._past(row).questions:
+                    rows.append((row.charge, self._count(question), self._about(question), row.statement))
+        columns = spent.TABLES[GUARD_TABLE]
+        return PublicTable(GUARD_TABLE, columns, tuple([row[i] for row in rows] for i in range(len(columns))))
+
+    def _count(self, question: Question) -> int:
+        return self.policy.count(sum(share(shape.base) for shape in question.shapes))
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import BudgetError, Error, error
 from dpsql.estimating import empty
 from dpsql.guard.questions import Question
-from dpsql.guarding import Guarding
+from dpsql.guarding import GUARD_TABLE, Guarding
 from dpsql.loss import NO_LOSS, PrivacyLoss
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
 from dpsql.opening import Dataset
@@ -146,7 +146,7 @@ class Session:
         compiled, questions = self._compile(parsed)
         columns = self._describe(compiled, parsed.plain)
         if compiled.plan.shell.spent:
-            self.sandbox.spent(spending.tables(compiled.plan.shell.spent, self.schema, self._ledger, self._analyst))
+            self.sandbox.spent(self._spent(compiled.plan.shell.spent))
         if compiled.plan.shell.empty:
             return self._free(columns, self.sandbox.catalog(compiled.plan.shell.sql)[1])
         findings = self._guarding.check(compiled, questions)
@@ -248,6 +248,12 @@ class Session:
         return Answer(
             tuple(columns), rows, Accuracies({}, (None,) * len(columns), [0] * len(rows)), self._receipt(NO_LOSS)
         )
+
+    def _spent(self, names: Sequence[str]) -> list[PublicTable]:
+        """Some of the tables of what was spent and of what the guard remembers, as this analyst sees them now."""
+        remembered = [self._guarding.table()] if GUARD_TABLE in names else []
+        others = [name for name in names if name != GUARD_TABLE]
+        return [*spending.tables(others, self.schema, self._ledger, self._analyst), *remembered]
 
     def _receipt(self, loss: PrivacyLoss) -> Receipt:
         return Receipt(None, loss, self._releasing.remaining())

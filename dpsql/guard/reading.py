@@ -51,6 +51,7 @@ MOST_DEPTH = 60
 MOST_WORK = 20_000
 """Boxes that are made for one statement, before all that is left of it is opaque."""
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*"(?:\."(?:[^"]|"")*")*)""")
+_RELEASED = re.compile(r"\(SELECT c0 FROM [0-9a-f]{24}[^)]*\)|[0-9a-f]{24}(\.c[0-9]+)?")
 _ORDERED = ("<", "<=", ">", ">=")
 _COMPARED = ("=", "<>", *_ORDERED)
 _MICROSECONDS = 86_400_000_000
@@ -526,9 +527,8 @@ class Reader:
                 c for c in (*columns.values(), *inside) if c.role in ("identifier", "quasi") and not c.key
             ]
         key = f"opaque {_digest(self._named(text, context))}"
-        axis = Axis(
-            key, _short(self._named(text, context)), (False, True), nullable=True, opaque=True, released=released
-        )
+        shown = _RELEASED.sub("a released value", _short(self._named(text, context)))
+        axis = Axis(key, shown, (False, True), nullable=True, opaque=True, released=released)
         return Truth(box_of(axis.of(True)), box_of(axis.of(False)))
 
     def derived(self, s: Scalar, context: Context) -> Axis:

@@ -34,7 +34,7 @@ def of_box(box: Box, beside: Box | None = None) -> str:
 def of_values(values: Values) -> str:
     name = values.axis.name
     if values.axis.opaque and isinstance(values, Listed):
-        return {1: f"not ({name})", 2: f"({name})"}.get(values.bits, f"({name}) is null or not")
+        return {1: f"not {name}", 2: name}.get(values.bits, f"{name} is not true")
     if isinstance(values, Ranged):
         parts = [_piece(name, piece, values) for piece in values.pieces[:MOST_VALUES] if piece]
         parts += ["..."] if len(values.pieces) > MOST_VALUES else []

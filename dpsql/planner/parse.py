@@ -220,10 +220,11 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Parsed:
             names = (spent.SCHEMA, rest[0].text) if qualifier == spent.SCHEMA else (rest[0].text,)
             quoted = ".".join('"' + name.replace('"', '""') + '"' for name in names)
             return Parsed(sql, "catalog", None, options, names, f"DESCRIBE {quoted}")
+    shows = "SHOW TABLES, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS or SHOW GUARD"
     raise error(
         103,
         f"{word} can only name the declared tables and what was spent",
-        hint=f"write {'SHOW TABLES, SHOW BUDGET, SHOW LEDGER or SHOW ANALYSTS' if word == 'SHOW' else 'DESCRIBE and the name of one'}",
+        hint=f"write {shows if word == 'SHOW' else 'DESCRIBE and the name of one'}",
         span=Span(tokens[0].start, tokens[-1].end + 1),
     )
 

@@ -1,4 +1,5 @@
-"""The tables that show what was spent: dpsql.budget, dpsql.ledger and dpsql.analysts. Any statement may read them, free."""
+"""The tables that show what was spent, and what the guard remembers: dpsql.budget, dpsql.ledger, dpsql.analysts and dpsql.guard. Any
+statement may read them, free."""
 
 from __future__ import annotations
 
@@ -44,6 +45,7 @@ TABLES: dict[str, tuple[tuple[str, SqlType], ...]] = {
         ("charges", BIGINT),
         ("remaining_epsilon", DOUBLE),
     ),
+    "guard": (("id", BIGINT), ("people", BIGINT), ("about", VARCHAR), ("statement", VARCHAR)),
 }
 """Their columns. All may be NULL."""
 
@@ -52,6 +54,7 @@ SHOWN = {
     "PRIVACY BUDGET": "SELECT * FROM dpsql.budget",
     "LEDGER": "SELECT * FROM dpsql.ledger ORDER BY id",
     "ANALYSTS": "SELECT * FROM dpsql.analysts",
+    "GUARD": "SELECT * FROM dpsql.guard ORDER BY id",
 }
 """What SHOW means."""
 
