@@ -20,12 +20,12 @@ from dpsql.errors import Error
 from dpsql.guard import record, tracker, words
 from dpsql.guard.audit import Audit
 from dpsql.guard.history import History, Past
-from dpsql.guard.questions import Asking, Question, people
+from dpsql.guard.questions import Asking, Question, people, restricted
 from dpsql.guard.reading import Reader
 from dpsql.guard.regions import share
 from dpsql.guard.tracker import Policy
 from dpsql.guard.values import Axis
-from dpsql.plan import Block, Bound, Compiled, Limited, PublicTable, Release
+from dpsql.plan import Block, Bound, Compiled, Limited, PublicTable, Release, Small
 from dpsql.planner.canonical import canonical
 from dpsql.schema import spent
 from dpsql.schema.model import Analyst, Schema
@@ -49,7 +49,7 @@ class Guarding:
         self.policy = Policy(schema.guard, people(schema))
         self._reader = Reader(schema, self._evaluate)
         self._asking = Asking(schema, self._reader)
-        self._history = History()
+        self._history = History(self.policy.least)
         self._audit = Audit(self.policy)
         self._last = 0
 
@@ -71,12 +71,19 @@ class Guarding:
         asked = [part.block for part in limited if part.block.aggregates]
         return {block.name: self._asking.question(block, bounds, texts) for block in asked}
 
-    def small(self, block: Block, question: Question) -> dict[str, Scalar | None]:
-        """R2: of which rows the noisy number of people decides whether their cells are shown, by the text of their FILTER."""
+    def small(self, block: Block, question: Question) -> tuple[Small, ...]:
+        """R2: for which aggregates the noisy number of people, with a row that they are about, decides whether they are shown."""
         if not tracker.blocks(self._schema.guard):
-            return {}
-        conditions = {a.condition.sql if a.condition is not None else "": a.condition for a in block.aggregates}
-        return {text: c for text, c in conditions.items() if question.smallest(text) < self.policy.least}
+            return ()
+        found: dict[str, tuple[Scalar | None, list[str]]] = {}
+        for aggregate in block.aggregates:
+            condition = restricted(aggregate)
+            found.setdefault(condition.sql if condition is not None else "", (condition, []))[1].append(aggregate.name)
+        return tuple(
+            Small(condition, tuple(names))
+            for text, (condition, names) in found.items()
+            if question.smallest(text) < self.policy.least
+        )
 
     @staticmethod
     def asked(questions: Mapping[str, Question], releases: Sequence[Release]) -> list[Question]:
@@ -88,7 +95,7 @@ class Guarding:
         if self._schema.guard.mode == "off":
             return []
         findings = tracker.check_identifiers(part.release for part in compiled.releases)
-        return self._findings(findings + tracker.check_hidden(questions.values()))
+        return self._findings(findings or tracker.check_hidden(questions.values()))
 
     def compare(self, questions: Sequence[Question]) -> list[Error]:
         """R3 and R4 against everything that was charged so far: findings in mode "warn"; else raised (602, 604)."""
@@ -186,7 +193,7 @@ class Blocks:
     guarding: Guarding
     questions: dict[str, Question] = field(default_factory=dict)
 
-    def small(self, limited: Sequence[Limited], bounds: Sequence[Bound]) -> dict[str, dict[str, Scalar | None]]:
+    def small(self, limited: Sequence[Limited], bounds: Sequence[Bound]) -> dict[str, tuple[Small, ...]]:
         self.questions = self.guarding.questions(limited, bounds)
         blocks = {part.block.name: part.block for part in limited}
         return {name: self.guarding.small(blocks[name], question) for name, question in self.questions.items()}

@@ -284,12 +284,23 @@ class Resolved:
     shell: Shell
 
 
+@dataclass(frozen=True, slots=True)
+class Small:
+    """Aggregates that are in some group expected to be about few people.
+
+    condition  on the rows that they are about; None: all rows
+    outputs    their names
+    """
+
+    condition: Scalar | None
+    outputs: tuple[str, ...]
+
+
 class SmallCells(Protocol):
     """Whom a block asks about: the guard's view of it, from the text and the declared schema alone."""
 
-    def small(self, limited: Sequence[Limited], bounds: Sequence[Bound]) -> dict[str, dict[str, Scalar | None]]:
-        """For each block, by its name, the conditions of its FILTERs (by their text; None, by "", for no FILTER) under which a group
-        is expected to hold fewer people than the owner lets be shown."""
+    def small(self, limited: Sequence[Limited], bounds: Sequence[Bound]) -> dict[str, tuple[Small, ...]]:
+        """For each block, by its name, which of its aggregates are in some group about fewer people than the owner lets be shown."""
         ...
 
 

@@ -143,7 +143,7 @@ class Session:
         self.sandbox.forget()
         if parsed.kind == "explain":
             return self._free((("plan", "VARCHAR"),), [(line,) for line in self._explain(parsed).splitlines()])
-        compiled, questions = self._compile(parsed)
+        compiled, questions = self._compile_with_questions(parsed)
         columns = self._describe(compiled, parsed.plain)
         if compiled.plan.shell.spent:
             self.sandbox.spent(self._spent(compiled.plan.shell.spent))
@@ -194,7 +194,7 @@ class Session:
         """The half-width of the first column that has one before it is released, in words."""
         cheaper = replace(parsed.options, epsilon=epsilon, error=None, relative=False, confidence=None)
         try:
-            plan = self._compile(replace(parsed, options=cheaper))[0].plan
+            plan = self._compile(replace(parsed, options=cheaper)).plan
         except Error:
             return None
         for one in plan.releases:
@@ -213,7 +213,10 @@ class Session:
             options = one.over(options)
         return options
 
-    def _compile(self, parsed: Parsed) -> tuple[Compiled, dict[str, Question]]:
+    def _compile(self, parsed: Parsed) -> Compiled:
+        return self._compile_with_questions(parsed)[0]
+
+    def _compile_with_questions(self, parsed: Parsed) -> tuple[Compiled, dict[str, Question]]:
         """A statement, and whom its blocks ask about."""
         view = self._guarding.view_of_blocks()
         compiled = compile_statement(parsed, self._options_now(), self._dataset.schema, self._identity, self, view)
@@ -259,7 +262,7 @@ class Session:
         return Receipt(None, loss, self._releasing.remaining())
 
     def _explain(self, parsed: Parsed) -> str:
-        compiled, questions = self._compile(parsed)
+        compiled, questions = self._compile_with_questions(parsed)
         self._describe(compiled, parsed.plain)
         self._guarding.check(compiled, questions)
         return "\n".join([explain(compiled, self._dataset.schema), *self._guarding.lines(compiled, questions)])

@@ -18,6 +18,7 @@ from dpsql.accounting.budget import Limit
 from dpsql.accounting.ledger import Entry, Ledger
 from dpsql.charges import Budget, Held
 from dpsql.charging import budget_of
+from dpsql.errors import error
 from dpsql.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.conversions import approximate, epsilon_at_most_rho, gaussian, pure, rho_at_most
 from dpsql.mechanisms.gaussian import DiscreteGaussian, rho_of_loss
@@ -176,8 +177,9 @@ def rows(name: str, schema: Schema, ledger: Ledger, analyst: Analyst | None = No
             return [total_row(each, schema.privacy) for each in totals(schema, ledger, analyst)]
         case "ledger":
             return [charge_row(each) for each in charges(ledger, analyst)]
-        case _:
+        case "analysts":
             return [spender_row(each) for each in spenders(schema, ledger, analyst)]
+    raise error(901, f"the ledger has no table {name}")
 
 
 def _table(name: str, found: Sequence[Row]) -> PublicTable:

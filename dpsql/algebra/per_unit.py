@@ -34,11 +34,13 @@ class Computed:
     sql    over the columns of the relation
     like   the type, domain and limits of its values
     shows  the columns whose values it shows, as MIN does and COUNT does not
+    chosen  whether a condition, of FILTER or CASE, decides what it is
     """
 
     sql: str
     like: Scalar
     shows: tuple[Scalar, ...] = ()
+    chosen: bool = False
 
 
 def per_unit(
@@ -74,7 +76,13 @@ def per_unit(
         ),
         tables=source.tables,
         facts=frozenset() if all(key.is_constant for key in keys) else source.facts,
-        made=Made("per_unit", (source,), keys=tuple(keys), computed=_computed((*k, *a), (*keys, *aggregates))),
+        made=Made(
+            "per_unit",
+            (source,),
+            keys=tuple(keys),
+            computed=_computed((*k, *a), (*keys, *aggregates)),
+            chosen=_chosen(a, aggregates),
+        ),
     )
     return relation, k, a
 
@@ -123,7 +131,12 @@ def windowed(source: Relation, alias: str, windows: Sequence[Computed]) -> tuple
         predicates=source.predicates,
         tables=source.tables,
         facts=source.facts,
-        made=Made("windowed", (source,), computed=_computed([*(c.scalar for c in columns), *w], [*shown, *windows])),
+        made=Made(
+            "windowed",
+            (source,),
+            computed=_computed([*(c.scalar for c in columns), *w], [*shown, *windows]),
+            chosen=_chosen(w, windows),
+        ),
     )
     return relation, w
 
@@ -161,6 +174,10 @@ def union_all(first: Relation, second: Relation, alias: str) -> Relation:
 
 def _computed(columns: Sequence[Scalar], behind: Sequence[Scalar | Computed]) -> tuple[tuple[str, str], ...]:
     return tuple((c.sql, b.sql) for c, b in zip(columns, behind, strict=True))
+
+
+def _chosen(columns: Sequence[Scalar], behind: Sequence[Computed]) -> tuple[str, ...]:
+    return tuple(c.sql for c, b in zip(columns, behind, strict=True) if b.chosen)
 
 
 def _half(relation: Relation, columns: list[Scalar]) -> str:

@@ -71,6 +71,7 @@ class Made:
     pairs     what a join equates, left and right
     keys      what rows are grouped by
     computed  (text of a column, text of what it stands for)
+    chosen    texts of those columns whose values a condition decides
     """
 
     step: Step
@@ -78,6 +79,7 @@ class Made:
     pairs: tuple[tuple[Scalar, Scalar], ...] = ()
     keys: tuple[Scalar, ...] = ()
     computed: tuple[tuple[str, str], ...] = ()
+    chosen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

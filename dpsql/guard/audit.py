@@ -6,8 +6,8 @@ minus what it is a union of, a suppressed cell as what the other cells leave. (C
 place of people.)
 
 The regions that are watched are the narrow ones among what two answers have in common, what one leaves of another, and what all parts
-inside an answer leave of it; and the cells of a statement that a small number of people suppresses (R2), together. Under any measure
-of the space that is positive everywhere, a function lies in a span where its distance from it is 0. Distances come from the measures
+inside an answer leave of it; and the cells of a statement that a small number of people suppresses (R2), together. Under a measure of
+the space that is 0 for what is void alone, a function lies in a span where its distance from it is 0. Distances come from the measures
 of intersections alone: Gram's matrix, of which a Cholesky factor grows by a row with every answer.
 
 Where a watched region is in the span, the noise of the answers that it is combined of says how exactly it is known. It is refused
@@ -108,8 +108,8 @@ class _Space:
         self.answers.append(region)
         self.spread.append(spread)
         if len(self.watched):
-            common = np.array([common(region, other) for other in self.watched])
-            along = (common - self.inside @ row) / length
+            shared = np.array([common(region, other) for other in self.watched])
+            along = (shared - self.inside @ row) / length
             self.inside = np.column_stack([self.inside, along])
             self.rest = self.rest - along**2
         else:
@@ -118,18 +118,21 @@ class _Space:
     def watch(self, region: Region) -> None:
         """One more region that must not be exposed; not one that is an answer itself."""
         name = identity(region)
-        if not region or name in self.known or name in self.seen or len(self.watched) >= MOST_WATCHED:
+        if name in self.known or name in self.seen or len(self.watched) >= MOST_WATCHED or measure(region) <= DEPENDENT:
             return
         self.known.add(name)
         self.watched.append(region)
         row = _solved(self.factor, np.array([common(region, other) for other in self.answers]))
-        self.inside = np.vstack([self.inside.reshape(-1, len(self.answers)), row])
+        self.inside = np.vstack([self.inside.reshape(len(self.watched) - 1, len(self.answers)), row])
         self.rest = np.append(self.rest, measure(region) - float(row @ row))
 
     def exposed(self) -> Iterator[tuple[Region, float]]:
-        """The watched regions in the span, each with the standard deviation of what it is combined to [people]."""
+        """The watched regions in the span, each with the standard deviation of what it is combined to [people]; not those that are
+        an answer themselves."""
         sizes = np.array([measure(region) for region in self.watched])
         for place in np.nonzero(self.rest <= INSIDE * sizes)[0].tolist():
+            if identity(self.watched[place]) in self.seen:
+                continue
             weights = np.linalg.solve(self.factor.T, self.inside[place])
             yield self.watched[place], math.sqrt(float(weights**2 @ np.array(self.spread) ** 2))
 
@@ -140,9 +143,11 @@ class Audit:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._spaces: dict[tuple[str, ...], _Space] = {}
+        self._analysts: set[str] = set()
 
     def add(self, past: Past) -> None:
         """What was answered."""
+        self._analysts.add(past.analyst)
         for question in past.questions:
             self._grow(self._spaces.setdefault(question.tables, _Space()), question)
 
@@ -155,15 +160,16 @@ class Audit:
             self._grow(space, question)
             for region, spread in space.exposed():
                 if identity(region) not in exposed_before and spread < SIGMA * self._policy.guard.k:
-                    return [self._problem(region, spread)]
+                    return [self._problem(region, spread, self._analysts <= {analyst})]
         return []
 
-    def _problem(self, region: Region, spread: float) -> Error:
+    def _problem(self, region: Region, spread: float, own: bool) -> Error:
+        """own: whether all answers are the caller's; of anybody else's nothing is said."""
         few = self._policy.count(share(region))
+        whom = f"with {words.of_region(region)} (about {few} as declared)" if own else "in a group of a few"
         return error(
             604,
-            f"rule R4: together with the answers before it, this would tell the number of people with "
-            f"{words.of_region(region)} (about {few} as declared) up to +-{spread:.3g}",
+            f"rule R4: together with the answers before it, this would tell the number of people {whom} up to +-{spread:.3g}",
             hint="use the answers that are released, or ask for groups of more people",
         )
 

@@ -18,7 +18,7 @@ from dpsql.algebra.scalar import Scalar, boolean_literal, literal
 from dpsql.domains import Categories
 from dpsql.guard import regions
 from dpsql.guard.reading import Context, Opaque, Reader, Truth
-from dpsql.guard.regions import EVERYTHING, NOTHING, Region, Tangled, both, box_of
+from dpsql.guard.regions import EVERYTHING, NOTHING, Region, Tangled, both, box_of, share
 from dpsql.guard.rows import Rows, rows_of
 from dpsql.plan import Aggregate, Block, Bound
 from dpsql.schema.model import Schema
@@ -26,6 +26,8 @@ from dpsql.sqltypes import BOOLEAN
 
 MOST_CELLS = 1_000
 """Of one block that are compared one by one; a breakdown into more is compared as a whole, and cell by cell with what asks for one."""
+MOST_INNER = 8
+"""Conditions inside one value that are looked at one by one."""
 ASSUMED = 100
 """Times k: how many people there are taken to be where the owner declares no number."""
 HALF = 0.5
@@ -64,6 +66,12 @@ class Shape:
             if all(len(parts) == 1 for parts in inside):
                 yield from self._regions([tuple(parts[0] for parts in inside)])
 
+    def cell_shares(self) -> tuple[float, float]:
+        """Between which shares those of the cells lie, if the rows do not choose among the keys."""
+        base = share(self.base)
+        shares = [[share(part) for part in key] for key in self.keys]
+        return base * prod(min(key) for key in shares), base * prod(max(key) for key in shares)
+
     def _regions(self, cells: Iterable[tuple[Region, ...]]) -> Iterator[Region]:
         """Those that are too tangled are left to the others."""
         found: dict[object, Region] = {}
@@ -88,7 +96,7 @@ class Question:
     tables   the private tables that it reads, in their order by name; those that others refer to are part of them
     shapes   one for each half of a UNION
     hidden   columns that R5 protects and that are in conditions which say nothing about how many people they are about
-    conditions  the regions of every FILTER, by its text, for R2: "" stands for none
+    conditions  the regions of what each aggregate asks of a cell, by the text of its condition (`restricted`), for R2
     spread   the standard deviation of the noise, in the largest part that one person can have of an answer
     """
 
@@ -99,7 +107,21 @@ class Question:
     spread: float = 0.0
 
     def whole(self) -> list[Region]:
-        return [region for shape in self.shapes for region in shape.whole()]
+        found = [region for shape in self.shapes for region in shape.whole()]
+        together = self._together() if len(self.shapes) > 1 else NOTHING
+        return [*found, together] if together else found
+
+    def _together(self) -> Region:
+        """The rows of all halves of a UNION, where they have none in common, so that they add up."""
+        found = NOTHING
+        try:
+            for shape in self.shapes:
+                if regions.meet(found, shape.base):
+                    return NOTHING
+                found = regions.joined((*found, *shape.base))
+        except Tangled:
+            return NOTHING
+        return found
 
     def parts(self) -> list[Region]:
         return [region for shape in self.shapes for region in shape.parts()]
@@ -212,7 +234,9 @@ class Asking:
             kept = EVERYTHING
             if aggregate.condition is not None:
                 kept = self._reader.truth(aggregate.condition, context).true
-                filters[aggregate.condition.sql] = kept
+            asked = restricted(aggregate)
+            if asked is not None:
+                filters[asked.sql] = self._reader.truth(asked, context).true
             for value in aggregate.values or (None,):
                 for part in self._levels(aggregate, value, context):
                     try:
@@ -233,7 +257,8 @@ class Asking:
         except Tangled:
             return [self._reader.opaque(logic.is_null(value), context).false]
         if len(pieces) == 1:
-            return [self._counts(value, aggregate, context)]
+            whole = self._counts(value, aggregate, context)
+            return [whole, *self._inner(value, context)]
         found: list[Region] = []
         whole = NOTHING
         for where, one in pieces:
@@ -246,6 +271,15 @@ class Asking:
                 found.append(part)
         return [regions.joined(whole), *(found if len(found) > 1 else [])]
 
+    def _inner(self, value: Scalar, context: Context) -> list[Region]:
+        """Where the conditions inside a value are true, and where they are not: SUM(1 + CASE ...) is of all rows, and of those."""
+        inner = [part for part in value.walk() if part.sqltype == BOOLEAN and not part.is_literal]
+        found: list[Region] = []
+        for part in inner[:MOST_INNER]:
+            one = self._reader.truth(part, context)
+            found += [region for region in (one.true, one.false) if region]
+        return found
+
     def _counts(self, value: Scalar, aggregate: Aggregate, context: Context) -> Region:
         """Where one value is neither NULL nor, where values are added up, 0."""
         if value.is_literal:
@@ -253,9 +287,7 @@ class Asking:
             return NOTHING if nothing else EVERYTHING
         if value.is_column or aggregate.function == "count" or not value.sqltype.is_number:
             return self._reader.truth(logic.is_null(value), context).false
-        zero = literal(0, value.sqltype)
-        condition = case_of([(logic.is_null(value), boolean_literal(False))], logic.compare("<>", value, zero))
-        return self._reader.truth(condition, context).true
+        return self._reader.truth(_is_something(value), context).true
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
@@ -306,6 +338,22 @@ def _smallest(shape: Shape, select: Region) -> float:
 def _share(region: Region) -> float:
     """The share of a region, of what is opaque a half."""
     return sum(prod(HALF if v.axis.opaque and not v.is_whole else v.share for v in box.values()) for box in region)
+
+
+def restricted(aggregate: Aggregate) -> Scalar | None:
+    """The rows that an aggregate is about: those that its FILTER keeps, and for which a value chosen by CASE is neither NULL nor 0."""
+    parts = [aggregate.condition] if aggregate.condition is not None else []
+    for value in aggregate.values:
+        if _chooses(value):
+            added = value.sqltype.is_number and aggregate.function != "count"
+            parts.append(_is_something(value) if added else logic.negation(logic.is_null(value)))
+    return logic.conjunction(parts) if parts else None
+
+
+def _is_something(value: Scalar) -> Scalar:
+    """Whether a number is neither NULL nor 0."""
+    different = logic.compare("<>", value, literal(0, value.sqltype))
+    return case_of([(logic.is_null(value), boolean_literal(False))], different)
 
 
 def _chooses(value: Scalar) -> bool:

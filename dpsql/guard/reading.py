@@ -358,6 +358,8 @@ class Reader:
 
     def _axis(self, column: Scalar, context: Context) -> Axis | None:
         """The axis of a stored column, or of one that a per-unit block computes; None for a column of a public table."""
+        if column.sql in context.rows.unclear:
+            return None
         prefix, _, name = column.sql.rpartition(".")
         table = next((table for before, table in context.rows.scans if before == prefix), None)
         nullable = column.nullable

@@ -85,8 +85,20 @@ def share(region: Region) -> float:
     return sum(prod(values.share for values in box.values()) for box in region)
 
 
+def apparent(region: Region) -> Region:
+    """A region without its opaque conditions: what is known of it."""
+    found: Region = NOTHING
+    for box in region:
+        known = ({key: values for key, values in box.items() if not values.axis.opaque},)
+        try:
+            found = either(found, known)
+        except Tangled:
+            return EVERYTHING
+    return found
+
+
 def measure(region: Region) -> float:
-    """A size that adds up as shares do, and is positive for everything that is not empty, if nobody is expected there."""
+    """A size that adds up as shares do, and is 0 for what is void alone: also where nobody says how many people there are."""
     return sum(prod(values.measure for values in box.values()) for box in region)
 
 

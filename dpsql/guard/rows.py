@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from dpsql.algebra.logic import conjunction, disjunction
 from dpsql.algebra.relations import Relation
 from dpsql.algebra.scalar import Scalar
 from dpsql.errors import error
@@ -38,6 +39,8 @@ class Rows:
     lookups     the public relations beside them
     stands_for  for a column of a UNION, by its text, the column of this half
     computed    for a column that an aggregate or a window of one unit's rows made, by its text, what it is
+    unclear     texts of columns of which nothing can be said: those of the side of an outer join that stays away under conditions,
+                and those that a condition inside a per-unit block decides
     scans       the texts before the dot of every private table's columns, in order, with the table's name
     """
 
@@ -45,17 +48,25 @@ class Rows:
     lookups: tuple[Lookup, ...] = ()
     stands_for: dict[str, Scalar] = field(default_factory=dict)
     computed: dict[str, str] = field(default_factory=dict)
+    unclear: frozenset[str] = frozenset()
     scans: tuple[tuple[str, str], ...] = ()
 
-    def beside(self, other: Rows, *, conditions: bool) -> Rows:
-        """The rows joined with others; whether they also meet the conditions of those."""
+    def beside(self, other: Rows) -> Rows:
+        """The rows joined with others, all of which meet the conditions of both."""
         return Rows(
-            (*self.conditions, *(other.conditions if conditions else ())),
-            (*self.lookups, *(each if conditions else replace(each, required=False) for each in other.lookups)),
+            (*self.conditions, *other.conditions),
+            (*self.lookups, *other.lookups),
             {**self.stands_for, **other.stands_for},
             {**self.computed, **other.computed},
+            self.unclear | other.unclear,
             (*self.scans, *other.scans),
         )
+
+    def optional(self, relation: Relation, conditioned: bool) -> Rows:
+        """The rows as the side of an outer join whose columns are NULL where there is none; whether conditions decide where."""
+        lookups = tuple(replace(each, required=False) for each in self.lookups)
+        unclear = self.unclear | (columns_of(relation) if conditioned else frozenset())
+        return replace(self, conditions=(), lookups=lookups, unclear=unclear)
 
 
 def rows_of(relation: Relation) -> list[Rows]:
@@ -78,9 +89,8 @@ def _made_of(relation: Relation) -> Iterator[Rows]:
                 if not right.is_private:
                     yield replace(one, lookups=(*one.lookups, Lookup(right, made.pairs, inner)))
                     continue
-                kept = Rows().beside(one, conditions=made.step != "full_join")
                 for other in rows_of(right):
-                    yield kept.beside(other, conditions=inner)
+                    yield _joined(relation, one, other)
         case "union_all":
             for half in made.sources:
                 pairs = zip(relation.columns, half.columns, strict=True)
@@ -95,6 +105,29 @@ def _made_of(relation: Relation) -> Iterator[Rows]:
                 {new: f"{old} of {behind}" for new, old in made.computed} if step in ("per_unit", "windowed") else {}
             )
             for rows in rows_of(source):
-                yield replace(rows, computed={**rows.computed, **computed})
+                unclear = rows.unclear | frozenset(made.chosen)
+                yield replace(rows, computed={**rows.computed, **computed}, unclear=unclear)
         case _:
             raise error(901, "the guard does not know a step of the plan")
+
+
+def _joined(relation: Relation, one: Rows, other: Rows) -> Rows:
+    """The rows of a join of people's rows. Rows of an outer join meet the conditions of the side that is always there; of a FULL JOIN
+    those of one of the two."""
+    made = relation.made
+    assert made is not None
+    left, right = made.sources
+    if made.step == "inner_join":
+        return one.beside(other)
+    conditioned = len(relation.predicates) > len(left.predicates)
+    if made.step == "left_join":
+        return one.beside(other.optional(right, conditioned))
+    beside = one.optional(left, bool(relation.predicates)).beside(other.optional(right, bool(relation.predicates)))
+    if not one.conditions or not other.conditions:
+        return beside
+    sides = [conjunction(list(rows.conditions)) for rows in (one, other)]
+    return replace(beside, conditions=(disjunction(sides),))
+
+
+def columns_of(relation: Relation) -> frozenset[str]:
+    return frozenset(c.scalar.sql for c in relation.columns)

@@ -19,13 +19,15 @@ from dataclasses import dataclass
 from dpsql.algebra.scalar import Scalar
 from dpsql.errors import Error, error
 from dpsql.guard import words
-from dpsql.guard.history import Earlier, History, Past
+from dpsql.guard.history import Earlier, History, Past, common_to_all
 from dpsql.guard.questions import Question
 from dpsql.guard.regions import (
+    EVERYTHING,
     MOST_DIFFERENCE,
     Box,
     Region,
     Tangled,
+    apparent,
     both,
     but_not,
     common,
@@ -124,10 +126,17 @@ def check_hidden(questions: Iterable[Question]) -> list[Error]:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two questions that a few people make the difference of. earlier: None for another part of the same statement."""
+    """Two questions that a few people make the difference of.
+
+    difference  of what they differ by, one box
+    alike       what both of them say of everybody in them
+    people      how many they differ by, as declared
+    unknown     whether nothing says how many
+    earlier     None for another part of the same statement
+    """
 
     difference: Box
-    around: Box
+    alike: Box
     people: int
     unknown: bool
     earlier: Past | None
@@ -140,19 +149,25 @@ def check_pairs(questions: Sequence[Question], history: History, policy: Policy)
          tracker, and total minus one. Where both are a few people, they are two nearly equal sets: the general and the double
          tracker. What is only void (regions.py) is nobody. Regions that have nothing in common cannot be subtracted
     """
-    for question in questions:
-        for region in (*question.whole(), *question.parts()):
+    parts = [question.parts() for question in questions]
+    for question, cells in zip(questions, parts, strict=True):
+        for region in (*question.whole(), *cells):
             found = _against(question.tables, region, history, policy)
             if found is not None:
                 return found
-    here = History()
+        for shape in question.shapes:
+            for cell, earlier in history.inside(question.tables, shape, policy.least):
+                found = _pair(cell, earlier, policy)
+                if found is not None:
+                    return found
+    here = History(policy.least)
     # what is compared with an answer of the statement itself is not known when it is written
     nowhere = Past(0, "", "", ())
-    for question in questions:
-        for region in question.parts() or question.whole():
+    for question, cells in zip(questions, parts, strict=True):
+        for region in cells or question.whole():
             found = _against(question.tables, region, here, policy)
             if found is not None and not any(v.axis.released for v in found.difference.values()):
-                return Conflict(found.difference, found.around, found.people, found.unknown, None)
+                return Conflict(found.difference, found.alike, found.people, found.unknown, None)
             here.add_region(question.tables, region, nowhere)
     return None
 
@@ -162,7 +177,26 @@ def _against(tables: tuple[str, ...], region: Region, history: History, policy: 
         found = _pair(region, earlier, policy)
         if found is not None:
             return found
-    return None
+    return _with_total(tables, region, history, policy)
+
+
+def _with_total(tables: tuple[str, ...], region: Region, history: History, policy: Policy) -> Conflict | None:
+    """The general tracker: two questions that together are about everybody, and have a few people in common; their sum minus the
+    total is those few. So an answer is compared with what an earlier one leaves of everybody too, once the total is known."""
+    if region == EVERYTHING:
+        return next((found for one, other in history.around_all(tables) if (found := _met(one, other, policy))), None)
+    if not history.knows(tables, EVERYTHING):
+        return None
+    nearly = history.completing(tables, region, policy.least)
+    return next((found for other in nearly if (found := _met(region, other, policy))), None)
+
+
+def _met(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
+    """What two regions have in common, where that is a few people and nobody is in neither."""
+    few = common_to_all(region, earlier.region, policy.least)
+    if not few:
+        return None
+    return Conflict(few[0], {}, policy.count(share(few)), _is_unknown(few), earlier.past)
 
 
 def _pair(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
@@ -172,24 +206,31 @@ def _pair(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
     try:
         a = without_void(but_not(region, other, MOST_DIFFERENCE))
         b = without_void(but_not(other, region, MOST_DIFFERENCE))
+        narrow_a, narrow_b = bool(a) and share(a) < policy.least, bool(b) and share(b) < policy.least
+        apart = narrow_a and narrow_b and not _nearly_equal(region, other, a, b, policy.least)
     except Tangled:
         # nothing says that they differ by many
         return Conflict({}, {}, 0, True, earlier.past)
-    narrow_a, narrow_b = bool(a) and share(a) < policy.least, bool(b) and share(b) < policy.least
-    apart = narrow_a and narrow_b and not _nearly_equal(region, other, a, b)
     if not apart and ((narrow_b and (not a or narrow_a)) or (narrow_a and not b)):
-        few, whole = (b, other) if narrow_b else (a, region)
-        around = next((box for box in whole if meet((box,), few[:1])), {})
-        unknown = _is_unknown(few)
-        return Conflict(few[0], around, policy.count(share(few)), unknown, earlier.past)
+        few = b if narrow_b else a
+        return Conflict(few[0], _alike(region, other), policy.count(share(few)), _is_unknown(few), earlier.past)
     return None
 
 
-def _nearly_equal(region: Region, other: Region, a: Region, b: Region) -> bool:
+def _alike(one: Region, other: Region) -> Box:
+    """The values of columns that are the same in all boxes of two regions."""
+    first, *boxes = (*one, *other)
+    return {key: values for key, values in first.items() if all(box.get(key) == values for box in boxes)}
+
+
+def _nearly_equal(region: Region, other: Region, a: Region, b: Region, least: float) -> bool:
     """Whether two regions that differ by a few people on both sides have more in common than apart: two small groups that overlap
     are no pair to subtract."""
     if _is_unknown(a) or _is_unknown(b):
-        return True
+        # they differ in nothing but that
+        known, beside = apparent(region), apparent(other)
+        sides = (but_not(known, beside, MOST_DIFFERENCE), but_not(beside, known, MOST_DIFFERENCE))
+        return all(share(without_void(side)) < least for side in sides)
     met, apart = share(both(region, other, MOST_DIFFERENCE)), share(a) + share(b)
     return met >= apart if met or apart else common(region, other) >= measure(a) + measure(b)
 
@@ -210,12 +251,13 @@ def problem(conflict: Conflict, analyst: str, policy: Policy) -> Error:
         what = "this and an earlier statement of somebody else"
     by = ""
     if own and conflict.difference:
-        by = f": {words.of_box(conflict.difference, conflict.around)}"
+        by = f": {words.of_box(conflict.difference, conflict.alike)}"
     if conflict.unknown:
         text = f"rule R3: {what} differ by a condition that nobody can say how many people meet{by}"
     else:
         few = "less than one person" if conflict.people == 0 else f"about {conflict.people}"
-        text = f"rule R3: {what} differ by fewer than {policy.guard.k} people ({few} as declared){by}"
+        counted = f" ({few} as declared)" if own else ""
+        text = f"rule R3: {what} differ by fewer than {policy.guard.k} people{counted}{by}"
     return error(
         602,
         text,

@@ -22,7 +22,7 @@ HALF_LINE = 0.5
 
 _NULL = 0.1
 _POINT = 1e-6
-"""In the measure that is positive everywhere: what NULL has, and a number alone."""
+"""In the measure that is 0 for what is void alone: what NULL has, and a value that is not declared, or a number alone."""
 
 Cut = tuple[Fraction | float, int]
 """Between two values: just below a number (number, 0), or just above it (number, 1)."""
@@ -148,9 +148,13 @@ class Listed:
 
     @property
     def measure(self) -> float:
-        """A size that is positive for every set that is not empty, 1 in all."""
-        sign = -1 if self._rest else 1
-        return (self.bits.bit_count() + sign * _POINT * len(self.odd)) / (len(self.axis.values) + 2)
+        """A size that adds up, and is 0 for what is void alone."""
+        count = len(self.axis.values) + self.axis.nullable
+        if not self.axis.values:
+            null = _NULL if self.axis.nullable else 0.0
+            odd = (-_POINT if self._rest else _POINT) * len(self.odd)
+            return bool(self.bits & 1) * null + self._rest * (1 - null) + odd
+        return ((self.bits & ((1 << count) - 1)).bit_count() + (0 if self._rest else _POINT * len(self.odd))) / count
 
     @property
     def mask(self) -> int:
@@ -224,16 +228,25 @@ class Ranged:
     @property
     def measure(self) -> float:
         numbers = sum(self._place(b) - self._place(a) for a, b in self.pieces)
-        return numbers * (1 - _NULL) + (_NULL if self.null else 0.0)
+        null = _NULL if self.axis.nullable else 0.0
+        return numbers * (1 - null) + self.null * null
 
     def _place(self, cut: Cut) -> float:
-        """Where a cut is, of all numbers taken together."""
+        """Where a cut is, of all numbers between the bounds, or of all where there are none."""
         number, above = cut
         if isinstance(number, float):
             return 0.0 if number < 0 else 1.0
-        low, high = self.axis.bounds or (Fraction(-1), Fraction(1))
-        middle, width = float(low + high) / 2, float(high - low) or 1.0
-        return 0.5 + math.atan((float(number) - middle) / width) / math.pi + above * _POINT
+        if self.axis.bounds is None:
+            return 0.5 + math.atan(float(number)) / math.pi + above * _POINT
+        (low, below), (high, over) = (
+            _cut(self.axis, (self.axis.bounds[0], 0)),
+            _cut(self.axis, (self.axis.bounds[1], 1)),
+        )
+        if (number, above) <= (low, below):
+            return 0.0
+        if (number, above) >= (high, over):
+            return 1.0
+        return float(number - low) / (float(high - low) or 1.0) * (1 - _POINT) + above * _POINT
 
     @property
     def mask(self) -> int:

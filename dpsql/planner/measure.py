@@ -37,7 +37,7 @@ from dpsql.domains import LARGEST_DOUBLE, Categories, integers
 from dpsql.errors import Error, error
 from dpsql.loss import NO_LOSS
 from dpsql.mechanisms.randomized_response import RandomizedResponse
-from dpsql.plan import Aggregate, GroupKey, Limited, Output, Read, Release, Suppression
+from dpsql.plan import Aggregate, GroupKey, Limited, Output, Read, Release, Small, Suppression
 from dpsql.planner.buying import buy
 from dpsql.planner.canonical import canonical
 from dpsql.planner.limit import as_listed, key_count
@@ -77,14 +77,13 @@ class _Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Few:
-    """In which groups the noisy number of people decides what is shown: of the rows that these FILTERs keep, by their text ("": of
-    all), where it is below `least`."""
+    """Which aggregates are shown only where the noisy number of people with a row that they are about is at least `least`."""
 
-    conditions: Mapping[str, Scalar | None]
+    small: tuple[Small, ...]
     least: int
 
 
-NOWHERE = Few({}, 0)
+NOWHERE = Few((), 0)
 
 
 def measure(limited: Limited, request: Request, identity: str, reads: Mapping[str, str], few: Few = NOWHERE) -> Release:
@@ -102,7 +101,7 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
     if selects and not block.aggregates:
         raise _no_aggregate(limited)
     statistics = _statistics(limited, selects, request.units)
-    counts = {text: statistics.add(_people(limited, condition, selects)) for text, condition in few.conditions.items()}
+    counts = [statistics.add(_people(limited, small.condition, selects)) for small in few.small]
     parts = statistics.parts(limited)
     fingerprint = _fingerprint(parts, request, identity, reads, few)
     if not len(parts):
@@ -121,12 +120,8 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
         read,
         bought.compared,
         suppressed=tuple(
-            Suppression(
-                list(statistics.found).index(counts[text]),
-                few.least,
-                tuple(a.name for a in block.aggregates if _text(a.condition) == text),
-            )
-            for text in few.conditions
+            Suppression(list(statistics.found).index(name), few.least, small.outputs)
+            for name, small in zip(counts, few.small, strict=True)
         ),
     )
 
@@ -399,7 +394,7 @@ def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[s
         *(tallied.identity for tallied in asked.tallied),
         *(aggregate.text for aggregate in block.aggregates if request.weights is not None or request.goal is not None),
         request.text,
-        *(f"people {few.least} {text}" for text in few.conditions),
+        *(f"people {few.least} {_text(small.condition)} {small.outputs}" for small in few.small),
         # what is chosen has the error of its own terms: with another accountant it is another question
         str(request.accounted) if request.mechanism != "laplace" and (block.selects or asked.tallied or reads) else "",
     ]

@@ -61,7 +61,7 @@ def compile_statement(
     small = guard.small(limited, resolved.bounds) if guard is not None else {}
     releases: list[Release] = []
     for part in limited:
-        few = Few(small.get(part.block.name, {}), schema.guard.k)
+        few = Few(small.get(part.block.name, ()), schema.guard.k)
         release = measure(part, request, identity, _made_of(resolved.bounds, releases), few)
         releases.append(replace(release, entries=entries(part.block.source, schema)))
     for release in releases:

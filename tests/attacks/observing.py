@@ -106,13 +106,15 @@ class Seen:
 
 
 @contextmanager
-def opened(folder: Path, data: Database, *, unit: str = "patient", more: str = "") -> Iterator[Connection]:
+def opened(
+    folder: Path, data: Database, *, unit: str = "patient", more: str = "", guard: str = "off"
+) -> Iterator[Connection]:
     """A new connection, on a ledger of its own, to exactly this database; `more` is SQL that adds rows fast."""
     path = clinic.write(folder, data)
     if more:
         with duckdb.connect(str(path)) as writer:
             writer.execute(more)
-    connection = dpsql.connect(clinic.schema(folder, unit=unit), ledger=":memory:")
+    connection = dpsql.connect(clinic.schema(folder, unit=unit, guard=guard), ledger=":memory:")
     try:
         yield connection
     finally:
@@ -144,11 +146,11 @@ def see(connection: Connection, sql: str, parameters: Sequence[object] = (), key
     return Seen(None, cursor.description, len(rows), [row[:keys] for row in rows], *charge, rows)
 
 
-def everywhere(folder: Path, statements: Iterable[str], keys: int = 0) -> dict[str, list[Seen]]:
+def everywhere(folder: Path, statements: Iterable[str], keys: int = 0, guard: str = "off") -> dict[str, list[Seen]]:
     """What is seen of each statement on D, D', De and Dn."""
     found: dict[str, list[Seen]] = {sql: [] for sql in statements}
     for data in all_databases().values():
-        with opened(folder, data) as connection:
+        with opened(folder, data, guard=guard) as connection:
             for sql, seen in found.items():
                 seen.append(see(connection, sql, keys=keys))
     return found

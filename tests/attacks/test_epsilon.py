@@ -25,6 +25,8 @@ SCHEMA = """
 [dataset]
 name = "groups"
 source = "groups.duckdb"
+[guard]
+mode = "off"
 [privacy]
 unit = "row"
 accounting = "sequential"

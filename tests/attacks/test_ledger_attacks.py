@@ -30,6 +30,9 @@ SCHEMA = """
 name = "people"
 source = "."
 
+[guard]
+mode = "off"
+
 [privacy]
 unit = "person.person_id"
 epsilon = {epsilon}

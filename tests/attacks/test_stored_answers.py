@@ -741,8 +741,8 @@ def test_rule_40_a_claim_is_let_go_when_it_ends_between_the_charge_and_the_engin
     with opened(tmp_path, ZCDP, ledger=tmp_path / "x.ledger") as session:
         charge = session._ledger.charge
 
-        def interrupted(*args: object) -> object:
-            charge(*args)  # type: ignore[arg-type]
+        def interrupted(*args: object, **named: object) -> object:
+            charge(*args, **named)  # type: ignore[arg-type]
             raise KeyboardInterrupt
 
         monkeypatch.setattr(session._ledger, "charge", interrupted)

@@ -83,7 +83,7 @@ def test_exhausted_budget(schema: Path) -> None:
     for i in range(8):
         assert (
             dpsql(
-                str(schema), "-c", f"/* dpsql: epsilon=0.5 */ SELECT COUNT(*) FROM person WHERE income > {i}"
+                str(schema), "-c", f"/* dpsql: epsilon=0.5 */ SELECT COUNT(*) FROM person WHERE income > {1000 * i}"
             ).returncode
             == 0
         )

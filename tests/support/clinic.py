@@ -19,6 +19,9 @@ UNIT = """
 name = "clinic"
 source = "clinic.duckdb"
 
+[guard]
+mode = "off"
+
 [privacy]
 unit = "patient.patient_id"
 epsilon = 1000000.0
@@ -83,11 +86,12 @@ DDL = {
 }
 
 
-def schema(folder: Path, *, unit: str = "patient", accounting: str = "auto") -> Schema:
-    """The declared schema, in a file of `folder`; unit is "patient" or "row"."""
-    path = folder / f"{unit}.toml"
+def schema(folder: Path, *, unit: str = "patient", accounting: str = "auto", guard: str = "off") -> Schema:
+    """The declared schema, in a file of `folder`; unit is "patient" or "row", guard the guard's mode."""
+    path = folder / f"{unit}{'' if guard == 'off' else ' ' + guard}.toml"
     row_patient = PATIENT.replace('role = "identifier"', 'role = "measure"')
     text = ROW + row_patient + PUBLIC if unit == "row" else UNIT + PATIENT + VISIT + PUBLIC
+    text = text.replace('mode = "off"', f'mode = "{guard}"')
     path.write_text(text.replace("[privacy]", f'[privacy]\naccounting = "{accounting}"'))
     return Schema.from_toml(path)
 

@@ -30,6 +30,7 @@ from dpsql.planner.resolve.syntax import parts_of
 from dpsql.spans import span_of
 from dpsql.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType
 
+_CONDITIONS = (exp.Case, exp.If, exp.Nullif, exp.Predicate)
 _ADVICE = "use COUNT, SUM, AVG, MIN, MAX or MEDIAN within one person's rows"
 
 
@@ -94,6 +95,14 @@ def _refused(select: exp.Select) -> None:
         )
 
 
+def decides(node: exp.Expression, scope: Scope) -> bool:
+    """Whether a condition, written here or behind a column, decides what an aggregate of one person's rows is."""
+    if isinstance(node, exp.CountIf) or any(isinstance(p, _CONDITIONS) for p in node.walk()):
+        return True
+    columns = (scalar(c, scope) for c in node.find_all(exp.Column) if not isinstance(c.this, exp.Star))
+    return any(part.function in ("case", "nullif") for column in columns for part in column.walk())
+
+
 @dataclass(slots=True)
 class _Found:
     """The aggregates of one unit's rows, each computed once.
@@ -118,6 +127,7 @@ class _Found:
             raise error(
                 102, f"{name_of(inner)} within one person's rows is not supported", hint=_ADVICE, span=span_of(inner)
             )
+        found = replace(found, chosen=condition is not None or decides(inner, self.scope))
         self.computed.setdefault(found.sql, found)
         self.nodes[id(node)] = found.sql
 

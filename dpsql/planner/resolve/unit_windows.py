@@ -17,7 +17,7 @@ from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.syntax import parts_of
-from dpsql.planner.resolve.unit_groups import counted, exact_sum, picked, sum_domain
+from dpsql.planner.resolve.unit_groups import counted, decides, exact_sum, picked, sum_domain
 from dpsql.spans import span_of
 from dpsql.sqltypes import DOUBLE, SqlType
 
@@ -140,7 +140,8 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
         order += [s.sql for s in read if s.sql not in {o.split(" ")[0] for o in order}]
     ordered = f" ORDER BY {', '.join(order)}" if order else ""
     over = f"(PARTITION BY {texts}{ordered}{frame if ordered else ''})"
-    return replace(value, sql=sql.replace("\0OVER", f"OVER {over}"), shows=(*value.shows, *told))
+    chosen = decides(function, scope)
+    return replace(value, sql=sql.replace("\0OVER", f"OVER {over}"), shows=(*value.shows, *told), chosen=chosen)
 
 
 def _order(clause: exp.Expression | None, scope: Scope) -> tuple[list[str], list[Scalar]]:

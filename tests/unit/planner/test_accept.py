@@ -74,6 +74,8 @@ def test_the_whole_file_in_one_session(tmp_path: Path, sessions: list[Session]) 
         ('source = "."', f'source = "{folder}"'),
         ("epsilon = 4.0 ", "epsilon = 100.0 "),
         ("delta   = 1e-6", "delta   = 1e-5"),
+        # some of them differ by a few people
+        ('mode = "block"', 'mode = "off"'),
     ):
         assert text.count(old) == 1
         text = text.replace(old, new)

@@ -406,6 +406,6 @@ def test_randhie_is_the_schema_of_the_documents() -> None:
     assert schema.privacy.units == 6000
     assert schema.analysts is None
     assert column(schema, "person_year", "md_visits").unit_bounds == interval(0, 200)
-    assert column(schema, "person_year", "family_size").role == "quasi"
+    assert column(schema, "person_year", "family_size").role == "measure"
     assert column(schema, "person", "plan").role == "dimension"
     assert column(schema, "person", "income").role == "grid"

@@ -1,0 +1,208 @@
+"""What the guard's decision takes as its history grows, what loading that history takes, and the memory that it needs.
+
+A decision is whom a statement asks about, and the comparison with all that was asked before; planning, charging and the engine are
+left out. The history is made of questions alone: nothing is run.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from dpsql.accounting.ledger import Asked, Ledger
+from dpsql.errors import Error
+from dpsql.guard import record
+from dpsql.guard.questions import Question
+from dpsql.guarding import Guarding
+from dpsql.opening import open_dataset
+from dpsql.planner.parse import parse
+from dpsql.schema.model import Analyst
+from dpsql.session import Session
+from tests.bench.small import example
+from tests.bench.timing import Aim, Times, heading, ms, p95, show
+
+SIZES = (("block", 500, Aim(20, " ms")), ("audit", 500, Aim(150, " ms")), ("block", 10_000, Aim(60, " ms")))
+DECISIONS = 200
+BREAKDOWNS = ("site", "plan", "female", "site, plan", "site, female", "plan, female", "year", "year, child", "site, year")
+
+
+@dataclass(slots=True)
+class Statements:
+    """Random statements as dashboards and analysts write them."""
+
+    chance: random.Random
+
+    def one(self) -> str:
+        yearly = self.chance.random() < 0.4
+        aggregates = ["COUNT(*)", *self.chance.sample(self._values(yearly), self.chance.choice([0, 1, 1, 2]))]
+        conditions = [self._condition(yearly) for _ in range(self.chance.choice([0, 1, 1, 2, 3]))]
+        if self.chance.random() < 0.25:
+            aggregates.append(f"COUNT(*) FILTER (WHERE {self._condition(yearly)})")
+        keys = self.chance.choice(BREAKDOWNS) if self.chance.random() < 0.5 else ""
+        source = "person_year AS y" if yearly else "person AS p"
+        if "site" in keys or "plan" in keys or "female" in keys or any("p." in text for text in conditions + aggregates):
+            source = "person AS p JOIN person_year AS y USING (person_id)" if yearly or "year" in keys else "person AS p"
+        elif "year" in keys:
+            source = "person_year AS y"
+            conditions = [text for text in conditions if "p." not in text]
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        listed = f"{keys}, {', '.join(aggregates)}" if keys else ", ".join(aggregates)
+        return f"SELECT {listed} FROM {source}{where}{f' GROUP BY {keys}' if keys else ''}"
+
+    def _values(self, yearly: bool) -> list[str]:
+        if yearly:
+            return ["SUM(y.md_visits)", "AVG(y.drug_usd)", "SUM(y.admissions)", "AVG(y.age)"]
+        return ["AVG(p.income)", "SUM(p.income)", "AVG(p.education_years)", "AVG(p.mental_health_index)"]
+
+    def _condition(self, yearly: bool) -> str:
+        some = ", ".join(str(n) for n in sorted(self.chance.sample(range(1, 6), self.chance.choice([2, 3]))))
+        low = self.chance.randrange(0, 60)
+        if yearly:
+            return self.chance.choice(
+                [
+                    f"y.year IN ({some})",
+                    f"y.year >= {self.chance.randint(2, 4)}",
+                    f"y.age BETWEEN {low} AND {low + self.chance.randrange(5, 40)}",
+                    f"y.md_visits > {self.chance.randrange(0, 40)}",
+                    f"y.drug_usd < {100 * self.chance.randrange(1, 20)}",
+                    self.chance.choice(["y.child", "NOT y.child"]),
+                ]
+            )
+        return self.chance.choice(
+            [
+                f"p.site IN ({some})",
+                f"p.site <> {self.chance.randint(1, 6)}",
+                f"p.income {self.chance.choice(['<', '>='])} {250 * self.chance.randrange(1, 119)}",
+                f"p.income BETWEEN {250 * low} AND {250 * (low + self.chance.randrange(8, 60))}",
+                f"p.mental_health_index > {self.chance.randrange(5, 95)}",
+                f"p.education_years >= {self.chance.randrange(2, 20)}",
+                self.chance.choice(["p.female", "NOT p.female"]),
+                f"CASE WHEN p.income < {500 * self.chance.randrange(2, 50)} THEN 'low' ELSE 'high' END = 'low'",
+            ]
+        )
+
+
+@dataclass(slots=True)
+class Guarded:
+    """A session, and the times of its guard's part of planning a statement."""
+
+    session: Session
+    statements: Statements
+    working: float = field(default=0.0)
+    passing: float = field(default=0.0)
+
+    @property
+    def guarding(self) -> Guarding:
+        return self.session._guarding
+
+    def asked(self) -> tuple[str, list[Question]]:
+        """The next statement and whom it asks about."""
+        while True:
+            sql = self.statements.one()
+            try:
+                compiled, questions = self.session._compile_with_questions(parse(sql))
+            except Error:
+                continue
+            return sql, Guarding.asked(questions, compiled.plan.releases)
+
+    def timed(self, work: Callable[..., object]) -> Callable[..., object]:
+        def timed(*arguments: object) -> object:
+            passing, working = time.perf_counter(), time.process_time()
+            try:
+                return work(*arguments)
+            finally:
+                self.passing += time.perf_counter() - passing
+                self.working += time.process_time() - working
+
+        return timed
+
+
+def measure(sizes: Sequence[tuple[str, int, Aim]] = SIZES, decisions: int = DECISIONS) -> None:
+    """Print decisions by the size of the history; then loading and memory."""
+    heading(f"the guard: {decisions} decisions (randhie, k = 20)")
+    body, loads = [], []
+    for mode, size, aim in sizes:
+        with TemporaryDirectory() as scratch:
+            guarded = opened(Path(scratch), mode)
+            loads.append(_load(guarded, rows(guarded, size)))
+            regions, decided, refused = _decisions(guarded, decisions)
+            found = [part(decided.passed) for part in (_median, p95, max)] + [_median(decided.processor)]
+            name = f"{mode}, {size:,} statements"
+            body.append((name, f"{regions:,}", *map(ms, found), f"{refused}", aim.verdict(found[1] * 1e3)))
+            guarded.session.close()
+    show(("", "regions", "p50", "p95", "most", "p50 of processor time", "refused", "p95"), body)
+    heading("the guard's history, read from the ledger at the first statement")
+    names = [f"{mode}, {size:,} statements" for mode, size, _ in sizes]
+    show(("", "to load", "per statement", "written", "memory", ""), [(n, *line, "") for n, line in zip(names, loads, strict=True)])
+
+
+def opened(folder: Path, mode: str) -> Guarded:
+    """A session of the example whose guard is in a mode, and a clock on its guard."""
+    schema = example("randhie", folder)
+    schema = replace(schema, guard=replace(schema.guard, mode=mode))
+    ledger = Ledger.open(folder / "ledger", "randhie")
+    session = Session(open_dataset(schema, ledger, approve=True), ledger, Analyst("bench"))
+    return Guarded(session, Statements(random.Random(1)))
+
+
+def rows(guarded: Guarded, size: int) -> list[Asked]:
+    """So many statements, as the ledger keeps them; of many the same questions, each about a part of its own."""
+    found: list[Asked] = []
+    for place in range(size):
+        sql, asked = guarded.asked()
+        found.append(Asked(place + 1, "bench", sql, record.written(asked)))
+    return found
+
+
+def _load(guarded: Guarded, history: list[Asked]) -> tuple[str, ...]:
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    _loaded(guarded, history)
+    memory = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    fresh = Guarding(guarded.session.schema, guarded.session._ledger, Analyst("bench"), guarded.session.sandbox)
+    begun = time.perf_counter()
+    fresh._load(history)
+    took = time.perf_counter() - begun
+    written = sum(len(row.asked) for row in history)
+    return ms(took), ms(took / len(history)), f"{written / 2**20:.1f} MiB", f"{memory / 2**20:.1f} MiB"
+
+
+def _loaded(guarded: Guarded, history: list[Asked]) -> None:
+    guarded.guarding._load(history)
+
+
+def _decisions(guarded: Guarded, decisions: int) -> tuple[int, Times, int]:
+    """How many regions are remembered, the times, and how many were refused."""
+    guarding, found, refused = guarded.guarding, Times(), 0
+    regions = sum(len(bucket.found) for bucket in guarding._history._buckets.values())
+    plain = guarding.questions
+    guarding.questions = guarded.timed(plain)  # type: ignore[method-assign,assignment]
+    compare = guarded.timed(guarding.compare)
+    for _ in range(decisions):
+        guarded.passing = guarded.working = 0.0
+        _, asked = guarded.asked()
+        try:
+            compare(asked)
+        except Error:
+            refused += 1
+        found.passed.append(guarded.passing)
+        found.processor.append(guarded.working)
+    guarding.questions = plain  # type: ignore[method-assign]
+    return regions, found, refused
+
+
+def _median(times: Sequence[float]) -> float:
+    return sorted(times)[len(times) // 2]
+
+
+def statements(seed: int) -> Iterator[str]:
+    """To look at."""
+    made = Statements(random.Random(seed))
+    while True:
+        yield made.one()
