@@ -158,7 +158,7 @@ class Asking:
         shapes: list[Shape] = []
         hidden: list[Scalar] = []
         conditions: dict[str, Region] = {}
-        scans: tuple[tuple[str, str], ...] = ()
+        counted: tuple[str, ...] = ()
         for rows in rows_of(block.source):
             context = Context(rows, named, released)
             base = self._base(rows, context)
@@ -172,8 +172,8 @@ class Asking:
             for text, region in own.items():
                 conditions[text] = (*conditions.get(text, NOTHING), *region)
             hidden += context.hidden
-            scans += rows.scans
-        return Question(self._tables(scans), tuple(shapes), tuple(hidden), tuple(conditions.items()))
+            counted += rows.counted
+        return Question(self._tables(counted), tuple(shapes), tuple(hidden), tuple(conditions.items()))
 
     def _base(self, rows: Rows, context: Context) -> Region:
         parts = [self._reader.required(look, context) for look in rows.lookups if look.required and look.pairs]
@@ -248,9 +248,10 @@ class Asking:
 
     def _levels(self, aggregate: Aggregate, value: Scalar | None, context: Context) -> list[Region]:
         """Where an aggregated value counts: everywhere, for a column; where it is not 0 or NULL, for one that chooses."""
-        if value is None or not (aggregate.function == "count" or _chooses(value)):
+        unclear = value is not None and any(leaf.sql in context.rows.unclear for leaf in value.leaves())
+        if value is None or not (aggregate.function == "count" or unclear or _chooses(value)):
             return [EVERYTHING]
-        if aggregate.function == "count" and not _chooses(value):
+        if not _chooses(value):
             return [self._reader.truth(logic.is_null(value), context).false]
         try:
             pieces = self._reader.pieces(value, context)
@@ -291,9 +292,8 @@ class Asking:
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
-    def _tables(self, scans: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    def _tables(self, names: Sequence[str]) -> tuple[str, ...]:
         """The tables whose rows are counted: one that another refers to has a row for each of that one's, and adds nothing."""
-        names = [name for _, name in scans]
         above = {up for name in names for up in self._above(name)}
         found: list[str] = []
         for name in names:

@@ -17,7 +17,7 @@ from hashlib import sha256
 from math import prod
 
 from dpsql.algebra import logic
-from dpsql.algebra.scalar import Scalar, boolean_literal, integer_literal, literal, literal_sql
+from dpsql.algebra.scalar import NULL, Scalar, boolean_literal, integer_literal, literal, literal_sql
 from dpsql.algebra.scalar import column as stored_column
 from dpsql.domains import Categories, Interval, Value, integers
 from dpsql.errors import Error
@@ -240,7 +240,7 @@ class Reader:
     def _three(self, s: Scalar, context: Context, of: Callable[[bool], Scalar]) -> list[tuple[Region, Scalar]]:
         one = self.truth(s, context)
         unknown = others(either(one.true, one.false))
-        return [(one.true, of(True)), (one.false, of(False)), (unknown, literal(None, s.sqltype))]
+        return [(one.true, of(True)), (one.false, of(False)), (unknown, NULL)]
 
     def _within(self, where: Region, value: Scalar, context: Context) -> list[tuple[Region, Scalar]]:
         if not where:
@@ -346,7 +346,7 @@ class Reader:
     def _behind(self, s: Scalar, context: Context) -> Scalar:
         """What a column stands for: through derived tables, and through the half of a UNION."""
         for _ in range(MOST_DEPTH):
-            if not s.is_column:
+            if not s.is_column or s.sql in context.rows.unclear:
                 return s
             inner = context.rows.stands_for.get(s.sql)
             if inner is None and s.renames:

@@ -42,6 +42,7 @@ class Rows:
     unclear     texts of columns of which nothing can be said: those of the side of an outer join that stays away under conditions,
                 and those that a condition inside a per-unit block decides
     scans       the texts before the dot of every private table's columns, in order, with the table's name
+    counted     the private tables whose rows there is at least one of in each: not those beside an outer join
     """
 
     conditions: tuple[Scalar, ...] = ()
@@ -50,6 +51,7 @@ class Rows:
     computed: dict[str, str] = field(default_factory=dict)
     unclear: frozenset[str] = frozenset()
     scans: tuple[tuple[str, str], ...] = ()
+    counted: tuple[str, ...] = ()
 
     def beside(self, other: Rows) -> Rows:
         """The rows joined with others, all of which meet the conditions of both."""
@@ -60,6 +62,7 @@ class Rows:
             {**self.computed, **other.computed},
             self.unclear | other.unclear,
             (*self.scans, *other.scans),
+            (*self.counted, *other.counted),
         )
 
     def optional(self, relation: Relation, conditioned: bool) -> Rows:
@@ -81,7 +84,8 @@ def _made_of(relation: Relation) -> Iterator[Rows]:
     match made.step:
         case "scan":
             prefixes = dict.fromkeys(c.scalar.sql.rpartition(".")[0] for c in relation.columns)
-            yield Rows(scans=tuple((prefix, relation.tables[0].name) for prefix in prefixes))
+            name = relation.tables[0].name
+            yield Rows(scans=tuple((prefix, name) for prefix in prefixes), counted=(name,))
         case "inner_join" | "left_join" | "full_join":
             left, right = made.sources
             inner = made.step == "inner_join"
@@ -121,7 +125,7 @@ def _joined(relation: Relation, one: Rows, other: Rows) -> Rows:
         return one.beside(other)
     conditioned = len(relation.predicates) > len(left.predicates)
     if made.step == "left_join":
-        return one.beside(other.optional(right, conditioned))
+        return replace(one.beside(other.optional(right, conditioned)), counted=one.counted)
     beside = one.optional(left, bool(relation.predicates)).beside(other.optional(right, bool(relation.predicates)))
     if not one.conditions or not other.conditions:
         return beside

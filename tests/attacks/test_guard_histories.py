@@ -32,8 +32,8 @@ from tests.support import clinic, generate
 from tests.support.noise import ZeroNoise
 
 HISTORIES = 2_000
-AUDITED = 150
-EXECUTED = 5
+AUDITED = 24
+EXECUTED = 4
 LENGTH = 6
 THEMES = 60
 OF_ONE_THEME = 9
@@ -382,13 +382,13 @@ def test_histories_are_audited_alike_on_every_database(tmp_path: Path) -> None:
     decisions = compared(deciding, histories(random.Random(3), AUDITED))
     tally = Counter(decision.code for each in decisions for decision in each)
     show("audited", tally)
-    assert tally[""] > 200 and tally["DPSQL-602"] > 50
+    assert tally[""] > 40 and tally["DPSQL-602"] > 10
     for session in found.values():
         session.close()
 
 
 def test_explain_says_the_same_on_every_database(sessions: dict[str, Session]) -> None:
-    for sql in random.Random(4).sample(POOL, 150):
+    for sql in random.Random(4).sample(POOL, 80):
         said = {name: explained(session, sql) for name, session in sessions.items()}
         assert len(set(said.values())) == 1, (sql, said)
 
@@ -422,7 +422,7 @@ def refused(sessions: Mapping[str, Session], who: str, sql: str) -> str:
 def test_executed_histories_are_decided_alike_on_every_database(tmp_path: Path) -> None:
     """Two who ask in turn. EXPLAIN says beforehand what will be refused, and says the same when the files were removed."""
     chance, tally = random.Random(5), Counter[str]()
-    for i, history in enumerate(histories(chance, EXECUTED, 24)):
+    for i, history in enumerate(histories(chance, EXECUTED, 20)):
         found = {}
         for j, name in enumerate(("D", "D'", "empty")):
             folder = tmp_path / f"{i}{j}"

@@ -951,7 +951,8 @@ def test_audit_tells_nothing_of_somebody_elses_statements(tmp_path: Path) -> Non
             ann.execute(sql)
         problem = refused(bob, last)
     assert problem.code == "DPSQL-604"
-    assert not any(word in str(problem) for word in ("ann", "age", "marital", "60", "race"))
+    text = str(problem).removeprefix("DPSQL-604")
+    assert not any(word in text for word in ("ann", "age", "marital", "60", "race"))
 
 
 # --- few people, asked about directly -----------------------------------------------------------------------------
