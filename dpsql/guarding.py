@@ -155,7 +155,7 @@ class Guarding:
         if self._schema.guard.mode == "off":
             return []
         lines = [
-            f"guard: {name} asks about {self._about(question)}: {self._count(question):,} people as declared"
+            f"guard: {name} asks about {self._about(question)}: {self._counted(question)}"
             for name, question in questions.items()
         ]
         try:
@@ -181,6 +181,11 @@ class Guarding:
                     rows.append((row.charge, self._count(question), self._about(question), row.statement))
         columns = spent.TABLES[GUARD_TABLE]
         return PublicTable(GUARD_TABLE, columns, tuple([row[i] for row in rows] for i in range(len(columns))))
+
+    def _counted(self, question: Question) -> str:
+        if any(v.axis.opaque for shape in question.shapes for box in shape.base for v in box.values()):
+            return "of how many people nobody can say"
+        return f"{self._count(question):,} people as declared"
 
     def _count(self, question: Question) -> int:
         return self.policy.count(sum(share(shape.base) for shape in question.shapes))

@@ -51,7 +51,7 @@ MOST_DEPTH = 60
 MOST_WORK = 20_000
 """Boxes that are made for one statement, before all that is left of it is opaque."""
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*"(?:\."(?:[^"]|"")*")*)""")
-_RELEASED = re.compile(r"\(SELECT c0 FROM [0-9a-f]{24}[^)]*\)|[0-9a-f]{24}(\.c[0-9]+)?")
+_RELEASED = re.compile(r'\(SELECT "?c0"? FROM "[0-9a-f]{24}"[^)]*\)|"[0-9a-f]{24}"(\."?c[0-9]+"?)?')
 _ORDERED = ("<", "<=", ">", ">=")
 _COMPARED = ("=", "<>", *_ORDERED)
 _MICROSECONDS = 86_400_000_000
@@ -76,9 +76,11 @@ class Context:
 
     bounds    the bound tables that the statement has
     released  names of those that hold released values
-    hidden    columns that identify, or that many values are possible of, in conditions that could not be taken apart (R5)
+    hidden    columns that tell people apart, in conditions that could not be taken apart (R5)
     depth     how far inside other conditions the one is that is read
     work      how many boxes were made so far
+    matching  whether columns of the side of an outer join are read as if it was there
+    within    the EXISTS that was read as a condition on a row
     truths    what was read, by its text, and
     chosen    the branches of values
     """
@@ -89,6 +91,8 @@ class Context:
     hidden: list[Scalar] = field(default_factory=list)
     depth: int = 0
     work: int = 0
+    matching: bool = False
+    within: str = ""
     truths: dict[str, Truth] = field(default_factory=dict)
     chosen: dict[str, list[tuple[Region, Scalar]]] = field(default_factory=dict)
 
@@ -149,9 +153,11 @@ class Reader:
                 return Truth(true, others(true))
             case "case" | "coalesce":
                 return self._of_pieces(s, context, lambda value: value)
+            case "exists" if s.args:
+                return self._exists(s, context)
             case "column":
                 inner = self._behind(s, context)
-                if inner is not s:
+                if inner is not s and s.sql not in context.rows.matched:
                     return self.truth(inner, context)
                 return self._compared(logic.compare("=", s, boolean_literal(True)), context)
             case "is null" if s.args[0].sqltype.is_boolean and not s.args[0].is_column:
@@ -161,7 +167,27 @@ class Reader:
         return self._leaf(s, context)
 
     def _leaf(self, s: Scalar, context: Context) -> Truth:
-        """A condition that is no combination of others."""
+        """A condition that is no combination of others; on columns of the side of an outer join that may stay away, only where it is
+        there. Raises Opaque."""
+        sides = {m.sql: m for leaf in s.leaves() if (m := context.rows.matched.get(leaf.sql)) is not None}
+        if not sides or context.matching:
+            return self._plain(s, context)
+        if s.function not in (*_COMPARED, "in", "like", "ilike", "is null", "not"):
+            raise Opaque
+        context.matching = True
+        try:
+            there = EVERYTHING
+            for side in sides.values():
+                there = both(there, self._truth(side, context).true)
+            one = self._plain(s, context)
+        finally:
+            context.matching = False
+        if s.function == "is null":
+            return Truth(others(both(there, one.false)), both(there, one.false))
+        return Truth(both(there, one.true), both(there, one.false))
+
+    def _plain(self, s: Scalar, context: Context) -> Truth:
+        """The same where every column is there."""
         if s.args and s.function in (
             *_COMPARED,
             "in",
@@ -246,6 +272,21 @@ class Reader:
         if not where:
             return []
         return [(met, one) for region, one in self.pieces(value, context) if (met := both(where, region))]
+
+    def _exists(self, s: Scalar, context: Context) -> Truth:
+        """A row of the same person that meets conditions, as if everybody had one: where those are true. Raises Opaque.
+
+        Why  one such condition alone: two rows of one person may meet two of them, and no one row both
+        """
+        conditions = [part for part in s.args if part.sqltype.is_boolean]
+        plain = s.sql.count("SELECT") == 1 and not any(word in s.sql for word in (" JOIN ", "UNION", "GROUP BY"))
+        if not plain or any(part.is_column for part in conditions) or context.within not in ("", s.sql):
+            raise Opaque
+        context.within = s.sql
+        true = EVERYTHING
+        for condition in conditions:
+            true = both(true, self.truth(condition, context).true)
+        return Truth(true, others(true))
 
     # --- one column and constants -------------------------------------------------------------------------------------
 
@@ -372,6 +413,8 @@ class Reader:
             places = [before for before, other in context.rows.scans if other == table]
             if declared is not None and not self._schema.one_row_per_unit(declared) and places.index(prefix):
                 key += f" {places.index(prefix) + 1}"
+        elif context.within and column.origin and f"{prefix}." in context.within:
+            return self._axis_within(column)
         elif column.sql in context.rows.computed:
             key = f"computed {_digest(self._named(context.rows.computed[column.sql], context))}"
         else:
@@ -381,21 +424,34 @@ class Reader:
             self._axes[key] = _axis(key, shown, column, nullable)
         return self._axes[key]
 
+    def _axis_within(self, column: Scalar) -> Axis | None:
+        """The axis of a column of a row that EXISTS looks for: the person's own, where they have one row."""
+        table, _, name = column.origin.rpartition(".")
+        declared = self._schema.table(table)
+        stored = declared.column(name) if declared is not None else None
+        if declared is None or stored is None or declared.public:
+            return None
+        one = self._schema.one_row_per_unit(declared)
+        key = column.origin if one else f"{column.origin} within"
+        if key not in self._axes:
+            self._axes[key] = _axis(key, name, column, stored.nullable)
+        return self._axes[key]
+
     def declared_axes(self) -> Mapping[str, Axis]:
         """The axes of all stored columns, by their keys."""
         if not self._declared:
             for table in self._schema.tables:
                 for c in table.columns if not table.public else ():
                     like = stored_column(c.name, c.sqltype, c.domain, step=c.step)
-                    for place in range(1, MOST_BESIDE + 1):
-                        key = f"{table.name}.{c.name}" + (f" {place}" if place > 1 else "")
+                    places = ("", *(f" {place}" for place in range(2, MOST_BESIDE + 1)), " within")
+                    for key in (f"{table.name}.{c.name}{place}" for place in places):
                         axis = _axis(key, c.name, like, c.nullable)
                         self._declared[axis.key] = axis
         return self._declared
 
     def _note(self, column: Scalar, axis: Axis, context: Context) -> None:
         """R5: a condition on a column without declared values says nothing about how many people it is about."""
-        if column.role in ("identifier", "quasi") and axis.bounds is None and not axis.values:
+        if column.role == "quasi" and axis.bounds is None and not axis.values:
             context.hidden.append(column)
 
     # --- evaluated at every declared value ----------------------------------------------------------------------------
@@ -524,12 +580,11 @@ class Reader:
         released = any(f'"{name}"' in text for name in context.released)
         if not released:
             # rule 34: a condition on released values may be about any column
+            # of identifiers R1 has said what there is to say
             inside = [part for part in s.walk() if part.is_column]
-            context.hidden += [
-                c for c in (*columns.values(), *inside) if c.role in ("identifier", "quasi") and not c.key
-            ]
+            context.hidden += [c for c in (*columns.values(), *inside) if c.role == "quasi"]
         key = f"opaque {_digest(self._named(text, context))}"
-        shown = _RELEASED.sub("a released value", _short(self._named(text, context)))
+        shown = _short(_RELEASED.sub("a released value", self._named(text, context)))
         axis = Axis(key, shown, (False, True), nullable=True, opaque=True, released=released)
         return Truth(box_of(axis.of(True)), box_of(axis.of(False)))
 
@@ -547,6 +602,7 @@ class Reader:
     def _named(self, text: str, context: Context) -> str:
         """A text in which columns are called after their tables, and bound tables after what they hold."""
         tables = dict(context.rows.scans)
+        aliases: dict[str, str] = {}
 
         def name(found: re.Match[str]) -> str:
             whole = found["name"]
@@ -556,12 +612,19 @@ class Reader:
             bound = context.bounds.get((prefix or whole)[1:-1])
             if bound is not None:
                 return f'"{_digest(self._named(bound.sql, context))}".{column}'
+            if not prefix:
+                return whole
             if prefix in tables:
                 places = [before for before, table in context.rows.scans if table == tables[prefix]]
                 number = places.index(prefix)
                 return f"{tables[prefix]}{number + 1 if number else ''}.{column[1:-1]}"
-            return whole
+            return f"{aliases.get(prefix, prefix)}.{column}"
 
+        for found in _TOKEN.finditer(text):
+            prefix = (found["name"] or "").rpartition(".")[0]
+            if prefix and prefix not in tables and prefix[1:-1] not in context.bounds:
+                aliases.setdefault(prefix, f'"#{len(aliases)}"')
+        text = _TOKEN.sub(lambda found: aliases.get(found[0], found[0]) if _declares(text, found) else found[0], text)
         return _TOKEN.sub(name, text)
 
 
@@ -842,6 +905,11 @@ def _region(cells: Sequence[Points | Grid], holds: Sequence[bool]) -> Region:
 def _replaced(text: str, names: Mapping[str, str]) -> str:
     """SQL with columns replaced, outside of texts."""
     return _TOKEN.sub(lambda found: names.get(found[0], found[0]), text) if names else text
+
+
+def _declares(text: str, found: re.Match[str]) -> bool:
+    """Whether a name in a text is an alias where it is given."""
+    return text.endswith(" AS ", 0, found.start())
 
 
 def _holds(lookup: Lookup, column: Scalar) -> bool:

@@ -7,7 +7,7 @@ are two sets of rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from dpsql.algebra.logic import conjunction, disjunction
@@ -39,8 +39,8 @@ class Rows:
     lookups     the public relations beside them
     stands_for  for a column of a UNION, by its text, the column of this half
     computed    for a column that an aggregate or a window of one unit's rows made, by its text, what it is
-    unclear     texts of columns of which nothing can be said: those of the side of an outer join that stays away under conditions,
-                and those that a condition inside a per-unit block decides
+    unclear     texts of columns of which nothing can be said: those that a condition inside a per-unit block decides
+    matched     for a column of the side of an outer join that may stay away, by its text, where it is there
     scans       the texts before the dot of every private table's columns, in order, with the table's name
     counted     the private tables whose rows there is at least one of in each: not those beside an outer join
     """
@@ -50,6 +50,7 @@ class Rows:
     stands_for: dict[str, Scalar] = field(default_factory=dict)
     computed: dict[str, str] = field(default_factory=dict)
     unclear: frozenset[str] = frozenset()
+    matched: dict[str, Scalar] = field(default_factory=dict)
     scans: tuple[tuple[str, str], ...] = ()
     counted: tuple[str, ...] = ()
 
@@ -61,15 +62,19 @@ class Rows:
             {**self.stands_for, **other.stands_for},
             {**self.computed, **other.computed},
             self.unclear | other.unclear,
+            {**self.matched, **other.matched},
             (*self.scans, *other.scans),
             (*self.counted, *other.counted),
         )
 
-    def optional(self, relation: Relation, conditioned: bool) -> Rows:
-        """The rows as the side of an outer join whose columns are NULL where there is none; whether conditions decide where."""
+    def optional(self, relation: Relation, on: Sequence[Scalar]) -> Rows:
+        """The rows as the side of an outer join whose columns are NULL where none meets its conditions and those of ON."""
         lookups = tuple(replace(each, required=False) for each in self.lookups)
-        unclear = self.unclear | (columns_of(relation) if conditioned else frozenset())
-        return replace(self, conditions=(), lookups=lookups, unclear=unclear)
+        conditions = [*self.conditions, *on]
+        matched = {}
+        if conditions:
+            matched = {c.scalar.sql: conjunction(conditions) for c in relation.columns}
+        return replace(self, conditions=(), lookups=lookups, matched={**self.matched, **matched})
 
 
 def rows_of(relation: Relation) -> list[Rows]:
@@ -123,15 +128,11 @@ def _joined(relation: Relation, one: Rows, other: Rows) -> Rows:
     left, right = made.sources
     if made.step == "inner_join":
         return one.beside(other)
-    conditioned = len(relation.predicates) > len(left.predicates)
+    on = relation.predicates[len(left.predicates) + len(right.predicates) :]
     if made.step == "left_join":
-        return replace(one.beside(other.optional(right, conditioned)), counted=one.counted)
-    beside = one.optional(left, bool(relation.predicates)).beside(other.optional(right, bool(relation.predicates)))
+        return replace(one.beside(other.optional(right, on)), counted=one.counted)
+    beside = one.optional(left, on).beside(other.optional(right, on))
     if not one.conditions or not other.conditions:
         return beside
     sides = [conjunction(list(rows.conditions)) for rows in (one, other)]
     return replace(beside, conditions=(disjunction(sides),))
-
-
-def columns_of(relation: Relation) -> frozenset[str]:
-    return frozenset(c.scalar.sql for c in relation.columns)

@@ -496,9 +496,9 @@ JOINS = [
     (YEARS, f"SELECT COUNT(*) FROM person_year WHERE person_id IN (SELECT person_id FROM person WHERE NOT ({NARROW}))"),
     (YEARS, f"SELECT COUNT(*) FROM person_year WHERE person_id NOT IN (SELECT person_id FROM person WHERE {NARROW})"),
     (PEOPLE, "SELECT COUNT(*) FROM person p WHERE NOT EXISTS (SELECT 1 FROM person_year y WHERE y.person_id = p.person_id AND "
-     "inpatient_usd > 49000)"),
+     "inpatient_usd BETWEEN 49000 AND 49100)"),
     (PEOPLE, "SELECT COUNT(*) FROM person p WHERE 0 = (SELECT COUNT(*) FROM person_year y WHERE y.person_id = p.person_id AND "
-     "inpatient_usd > 49000)"),
+     "inpatient_usd BETWEEN 49000 AND 49100)"),
     # one unit's rows
     (f"SELECT COUNT(*) FROM ({SUMMED}) AS t WHERE v > 100", f"SELECT COUNT(*) FROM ({SUMMED}) AS t WHERE v > 100.5"),
     (f"SELECT COUNT(*) FROM ({SUMMED}) AS t WHERE v > 100",

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import duckdb
 
-from tests.bench import accounting, large, memory, small, startup, statistics, tpch, tpch_queries
+from tests.bench import accounting, guard, large, memory, small, startup, statistics, tpch, tpch_queries
 from tests.support import tpch as tpch_data
 
-PARTS = ("large", "small", "startup", "memory", "tpch", "statistics", "accounting")
+PARTS = ("large", "small", "startup", "memory", "tpch", "statistics", "accounting", "guard")
 
 
 def main() -> None:
@@ -50,6 +50,8 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
         statistics.compare(options.cache, options.rounds)
     if "accounting" in parts:
         accounting.measure()
+    if "guard" in parts:
+        guard.measure()
 
 
 def _threads() -> object:
