@@ -141,7 +141,7 @@ class Guarding:
     def _past(self, row: Asked) -> Past:
         try:
             questions = record.read(row.asked, self._known_axes())
-        except (ValueError, TypeError, KeyError, IndexError, AssertionError):
+        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, AssertionError, RecursionError):
             raise self._ledger.store.damaged() from None
         return Past(row.charge, row.analyst, row.statement, tuple(questions))
 

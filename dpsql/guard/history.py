@@ -57,6 +57,7 @@ class _Bucket:
     shares  of the people, expected, and
     most    as many as there can be, where the share of a condition is not known
     masks   for each column 64 bits that two regions share if they share a value
+    chooses for each column whether regions select by it
     kinds   of a region that is a box of one column that column's number in `columns`, of others _COLUMNS or _BOXES
     wide    breakdowns into too many cells to be listed
     pairs   two regions that everybody is in one of, and a few people in both
@@ -69,6 +70,7 @@ class _Bucket:
     shares: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
     most: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
     masks: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
+    chooses: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
     kinds: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(64, dtype=np.int64))
     columns: dict[str, int] = field(default_factory=dict)
     wide: list[tuple[Shape, Past]] = field(default_factory=list)
@@ -89,6 +91,7 @@ class _Bucket:
             self.most = np.concatenate([self.most, np.empty(place)])
             self.kinds = np.concatenate([self.kinds, np.empty(place, dtype=np.int64)])
             self.masks = {key: np.concatenate([old, np.full(place, _ALL)]) for key, old in self.masks.items()}
+            self.chooses = {key: np.pad(old, (0, place)) for key, old in self.chooses.items()}
         self.found.append(Earlier(region, past))
         self.shares[place], self.kinds[place] = share(region), self._kind(region)
         self.most[place] = share(apparent(region))
@@ -96,6 +99,10 @@ class _Bucket:
             if key not in self.masks:
                 self.masks[key] = np.full(len(self.shares), _ALL)
             self.masks[key][place] = mask
+        for key in {key for box in region for key in box}:
+            if key not in self.chooses:
+                self.chooses[key] = np.zeros(len(self.shares), dtype=bool)
+            self.chooses[key][place] = True
 
     def _kind(self, region: Region) -> int:
         if len(region) != 1:
@@ -124,11 +131,30 @@ class _Bucket:
         for key, mask in _masks(region).items():
             if key in self.masks and len(places):
                 places = places[(self.masks[key][places] & mask) != 0]
-        for place in places.tolist():
+        for place in self._overlapping(places, region).tolist():
             yield self.found[place]
         for shape, past in self.wide:
             for cell in shape.cell_of(region):
                 yield Earlier(cell, past)
+
+    def _overlapping(self, places: npt.NDArray[np.int64], region: Region) -> npt.NDArray[np.int64]:
+        """Those that can have two thirds of the people of the smaller one in common with a region.
+
+        Why  where one is inside the other they have all of those in common, and two that are nearly equal (tracker.py) a third of the
+             people of both together. A box that does not select by a column has in every value of it its share of the people
+        """
+        size = share(region)
+        if len(region) != 1 or not len(places) or any(v.axis.opaque for v in region[0].values()):
+            return places
+        most = self.most[places].copy()
+        for key, values in region[0].items():
+            chosen = self.chooses.get(key)
+            free = ~chosen[places] if chosen is not None else np.ones(len(places), dtype=bool)
+            most[free] *= values.share
+        known = self.most[places] == self.shares[places]
+        enough = np.minimum(self.shares[places], size) * 2 / 3 - 1e-12
+        kept: npt.NDArray[np.int64] = places[~known | (most >= enough)]
+        return kept
 
 
 def _masks(region: Region) -> dict[str, np.uint64]:

@@ -208,10 +208,10 @@ class Asking:
         pieces = self._reader.pieces(scalar, context)
         if len(pieces) == 1:
             return self._reader.values(pieces[0][1], context)
+        if not all(value.is_literal for _, value in pieces):
+            return self._reader.values(scalar, context)
         by_value: dict[str, Region] = {}
         for where, value in pieces:
-            if not value.is_literal:
-                raise Opaque
             by_value[value.sql] = (*by_value.get(value.sql, NOTHING), *where)
         return [regions.joined(region) for region in by_value.values()]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from hashlib import sha256
 from math import prod
@@ -23,7 +23,6 @@ from dpsql.domains import Categories, Interval, Value, integers
 from dpsql.errors import Error
 from dpsql.guard.regions import (
     EVERYTHING,
-    MOST_BOXES,
     NOTHING,
     Region,
     Tangled,
@@ -35,7 +34,7 @@ from dpsql.guard.regions import (
     others,
 )
 from dpsql.guard.rows import Lookup, Rows
-from dpsql.guard.values import END, START, Axis, Cut, Listed, Piece, Values, ranged
+from dpsql.guard.values import END, START, Axis, Cut, Listed, Piece, Ranged, Values, ranged
 from dpsql.plan import Bound
 from dpsql.schema.model import RESERVED, Schema
 from dpsql.sqltypes import SqlType
@@ -44,10 +43,15 @@ MOST_POINTS = 100_000
 """Of declared values, or combinations of them, at which a condition is evaluated."""
 MOST_PIECES = 2_000
 """Of one set of numbers."""
+MOST_STEPS = 16
+"""Boxes of a condition on several columns: a staircase of more is opaque."""
 MOST_KEPT = 512
 MOST_BESIDE = 4
 """How often one table of several rows a unit stands in FROM, and its columns are known again after a restart."""
 MOST_DEPTH = 60
+MOST_FACTOR = 10**6
+MOST_WHOLE = 2**52
+"""Whole numbers in arithmetic that is exact in DOUBLE."""
 MOST_WORK = 20_000
 """Boxes that are made for one statement, before all that is left of it is opaque."""
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*"(?:\."(?:[^"]|"")*")*)""")
@@ -136,14 +140,15 @@ class Reader:
             return UNKNOWN if s.value is None else ALWAYS if s.value else NEVER
         match s.function:
             case "and" | "or":
-                found = ALWAYS if s.function == "and" else NEVER
-                for part in s.args:
-                    one = self.truth(part, context)
-                    if s.function == "and":
-                        found = Truth(both(found.true, one.true), either(found.false, one.false))
-                    else:
-                        found = Truth(either(found.true, one.true), both(found.false, one.false))
-                return Truth(joined(found.true), joined(found.false))
+                parts = [self.truth(part, context) for part in s.args]
+                while len(parts) > 1:
+                    # in pairs, so that what is alike grows together first
+                    pairs = [_joined(s.function, parts[i : i + 2]) for i in range(0, len(parts), 2)]
+                    context.work += sum(len(one.true) + len(one.false) for one in pairs)
+                    if context.work > MOST_WORK:
+                        raise Tangled
+                    parts = pairs
+                return parts[0]
             case "not":
                 one = self.truth(s.args[0], context)
                 return Truth(one.false, one.true)
@@ -197,6 +202,9 @@ class Reader:
             "is distinct from",
             "is not distinct from",
         ):
+            if s.args[0].is_literal and len(s.args) == 2:
+                # IS DISTINCT FROM keeps its order
+                s = replace(s, args=s.args[::-1])
             first, rest = s.args[0], s.args[1:]
             if _branches(self._behind(first, context)) and all(arg.is_literal for arg in rest):
                 return self._of_pieces(first, context, lambda value: _again(s.function, value, list(rest)))
@@ -210,7 +218,12 @@ class Reader:
         """A condition on a value that is chosen from branches: in each branch the condition on that one's value."""
         true, false = NOTHING, NOTHING
         for where, value in self.pieces(s, context):
-            one = self.truth(condition(value), context)
+            try:
+                asked = condition(value)
+            except Error:
+                # NULL takes the type of what it stands beside, and the branches of one value are of one type
+                raise Opaque from None
+            one = self.truth(asked, context)
             true = (*true, *both(where, one.true))
             false = (*false, *both(where, one.false))
         return Truth(joined(true), joined(false))
@@ -218,7 +231,9 @@ class Reader:
     def pieces(self, s: Scalar, context: Context) -> list[tuple[Region, Scalar]]:
         """A value that is chosen from branches: where it is which of them. Raises Tangled."""
         s = self._behind(s, context)
-        known = context.chosen.get(s.sql)
+        # NULLs of two types have one text
+        name = f"{s.sql} {s.sqltype}"
+        known = context.chosen.get(name)
         if known is not None:
             return known
         context.depth += 1
@@ -229,7 +244,7 @@ class Reader:
         finally:
             context.depth -= 1
         context.work += sum(len(where) for where, _ in found)
-        context.chosen[s.sql] = found
+        context.chosen[name] = found
         return found
 
     def _pieces(self, s: Scalar, context: Context) -> list[tuple[Region, Scalar]]:
@@ -237,6 +252,9 @@ class Reader:
             return self._cases(s, context)
         if s.function == "coalesce":
             return self._first_known(s, context)
+        if s.function == "nullif":
+            equal = self.truth(logic.compare("=", *s.args), context).true
+            return [*self._within(others(equal), s.args[0], context), (equal, NULL)]
         if s.sqltype.is_boolean and not s.is_column and not s.is_literal:
             return self._three(s, context, boolean_literal)
         if s.function in ("cast", "convert") and s.sqltype.is_number and s.args[0].sqltype.is_boolean:
@@ -300,34 +318,35 @@ class Reader:
             raise Opaque
         null = axis.null
         if s.function == "is null":
+            defined = _defined(axis, steps) if axis.ranged else null.others()
             if steps and not axis.ranged:
                 raise Opaque
-            return Truth(box_of(null), box_of(null.others()))
+            return Truth(box_of(defined.others()), box_of(defined))
         constants = [arg.value for arg in s.args[1:]]
         distinct = s.function in ("is distinct from", "is not distinct from")
         if s.function not in (*_COMPARED, "in") and not distinct:
             raise Opaque
         self._note(column, axis, context)
-        found = axis.nothing
-        for constant in constants:
-            if constant is not None or distinct:
-                found = _either(found, _matching(axis, steps, s.function, constant))
+        asked = [constant for constant in constants if constant is not None or distinct]
+        found = _united(axis, [_matching(axis, steps, s.function, constant) for constant in asked])
         if distinct:
+            if steps:
+                raise Opaque
             found = found if s.function == "is not distinct from" else found.others()
             return Truth(box_of(found), box_of(found.others()))
-        found = found.both(null.others())
+        defined = _defined(axis, steps) if axis.ranged else null.others()
+        found = found.both(defined)
+        rest = found.others().both(defined)
         if any(constant is None for constant in constants):
             return Truth(box_of(found) if s.function == "in" else NOTHING, NOTHING)
-        if s.function == "<>":
-            return Truth(box_of(found.others().both(null.others())), box_of(found))
-        return Truth(box_of(found), box_of(found.others().both(null.others())))
+        return Truth(box_of(rest), box_of(found)) if s.function == "<>" else Truth(box_of(found), box_of(rest))
 
     def _steps(self, s: Scalar, context: Context) -> tuple[Scalar, list[tuple[str, Fraction]]]:
         """The column that a value is made of, and what is done with it, the last step first. Raises Opaque."""
         s = self._behind(s, context)
         if s.is_column:
             return s, []
-        step: tuple[str, Fraction] | None = None
+        step: list[tuple[str, Fraction]] | None = None
         literals = [arg for arg in s.args if arg.is_literal]
         other = next((arg for arg in s.args if not arg.is_literal), None)
         number = literals[0].value if len(literals) == 1 and len(s.args) == 2 else None
@@ -336,24 +355,13 @@ class Reader:
         if s.function in ("convert", "cast") and len(s.args) == 1:
             step = _conversion(other.sqltype, s.sqltype)
         elif s.function in ("floor", "ceil") and len(s.args) == 1:
-            step = (s.function, Fraction(0))
-        elif s.function in ("-", "neg", "negate") and len(s.args) == 1:
-            step = ("*", Fraction(-1))
+            step = [(s.function, Fraction(0))]
         elif number is not None and not isinstance(number, str | bool) and other.sqltype.is_number:
-            first = s.args[0] is other
-            n = Fraction(number)
-            if s.function == "+":
-                step = ("+", n)
-            elif s.function == "-" and first:
-                step = ("+", -n)
-            elif s.function == "*" and n:
-                step = ("*", n)
-            elif s.function == "/" and first and n:
-                step = ("*", 1 / n)
+            step = _arithmetic(s.function, Fraction(number), s.args[0] is other)
         if step is None:
             raise Opaque
         column, before = self._steps(other, context)
-        return column, [step, *before] if step[0] != "same" else before
+        return column, [*step, *before]
 
     def values(self, s: Scalar, context: Context) -> list[Region]:
         """The regions of the values that a scalar can have. Raises Opaque, Tangled."""
@@ -628,14 +636,26 @@ class Reader:
         return _TOKEN.sub(name, text)
 
 
+def _joined(function: str, parts: Sequence[Truth]) -> Truth:
+    """One or two conditions joined by AND or OR. Raises Tangled."""
+    if len(parts) == 1:
+        return parts[0]
+    one, other = parts
+    if function == "and":
+        return Truth(joined(both(one.true, other.true)), joined(either(one.false, other.false)))
+    return Truth(joined(either(one.true, other.true)), joined(both(one.false, other.false)))
+
+
 # --- sets of values ---------------------------------------------------------------------------------------------------
 
 
 def _axis(key: str, name: str, column: Scalar, nullable: bool) -> Axis:
     """The axis of a column; with other declared values it is another one."""
     sqltype, domain = column.sqltype, column.domain
-    integral = sqltype.is_integer or sqltype.name == "DATE" or column.integral
-    step = Fraction(1) if integral else column.step
+    whole = sqltype.is_integer or sqltype.name == "DATE" or column.integral
+    finest = Fraction(1, 10**sqltype.scale) if sqltype.is_decimal else column.step
+    step = Fraction(1) if whole else finest
+    integral = whole or sqltype.is_decimal
     key = f"{key} {_digest(repr((domain, step, nullable)))}"
     if isinstance(domain, Categories):
         return Axis(key, name, domain.values, nullable=nullable)
@@ -647,8 +667,17 @@ def _axis(key: str, name: str, column: Scalar, nullable: bool) -> Axis:
     )
 
 
-def _either(first: Values, second: Values) -> Values:
-    return first.others().both(second.others()).others()
+def _united(axis: Axis, sets: Sequence[Values]) -> Values:
+    """What is in one of some sets."""
+    if axis.ranged:
+        numbers = [found for found in sets if isinstance(found, Ranged)]
+        return ranged(
+            axis, [piece for found in numbers for piece in found.pieces], any(found.null for found in numbers)
+        )
+    rest = axis.whole
+    for found in sets:
+        rest = rest.both(found.others())
+    return rest.others()
 
 
 def _matching(axis: Axis, steps: Sequence[tuple[str, Fraction]], function: str, constant: Value | None) -> Values:
@@ -661,7 +690,9 @@ def _matching(axis: Axis, steps: Sequence[tuple[str, Fraction]], function: str, 
         return axis.of(constant)
     if isinstance(constant, str):
         raise Opaque
-    number = Fraction(constant)
+    number = _snapped(axis, Fraction(constant))
+    if steps and (number.denominator != 1 or abs(number) > MOST_WHOLE):
+        raise Opaque
     piece: Piece
     match function:
         case "<":
@@ -675,6 +706,22 @@ def _matching(axis: Axis, steps: Sequence[tuple[str, Fraction]], function: str, 
         case _:
             piece = ((number, 0), (number, 1))
     found: Piece | None = piece
+    for step in steps:
+        found = _before(step, found) if found is not None else None
+    return ranged(axis, [found] if found is not None else [], False)
+
+
+def _snapped(axis: Axis, number: Fraction) -> Fraction:
+    """A constant that is, as DOUBLE, a point of the column's grid."""
+    if axis.step is None or axis.bounds is None:
+        return number
+    point = axis.bounds[0] + round((number - axis.bounds[0]) / axis.step) * axis.step
+    return point if float(point) == float(number) else number
+
+
+def _defined(axis: Axis, steps: Sequence[tuple[str, Fraction]]) -> Values:
+    """The numbers that have a value after all steps."""
+    found: Piece | None = (START, END)
     for step in steps:
         found = _before(step, found) if found is not None else None
     return ranged(axis, [found] if found is not None else [], False)
@@ -696,6 +743,9 @@ def _before(step: tuple[str, Fraction], piece: Piece) -> Piece | None:
             low,
             1 - above if not isinstance(low, float) else 1,
         )
+    if what.startswith("round"):
+        low, high = (Fraction(bound) for bound in what.split()[1:])
+        (a, above), (b, over) = max((a, above), (low, 0)), min((b, over), (high, 1))
     # to whole numbers: from the first that is inside to the first that is beyond
     first = None if isinstance(a, float) else Fraction((a.__floor__() + 1) if above else a.__ceil__())
     beyond = None if isinstance(b, float) else Fraction((b.__floor__() + 1) if over else b.__ceil__())
@@ -714,22 +764,46 @@ def _reaches(what: str, whole: Fraction) -> tuple[Fraction, int]:
     return whole - Fraction(1, 2), int(whole % 2)
 
 
-def _conversion(source: SqlType, target: SqlType) -> tuple[str, Fraction] | None:
-    """What a conversion does to a number or a date: nothing, where no value changes."""
+def _arithmetic(function: str, n: Fraction, first: bool) -> list[tuple[str, Fraction]] | None:
+    """What arithmetic with a whole number does, the last step first; `first` where the column is the first operand.
+
+    Why  at whole boundaries it is exact in DOUBLE too, but for neighbours in the last digit
+    """
+    if n.denominator != 1 or abs(n) > MOST_FACTOR or (function in ("*", "/") and not n):
+        return None
+    match function:
+        case "+":
+            return [("+", n)]
+        case "-":
+            return [("+", -n)] if first else [("+", n), ("*", Fraction(-1))]
+        case "*":
+            return [("*", n)]
+        case "/" if first:
+            return [("*", 1 / n)]
+    return None
+
+
+def _conversion(source: SqlType, target: SqlType) -> list[tuple[str, Fraction]] | None:
+    """What a conversion does to a number or a date: nothing, where every value has its like."""
     if source.name == "DATE" and target.name == "TIMESTAMP":
-        return "*", Fraction(_MICROSECONDS)
-    if source == target or (source.is_number and target.is_float):
-        return "same", Fraction(0)
-    if source.is_integer and (target.is_integer or target.is_decimal):
-        return "same", Fraction(0)
-    if source.is_float and target.is_integer:
-        return "round", Fraction(0)
+        return [("*", Fraction(_MICROSECONDS))]
+    if (
+        source == target
+        or (source.is_integer and target.name == "DOUBLE")
+        or (source.name, target.name) == ("FLOAT", "DOUBLE")
+    ):
+        return []
+    held, holds = source.range, target.range
+    if held is not None and holds is not None and holds.lower <= held.lower and held.upper <= holds.upper:
+        return [] if source.scale <= target.scale else None
+    if source.is_float and target.is_integer and holds is not None:
+        return [(f"round {holds.lower} {holds.upper}", Fraction(0))]
     return None
 
 
 def _branches(s: Scalar) -> bool:
     """Whether a value is chosen from branches."""
-    if s.function in ("case", "coalesce"):
+    if s.function in ("case", "coalesce", "nullif"):
         return True
     if s.function in ("cast", "convert"):
         return s.sqltype.is_number and (
@@ -864,7 +938,7 @@ def _grid(axis: Axis, sqltype: SqlType) -> Grid:
     low, high = axis.bounds
     half = axis.step if axis.integral else axis.step / 2
     if axis.integral:
-        low, high = Fraction(low.__ceil__()), Fraction(high.__floor__())
+        low, high = (low / half).__ceil__() * half, (high / half).__floor__() * half
     if not 0 <= (high - low) / half <= MOST_POINTS:
         raise Opaque
     count = int((high - low) // axis.step) * (1 if axis.integral else 2) + 1
@@ -894,7 +968,7 @@ def _region(cells: Sequence[Points | Grid], holds: Sequence[bool]) -> Region:
     for pattern, places in patterns.items():
         own = cells[0].of(places)
         found += [{**box, **here} for box in _region(cells[1:], pattern) for here in box_of(own)]
-        if len(found) > MOST_BOXES:
+        if len(found) > MOST_STEPS:
             raise Tangled
     return tuple(found)
 

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from dpsql.domains import Value
@@ -63,6 +64,8 @@ def read(text: str, known: Mapping[str, Axis]) -> list[Question]:
     Raises ValueError, TypeError, KeyError, IndexError where the text is none of ours.
     """
     listed, body = json.loads(text)
+    if not all(type(name) is str for tables, _, _ in body for name in tables):
+        raise ValueError("no names of tables")
     axes = [known.get(each[0]) or _axis(each) for each in listed]
 
     def region(found: Json) -> Region:
@@ -105,8 +108,14 @@ def _values(values: Values) -> Json:
 def _set(axis: Axis, found: list[Json]) -> Values:
     if axis.ranged:
         null, *pieces = found
-        return Ranged(axis, tuple((_cut(a, i), _cut(b, j)) for a, i, b, j in pieces), bool(null))
+        listed = tuple((_cut(a, i), _cut(b, j)) for a, i, b, j in pieces)
+        cuts = [cut for piece in listed for cut in piece]
+        if any(not one < other for one, other in pairwise(cuts)) or type(null) is not bool:
+            raise ValueError("no set of numbers")
+        return Ranged(axis, listed, null)
     bits, *odd = found
+    if not 0 <= int(str(bits), 16) < 1 << (len(axis.values) + 2):
+        raise ValueError("no set of values")
     return Listed(axis, int(str(bits), 16), frozenset(_back(v) for v in (odd[0] if odd else ())))
 
 
@@ -115,7 +124,12 @@ def _number(number: Fraction | float) -> str:
 
 
 def _cut(number: str, above: int) -> Cut:
-    return (float(number) if "inf" in number else Fraction(number)), above
+    if above not in (0, 1) or type(above) is not int:
+        raise ValueError("no cut")
+    if "inf" in number:
+        return float(number), above
+    found = Fraction(number)
+    return (found.numerator if found.denominator == 1 else found), above
 
 
 def _value(value: Value) -> Json:

@@ -204,6 +204,11 @@ def _pair(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
     if not meet(region, other):
         return None
     try:
+        shared = both(region, other, MOST_DIFFERENCE)
+        met = share(shared)
+        if max(share(region), share(other)) - met >= policy.least or not without_void(shared):
+            # one of them has many people that the other has not
+            return None
         a = without_void(but_not(region, other, MOST_DIFFERENCE))
         b = without_void(but_not(other, region, MOST_DIFFERENCE))
         narrow_a, narrow_b = bool(a) and share(a) < policy.least, bool(b) and share(b) < policy.least

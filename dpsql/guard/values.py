@@ -24,17 +24,18 @@ _NULL = 0.1
 _POINT = 1e-6
 """In the measure that is 0 for what is void alone: what NULL has, and a value that is not declared, or a number alone."""
 
-Cut = tuple[Fraction | float, int]
-"""Between two values: just below a number (number, 0), or just above it (number, 1)."""
+Number = Fraction | int
+Cut = tuple[Number | float, int]
+"""Between two values: just below a number (number, 0), or just above it (number, 1). Whole numbers are integers, which are fast."""
 START: Cut = (-math.inf, 0)
 END: Cut = (math.inf, 1)
 Piece = tuple[Cut, Cut]
 """What lies between two cuts; the first is less than the second."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Axis:
-    """A column whose values conditions select.
+    """A column whose values conditions select; its key says which one.
 
     key       what makes it the same column in two statements
     name      what people call it
@@ -43,7 +44,7 @@ class Axis:
     step      between two values that occur, of a column of numbers; None where it has none
     nullable  whether NULL is declared to occur
     ranged    whether its sets are ranges of numbers, and
-    integral  whether all of them are integers, by the type of the column
+    integral  whether all of them are multiples of the step, by the type of the column
     opaque    whether it is no column but the answer to a condition that cannot be taken apart: how many people it selects is not
               known, and
     released  whether it compares with what the same statement releases
@@ -61,6 +62,12 @@ class Axis:
     opaque: bool = False
     released: bool = False
     temporal: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Axis) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
     @property
     def whole(self) -> Values:
@@ -143,7 +150,7 @@ class Listed:
         null = NULL_SHARE if self.axis.nullable and self.bits >> count & 1 else 0.0
         declared = (self.bits & ((1 << count) - 1)).bit_count()
         if not count:
-            return 1.0 - NULL_SHARE + null if self._rest else null
+            return 1.0 - (NULL_SHARE if self.axis.nullable else 0.0) + null if self._rest else null
         return declared / count * (1 - NULL_SHARE if self.axis.nullable else 1) + null
 
     @property
@@ -200,8 +207,8 @@ class Ranged:
         if self.axis.bounds is None:
             return not self.pieces
         low, high = self.axis.bounds
-        beyond = ((START, _cut(self.axis, (low, 0))), (_cut(self.axis, (high, 1)), END))
-        return all(piece in beyond for piece in self.pieces)
+        below, above = _cut(self.axis, (low, 0)), _cut(self.axis, (high, 1))
+        return all(b <= below or a >= above for a, b in self.pieces)
 
     @property
     def share(self) -> float:
@@ -218,8 +225,10 @@ class Ranged:
         low, high = self.axis.bounds
         step = self.axis.step
         if step is not None:
-            count = (high - low) // step + 1
-            return float(Fraction(sum(_points(piece, low, high, step) for piece in self.pieces), count))
+            whole = step == 1 and low.denominator == 1
+            points = _integers if whole else _points
+            count = int((high - low) // step) + 1
+            return sum(points(piece, low, high, step) for piece in self.pieces) / count
         if low == high:
             return float(any(a <= (low, 0) and (low, 1) <= b for a, b in self.pieces))
         inside = sum((max(Fraction(0), _to(b, low, high) - _to(a, low, high)) for a, b in self.pieces), Fraction(0))
@@ -272,7 +281,7 @@ Values = Listed | Ranged
 
 
 def ranged(axis: Axis, pieces: Sequence[Piece], null: bool) -> Ranged:
-    """A set of numbers; of a column of integers every cut is just below one, so that equal sets are equal objects."""
+    """A set of numbers; of a column of integers, or of decimals, every cut is just below one, so that equal sets are equal objects."""
     found: list[Piece] = []
     for a, b in sorted((_cut(axis, a), _cut(axis, b)) for a, b in pieces):
         if not a < b:
@@ -286,9 +295,14 @@ def ranged(axis: Axis, pieces: Sequence[Piece], null: bool) -> Ranged:
 
 def _cut(axis: Axis, cut: Cut) -> Cut:
     number, above = cut
-    if not axis.integral or isinstance(number, float):
+    if isinstance(number, float):
         return cut
-    return (Fraction(math.floor(number) + 1), 0) if above else (Fraction(math.ceil(number)), 0)
+    if axis.integral:
+        step = axis.step or Fraction(1)
+        if step == 1:
+            return (math.floor(number) + 1 if above else math.ceil(number)), 0
+        number, above = ((math.floor(number / step) + 1) if above else math.ceil(number / step)) * step, 0
+    return (number.numerator if number.denominator == 1 else number), above
 
 
 def _both(first: Sequence[Piece], second: Sequence[Piece]) -> Iterator[Piece]:
@@ -307,7 +321,18 @@ def _to(cut: Cut, low: Fraction, high: Fraction) -> Fraction:
     number = cut[0]
     if isinstance(number, float):
         return low if number < 0 else high
-    return min(max(number, low), high)
+    return min(max(Fraction(number), low), high)
+
+
+def _integers(piece: Piece, low: Fraction, high: Fraction, step: Fraction) -> int:
+    """How many integers from low to high lie between two cuts; the step is 1."""
+    (a, above), (b, over) = piece
+    first, last = low.numerator, math.floor(high)
+    if not isinstance(a, float):
+        first = max(first, math.floor(a) + 1 if above else math.ceil(a))
+    if not isinstance(b, float):
+        last = min(last, math.floor(b) if over else math.ceil(b) - 1)
+    return max(0, last - first + 1)
 
 
 def _points(piece: Piece, low: Fraction, high: Fraction, step: Fraction) -> int:

@@ -80,9 +80,9 @@ def _piece(name: str, piece: Piece, values: Ranged) -> str:
     kind = values.axis.temporal
     if values.axis.integral and not isinstance(b, float):
         # the last that is inside, in place of the first that is beyond
-        b, over = b - 1, 1
-    low = None if isinstance(a, float) else f"{name} {'>' if above else '>='} {_number(a, kind)}"
-    high = None if isinstance(b, float) else f"{name} {'<=' if over else '<'} {_number(b, kind)}"
+        b, over = b - (values.axis.step or 1), 1
+    low = None if isinstance(a, float) else f"{name} {'>' if above else '>='} {_number(Fraction(a), kind)}"
+    high = None if isinstance(b, float) else f"{name} {'<=' if over else '<'} {_number(Fraction(b), kind)}"
     if low and high and a == b:
         return f"{name} = {_number(Fraction(a), kind)}"
     return " and ".join(part for part in (low, high) if part)

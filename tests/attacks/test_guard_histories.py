@@ -32,8 +32,8 @@ from tests.support import clinic, generate
 from tests.support.noise import ZeroNoise
 
 HISTORIES = 2_000
-AUDITED = 24
-EXECUTED = 4
+AUDITED = 40
+EXECUTED = 3
 LENGTH = 6
 THEMES = 60
 OF_ONE_THEME = 9
@@ -382,7 +382,7 @@ def test_histories_are_audited_alike_on_every_database(tmp_path: Path) -> None:
     decisions = compared(deciding, histories(random.Random(3), AUDITED))
     tally = Counter(decision.code for each in decisions for decision in each)
     show("audited", tally)
-    assert tally[""] > 40 and tally["DPSQL-602"] > 10
+    assert tally[""] > 60 and tally["DPSQL-602"] > 5 and tally["DPSQL-604"] > 0
     for session in found.values():
         session.close()
 
@@ -441,7 +441,7 @@ def test_executed_histories_are_decided_alike_on_every_database(tmp_path: Path) 
             if decision.code == "DPSQL-602":
                 assert said == f"guard: refused by {decision.text.rpartition('; ')[0]}"
     show("executed", tally)
-    assert tally[""] > 30 and tally["DPSQL-602"] > 10
+    assert tally[""] > 20 and tally["DPSQL-602"] > 5
 
 
 def test_no_message_holds_a_value_of_the_data(sessions: dict[str, Session]) -> None:
@@ -451,7 +451,7 @@ def test_no_message_holds_a_value_of_the_data(sessions: dict[str, Session]) -> N
     values = {str(value) for rows in PEOPLE.values() for row in rows for value in row if len(str(value)) >= SHORTEST}
     assert len(values) > 300
     refused = 0
-    for history in histories(random.Random(6), 200):
+    for history in histories(random.Random(6), 150):
         texts = " ".join(sql for _, sql in history.asked)
         for decision in deciding.history(history):
             assert SECRET not in decision.text
@@ -464,7 +464,7 @@ def test_no_message_holds_a_value_of_the_data(sessions: dict[str, Session]) -> N
             for word in re.findall(r"'(?:[^']|'')*'|\d+(?:\.\d+)?", told):
                 known = word.strip("'") in texts or word.strip("'") in schema
                 assert known or word.strip("'") not in values, (word, decision, history)
-    assert refused > 200
+    assert refused > 150
 
 
 def test_what_is_remembered_holds_no_value_of_the_data(tmp_path: Path) -> None:

@@ -320,10 +320,10 @@ def _check(patients: Clinic, texts: Iterator[str], *, strange: bool) -> Counter[
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_columns_beside_constants_are_read_exactly_of_every_row(patients: Clinic, seed: int) -> None:
+def test_columns_beside_constants_are_read_exactly(patients: Clinic, seed: int) -> None:
     chance = random.Random(seed)
     conditions = Conditions(chance)
-    found = _check(patients, (conditions.any(chance.choice([0, 0, 1, 2, 3])) for _ in range(120)), strange=True)
+    found = _check(patients, (conditions.any(chance.choice([0, 0, 1, 2, 3])) for _ in range(120)), strange=False)
     assert found["opaque"] <= 6 and found["read"] > 100
 
 

@@ -186,8 +186,7 @@ def test_text_with_something_else_in_one_place_is_refused_or_reads_as_sets(sessi
     for _ in range(400):
         text = json.dumps(_changed(chance, whole))
         try:
-            past = session._guarding._past(Asked(1, "somebody", "SELECT 1", text))
-            session._guarding._history.__class__().add(past)
+            session._guarding._load([Asked(1, "somebody", "SELECT 1", text)])
         except Error as problem:
             assert problem.code == "DPSQL-705", text
 

@@ -16,6 +16,8 @@ from dpsql.guard.values import END, START, Axis, Cut, Listed, Values, ranged
 
 MODEST = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 MOST = 100_000
+FEW = 1e-5
+"""What undeclared values that are asked for by name have in the measure."""
 
 LISTED = Axis("listed", "listed", ("a", "b", "c"), nullable=True)
 FLAG = Axis("flag", "flag", (False, True))
@@ -26,7 +28,7 @@ NUMBERS = [Fraction(n, 2) for n in range(-3, 12)]
 """Every number that a cut is made at, those between them, and some beyond the bounds."""
 POINTS: dict[str, list[object]] = {
     "listed": [None, "a", "b", "c", "odd", "other"],
-    "flag": [None, False, True],
+    "flag": [None, False, True, "neither"],
     "whole": [None, *range(-2, 9)],
     "real": [None, *NUMBERS],
 }
@@ -45,7 +47,7 @@ def holds(values: Values, value: object) -> bool:
                 else values.axis.values.index(str(value) if values.axis is LISTED else bool(value))
             )
             return bool(values.bits >> place & 1)
-        return bool(values.bits >> count + 1 & 1) != (value in values.odd)
+        return bool(values.bits >> (count + 1) & 1) != (value in values.odd)
     if value is None:
         return values.null
     assert isinstance(value, int | Fraction)
@@ -74,7 +76,7 @@ def listed(draw: st.DrawFn, axis: Axis) -> Values:
 
 
 def cuts() -> st.SearchStrategy[Cut]:
-    inner = st.tuples(st.integers(-1, 5).map(Fraction), st.integers(0, 1))
+    inner = st.tuples(st.integers(0, 4).map(Fraction), st.integers(0, 1))
     return st.one_of(st.just(START), st.just(END), inner)
 
 
@@ -141,7 +143,7 @@ def test_equal_sets_differ_by_nothing(one: Region, other: Region) -> None:
     parts = (*regions.both(one, other, MOST), *regions.but_not(one, other, MOST))
     assert regions.but_not(parts, one, MOST) == NOTHING == regions.but_not(one, parts, MOST)
     assert regions.share(parts) == pytest.approx(regions.share(one))
-    assert regions.measure(parts) == pytest.approx(regions.measure(one))
+    assert regions.measure(parts) == pytest.approx(regions.measure(one), abs=FEW)
 
 
 @MODEST
@@ -158,7 +160,7 @@ def _is_void(point: Point) -> bool:
     listed_value, flag, whole, real = point
     return (
         listed_value in ("odd", "other")
-        or flag is None
+        or flag not in (False, True)
         or whole is None
         or not 0 <= int(str(whole)) <= 6
         or not (real is None or 0 <= Fraction(str(real)) <= 4)
@@ -172,16 +174,17 @@ def _is_void(point: Point) -> bool:
 @given(generated(), generated())
 def test_shares_and_measures_add_up_over_disjoint_parts(one: Region, other: Region) -> None:
     met, rest = regions.both(one, other, MOST), regions.but_not(one, other, MOST)
-    for size in (regions.share, regions.measure):
-        assert size(met) + size(rest) == pytest.approx(size(one))
-        assert -1e-12 <= size(one) <= 1 + 1e-9
+    for size, slack in ((regions.share, 1e-9), (regions.measure, FEW)):
+        assert size(met) + size(rest) == pytest.approx(size(one), abs=slack)
+        assert -slack <= size(one) <= 1 + slack
     assert regions.common(one, other) == pytest.approx(regions.measure(met))
 
 
 @MODEST
 @given(generated())
-def test_only_nothing_has_no_measure(region: Region) -> None:
-    assert (regions.measure(region) > 1e-12) == bool(points(region)) == bool(region)
+def test_only_what_is_void_has_no_measure(region: Region) -> None:
+    assume(not any(isinstance(v, Listed) and v.odd for box in region for v in box.values()))
+    assert (regions.measure(region) > 1e-12) == any(not _is_void(point) for point in points(region))
 
 
 def test_everything_and_nothing() -> None:
@@ -203,7 +206,7 @@ def test_a_difference_of_too_many_boxes_is_not_made() -> None:
     corners: Region = ({axis.key: axis.of(2) for axis in axes},)
     assert not regions.meet(diagonal, corners)
     with pytest.raises(Tangled):
-        regions.both(*(_grid(axes[i : i + 6]) for i in (0, 6)), 64)
+        regions.both(_grid(axes[:6]), _grid(axes[6:]), 64)
 
 
 def _grid(axes: list[Axis]) -> Region:
