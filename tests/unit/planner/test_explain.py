@@ -347,7 +347,8 @@ def test_the_plan_is_told_step_by_step(sql: str, session: Session) -> None:
 @pytest.mark.parametrize("sql", REASONS, ids=range(len(REASONS)))
 def test_every_decision_has_its_reason(sql: str, session: Session) -> None:
     reasons = session.explain(sql).partition("answered because:\n")[2]
-    assert [line.strip() for line in reasons.splitlines()] == REASONS[sql].strip().splitlines()
+    told = [line.strip() for line in reasons.splitlines() if not line.startswith("guard: ")]
+    assert told == REASONS[sql].strip().splitlines()
 
 
 @pytest.mark.parametrize("sql", PLANS, ids=range(len(PLANS)))

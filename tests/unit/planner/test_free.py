@@ -194,7 +194,9 @@ def test_extremes_are_values_of_the_type(schema: Schema, sandbox: Sandbox) -> No
 def test_information_schema_shows_the_declared_tables(schema: Schema, sandbox: Sandbox) -> None:
     tables = answered("SELECT table_schema, table_name FROM information_schema.tables ORDER BY ALL", schema, sandbox)
     assert [row[1] for row in tables if row[0] == "main"] == ["drug", "item", "patient", "visit"]
-    assert [row for row in tables if row[0] != "main"] == [("dpsql", n) for n in ("analysts", "budget", "ledger")]
+    assert [row for row in tables if row[0] != "main"] == [
+        ("dpsql", n) for n in ("analysts", "budget", "guard", "ledger")
+    ]
     sql = """SELECT c.column_name, c.data_type, c.is_nullable FROM Information_Schema.TABLES AS t
              JOIN information_schema.columns AS c USING (table_name) WHERE t.table_name = 'patient' ORDER BY c.ordinal_position"""
     patient = schema.table("patient")
@@ -212,7 +214,7 @@ def test_the_catalog_holds_no_path(table: str, schema: Schema, sandbox: Sandbox)
 
 def test_a_with_query_over_the_catalog(schema: Schema, sandbox: Sandbox) -> None:
     sql = "WITH c AS (SELECT table_name FROM information_schema.columns) SELECT COUNT(DISTINCT table_name) FROM c"
-    assert answered(sql, schema, sandbox) == [(7,)]
+    assert answered(sql, schema, sandbox) == [(8,)]
 
 
 @pytest.mark.parametrize(
@@ -269,6 +271,7 @@ def test_describe_shows_the_declaration(schema: Schema, sandbox: Sandbox) -> Non
     [
         ("SHOW BUDGET", "SELECT * FROM dpsql.budget"), ("show Privacy /* the */ Budget;", "SELECT * FROM dpsql.budget"),
         ("SHOW LEDGER", "SELECT * FROM dpsql.ledger ORDER BY id"), ("SHOW ANALYSTS", "SELECT * FROM dpsql.analysts"),
+        ("SHOW GUARD", "SELECT * FROM dpsql.guard ORDER BY id"),
     ],
 )  # fmt: skip
 def test_show_of_what_was_spent_is_a_query(sql: str, meant: str) -> None:
