@@ -248,11 +248,12 @@ class Asking:
 
     def _levels(self, aggregate: Aggregate, value: Scalar | None, context: Context) -> list[Region]:
         """Where an aggregated value counts: everywhere, for a column; where it is not 0 or NULL, for one that chooses."""
-        unclear = value is not None and any(leaf.sql in context.rows.unclear for leaf in value.leaves())
-        if value is None or not (aggregate.function == "count" or unclear or _chooses(value)):
+        if value is None:
             return [EVERYTHING]
         if not _chooses(value):
-            return [self._reader.truth(logic.is_null(value), context).false]
+            # that a column may be NULL is no choice of who asks; that a side of an outer join is not there may be one
+            unclear = any(leaf.sql in (*context.rows.unclear, *context.rows.matched) for leaf in value.leaves())
+            return [self._reader.truth(logic.is_null(value), context).false if unclear else EVERYTHING]
         try:
             pieces = self._reader.pieces(value, context)
         except Tangled:
@@ -286,7 +287,9 @@ class Asking:
         if value.is_literal:
             nothing = value.value is None or (value.value == 0 and aggregate.function != "count")
             return NOTHING if nothing else EVERYTHING
-        if value.is_column or aggregate.function == "count" or not value.sqltype.is_number:
+        if not _chooses(value):
+            return EVERYTHING
+        if aggregate.function == "count" or not value.sqltype.is_number:
             return self._reader.truth(logic.is_null(value), context).false
         return self._reader.truth(_is_something(value), context).true
 

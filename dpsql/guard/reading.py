@@ -17,7 +17,7 @@ from hashlib import sha256
 from math import prod
 
 from dpsql.algebra import logic
-from dpsql.algebra.scalar import NULL, Scalar, boolean_literal, integer_literal, literal, literal_sql
+from dpsql.algebra.scalar import NULL, Scalar, boolean_literal, integer_literal, literal, literal_sql, quoted
 from dpsql.algebra.scalar import column as stored_column
 from dpsql.domains import Categories, Interval, Value, integers
 from dpsql.errors import Error
@@ -36,13 +36,15 @@ from dpsql.guard.regions import (
 from dpsql.guard.rows import Lookup, Rows
 from dpsql.guard.values import END, START, Axis, Cut, Listed, Piece, Ranged, Values, ranged
 from dpsql.plan import Bound
-from dpsql.schema.model import RESERVED, Schema
+from dpsql.schema.model import RESERVED, Schema, Table
 from dpsql.sqltypes import SqlType
 
 MOST_POINTS = 100_000
 """Of declared values, or combinations of them, at which a condition is evaluated."""
 MOST_PIECES = 2_000
 """Of one set of numbers."""
+MOST_REFERRED = 20_000
+"""Values of a public table that list the column that refers to them."""
 MOST_STEPS = 16
 """Boxes of a condition on several columns: a staircase of more is opaque."""
 MOST_KEPT = 512
@@ -114,6 +116,7 @@ class Reader:
         self._known: OrderedDict[str, list[object]] = OrderedDict()
         self._axes: dict[str, Axis] = {}
         self._declared: dict[str, Axis] = {}
+        self._listed: dict[str, tuple[Value, ...]] = {}
 
     # --- conditions ---------------------------------------------------------------------------------------------------
 
@@ -429,7 +432,9 @@ class Reader:
             return None
         if key not in self._axes:
             shown = name[1:-1] if table is not None else _short(self._named(context.rows.computed[column.sql], context))
-            self._axes[key] = _axis(key, shown, column, nullable)
+            self._axes[key] = _axis(
+                key, shown, column, nullable, self._referred(self._schema.table(table or ""), name[1:-1])
+            )
         return self._axes[key]
 
     def _axis_within(self, column: Scalar) -> Axis | None:
@@ -442,8 +447,28 @@ class Reader:
         one = self._schema.one_row_per_unit(declared)
         key = column.origin if one else f"{column.origin} within"
         if key not in self._axes:
-            self._axes[key] = _axis(key, name, column, stored.nullable)
+            self._axes[key] = _axis(key, name, column, stored.nullable, self._referred(declared, name))
         return self._axes[key]
+
+    def _is_public(self, column: Scalar) -> bool:
+        declared = self._schema.table(column.origin.rpartition(".")[0])
+        return declared is not None and declared.public
+
+    def _referred(self, table: Table | None, name: str) -> tuple[Value, ...]:
+        """The values that a column refers to in a public table: they list it, where no declaration does; () for none, or too many."""
+        reference = table.reference(name) if table is not None else None
+        target = self._schema.table(reference.table) if reference is not None else None
+        if target is None or reference is None or not target.public:
+            return ()
+        key = f"{target.name}.{reference.target}"
+        if key not in self._listed:
+            column = quoted(reference.target)
+            source = f"{quoted(target.name)} WHERE {column} IS NOT NULL"
+            sql = f"SELECT DISTINCT {column} FROM {source} ORDER BY ALL LIMIT {MOST_REFERRED + 1}"
+            found = [row[0] for row in self._evaluate(sql, [target.name])]
+            plain = len(found) <= MOST_REFERRED and all(isinstance(value, int | str) for value in found)
+            self._listed[key] = tuple(found) if plain else ()  # type: ignore[arg-type]
+        return self._listed[key]
 
     def declared_axes(self) -> Mapping[str, Axis]:
         """The axes of all stored columns, by their keys."""
@@ -453,7 +478,7 @@ class Reader:
                     like = stored_column(c.name, c.sqltype, c.domain, step=c.step)
                     places = ("", *(f" {place}" for place in range(2, MOST_BESIDE + 1)), " within")
                     for key in (f"{table.name}.{c.name}{place}" for place in places):
-                        axis = _axis(key, c.name, like, c.nullable)
+                        axis = _axis(key, c.name, like, c.nullable, self._referred(table, c.name))
                         self._declared[axis.key] = axis
         return self._declared
 
@@ -548,15 +573,18 @@ class Reader:
         return f"(SELECT max({text}) FROM {_beside(needed, texts)})"
 
     def required(self, lookup: Lookup, context: Context) -> Truth:
-        """Where rows have a match in a public relation that they are joined with."""
-        columns = {leaf.sql: leaf for one, _ in lookup.pairs for leaf in one.leaves()}
-        match = Scalar(
-            "matches",
-            tuple(columns.values()),
-            f"EXISTS (SELECT 1 FROM {_beside([lookup], {})})",
-            boolean_literal(True).sqltype,
-        )
-        return self.truth(match, context)
+        """Where rows have a match in a public relation that they are joined with, through others that it is joined by."""
+        chain = [lookup]
+        columns: dict[str, Scalar] = {}
+        for one in chain:
+            for leaf in (leaf for mine, _ in one.pairs for leaf in mine.leaves()):
+                through = next((other for other in context.rows.lookups if _holds(other, leaf)), None)
+                if through is None:
+                    columns[leaf.sql] = leaf
+                elif through not in chain:
+                    chain.append(through)
+        text = f"EXISTS (SELECT 1 FROM {_beside(chain, {})})"
+        return self.truth(Scalar("matches", tuple(columns.values()), text, boolean_literal(True).sqltype), context)
 
     def _with(self, sql: str, context: Context) -> str:
         """A question with the bound tables that it reads."""
@@ -590,7 +618,7 @@ class Reader:
             # rule 34: a condition on released values may be about any column
             # of identifiers R1 has said what there is to say
             inside = [part for part in s.walk() if part.is_column]
-            context.hidden += [c for c in (*columns.values(), *inside) if c.role == "quasi"]
+            context.hidden += [c for c in (*columns.values(), *inside) if c.role == "quasi" and not self._is_public(c)]
         key = f"opaque {_digest(self._named(text, context))}"
         shown = _short(_RELEASED.sub("a released value", self._named(text, context)))
         axis = Axis(key, shown, (False, True), nullable=True, opaque=True, released=released)
@@ -649,9 +677,14 @@ def _joined(function: str, parts: Sequence[Truth]) -> Truth:
 # --- sets of values ---------------------------------------------------------------------------------------------------
 
 
-def _axis(key: str, name: str, column: Scalar, nullable: bool) -> Axis:
-    """The axis of a column; with other declared values it is another one."""
+def _axis(key: str, name: str, column: Scalar, nullable: bool, referred: tuple[Value, ...] = ()) -> Axis:
+    """The axis of a column; with other declared values it is another one.
+
+    referred  the values of the public table that it refers to
+    """
     sqltype, domain = column.sqltype, column.domain
+    if referred and not isinstance(domain, Categories):
+        domain = Categories(referred)
     whole = sqltype.is_integer or sqltype.name == "DATE" or column.integral
     finest = Fraction(1, 10**sqltype.scale) if sqltype.is_decimal else column.step
     step = Fraction(1) if whole else finest

@@ -205,8 +205,10 @@ def _pair(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
         return None
     try:
         shared = both(region, other, MOST_DIFFERENCE)
-        met = share(shared)
-        if max(share(region), share(other)) - met >= policy.least or not without_void(shared):
+        if not without_void(shared):
+            return None
+        known = not (_is_unknown(region) or _is_unknown(other))
+        if known and max(share(region), share(other)) - share(shared) >= policy.least:
             # one of them has many people that the other has not
             return None
         a = without_void(but_not(region, other, MOST_DIFFERENCE))

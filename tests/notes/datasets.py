@@ -10,7 +10,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 from dpsql.accounting.ledger import Ledger
-from dpsql.guard.history import History
 from dpsql.loss import EpsilonDelta
 from dpsql.opening import open_dataset
 from dpsql.plan import Compiled
@@ -20,6 +19,7 @@ from dpsql.planner.planning import compile_statement, schema_identity
 from dpsql.schema.model import Analyst, Schema
 from dpsql.session import Parameters, Session
 from tests.notes.pages import ROOT
+from tests.support.guard import forget
 from tests.support.noise import ZeroNoise
 
 PLENTY = EpsilonDelta(Fraction(10**6), Fraction(1, 2))
@@ -47,9 +47,7 @@ class Opened:
 def opened(name: str) -> Opened:
     """A dataset whose guard remembers nothing of other fences."""
     found = _opened(name)
-    guarding, charged = found.session._guarding, found.session._ledger.asked()
-    guarding._history = History(guarding.policy.least)
-    guarding._last = charged[-1].charge if charged else 0
+    forget(found.session)
     return found
 
 

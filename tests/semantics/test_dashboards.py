@@ -24,6 +24,8 @@ from tests.support.noise import SeededNoise
 RANDHIE = Path(__file__).parents[2] / "examples" / "randhie"
 STATEMENTS = 60
 LEAST = 0.98
+"""Of all statements; and of one session, in which what differs by a condition of unknown size alone may be asked more often:"""
+LEAST_ALONE = 0.95
 BOTH = "person_year y JOIN person p USING (person_id)"
 ALL = "person_year y JOIN person p USING (person_id) JOIN plan USING (plan)"
 
@@ -432,7 +434,7 @@ def test_every_session_has_its_number_of_statements() -> None:
 def test_a_dashboard_alone_is_answered(office: Office, name: str) -> None:
     run = office.run(name)
     sys.stdout.write(report([run]) + "\n")
-    assert run.answered >= LEAST, report([run])
+    assert run.answered >= LEAST_ALONE, report([run])
     assert run.refreshes >= 2
 
 
@@ -441,5 +443,5 @@ def test_five_dashboards_on_one_ledger_are_answered(office: Office) -> None:
     runs = [office.run(name) for name in SESSIONS]
     sys.stdout.write(report(runs) + "\n")
     refused, asked = sum(len(run.refused) for run in runs), sum(run.statements for run in runs)
-    assert all(run.answered >= LEAST for run in runs), report(runs)
+    assert all(run.answered >= LEAST_ALONE for run in runs), report(runs)
     assert refused <= (1 - LEAST) * asked, report(runs)

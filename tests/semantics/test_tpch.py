@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from dpsql.loss import NO_LOSS
 from dpsql.session import Answer, Session
 from tests.semantics.plain import close
 from tests.support import tpch
+from tests.support.guard import forget
 from tests.support.noise import ZeroNoise
 from tests.support.statements import useful
 
@@ -53,7 +54,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def both(data: Path) -> Iterator[Beside]:
-    session = open_session(tpch.schema(data), None, ":memory:", noise=ZeroNoise())
+    schema = tpch.schema(data)
+    # what is expected to be about few people would not be shown
+    unguarded = replace(schema, guard=replace(schema.guard, mode="off"))
+    session = open_session(unguarded, None, ":memory:", noise=ZeroNoise())
     opened = Beside(session, tpch.plain(data))
     yield opened
     opened.session.close()
@@ -97,6 +101,16 @@ def test_answered(number: int, both: Beside) -> None:
         assert_same(answer.rows, expected, KEYS.get(number))
     assert answer.receipt.loss.epsilon > 0
     assert answer.releases > 1 if number in SEVERAL_RELEASES else answer.releases == 1
+
+
+def test_the_guard_refuses_none_of_them_asked_alone(data: Path) -> None:
+    schema = tpch.schema(data)
+    many = replace(schema, privacy=replace(schema.privacy, units=150_000))
+    session = open_session(many, None, ":memory:", noise=ZeroNoise())
+    for number in tpch.ANSWERED:
+        forget(session)
+        assert session.execute(tpch.query(number)).releases, number
+    session.close()
 
 
 @pytest.mark.parametrize("number", tpch.PUBLIC)

@@ -1,0 +1,135 @@
+"""Planted faults of the guard: with each of them a sequence of statements is answered that must be refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dpsql.clients.dbapi import open_session
+from dpsql.errors import Error
+from dpsql.guard import history, questions, reading, regions, rows, tracker, values
+from dpsql.guarding import Guarding
+from dpsql.session import Session
+from tests.support import clinic
+from tests.support.noise import ZeroNoise
+
+Patch = pytest.MonkeyPatch
+TOTAL = "SELECT COUNT(*) FROM patient"
+FEW = "(age = 30 AND site = 1 AND city = 'a')"
+
+
+def without_the_opaque_share(patch: Patch) -> None:
+    """An opaque condition counts as half of the people where answers are compared."""
+    patch.setattr(values.Listed, "share", property(lambda self: 1.0 if self.is_whole else 0.5))
+
+
+def three_values_as_two(patch: Patch) -> None:
+    """What is not true is false."""
+    known = reading.Reader.truth
+
+    def two(self: reading.Reader, condition: object, context: object) -> reading.Truth:
+        found = known(self, condition, context)  # type: ignore[arg-type]
+        return reading.Truth(found.true, regions.others(found.true))
+
+    patch.setattr(reading.Reader, "truth", two)
+
+
+def null_is_expected_everywhere(patch: Patch) -> None:
+    """A column without NULLs counts as if one in twenty had NULL: then leaving them out hides the few."""
+    known = reading._axis
+
+    def nullable(key: str, name: str, column: object, _: bool) -> values.Axis:
+        return known(key, name, column, True)  # type: ignore[arg-type]
+
+    patch.setattr(reading, "_axis", nullable)
+
+
+def casts_hold_everything(patch: Patch) -> None:
+    """A conversion never gives NULL."""
+    patch.setattr(reading, "_conversion", lambda source, target: [])
+
+
+def on_is_forgotten(patch: Patch) -> None:
+    """The side of an outer join is always there."""
+    patch.setattr(rows.Rows, "optional", lambda self, relation, on: rows.replace(self, conditions=()))
+
+
+def filters_are_forgotten(patch: Patch) -> None:
+    """FILTER and CASE ask about all of a cell."""
+    whole = ((regions.EVERYTHING,), {})
+    patch.setattr(questions.Asking, "_selects", lambda self, aggregates, context: whole)
+
+
+def cells_are_forgotten(patch: Patch) -> None:
+    """A breakdown is remembered as a whole."""
+    patch.setattr(questions.Shape, "parts", lambda self: iter(()))
+
+
+def one_direction(patch: Patch) -> None:
+    """Only what is asked now is looked at for being larger."""
+    known = tracker._pair
+
+    def larger(region: regions.Region, earlier: history.Earlier, policy: tracker.Policy) -> tracker.Conflict | None:
+        return known(region, earlier, policy) if regions.share(region) > regions.share(earlier.region) else None
+
+    patch.setattr(tracker, "_pair", larger)
+
+
+def nothing_is_loaded(patch: Patch) -> None:
+    """What was charged is not looked at again."""
+    patch.setattr(Guarding, "_load", lambda self, rows: None)
+
+
+def halves_are_apart(patch: Patch) -> None:
+    """The halves of a UNION are never added up."""
+    patch.setattr(questions.Question, "_together", lambda self: regions.NOTHING)
+
+
+def total_is_unknown(patch: Patch) -> None:
+    """What an answer leaves of everybody is not looked at."""
+    patch.setattr(history.History, "knows", lambda self, tables, region: False)
+
+
+CASES: list[tuple[Callable[[Patch], None], list[str]]] = [
+    (without_the_opaque_share, [TOTAL, f"{TOTAL} WHERE weight + income <> 77"]),
+    (three_values_as_two, [f"{TOTAL} WHERE NOT female", f"{TOTAL} WHERE NOT female OR (female IS NULL AND {FEW})"]),
+    (null_is_expected_everywhere, [TOTAL, f"{TOTAL} WHERE NOT (age = 30 AND site = 1)"]),
+    (casts_hold_everything, [TOTAL, f"{TOTAL} WHERE CAST(code AS TINYINT) IS NOT NULL"]),
+    (on_is_forgotten, [TOTAL, f"SELECT COUNT(q.age) FROM patient p LEFT JOIN (FROM patient WHERE NOT {FEW}) q USING (patient_id)"]),
+    (filters_are_forgotten, [TOTAL, f"SELECT COUNT(*) FILTER (WHERE NOT {FEW}) FROM patient"]),
+    (cells_are_forgotten, ["SELECT site, COUNT(*) FROM patient GROUP BY site", f"{TOTAL} WHERE site = 1 AND NOT {FEW}"]),
+    (one_direction, [TOTAL, f"{TOTAL} WHERE NOT {FEW}"]),
+    (nothing_is_loaded, [TOTAL, f"{TOTAL} WHERE NOT {FEW}"]),
+    (halves_are_apart, [TOTAL, "SELECT COUNT(*) FROM (SELECT patient_id FROM patient WHERE site = 1 AND age <> 30 UNION ALL "
+     "SELECT patient_id FROM patient WHERE site <> 1)"]),
+    (total_is_unknown, [TOTAL, f"{TOTAL} WHERE {FEW} OR age < 50", f"{TOTAL} WHERE {FEW} OR NOT age < 50"]),
+]  # fmt: skip
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    clinic.write(tmp_path, {name: [] for name in clinic.DDL})
+    found = open_session(clinic.schema(tmp_path, guard="block"), None, ":memory:", noise=ZeroNoise())
+    yield found
+    found.close()
+
+
+def decision(session: Session, sql: str) -> str:
+    try:
+        session.execute(sql)
+    except Error as refused:
+        return refused.code
+    return ""
+
+
+@pytest.mark.parametrize(("plant", "statements"), CASES, ids=[plant.__name__ for plant, _ in CASES])
+def test_a_planted_fault_is_caught(
+    plant: Callable[[Patch], None], statements: list[str], session: Session, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    sound = [decision(session, sql) for sql in statements]
+    plant(monkeypatch)
+    faulty = open_session(clinic.schema(tmp_path, guard="block"), None, ":memory:", noise=ZeroNoise())
+    assert [decision(faulty, sql) for sql in statements] != sound
+    faulty.close()

@@ -1,0 +1,13 @@
+"""A guard that remembers nothing."""
+
+from __future__ import annotations
+
+from dpsql.guard.history import History
+from dpsql.session import Session
+
+
+def forget(session: Session) -> None:
+    """Let the guard of a session forget what was asked, for statements that are each tried alone."""
+    guarding, charged = session._guarding, session._ledger.asked()
+    guarding._history = History(guarding.policy.least)
+    guarding._last = charged[-1].charge if charged else 0
