@@ -208,7 +208,8 @@ class Ranged:
             return not self.pieces
         low, high = self.axis.bounds
         below, above = _cut(self.axis, (low, 0)), _cut(self.axis, (high, 1))
-        return all(b <= below or a >= above for a, b in self.pieces)
+        # all that lies beyond a bound: a part of it was cut off by somebody who knows of a value there (rule 16)
+        return all(piece in ((START, below), (above, END)) for piece in self.pieces)
 
     @property
     def share(self) -> float:

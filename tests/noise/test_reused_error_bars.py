@@ -165,6 +165,8 @@ DECLARED = f"""
 [dataset]
 name = "rows"
 source = "rows.duckdb"
+[guard]
+mode = "off"
 [privacy]
 unit = "row"
 epsilon = 1000000.0

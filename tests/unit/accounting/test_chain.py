@@ -21,7 +21,18 @@ from dpsql.loss import EpsilonDelta
 Asks = Callable[..., ChargeRequest]
 BUDGET = Budget(EpsilonDelta(Fraction(1000), Fraction(0)))
 MANY = TAIL + 40
-FIELDS = ("time", "analyst", "role", "version", "statement", "fingerprints", "mechanisms", "portions", "certificates")
+FIELDS = (
+    "time",
+    "analyst",
+    "role",
+    "version",
+    "statement",
+    "fingerprints",
+    "mechanisms",
+    "portions",
+    "certificates",
+    "asked",
+)
 
 
 @pytest.fixture(scope="module")
