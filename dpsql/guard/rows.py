@@ -128,7 +128,9 @@ def _joined(relation: Relation, one: Rows, other: Rows) -> Rows:
     left, right = made.sources
     if made.step == "inner_join":
         return one.beside(other)
-    on = relation.predicates[len(left.predicates) + len(right.predicates) :]
+    # after the conditions of both sides stand those of ON, and then those of WHERE
+    where = {condition.sql for condition in relation.where}
+    on = [c for c in relation.predicates[len(left.predicates) + len(right.predicates) :] if c.sql not in where]
     if made.step == "left_join":
         return replace(one.beside(other.optional(right, on)), counted=one.counted)
     beside = one.optional(left, on).beside(other.optional(right, on))
