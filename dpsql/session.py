@@ -37,8 +37,6 @@ from dpsql.schema.model import Analyst, Schema
 from dpsql.sqltypes import SqlType, parse_type
 from dpsql.staging import LEVEL, Accuracies, Staged, key_types, read_beside
 
-PAUSE_SECONDS = 0.01
-"""Between two looks for an answer that somebody else is working out."""
 Result = TypeVar("Result")
 Parameters = Sequence[object] | Mapping[str, object]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context
 from fractions import Fraction
-from math import exp, inf, log
+from math import exp, log
 
 from dpsql.aggregates.base import Limits, Statistic
 from dpsql.aggregates.tally import Tallied, Terms
@@ -126,7 +126,7 @@ class Pricing:
         """The terms on which something is released of a tally for an amount."""
         if not self.by_rho:
             return Terms(limits, amount, self.kind)
-        guess, wanted = log(epsilon_at_most_rho(amount) or _LEAST), log(amount) if amount else -inf
+        guess, wanted = log(epsilon_at_most_rho(amount) or _LEAST), log(amount)
         slope, before = 2.0, (0.0, 0.0)
         for step in range(8):
             # rho is about a power of epsilon, between the first and the second: nearer along the last slope
