@@ -49,7 +49,7 @@ class Store:
         self._closed = False
         self._forking = False
         self._process = os.getpid()
-        self._place: _Place | None = None
+        self._opened: tuple[_Place | None, _Place | None] | None = None
         self.secret = b""
 
     @staticmethod
@@ -119,13 +119,12 @@ class Store:
             )
         if self._connection is None:
             self._connection = self._connect()
-        elif _place(self.file) != self._place:
+        elif self._places() != self._opened:
             raise problems.gone(self.path)
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
-        place = _place(self.file)
-        if self._place not in (None, place):
+        if self._opened is not None and self._opened[0] != _place(self.file):
             raise problems.gone(self.path)
         connection = _new_connection(self.file)
         try:
@@ -133,8 +132,13 @@ class Store:
         except BaseException:
             connection.close()
             raise
-        self._place = place
+        self._opened = self._places()
         return connection
+
+    def _places(self) -> tuple[_Place | None, _Place | None]:
+        """Which files stand at the paths of the ledger and of its log now: SQLite keeps the log for as long as somebody reads."""
+        log = None if self.file is None else self.file.with_name(self.file.name + "-wal")
+        return _place(self.file), _place(log)
 
     def _recognised(self, connection: sqlite3.Connection) -> bytes:
         connection.execute("PRAGMA synchronous = FULL")

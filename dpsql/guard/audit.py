@@ -8,7 +8,7 @@ place of people.)
 The regions that are watched are the narrow ones among what two answers have in common, what one leaves of another, and what all parts
 inside an answer leave of it; and the cells of a statement that a small number of people suppresses (R2), together. Under a measure of
 the space that is 0 for what is void alone, a function lies in a span where its distance from it is 0. Distances come from the measures
-of intersections alone: Gram's matrix, of which a Cholesky factor grows by a row with every answer.
+of intersections alone: Gram's matrix, of whose Cholesky factor the inverse grows by the rows of every question.
 
 Where a watched region is in the span, the noise of the answers that it is combined of says how exactly it is known. It is refused
 where the standard deviation is below SIGMA times k.
@@ -17,10 +17,10 @@ where the standard deviation is below SIGMA times k.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,90 +42,24 @@ from dpsql.guard.regions import (
     share,
     without_void,
 )
+from dpsql.guard.sizes import Floats, Places, Sizes
 from dpsql.guard.tracker import Policy
-from dpsql.guard.values import Values
 
 SIGMA = 10
 """Times k: a number of people that is known less exactly than this is not exposed."""
 MOST_ANSWERS = 2_000
 """Of one space; later ones are compared in pairs alone."""
 MOST_WATCHED = 2_000
-MOST_NEW = 64
-"""Earlier answers that one new answer is combined with, one by one."""
-MOST_AROUND = 16
-"""Earlier answers that one new answer is a part of, and whose parts are added up."""
+MOST_PAIRS = 128
+"""Pairs of an answer of one question and an earlier one, the latest first, whose combinations are watched."""
+MOST_WHOLES = 64
+"""Answers that those of one question are parts of, the largest first, and whose parts are added up."""
+MOST_PARTS = 64
+"""Answers that are added up to one."""
+MOST_MET = 512
+"""Pairs of parts of which is looked up, for one question, whether what they have in common is known."""
 DEPENDENT = 1e-10
 INSIDE = 1e-5
-
-
-class _Sizes:
-    """How much regions have in common, of one with all others at once.
-
-    A region is a few boxes, a box a set of values in a few columns, and different sets of one column are few: so the sizes of what two
-    sets have in common are worked out once for each pair of sets, and those of boxes are products of them.
-
-    measured  whether by measure, or by share
-    """
-
-    def __init__(self, measured: bool) -> None:
-        self._measured = measured
-        self._owners: list[int] = []
-        self._sets: dict[str, list[Values]] = {}
-        self._numbers: dict[str, dict[Values, int]] = {}
-        self._tables: dict[str, npt.NDArray[np.float64]] = {}
-        self._boxes: dict[str, list[int]] = {}
-        self.count = 0
-
-    def add(self, region: Region) -> None:
-        for box in region:
-            for key, values in box.items():
-                self._number(key, values)
-            for key, numbers in self._boxes.items():
-                numbers.append(self._number(key, box[key]) if key in box else 0)
-            self._owners.append(self.count)
-        self.count += 1
-
-    def cut(self, count: int) -> None:
-        """Forget all but the first regions."""
-        boxes = bisect_left(self._owners, count)
-        del self._owners[boxes:]
-        for numbers in self._boxes.values():
-            del numbers[boxes:]
-        self.count = count
-
-    def common(self, region: Region) -> npt.NDArray[np.float64]:
-        """Of every region that was added, how much it has in common with this one."""
-        found = np.zeros(self.count)
-        owners = np.array(self._owners, dtype=np.int64)
-        for box in region:
-            rows = {key: self._number(key, values) for key, values in box.items()}
-            size = np.ones(len(owners))
-            for key, numbers in self._boxes.items():
-                size *= self._tables[key][rows.get(key, 0), np.array(numbers, dtype=np.int64)]
-            found += np.bincount(owners, size, self.count)
-        return found
-
-    def _number(self, key: str, values: Values) -> int:
-        """Which of the sets of its column this is; 0 is all of it."""
-        if key not in self._sets:
-            self._sets[key], self._numbers[key] = [values.axis.whole], {values.axis.whole: 0}
-            self._tables[key] = np.ones((1, 1))
-            self._boxes[key] = [0] * len(self._owners)
-        known = self._numbers[key].get(values)
-        if known is not None:
-            return known
-        sets, number = self._sets[key], len(self._sets[key])
-        sets.append(values)
-        self._numbers[key][values] = number
-        sizes = [self._size(values.both(other)) for other in sets]
-        table = np.zeros((number + 1, number + 1))
-        table[:number, :number] = self._tables[key]
-        table[number, :], table[:, number] = sizes, sizes
-        self._tables[key] = table
-        return number
-
-    def _size(self, values: Values) -> float:
-        return 0.0 if values.is_empty else values.measure if self._measured else values.share
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,118 +67,176 @@ class _Mark:
     """What there was of a space."""
 
     answers: int
+    basis: int
     watched: int
-    rest: npt.NDArray[np.float64]
+    rest: Floats
+    spreads: Floats
+    sizes: tuple[tuple[int, int, list[int]], ...]
 
 
 class _Space:
     """The answers about the same tables, and what must not be in their span.
 
-    answers  a basis of them
-    watched  regions that must not be in the span
+    answers   in their order, with `shares` and `measures`
+    within    [i, j] whether answer i is inside answer j, and
+    apart     whether they have nobody in common
+    watched   regions that must not be in the span
     """
 
     def __init__(self) -> None:
         self.answers: list[Region] = []
-        self.shares: list[float] = []
         self.watched: list[Region] = []
-        self._spread: list[float] = []
+        self.shares = self.measures = self._spreads = np.zeros(0)
+        self.within = np.zeros((64, 64), dtype=bool)
+        self.apart = np.zeros((64, 64), dtype=bool)
         self._seen: dict[object, int] = {}
         self._known: set[object] = set()
-        self._measures, self._shared, self._of_watched = _Sizes(True), _Sizes(False), _Sizes(True)
-        # of the Cholesky factor of the answers' measures the inverse, and of every watched region what lies in each direction
+        self._measured, self._shared, self._of_watched = Sizes(True), Sizes(False), Sizes(True)
+        # which answers are a basis of all; of the Cholesky factor of their measures the inverse; and of every watched region what
+        # lies in each direction, how large it is, and what of it lies in none
+        self._basis: list[int] = []
         self._inverse = np.zeros((64, 64))
         self._inside = np.zeros((64, 64))
-        self._sizes: list[float] = []
-        self._rest = np.zeros(0)
+        self._sizes = self._rest = np.zeros(0)
 
     def mark(self) -> _Mark:
-        return _Mark(len(self.answers), len(self.watched), self._rest.copy())
+        sizes = tuple(each.mark() for each in (self._measured, self._shared, self._of_watched))
+        counts = len(self.answers), len(self._basis), len(self.watched)
+        return _Mark(*counts, self._rest.copy(), self._spreads.copy(), sizes)
 
     def back_to(self, mark: _Mark) -> None:
         """Forget what came after a mark."""
         for region in self.answers[mark.answers :]:
-            self._seen.pop(identity(region), None)
+            del self._seen[identity(region)]
         for region in self.watched[mark.watched :]:
             self._known.discard(identity(region))
-        for listed, count in ((self.answers, mark.answers), (self.watched, mark.watched)):
-            del listed[count:]
-        del self.shares[mark.answers :], self._spread[mark.answers :], self._sizes[mark.watched :]
-        for sizes, count in (
-            (self._measures, mark.answers),
-            (self._shared, mark.answers),
-            (self._of_watched, mark.watched),
-        ):
-            sizes.cut(count)
-        self._rest = mark.rest
+        del self.answers[mark.answers :], self.watched[mark.watched :], self._basis[mark.basis :]
+        self.shares, self.measures = self.shares[: mark.answers], self.measures[: mark.answers]
+        self._spreads, self._rest, self._sizes = mark.spreads, mark.rest, self._sizes[: mark.watched]
+        for sizes, before in zip((self._measured, self._shared, self._of_watched), mark.sizes, strict=True):
+            sizes.back_to(before)
 
-    def common(self, region: Region) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """The measure, and the share, of what a region has in common with every answer."""
-        return self._measures.common(region), self._shared.common(region)
+    def common(self, regions: Sequence[Region]) -> tuple[Floats, Floats]:
+        """The measure, and the share, of what some regions have in common with every answer: a row for each region."""
+        return _rows(self._measured, regions), _rows(self._shared, regions)
 
-    def add(self, region: Region, spread: float) -> None:
-        """One more answer. spread: the standard deviation of its noise [people]."""
-        name, size = identity(region), len(self.answers)
-        if name in self._seen:
-            self._spread[self._seen[name]] = min(self._spread[self._seen[name]], spread)
+    def place(self, region: Region) -> int | None:
+        """Which answer a region is."""
+        return self._seen.get(identity(region))
+
+    def add(self, regions: Sequence[Region], spread: float) -> list[int]:
+        """More answers; the places of those that were not there. spread: the standard deviation of their noise [people]."""
+        before, fresh = len(self.answers), []
+        for region in regions:
+            known = self._seen.get(identity(region))
+            if known is not None:
+                self._spreads[known] = min(self._spreads[known], spread)
+            elif len(self.answers) < MOST_ANSWERS:
+                self._seen[identity(region)] = len(self.answers)
+                self.answers.append(region)
+                self._measured.add(region)
+                self._shared.add(region)
+                fresh.append(region)
+        if not fresh:
+            return []
+        count = len(self.answers)
+        self.shares = np.append(self.shares, [share(region) for region in fresh])
+        self.measures = np.append(self.measures, [measure(region) for region in fresh])
+        self._spreads = np.append(self._spreads, [spread] * len(fresh))
+        common = _rows(self._measured, fresh)
+        self.within, self.apart = _room(self.within, count, count), _room(self.apart, count, count)
+        self.within[before:count, :count] = self.measures[before:, None] - common <= DEPENDENT
+        self.within[:before, before:count] = (self.measures[None, :before] - common[:, :before] <= DEPENDENT).T
+        self.apart[before:count, :count] = common <= DEPENDENT
+        self.apart[:before, before:count] = common[:, :before].T <= DEPENDENT
+        self._span(common, before)
+        return list(range(before, count))
+
+    def _span(self, common: Floats, before: int) -> None:
+        """More directions: those of the answers from `before` on that are not combinations of others.
+
+        common  what they have in common with all answers
+        """
+        size, count = len(self._basis), len(self.watched)
+        rows = common[:, self._basis] @ self._inverse[:size, :size].T
+        left = common[:, before:] - rows @ rows.T
+        inverse, chosen = _independent(left)
+        if not chosen:
             return
-        if size >= MOST_ANSWERS:
+        wide = size + len(chosen)
+        self._inverse, self._inside = _room(self._inverse, wide, wide), _room(self._inside, count, wide)
+        self._inverse[:size, size:wide] = 0
+        self._inverse[size:wide, :size] = -inverse @ (rows[chosen] @ self._inverse[:size, :size])
+        self._inverse[size:wide, size:wide] = inverse
+        if count:
+            shared = _rows(self._of_watched, [self.answers[before + i] for i in chosen]).T
+            along = (shared - self._inside[:count, :size] @ rows[chosen].T) @ inverse.T
+            self._inside[:count, size:wide] = along
+            self._rest = self._rest - (along**2).sum(axis=1)
+        self._basis += [before + i for i in chosen]
+
+    def watch(self, regions: Sequence[Region]) -> None:
+        """More regions that must not be exposed."""
+        before, fresh = len(self.watched), []
+        for region in regions:
+            name = identity(region)
+            if name in self._known or name in self._seen or measure(region) <= DEPENDENT:
+                continue
+            if len(self.watched) < MOST_WATCHED:
+                self._known.add(name)
+                self.watched.append(region)
+                self._of_watched.add(region)
+                fresh.append(region)
+        if not fresh:
             return
-        row = self._row(region)
-        left = measure(region) - float(row @ row)
-        if left <= DEPENDENT:
-            return
-        length = math.sqrt(left)
-        self._grow(size + 1, len(self.watched))
-        self._inverse[size, :size] = -(row @ self._inverse[:size, :size]) / length
-        self._inverse[size, size] = 1 / length
-        if self.watched:
-            count = len(self.watched)
-            along = (self._of_watched.common(region) - self._inside[:count, :size] @ row) / length
-            self._inside[:count, size] = along
-            self._rest = self._rest - along**2
-        self._seen[name] = size
-        self.answers.append(region)
-        self.shares.append(share(region))
-        self._spread.append(spread)
-        self._measures.add(region)
-        self._shared.add(region)
+        size, count = len(self._basis), len(self.watched)
+        rows = _rows(self._measured, fresh)[:, self._basis] @ self._inverse[:size, :size].T
+        self._inside = _room(self._inside, count, size)
+        self._inside[before:count, :size] = rows
+        sizes = np.array([measure(region) for region in fresh])
+        self._sizes = np.append(self._sizes, sizes)
+        self._rest = np.append(self._rest, sizes - (rows**2).sum(axis=1))
 
-    def watch(self, region: Region) -> None:
-        """One more region that must not be exposed."""
-        name, size = identity(region), measure(region)
-        if name in self._known or name in self._seen or len(self.watched) >= MOST_WATCHED or size <= DEPENDENT:
-            return
-        row = self._row(region)
-        self._grow(len(self.answers), len(self.watched) + 1)
-        self._inside[len(self.watched), : len(self.answers)] = row
-        self._known.add(name)
-        self.watched.append(region)
-        self._sizes.append(size)
-        self._of_watched.add(region)
-        self._rest = np.append(self._rest, size - float(row @ row))
+    def exposed(self) -> list[int]:
+        """The places of the watched regions in the span; not those that are an answer themselves."""
+        places = np.nonzero(self._rest <= INSIDE * self._sizes)[0].tolist()
+        return [place for place in places if identity(self.watched[place]) not in self._seen]
 
-    def exposed(self) -> Iterator[tuple[Region, float]]:
-        """The watched regions in the span, each with the standard deviation of what it is combined to [people]; not those that are
-        an answer themselves."""
-        size = len(self.answers)
-        for place in np.nonzero(self._rest <= INSIDE * np.array(self._sizes))[0].tolist():
-            if identity(self.watched[place]) not in self._seen:
-                weights = self._inside[place, :size] @ self._inverse[:size, :size]
-                yield self.watched[place], math.sqrt(float(weights**2 @ np.array(self._spread) ** 2))
+    def exactness(self, places: Sequence[int]) -> Floats:
+        """Of watched regions in the span, the standard deviation of what they are combined to [people]."""
+        size = len(self._basis)
+        weights = self._inside[places, :size] @ self._inverse[:size, :size]
+        return np.asarray(np.sqrt(weights**2 @ self._spreads[self._basis] ** 2))
 
-    def _row(self, region: Region) -> npt.NDArray[np.float64]:
-        """What of a region lies in each direction."""
-        size = len(self.answers)
-        return np.asarray(self._inverse[:size, :size] @ self._measures.common(region))
 
-    def _grow(self, answers: int, watched: int) -> None:
-        width, height = len(self._inverse), len(self._inside)
-        if answers > width:
-            self._inverse = np.pad(self._inverse, ((0, width), (0, width)))
-            self._inside = np.pad(self._inside, ((0, 0), (0, width)))
-        if watched > height:
-            self._inside = np.pad(self._inside, ((0, height), (0, 0)))
+def _rows(sizes: Sizes, regions: Sequence[Region]) -> Floats:
+    if not regions:
+        return np.zeros((0, sizes.count))
+    return np.array([sizes.common(region) for region in regions])
+
+
+def _room(array: npt.NDArray[Any], height: int, width: int) -> npt.NDArray[Any]:
+    """The array, with room for so many rows and columns."""
+    rows, columns = array.shape
+    more = [
+        (0, max(2 * size, needed) - size if needed > size else 0) for size, needed in ((rows, height), (columns, width))
+    ]
+    return np.pad(array, more) if any(after for _, after in more) else array
+
+
+def _independent(products: Floats) -> tuple[Floats, list[int]]:
+    """Of vectors, by their inner products, those that are no combination of the ones before; the inverse of their Cholesky factor."""
+    inverse, chosen = np.zeros_like(products), list[int]()
+    for i in range(len(products)):
+        size = len(chosen)
+        row = inverse[:size, :size] @ products[i, chosen]
+        left = products[i, i] - row @ row
+        if left > DEPENDENT:
+            length = math.sqrt(left)
+            inverse[size, :size] = -(row @ inverse[:size, :size]) / length
+            inverse[size, size] = 1 / length
+            chosen.append(i)
+    return inverse[: len(chosen), : len(chosen)], chosen
 
 
 class Audit:
@@ -268,11 +260,12 @@ class Audit:
             for question in questions:
                 space = self._spaces.setdefault(question.tables, _Space())
                 marks.append((space, space.mark()))
-                before = {identity(region) for region, _ in space.exposed()}
+                before = set(space.exposed())
                 self._grow(space, question)
-                for region, spread in space.exposed():
-                    if identity(region) not in before and spread < SIGMA * self._policy.guard.k:
-                        return [self._problem(region, spread, self._analysts <= {analyst})]
+                new = [place for place in space.exposed() if place not in before]
+                for place, spread in zip(new, space.exactness(new).tolist(), strict=True):
+                    if spread < SIGMA * self._policy.guard.k:
+                        return [self._problem(space.watched[place], spread, self._analysts <= {analyst})]
         finally:
             for space, mark in reversed(marks):
                 space.back_to(mark)
@@ -298,57 +291,100 @@ class Audit:
             # what suppression hides, one by one and together
             together = NOTHING
             for cell in small:
-                space.watch(cell)
                 with suppress(Tangled):
                     together = either(together, cell, MOST_DIFFERENCE)
-            space.watch(together)
+            space.watch([*small, together])
         answered = large if small and large else cells
-        before = len(space.answers)
-        for cell in answered:
-            self._watch_pairs(space, cell, before)
-            space.add(cell, question.spread)
-        for cell in answered:
-            self._watch_rests(space, cell)
+        space.watch(list(self._between(space, answered)))
+        space.add(answered, question.spread)
+        space.watch(list(self._left_over(space, answered)))
 
-    def _watch_pairs(self, space: _Space, new: Region, before: int) -> None:
-        """What is narrow of what a new answer has in common with an earlier one, and of what one leaves of the other."""
-        least = self._policy.least
-        measures, shares = (found[:before] for found in space.common(new))
-        sizes = np.array(space.shares[:before])
-        met = measures > DEPENDENT
-        few = met & ((shares < least) | (share(new) - shares < least) | (sizes - shares < least))
-        for place in np.nonzero(few)[0][:MOST_NEW].tolist():
-            other = space.answers[place]
-            for found in (_both(new, other), _but_not(new, other), _but_not(other, new)):
-                if found and share(found) < least:
-                    space.watch(found)
-
-    def _watch_rests(self, space: _Space, new: Region) -> None:
-        """What the parts of an answer leave of it: of the new one, and of those that it is a part of."""
-        measures, _ = space.common(new)
-        own = measure(new)
-        around = np.nonzero(own - measures <= DEPENDENT)[0][:MOST_AROUND].tolist()
-        for whole in [
-            new,
-            *(space.answers[place] for place in around if identity(space.answers[place]) != identity(new)),
-        ]:
-            self._watch_rest(space, whole)
-
-    def _watch_rest(self, space: _Space, whole: Region) -> None:
-        least = self._policy.least
-        size, sizes = share(whole), np.array(space.shares)
-        measures, _ = space.common(whole)
-        inside = [measure(answer) for answer in space.answers]
-        parts = np.nonzero((np.array(inside) - measures <= DEPENDENT) & (sizes < size))[0]
-        if not len(parts) or float(sizes[parts].sum()) < size - least:
+    def _between(self, space: _Space, answers: Sequence[Region]) -> Iterator[Region]:
+        """What is narrow of what new answers have in common with earlier ones, and of what one leaves of the other."""
+        if not answers or not space.answers:
             return
-        rest = whole
-        for place in sorted(parts.tolist(), key=lambda i: -sizes[i])[:MOST_NEW]:
-            rest = _but_not(rest, space.answers[place])
-            if not rest:
-                return
-        if share(rest) < least:
-            space.watch(rest)
+        measures, shares = space.common(answers)
+        own, size = (np.array([of(answer) for answer in answers])[:, None] for of in (measure, share))
+        met = measures > DEPENDENT
+        kinds: list[tuple[npt.NDArray[np.bool_], Callable[[Region, Region], Region]]] = [
+            (shares < self._policy.least, _both),
+            ((size - shares < self._policy.least) & (own - measures > DEPENDENT), _but_not),
+            (
+                (space.shares - shares < self._policy.least) & (space.measures - measures > DEPENDENT),
+                lambda a, b: _but_not(b, a),
+            ),
+        ]
+        left = MOST_PAIRS
+        for few, combined in kinds:
+            # the latest of the earlier ones first
+            earlier, new = np.nonzero((few & met).T[::-1])
+            for i, j in list(zip(new.tolist(), (len(space.answers) - 1 - earlier).tolist(), strict=True))[:left]:
+                found = combined(answers[i], space.answers[j])
+                if found and share(found) < self._policy.least:
+                    yield found
+            left -= min(left, len(new))
+
+    def _left_over(self, space: _Space, answers: Sequence[Region]) -> Iterator[Region]:
+        """What is narrow of what the parts of an answer leave of it: of the new ones, and of those that they are parts of."""
+        new = [place for answer in answers if (place := space.place(answer)) is not None]
+        count, least = len(space.answers), self._policy.least
+        around = space.within[new, :count].any(axis=0)
+        parts = space.within[:count, :count] & (space.shares[:, None] < space.shares)
+        wholes = np.nonzero(around & (space.shares @ parts >= space.shares - least))[0]
+        orders = np.arange(count)[::-1], np.argsort(-space.shares, kind="stable")
+        adding = _Adding(space, set(new))
+        for whole in sorted(wholes.tolist(), key=lambda place: -space.shares[place])[:MOST_WHOLES]:
+            for order in orders:
+                chosen = adding.up(order[parts[order, whole]])
+                if space.shares[whole] - space.shares[chosen].sum() < least:
+                    rest = space.answers[whole]
+                    for part in chosen:
+                        rest = _but_not(rest, space.answers[part])
+                    if rest and share(rest) < least:
+                        yield rest
+
+
+@dataclass(slots=True)
+class _Adding:
+    """Adds up answers of a space that what they have in common is known of.
+
+    new    the places of those that are new
+    known  of two answers whether what they have in common is an answer
+    """
+
+    space: _Space
+    new: set[int]
+    known: dict[tuple[int, int], bool] = field(default_factory=dict)
+
+    def up(self, parts: Places) -> list[int]:
+        """Some of the parts, those that are new first, then in their order: what has nobody in common with the ones before; then what
+        has somebody in common with them that is known."""
+        fresh = np.array([part in self.new for part in parts.tolist()], dtype=bool)
+        chosen: list[int] = []
+        for listed in (parts[fresh], parts[~fresh]):
+            left = listed
+            for part in chosen:
+                left = left[self.space.apart[part, left]]
+            while len(left) and len(chosen) < MOST_PARTS:
+                chosen.append(int(left[0]))
+                left = left[self.space.apart[left[0], left]]
+        beside = parts[~self.space.within[parts][:, chosen].any(axis=1)]
+        for part in beside.tolist()[:MOST_PARTS]:
+            if len(chosen) < MOST_PARTS and all(
+                self.space.apart[part, other] or self._met(part, other) for other in chosen
+            ):
+                chosen.append(part)
+        return chosen
+
+    def _met(self, one: int, other: int) -> bool:
+        if self.space.within[other, one]:
+            return True
+        pair = min(one, other), max(one, other)
+        if pair not in self.known:
+            if len(self.known) >= MOST_MET:
+                return False
+            self.known[pair] = self.space.place(_both(self.space.answers[one], self.space.answers[other])) is not None
+        return self.known[pair]
 
 
 def _both(one: Region, other: Region) -> Region:

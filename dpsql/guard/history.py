@@ -6,6 +6,7 @@ to share a value in every column. Both are looked at for all regions together, b
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -22,14 +23,18 @@ from dpsql.guard.regions import (
     both,
     but_not,
     identity,
+    is_unknown,
     others,
     share,
     without_void,
 )
+from dpsql.guard.sizes import Sizes
 
 _ALL = np.uint64(2**64 - 1)
-_COLUMNS, _BOXES = -1, -2
+_COLUMNS, _BOXES = " several columns", " several boxes"
 """Kinds of regions: one box of several columns, or of none; several boxes."""
+ROUNDING = 1e-9
+"""Of the people: more than floats are off by, and far less than one person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +59,14 @@ class Earlier:
 class _Bucket:
     """The regions of questions over the same tables.
 
-    shares  of the people, expected, and
-    most    as many as there can be, where the share of a condition is not known
-    masks   for each column 64 bits that two regions share if they share a value
-    chooses for each column whether regions select by it
-    kinds   of a region that is a box of one column that column's number in `columns`, of others _COLUMNS or _BOXES
-    wide    breakdowns into too many cells to be listed
-    pairs   two regions that everybody is in one of, and a few people in both
+    shares   of the people, expected, and
+    most     as many as there can be, where the share of a condition is not known
+    unknown  whether one is not known
+    masks    for each column 64 bits that two regions share if they share a value
+    sizes    what they have in common with another
+    ordered  regions in the order of their shares, by kind
+    wide     breakdowns into too many cells to be listed
+    pairs    two regions that everybody is in one of, and a few people in both
     """
 
     least: float
@@ -69,10 +75,10 @@ class _Bucket:
     known: set[object] = field(default_factory=set)
     shares: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
     most: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
+    unknown: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(64, dtype=bool))
     masks: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
-    chooses: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
-    kinds: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(64, dtype=np.int64))
-    columns: dict[str, int] = field(default_factory=dict)
+    sizes: Sizes = field(default_factory=lambda: Sizes(measured=False))
+    ordered: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     wide: list[tuple[Shape, Past]] = field(default_factory=list)
     pairs: list[tuple[Region, Earlier]] = field(default_factory=list)
 
@@ -89,76 +95,69 @@ class _Bucket:
         if place == len(self.shares):
             self.shares = np.concatenate([self.shares, np.empty(place)])
             self.most = np.concatenate([self.most, np.empty(place)])
-            self.kinds = np.concatenate([self.kinds, np.empty(place, dtype=np.int64)])
+            self.unknown = np.concatenate([self.unknown, np.empty(place, dtype=bool)])
             self.masks = {key: np.concatenate([old, np.full(place, _ALL)]) for key, old in self.masks.items()}
-            self.chooses = {key: np.pad(old, (0, place)) for key, old in self.chooses.items()}
         self.found.append(Earlier(region, past))
-        self.shares[place], self.kinds[place] = share(region), self._kind(region)
-        self.most[place] = share(apparent(region))
+        self.sizes.add(region)
+        size, self.unknown[place] = share(region), is_unknown(region)
+        self.shares[place], self.most[place] = size, share(apparent(region)) if self.unknown[place] else size
+        insort(self.ordered.setdefault(_kind(region), []), (size, place))
         for key, mask in _masks(region).items():
             if key not in self.masks:
                 self.masks[key] = np.full(len(self.shares), _ALL)
             self.masks[key][place] = mask
-        for key in {key for box in region for key in box}:
-            if key not in self.chooses:
-                self.chooses[key] = np.zeros(len(self.shares), dtype=bool)
-            self.chooses[key][place] = True
-
-    def _kind(self, region: Region) -> int:
-        if len(region) != 1:
-            return _BOXES
-        if len(region[0]) != 1:
-            return _COLUMNS
-        return self.columns.setdefault(next(iter(region[0])), len(self.columns))
 
     def completing(self, region: Region, most: float) -> Iterator[Earlier]:
         """Regions that are expected to be as large as what a region leaves of everybody, and could be that.
 
         Why  what a box of one column leaves of everybody is a box of that column; what one of several columns leaves is no box
         """
-        count, kind = len(self.found), self._kind(region)
-        fits = np.abs(self.shares[:count] - (1 - share(region))) < most
-        if kind != _BOXES:
-            kinds = self.kinds[:count]
-            fits &= (kinds == _BOXES) | ((kinds == kind) & (kind != _COLUMNS))
-        places = np.nonzero(fits)[0]
-        return (self.found[place] for place in places.tolist())
+        kind, size = _kind(region), 1 - share(region)
+        others = self.ordered if kind == _BOXES else {_BOXES} if kind == _COLUMNS else {kind, _BOXES}
+        for other in others:
+            listed = self.ordered.get(other, [])
+            first, last = bisect_right(listed, (size - most, len(self.found))), bisect_left(listed, (size + most, -1))
+            yield from (self.found[place] for _, place in listed[first:last])
 
     def near(self, region: Region, most: float) -> Iterator[Earlier]:
         count = len(self.found)
-        fits = (self.shares[:count] < share(apparent(region)) + most) & (self.most[:count] > share(region) - most)
+        own, largest = share(region), share(apparent(region))
+        fits = (self.shares[:count] < largest + most) & (self.most[:count] > own - most)
         places = np.nonzero(fits)[0]
         for key, mask in _masks(region).items():
             if key in self.masks and len(places):
                 places = places[(self.masks[key][places] & mask) != 0]
-        for place in self._overlapping(places, region).tolist():
+        if len(places) and not is_unknown(region):
+            places = places[self.unknown[places] | self._are_close(places, region, most)]
+        for place in places.tolist():
             yield self.found[place]
         for shape, past in self.wide:
             for cell in shape.cell_of(region):
                 yield Earlier(cell, past)
 
-    def _overlapping(self, places: npt.NDArray[np.int64], region: Region) -> npt.NDArray[np.int64]:
-        """Those that can have two thirds of the people of the smaller one in common with a region.
+    def _are_close(self, places: npt.NDArray[np.int64], region: Region, most: float) -> npt.NDArray[np.bool_]:
+        """Whether less than `most` of the people can be what two regions differ by.
 
-        Why  where one is inside the other they have all of those in common, and two that are nearly equal (tracker.py) a third of the
-             people of both together. A box that does not select by a column has in every value of it its share of the people
+        Why  all but those of the larger one are in both; and one is inside the other, or they are nearly equal: apart they have no more
+             than they have in common (tracker.py)
         """
-        size = share(region)
-        if len(region) != 1 or not len(places) or any(v.axis.opaque for v in region[0].values()):
-            return places
-        most = self.most[places].copy()
-        for key, values in region[0].items():
-            chosen = self.chooses.get(key)
-            free = ~chosen[places] if chosen is not None else np.ones(len(places), dtype=bool)
-            most[free] *= values.share
-        known = self.most[places] == self.shares[places]
-        enough = np.minimum(self.shares[places], size) * 2 / 3 - 1e-12
-        kept: npt.NDArray[np.int64] = places[~known | (most >= enough)]
-        return kept
+        own, sizes = share(region), self.shares[places]
+        common = self.sizes.common(region, places) + ROUNDING
+        inside = common >= np.minimum(own, sizes)
+        return (np.maximum(own, sizes) - common < most) & (inside | (3 * common >= own + sizes))
+
+
+def _kind(region: Region) -> str:
+    """Of a region that is a box of one column that column; of others _COLUMNS or _BOXES."""
+    if len(region) != 1:
+        return _BOXES
+    return next(iter(region[0])) if len(region[0]) == 1 else _COLUMNS
 
 
 def _masks(region: Region) -> dict[str, np.uint64]:
     """For every column that all boxes of a region select by, the bits of the values that they leave."""
+    if len(region) == 1:
+        return {key: np.uint64(values.mask) for key, values in region[0].items()}
     keys = set(region[0]).intersection(*region[1:]) if region else set()
     found: dict[str, np.uint64] = {}
     for key in keys:

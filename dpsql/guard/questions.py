@@ -53,18 +53,18 @@ class Shape:
 
     def whole(self) -> Iterator[Region]:
         """All cells together: what adds up to it."""
-        return self._regions([()])
+        return self._asked([self.base])
 
     def parts(self) -> Iterator[Region]:
         """Every cell; none of too many."""
-        return self._regions(product(*self.keys)) if self.keys and self.cells <= MOST_CELLS else iter(())
+        return self._asked(self._cells(self.keys)) if self.keys and self.cells <= MOST_CELLS else iter(())
 
     def cell_of(self, region: Region) -> Iterator[Region]:
         """Of too many cells those that a region is in, by every key."""
         if self.cells > MOST_CELLS:
             inside = [[part for part in key if regions.within(region, part)] for key in self.keys]
             if all(len(parts) == 1 for parts in inside):
-                yield from self._regions([tuple(parts[0] for parts in inside)])
+                yield from self._asked(self._cells(inside))
 
     def cell_shares(self) -> tuple[float, float]:
         """Between which shares those of the cells lie, if the rows do not choose among the keys."""
@@ -72,21 +72,32 @@ class Shape:
         shares = [[share(part) for part in key] for key in self.keys]
         return base * prod(min(key) for key in shares), base * prod(max(key) for key in shares)
 
-    def _regions(self, cells: Iterable[tuple[Region, ...]]) -> Iterator[Region]:
-        """Those that are too tangled are left to the others."""
+    def _cells(self, keys: Sequence[Sequence[Region]]) -> list[Region]:
+        """The rows with each combination of values; what is too tangled is left to the others."""
+        found = [self.base]
+        for key in keys:
+            found = [cell for one in found for part in key if (cell := _met(one, part))]
+        return found
+
+    def _asked(self, cells: Iterable[Region]) -> Iterator[Region]:
+        """What is asked of some cells, each once, if somebody can be in it."""
         found: dict[object, Region] = {}
-        for chosen in cells:
+        for cell in cells:
             for select in self.selects:
-                try:
-                    region = self.base
-                    for part in (*chosen, select):
-                        region = both(region, part)
-                except Tangled:
-                    continue
-                region = regions.joined(region)
-                if region:
+                region = regions.joined(_met(cell, select))
+                if regions.without_void(region):
                     found.setdefault(regions.identity(region), region)
         yield from found.values()
+
+
+def _met(one: Region, other: Region) -> Region:
+    """What two regions have in common; nothing where that is too tangled."""
+    if other is EVERYTHING:
+        return one
+    try:
+        return both(one, other)
+    except Tangled:
+        return NOTHING
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ _TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*"(?:\."(?:[^"]|"")*
 _RELEASED = re.compile(r'\(SELECT "?c0"? FROM "[0-9a-f]{24}"[^)]*\)|"[0-9a-f]{24}"(\."?c[0-9]+"?)?')
 _ORDERED = ("<", "<=", ">", ">=")
 _COMPARED = ("=", "<>", *_ORDERED)
+_STRICT = ("cast", "convert", "+", "-", "*", "/", "//", "%", "abs", "round", "floor", "ceil")
+"""Functions that are NULL where an operand is."""
 _MICROSECONDS = 86_400_000_000
 Evaluate = Callable[[str, Sequence[str]], list[tuple[object, ...]]]
 """Rows of a question over constants and the public tables that are named."""
@@ -177,10 +179,15 @@ class Reader:
     def _leaf(self, s: Scalar, context: Context) -> Truth:
         """A condition that is no combination of others; on columns of the side of an outer join that may stay away, only where it is
         there. Raises Opaque."""
+        if len(s.args) == 2 and s.args[0].is_literal:
+            # IS DISTINCT FROM keeps its order
+            s = replace(s, args=s.args[::-1])
         sides = {m.sql: m for leaf in s.leaves() if (m := context.rows.matched.get(leaf.sql)) is not None}
         if not sides or context.matching:
             return self._plain(s, context)
-        if s.function not in (*_COMPARED, "in", "like", "ilike", "is null", "not"):
+        if s.args and _branches(s.args[0]) and all(arg.is_literal for arg in s.args[1:]):
+            return self._plain(s, context)
+        if s.function not in (*_COMPARED, "in", "like", "ilike", "is null", "not") or not all(map(_is_strict, s.args)):
             raise Opaque
         context.matching = True
         try:
@@ -205,9 +212,6 @@ class Reader:
             "is distinct from",
             "is not distinct from",
         ):
-            if s.args[0].is_literal and len(s.args) == 2:
-                # IS DISTINCT FROM keeps its order
-                s = replace(s, args=s.args[::-1])
             first, rest = s.args[0], s.args[1:]
             if _branches(self._behind(first, context)) and all(arg.is_literal for arg in rest):
                 return self._of_pieces(first, context, lambda value: _again(s.function, value, list(rest)))
@@ -843,6 +847,11 @@ def _branches(s: Scalar) -> bool:
             s.args[0].sqltype.is_boolean or (s.function == "convert" and _branches(s.args[0]))
         )
     return s.sqltype.is_boolean and not s.is_column and not s.is_literal
+
+
+def _is_strict(s: Scalar) -> bool:
+    """Whether NULL in one of its columns makes it NULL."""
+    return s.is_column or s.is_literal or (s.function in _STRICT and all(map(_is_strict, s.args)))
 
 
 def _again(function: str, value: Scalar, rest: list[Scalar]) -> Scalar:

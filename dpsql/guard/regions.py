@@ -63,6 +63,8 @@ def others(region: Region) -> Region:
 
 def joined(region: Region) -> Region:
     """The same, with boxes that differ in one column alone made one: so that what was cut grows together again."""
+    if len(region) < 2:
+        return region
     boxes = list(region)
     grown = True
     while grown:
@@ -95,6 +97,11 @@ def apparent(region: Region) -> Region:
         except Tangled:
             return EVERYTHING
     return found
+
+
+def is_unknown(region: Region) -> bool:
+    """Whether a condition is in it whose share nobody knows."""
+    return any(v.axis.opaque and not v.is_whole for box in region for v in box.values())
 
 
 def measure(region: Region) -> float:

@@ -31,6 +31,7 @@ from dpsql.guard.regions import (
     both,
     but_not,
     common,
+    is_unknown,
     measure,
     meet,
     share,
@@ -196,7 +197,7 @@ def _met(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
     few = common_to_all(region, earlier.region, policy.least)
     if not few:
         return None
-    return Conflict(few[0], {}, policy.count(share(few)), _is_unknown(few), earlier.past)
+    return Conflict(few[0], {}, policy.count(share(few)), is_unknown(few), earlier.past)
 
 
 def _pair(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
@@ -207,7 +208,7 @@ def _pair(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
         shared = both(region, other, MOST_DIFFERENCE)
         if not without_void(shared):
             return None
-        known = not (_is_unknown(region) or _is_unknown(other))
+        known = not (is_unknown(region) or is_unknown(other))
         if known and max(share(region), share(other)) - share(shared) >= policy.least:
             # one of them has many people that the other has not
             return None
@@ -220,7 +221,7 @@ def _pair(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
         return Conflict({}, {}, 0, True, earlier.past)
     if not apart and ((narrow_b and (not a or narrow_a)) or (narrow_a and not b)):
         few = b if narrow_b else a
-        return Conflict(few[0], _alike(region, other), policy.count(share(few)), _is_unknown(few), earlier.past)
+        return Conflict(few[0], _alike(region, other), policy.count(share(few)), is_unknown(few), earlier.past)
     return None
 
 
@@ -233,17 +234,13 @@ def _alike(one: Region, other: Region) -> Box:
 def _nearly_equal(region: Region, other: Region, a: Region, b: Region, least: float) -> bool:
     """Whether two regions that differ by a few people on both sides have more in common than apart: two small groups that overlap
     are no pair to subtract."""
-    if _is_unknown(a) or _is_unknown(b):
+    if is_unknown(a) or is_unknown(b):
         # they differ in nothing but that
         known, beside = apparent(region), apparent(other)
         sides = (but_not(known, beside, MOST_DIFFERENCE), but_not(beside, known, MOST_DIFFERENCE))
         return all(share(without_void(side)) < least for side in sides)
     met, apart = share(both(region, other, MOST_DIFFERENCE)), share(a) + share(b)
     return met >= apart if met or apart else common(region, other) >= measure(a) + measure(b)
-
-
-def _is_unknown(region: Region) -> bool:
-    return any(v.axis.opaque and not v.is_whole for box in region for v in box.values())
 
 
 def problem(conflict: Conflict, analyst: str, policy: Policy) -> Error:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from dpsql.domains import Value
 
@@ -93,7 +94,7 @@ class Axis:
         return Listed(self, 0, frozenset({value}))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Listed:
     """A set of listed values.
 
@@ -104,6 +105,13 @@ class Listed:
     axis: Axis
     bits: int
     odd: frozenset[Value] = frozenset()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.axis, self.bits, self.odd))
 
     def both(self, other: Values) -> Listed:
         assert isinstance(other, Listed)
@@ -133,13 +141,13 @@ class Listed:
     def is_whole(self) -> bool:
         return not self.odd and self.bits == (1 << (len(self.axis.values) + 2)) - 1
 
-    @property
+    @cached_property
     def is_void(self) -> bool:
         count = len(self.axis.values)
         expected = self.bits & ((1 << (count + (1 if self.axis.nullable else 0))) - 1)
         return not expected and (self._rest or not self.odd) and not (self._rest and not count)
 
-    @property
+    @cached_property
     def share(self) -> float:
         """Of the people, how many are expected to have one of these values."""
         if self.is_whole:
@@ -153,7 +161,7 @@ class Listed:
             return 1.0 - (NULL_SHARE if self.axis.nullable else 0.0) + null if self._rest else null
         return declared / count * (1 - NULL_SHARE if self.axis.nullable else 1) + null
 
-    @property
+    @cached_property
     def measure(self) -> float:
         """A size that adds up, and is 0 for what is void alone."""
         count = len(self.axis.values) + self.axis.nullable
@@ -163,7 +171,7 @@ class Listed:
             return bool(self.bits & 1) * null + self._rest * (1 - null) + odd
         return ((self.bits & ((1 << count) - 1)).bit_count() + (0 if self._rest else _POINT * len(self.odd))) / count
 
-    @property
+    @cached_property
     def mask(self) -> int:
         """64 bits that two sets share if they share a value."""
         found = 0
@@ -175,13 +183,20 @@ class Listed:
         return found | (1 << 62 if self.odd or self._rest else 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ranged:
     """A set of numbers, as ranges in their order that do not touch; and whether NULL is in it. NaN counts as NULL."""
 
     axis: Axis
     pieces: tuple[Piece, ...]
     null: bool
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.axis, self.pieces, self.null))
 
     def both(self, other: Values) -> Ranged:
         assert isinstance(other, Ranged)
@@ -200,7 +215,7 @@ class Ranged:
     def is_whole(self) -> bool:
         return self.null and self.pieces == ((START, END),)
 
-    @property
+    @cached_property
     def is_void(self) -> bool:
         if self.null and self.axis.nullable:
             return False
@@ -211,7 +226,7 @@ class Ranged:
         # all that lies beyond a bound: a part of it was cut off by somebody who knows of a value there (rule 16)
         return all(piece in ((START, below), (above, END)) for piece in self.pieces)
 
-    @property
+    @cached_property
     def share(self) -> float:
         if self.is_whole:
             return 1.0
@@ -235,11 +250,28 @@ class Ranged:
         inside = sum((max(Fraction(0), _to(b, low, high) - _to(a, low, high)) for a, b in self.pieces), Fraction(0))
         return float(inside / (high - low))
 
-    @property
+    @cached_property
     def measure(self) -> float:
         numbers = sum(self._place(b) - self._place(a) for a, b in self.pieces)
         null = _NULL if self.axis.nullable else 0.0
         return numbers * (1 - null) + self.null * null
+
+    @cached_property
+    def people_below(self) -> tuple[tuple[float, float], ...]:
+        """For each range, the shares of those with a number who lie below its two ends: `share` is made of their differences."""
+        return tuple((self._below(a), self._below(b)) for a, b in self.pieces)
+
+    @cached_property
+    def places(self) -> tuple[tuple[float, float], ...]:
+        """The same of `measure`."""
+        return tuple((self._place(a), self._place(b)) for a, b in self.pieces)
+
+    def _below(self, cut: Cut) -> float:
+        """Of those with a number, the share who lie below a cut."""
+        number, _ = cut
+        if isinstance(number, float):
+            return 0.0 if number < 0 else 1.0
+        return HALF_LINE if self.axis.bounds is None else Ranged(self.axis, ((START, cut),), False)._numbers
 
     def _place(self, cut: Cut) -> float:
         """Where a cut is, of all numbers between the bounds, or of all where there are none."""
@@ -258,7 +290,7 @@ class Ranged:
             return 1.0
         return float(number - low) / (float(high - low) or 1.0) * (1 - _POINT) + above * _POINT
 
-    @property
+    @cached_property
     def mask(self) -> int:
         found = 1 << 63 if self.null else 0
         if self.axis.bounds is None:

@@ -84,7 +84,6 @@ def test_long_columns_of_integers_are_stored_as_their_bytes() -> None:
         NoisyTable(([float("nan")],), (), 1),  # type: ignore[list-item]
         NoisyTable((), ([True],), 1),
         NoisyTable((), (["x"],), 1),  # type: ignore[list-item]
-        NoisyTable((), ([None],), 1),  # type: ignore[list-item]
         NoisyTable(([1, 2],), ([1],), 2),
         NoisyTable(([1],), ([1],), 2),
     ],
