@@ -275,13 +275,14 @@ class Ledger:
         return self.store.write(work)
 
     def _check_tail(self, connection: sqlite3.Connection) -> None:
-        """The newest charges, the dataset's total and the head that is remembered."""
+        """The newest charges, the dataset's total and the head that is remembered: this first, since the moment that `connection` sees
+        begins with its first SELECT, and a head that was read later could be newer."""
+        self._newest(connection)
         rows = connection.execute(_LAST, (TAIL + 1,)).fetchall()
         for (*row, tied), before in zip(rows, [*(r[-1] for r in rows[1:]), chain.FIRST], strict=False):
             known = len(rows) > TAIL and row[0] == rows[-1][0]
             if not isinstance(before, bytes) or (not known and chain.link(self.secret, before, row) != tied):
                 raise problems.edited(self.store.path, row[0])
-        self._newest(connection)
 
     def _newest(self, connection: sqlite3.Connection) -> Head:
         """The last charge, as far as it agrees with the totals and with the newest head that is known."""

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.accounting import Ledger, store
+from dpsql.accounting.chain import Head
 from dpsql.charges import Budget, ChargeRequest
 from dpsql.errors import BudgetError, InterfaceError, OperationalError
 from dpsql.loss import EpsilonDelta
@@ -83,6 +84,23 @@ def test_a_ledger_is_read_at_one_moment_when_it_is_opened(
     again.store.read(lambda connection: connection.set_trace_callback(None))
     assert again.verify() == charges + 1 == len(again.history())
     again.close()
+
+
+def test_a_charge_while_a_ledger_is_opened_is_no_newer_head_than_it_has(
+    ledger: Ledger, asks: Asks, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever the head is looked at, somebody may just have charged."""
+    head = Ledger._remembered
+
+    def remembered(opened: Ledger) -> Head:
+        if opened is not ledger:
+            ledger.charge(asks("0.01"), budget("1"))
+        return head(opened)
+
+    ledger.charge(asks("0.01"), budget("1"))
+    monkeypatch.setattr(Ledger, "_remembered", remembered)
+    with contextlib.closing(Ledger.open(path, "example")) as opened:
+        assert len(opened.history()) == 2
 
 
 def test_threads_share_one_connection(ledger: Ledger, asks: Asks) -> None:
