@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dpsql.clients.dbapi import open_session
 from dpsql.errors import Error
-from dpsql.guard import history, questions, reading, regions, rows, tracker, values
+from dpsql.guard import audit, history, questions, reading, regions, rows, tracker, values
+from dpsql.guard.sizes import Sizes
 from dpsql.guarding import Guarding
 from dpsql.session import Session
 from tests.support import clinic
@@ -18,6 +20,7 @@ from tests.support.noise import ZeroNoise
 Patch = pytest.MonkeyPatch
 TOTAL = "SELECT COUNT(*) FROM patient"
 FEW = "(age = 30 AND site = 1 AND city = 'a')"
+OLD = "(age = 80 AND site = 2 AND city = 'b')"
 
 
 def without_the_opaque_share(patch: Patch) -> None:
@@ -92,6 +95,26 @@ def total_is_unknown(patch: Patch) -> None:
     patch.setattr(history.History, "knows", lambda self, tables, region: False)
 
 
+def nobody_in_common(patch: Patch) -> None:
+    """Regions are far apart, whatever they have in common."""
+    patch.setattr(Sizes, "common", lambda self, region, places: np.zeros(len(places)))
+
+
+def parts_are_not_added_up(patch: Patch) -> None:
+    """What several answers are parts of is not looked at."""
+    patch.setattr(audit._Adding, "up", lambda self, parts: [])
+
+
+def every_answer_by_itself(patch: Patch) -> None:
+    """Answers span nothing together."""
+    patch.setattr(audit._Space, "_span", lambda self, common, before: None)
+
+
+def refused_is_remembered(patch: Patch) -> None:
+    """What was only looked at counts as answered."""
+    patch.setattr(audit._Space, "back_to", lambda self, mark: None)
+
+
 CASES: list[tuple[Callable[[Patch], None], list[str]]] = [
     (without_the_opaque_share, [TOTAL, f"{TOTAL} WHERE weight + income <> 77"]),
     (three_values_as_two, [f"{TOTAL} WHERE NOT female", f"{TOTAL} WHERE NOT female OR (female IS NULL AND {FEW})"]),
@@ -104,8 +127,23 @@ CASES: list[tuple[Callable[[Patch], None], list[str]]] = [
     (nothing_is_loaded, [TOTAL, f"{TOTAL} WHERE NOT {FEW}"]),
     (halves_are_apart, [TOTAL, "SELECT COUNT(*) FROM (SELECT patient_id FROM patient WHERE site = 1 AND age <> 30 UNION ALL "
      "SELECT patient_id FROM patient WHERE site <> 1)"]),
+    (nobody_in_common, [TOTAL, f"{TOTAL} WHERE NOT {FEW}"]),
     (total_is_unknown, [TOTAL, f"{TOTAL} WHERE {FEW} OR age < 50", f"{TOTAL} WHERE {FEW} OR NOT age < 50"]),
 ]  # fmt: skip
+PARTS = [
+    TOTAL,
+    f"{TOTAL} WHERE site = 1",
+    f"{TOTAL} WHERE site <> 1 AND age < 50",
+    f"{TOTAL} WHERE site <> 1 AND age >= 50 AND NOT {OLD}",
+]
+UNION = [f"{TOTAL} WHERE site = 1", f"{TOTAL} WHERE age < 50", f"{TOTAL} WHERE site = 1 AND age < 50",
+         f"{TOTAL} WHERE site = 1 OR age < 50 OR {OLD}"]  # fmt: skip
+AUDITED: list[tuple[Callable[[Patch], None], list[str]]] = [
+    (parts_are_not_added_up, PARTS),
+    (parts_are_not_added_up, UNION),
+    (every_answer_by_itself, PARTS),
+    (refused_is_remembered, [PARTS[0], PARTS[1], f"EXPLAIN {PARTS[2]}", PARTS[3]]),
+]
 
 
 @pytest.fixture
@@ -133,3 +171,18 @@ def test_a_planted_fault_is_caught(
     faulty = open_session(clinic.schema(tmp_path, guard="block"), None, ":memory:", noise=ZeroNoise())
     assert [decision(faulty, sql) for sql in statements] != sound
     faulty.close()
+
+
+@pytest.mark.parametrize(("plant", "statements"), AUDITED)
+def test_a_fault_in_the_audit_is_caught(
+    plant: Callable[[Patch], None], statements: list[str], tmp_path: Path, monkeypatch: Patch
+) -> None:
+    clinic.write(tmp_path, {name: [] for name in clinic.DDL})
+    found = []
+    for plants in (False, True):
+        if plants:
+            plant(monkeypatch)
+        audited = open_session(clinic.schema(tmp_path, guard="audit"), None, ":memory:", noise=ZeroNoise())
+        found.append([decision(audited, sql) for sql in statements])
+        audited.close()
+    assert found[0] != found[1], found
