@@ -58,6 +58,12 @@ MOST_WORK = 20_000
 """Boxes that are made for one statement, before all that is left of it is opaque."""
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*"(?:\."(?:[^"]|"")*")*)""")
 _RELEASED = re.compile(r'\(SELECT "?c0"? FROM "[0-9a-f]{24}"[^)]*\)|"[0-9a-f]{24}"(\."?c[0-9]+"?)?')
+_PLAIN = (
+    (re.compile(r"(?:TRY_)?CAST\(((?:[^()]|\([^()]*\))*) AS [A-Z]+(?:\([0-9, ]*\))?\)"), r"\1"),
+    (re.compile(r"CASE WHEN ([\w.]+) BETWEEN [^()]+(?: AND NOT isnan\([\w.]+\)[^()]+)?? END"), r"\1"),
+    (re.compile(r"\((sum\([\w.]+\)) \* [0-9.e-]+\)"), r"\1"),
+)
+"""What a text for people is without: conversions, clamps and quanta."""
 _ORDERED = ("<", "<=", ">", ">=")
 _COMPARED = ("=", "<>", *_ORDERED)
 _STRICT = ("cast", "convert", "+", "-", "*", "/", "//", "%", "abs", "round", "floor", "ceil")
@@ -624,8 +630,7 @@ class Reader:
             inside = [part for part in s.walk() if part.is_column]
             context.hidden += [c for c in (*columns.values(), *inside) if c.role == "quasi" and not self._is_public(c)]
         key = f"opaque {_digest(self._named(text, context))}"
-        shown = _short(_RELEASED.sub("a released value", self._named(text, context)))
-        axis = Axis(key, shown, (False, True), nullable=True, opaque=True, released=released)
+        axis = Axis(key, self._shown(text, context), (False, True), nullable=True, opaque=True, released=released)
         return Truth(box_of(axis.of(True)), box_of(axis.of(False)))
 
     def derived(self, s: Scalar, context: Context) -> Axis:
@@ -636,8 +641,14 @@ class Reader:
             text = self._text(s, context, columns)
         except Tangled:
             text = s.sql
-        named = self._named(text, context)
-        return Axis(f"derived {_digest(named)}", _short(named), s.domain.values, nullable=s.nullable)
+        key = f"derived {_digest(self._named(text, context))}"
+        return Axis(key, self._shown(text, context), s.domain.values, nullable=s.nullable)
+
+    def _shown(self, text: str, context: Context) -> str:
+        """A text for people: what its columns are computed from, in place of their names, and no conversions."""
+        computed = {name: made.partition(" of ")[0] for name, made in context.rows.computed.items()}
+        named = _RELEASED.sub("a released value", self._named(_replaced(text, computed), context))
+        return _short(named)
 
     def _named(self, text: str, context: Context) -> str:
         """A text in which columns are called after their tables, and bound tables after what they hold."""
@@ -1047,6 +1058,10 @@ def _digest(text: str) -> str:
 
 
 def _short(text: str) -> str:
-    """A text for people, not too long."""
-    plain = text.partition(" of ")[0].replace('"', "")
+    """A text for people, without what only makes it safe, and not too long."""
+    plain, before = text.partition(" of ")[0].replace('"', ""), ""
+    while plain != before:
+        before = plain
+        for pattern, kept in _PLAIN:
+            plain = pattern.sub(kept, plain)
     return plain if len(plain) <= 60 else plain[:57] + "..."
