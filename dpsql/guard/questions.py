@@ -17,9 +17,10 @@ from dpsql.algebra.conditional import case as case_of
 from dpsql.algebra.scalar import Scalar, boolean_literal, literal
 from dpsql.domains import Categories
 from dpsql.guard import regions
-from dpsql.guard.reading import Context, Opaque, Reader, Truth
+from dpsql.guard.reading import Context, Reader, Truth
 from dpsql.guard.regions import EVERYTHING, NOTHING, Region, Tangled, both, box_of, share
 from dpsql.guard.rows import Rows, rows_of
+from dpsql.guard.values import Opaque
 from dpsql.plan import Aggregate, Block, Bound
 from dpsql.schema.model import Schema
 from dpsql.sqltypes import BOOLEAN

@@ -13,14 +13,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from hashlib import sha256
 from math import prod
 
 from dpsql.algebra import logic
-from dpsql.algebra.scalar import NULL, Scalar, boolean_literal, integer_literal, literal, literal_sql, quoted
+from dpsql.algebra.scalar import NULL, Scalar, boolean_literal, integer_literal, literal, quoted
 from dpsql.algebra.scalar import column as stored_column
 from dpsql.domains import Categories, Interval, Value, integers
 from dpsql.errors import Error
+from dpsql.guard.points import MOST_PIECES, MOST_POINTS, Grid, Points, cells_of, region_of
 from dpsql.guard.regions import (
     EVERYTHING,
     NOTHING,
@@ -34,41 +34,23 @@ from dpsql.guard.regions import (
     others,
 )
 from dpsql.guard.rows import Lookup, Rows
-from dpsql.guard.values import END, START, Axis, Cut, Listed, Piece, Ranged, Values, ranged
+from dpsql.guard.steps import ORDERED, arithmetic, conversion, defined_at, matching
+from dpsql.guard.texts import RELEASED, TOKEN, declares, digest, replaced, short
+from dpsql.guard.values import Axis, Opaque, Ranged, Values, ranged
 from dpsql.plan import Bound
 from dpsql.schema.model import RESERVED, Schema, Table
-from dpsql.sqltypes import SqlType
 
-MOST_POINTS = 100_000
-"""Of declared values, or combinations of them, at which a condition is evaluated."""
-MOST_PIECES = 2_000
-"""Of one set of numbers."""
 MOST_REFERRED = 20_000
 """Values of a public table that list the column that refers to them."""
-MOST_STEPS = 16
-"""Boxes of a condition on several columns: a staircase of more is opaque."""
 MOST_KEPT = 512
 MOST_BESIDE = 4
 """How often one table of several rows a unit stands in FROM, and its columns are known again after a restart."""
 MOST_DEPTH = 60
-MOST_FACTOR = 10**6
-MOST_WHOLE = 2**52
-"""Whole numbers in arithmetic that is exact in DOUBLE."""
 MOST_WORK = 20_000
 """Boxes that are made for one statement, before all that is left of it is opaque."""
-_TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*"(?:\."(?:[^"]|"")*")*)""")
-_RELEASED = re.compile(r'\(SELECT "?c0"? FROM "[0-9a-f]{24}"[^)]*\)|"[0-9a-f]{24}"(\."?c[0-9]+"?)?')
-_PLAIN = (
-    (re.compile(r"(?:TRY_)?CAST\(((?:[^()]|\([^()]*\))*) AS [A-Z]+(?:\([0-9, ]*\))?\)"), r"\1"),
-    (re.compile(r"CASE WHEN ([\w.]+) BETWEEN [^()]+(?: AND NOT isnan\([\w.]+\)[^()]+)?? END"), r"\1"),
-    (re.compile(r"\((sum\([\w.]+\)) \* [0-9.e-]+\)"), r"\1"),
-)
-"""What a text for people is without: conversions, clamps and quanta."""
-_ORDERED = ("<", "<=", ">", ">=")
-_COMPARED = ("=", "<>", *_ORDERED)
+_COMPARED = ("=", "<>", *ORDERED)
 _STRICT = ("cast", "convert", "+", "-", "*", "/", "//", "%", "abs", "round", "floor", "ceil")
 """Functions that are NULL where an operand is."""
-_MICROSECONDS = 86_400_000_000
 Evaluate = Callable[[str, Sequence[str]], list[tuple[object, ...]]]
 """Rows of a question over constants and the public tables that are named."""
 
@@ -109,10 +91,6 @@ class Context:
     within: str = ""
     truths: dict[str, Truth] = field(default_factory=dict)
     chosen: dict[str, list[tuple[Region, Scalar]]] = field(default_factory=dict)
-
-
-class Opaque(Exception):
-    """A condition cannot be taken apart."""
 
 
 class Reader:
@@ -331,7 +309,7 @@ class Reader:
             raise Opaque
         null = axis.null
         if s.function == "is null":
-            defined = _defined(axis, steps) if axis.ranged else null.others()
+            defined = defined_at(axis, steps) if axis.ranged else null.others()
             if steps and not axis.ranged:
                 raise Opaque
             return Truth(box_of(defined.others()), box_of(defined))
@@ -341,13 +319,13 @@ class Reader:
             raise Opaque
         self._note(column, axis, context)
         asked = [constant for constant in constants if constant is not None or distinct]
-        found = _united(axis, [_matching(axis, steps, s.function, constant) for constant in asked])
+        found = _united(axis, [matching(axis, steps, s.function, constant) for constant in asked])
         if distinct:
             if steps:
                 raise Opaque
             found = found if s.function == "is not distinct from" else found.others()
             return Truth(box_of(found), box_of(found.others()))
-        defined = _defined(axis, steps) if axis.ranged else null.others()
+        defined = defined_at(axis, steps) if axis.ranged else null.others()
         found = found.both(defined)
         rest = found.others().both(defined)
         if any(constant is None for constant in constants):
@@ -366,11 +344,11 @@ class Reader:
         if other is None:
             raise Opaque
         if s.function in ("convert", "cast") and len(s.args) == 1:
-            step = _conversion(other.sqltype, s.sqltype)
+            step = conversion(other.sqltype, s.sqltype)
         elif s.function in ("floor", "ceil") and len(s.args) == 1:
             step = [(s.function, Fraction(0))]
         elif number is not None and not isinstance(number, str | bool) and other.sqltype.is_number:
-            step = _arithmetic(s.function, Fraction(number), s.args[0] is other)
+            step = arithmetic(s.function, Fraction(number), s.args[0] is other)
         if step is None:
             raise Opaque
         column, before = self._steps(other, context)
@@ -388,7 +366,7 @@ class Reader:
                 return [box_of(axis.of(value)) for value in (*axis.values, *([None] if axis.nullable else []))]
             listed = integers(s.domain) if s.integral or s.sqltype.name == "DATE" else None
             if axis.ranged and listed is not None and len(listed.values) <= MOST_PIECES:
-                found = [box_of(_matching(axis, steps, "=", value)) for value in listed.values]
+                found = [box_of(matching(axis, steps, "=", value)) for value in listed.values]
                 return [*found, box_of(axis.null)] if axis.nullable else found
         cells, answers = self.table(s, context)
         if len(cells) != 1:
@@ -397,7 +375,7 @@ class Reader:
                 by_value.setdefault(answer, [False] * len(answers))[i] = True
                 if len(by_value) > MOST_PIECES // 10:
                     raise Tangled
-            return [_region(cells, holds) for holds in by_value.values()]
+            return [region_of(cells, holds) for holds in by_value.values()]
         groups: dict[object, list[int]] = {}
         for place, answer in enumerate(answers):
             groups.setdefault(answer, []).append(place)
@@ -437,11 +415,11 @@ class Reader:
         elif context.within and column.origin and f"{prefix}." in context.within:
             return self._axis_within(column)
         elif column.sql in context.rows.computed:
-            key = f"computed {_digest(self._named(context.rows.computed[column.sql], context))}"
+            key = f"computed {digest(self._named(context.rows.computed[column.sql], context))}"
         else:
             return None
         if key not in self._axes:
-            shown = name[1:-1] if table is not None else _short(self._named(context.rows.computed[column.sql], context))
+            shown = name[1:-1] if table is not None else short(self._named(context.rows.computed[column.sql], context))
             self._axes[key] = _axis(
                 key, shown, column, nullable, self._referred(self._schema.table(table or ""), name[1:-1])
             )
@@ -503,8 +481,8 @@ class Reader:
         """A condition that reads few columns, at all of their declared values. Raises Opaque."""
         cells, answers = self.table(s, context)
         return Truth(
-            _region(cells, [answer is True for answer in answers]),
-            _region(cells, [answer is False for answer in answers]),
+            region_of(cells, [answer is True for answer in answers]),
+            region_of(cells, [answer is False for answer in answers]),
         )
 
     def table(self, s: Scalar, context: Context) -> tuple[list[Points | Grid], list[object]]:
@@ -524,7 +502,7 @@ class Reader:
         # a value that something is compared with may be one that is not declared; a pattern of LIKE is none
         compared = [part for part in s.walk() if part.function in (*_COMPARED, "in") or "distinct" in part.function]
         constants = [arg for part in compared for arg in part.args if arg.is_literal]
-        listed = [_cells(axis, column.sqltype, constants) for axis, column in axes.values()]
+        listed = [cells_of(axis, column.sqltype, constants) for axis, column in axes.values()]
         if prod(len(cells) for cells in listed) > MOST_POINTS:
             raise Opaque
         places = {axis.key: i for i, (axis, _) in enumerate(axes.values())}
@@ -535,7 +513,7 @@ class Reader:
         }
         sources = ", ".join(f'({cells.sql}) AS "{RESERVED}{i}"(i, v)' for i, cells in enumerate(listed))
         order = ", ".join(f'"{RESERVED}{i}".i' for i in range(len(listed)))
-        sql = f"SELECT {_replaced(text, named)}" + (f" FROM {sources} ORDER BY {order}" if listed else "")
+        sql = f"SELECT {replaced(text, named)}" + (f" FROM {sources} ORDER BY {order}" if listed else "")
         return listed, self._answers(self._with(sql, context), context)
 
     def _answers(self, sql: str, context: Context) -> list[object]:
@@ -577,7 +555,7 @@ class Reader:
             elif lookup not in needed:
                 needed.append(lookup)
                 waiting += [part for one, _ in lookup.pairs for part in one.leaves()]
-        text = _replaced(s.sql, texts)
+        text = replaced(s.sql, texts)
         if not needed:
             return text
         return f"(SELECT max({text}) FROM {_beside(needed, texts)})"
@@ -629,7 +607,7 @@ class Reader:
             # of identifiers R1 has said what there is to say
             inside = [part for part in s.walk() if part.is_column]
             context.hidden += [c for c in (*columns.values(), *inside) if c.role == "quasi" and not self._is_public(c)]
-        key = f"opaque {_digest(self._named(text, context))}"
+        key = f"opaque {digest(self._named(text, context))}"
         axis = Axis(key, self._shown(text, context), (False, True), nullable=True, opaque=True, released=released)
         return Truth(box_of(axis.of(True)), box_of(axis.of(False)))
 
@@ -641,14 +619,14 @@ class Reader:
             text = self._text(s, context, columns)
         except Tangled:
             text = s.sql
-        key = f"derived {_digest(self._named(text, context))}"
+        key = f"derived {digest(self._named(text, context))}"
         return Axis(key, self._shown(text, context), s.domain.values, nullable=s.nullable)
 
     def _shown(self, text: str, context: Context) -> str:
         """A text for people: what its columns are computed from, in place of their names, and no conversions."""
         computed = {name: made.partition(" of ")[0] for name, made in context.rows.computed.items()}
-        named = _RELEASED.sub("a released value", self._named(_replaced(text, computed), context))
-        return _short(named)
+        named = RELEASED.sub("a released value", self._named(replaced(text, computed), context))
+        return short(named)
 
     def _named(self, text: str, context: Context) -> str:
         """A text in which columns are called after their tables, and bound tables after what they hold."""
@@ -662,7 +640,7 @@ class Reader:
             prefix, _, column = whole.rpartition(".")
             bound = context.bounds.get((prefix or whole)[1:-1])
             if bound is not None:
-                return f'"{_digest(self._named(bound.sql, context))}".{column}'
+                return f'"{digest(self._named(bound.sql, context))}".{column}'
             if not prefix:
                 return whole
             if prefix in tables:
@@ -671,12 +649,12 @@ class Reader:
                 return f"{tables[prefix]}{number + 1 if number else ''}.{column[1:-1]}"
             return f"{aliases.get(prefix, prefix)}.{column}"
 
-        for found in _TOKEN.finditer(text):
+        for found in TOKEN.finditer(text):
             prefix = (found["name"] or "").rpartition(".")[0]
             if prefix and prefix not in tables and prefix[1:-1] not in context.bounds:
                 aliases.setdefault(prefix, f'"#{len(aliases)}"')
-        text = _TOKEN.sub(lambda found: aliases.get(found[0], found[0]) if _declares(text, found) else found[0], text)
-        return _TOKEN.sub(name, text)
+        text = TOKEN.sub(lambda found: aliases.get(found[0], found[0]) if declares(text, found) else found[0], text)
+        return TOKEN.sub(name, text)
 
 
 def _joined(function: str, parts: Sequence[Truth]) -> Truth:
@@ -687,9 +665,6 @@ def _joined(function: str, parts: Sequence[Truth]) -> Truth:
     if function == "and":
         return Truth(joined(both(one.true, other.true)), joined(either(one.false, other.false)))
     return Truth(joined(either(one.true, other.true)), joined(both(one.false, other.false)))
-
-
-# --- sets of values ---------------------------------------------------------------------------------------------------
 
 
 def _axis(key: str, name: str, column: Scalar, nullable: bool, referred: tuple[Value, ...] = ()) -> Axis:
@@ -704,7 +679,7 @@ def _axis(key: str, name: str, column: Scalar, nullable: bool, referred: tuple[V
     finest = Fraction(1, 10**sqltype.scale) if sqltype.is_decimal else column.step
     step = Fraction(1) if whole else finest
     integral = whole or sqltype.is_decimal
-    key = f"{key} {_digest(repr((domain, step, nullable)))}"
+    key = f"{key} {digest(repr((domain, step, nullable)))}"
     if isinstance(domain, Categories):
         return Axis(key, name, domain.values, nullable=nullable)
     if not (sqltype.is_number or sqltype.is_temporal):
@@ -726,127 +701,6 @@ def _united(axis: Axis, sets: Sequence[Values]) -> Values:
     for found in sets:
         rest = rest.both(found.others())
     return rest.others()
-
-
-def _matching(axis: Axis, steps: Sequence[tuple[str, Fraction]], function: str, constant: Value | None) -> Values:
-    """The values that a comparison with one constant selects; of `<>` and IS DISTINCT those that are equal. Raises Opaque."""
-    if constant is None:
-        return axis.null
-    if not axis.ranged:
-        if steps or function in _ORDERED:
-            raise Opaque
-        return axis.of(constant)
-    if isinstance(constant, str):
-        raise Opaque
-    number = _snapped(axis, Fraction(constant))
-    if steps and (number.denominator != 1 or abs(number) > MOST_WHOLE):
-        raise Opaque
-    piece: Piece
-    match function:
-        case "<":
-            piece = (START, (number, 0))
-        case "<=":
-            piece = (START, (number, 1))
-        case ">":
-            piece = ((number, 1), END)
-        case ">=":
-            piece = ((number, 0), END)
-        case _:
-            piece = ((number, 0), (number, 1))
-    found: Piece | None = piece
-    for step in steps:
-        found = _before(step, found) if found is not None else None
-    return ranged(axis, [found] if found is not None else [], False)
-
-
-def _snapped(axis: Axis, number: Fraction) -> Fraction:
-    """A constant that is, as DOUBLE, a point of the column's grid."""
-    if axis.step is None or axis.bounds is None:
-        return number
-    point = axis.bounds[0] + round((number - axis.bounds[0]) / axis.step) * axis.step
-    return point if float(point) == float(number) else number
-
-
-def _defined(axis: Axis, steps: Sequence[tuple[str, Fraction]]) -> Values:
-    """The numbers that have a value after all steps."""
-    found: Piece | None = (START, END)
-    for step in steps:
-        found = _before(step, found) if found is not None else None
-    return ranged(axis, [found] if found is not None else [], False)
-
-
-def _before(step: tuple[str, Fraction], piece: Piece) -> Piece | None:
-    """The values that a step of arithmetic takes into a range; None where there are none."""
-    (a, above), (b, over) = piece
-    what, n = step
-    if what == "+":
-        return ((a - n if not isinstance(a, float) else a), above), ((b - n if not isinstance(b, float) else b), over)
-    if what == "*":
-        low = a / n if not isinstance(a, float) else (a if n > 0 else -a)
-        high = b / n if not isinstance(b, float) else (b if n > 0 else -b)
-        if n > 0:
-            return (low, above), (high, over)
-        # a cut just above a number is, upside down, one just below it
-        return (high, 1 - over if not isinstance(high, float) else 0), (
-            low,
-            1 - above if not isinstance(low, float) else 1,
-        )
-    if what.startswith("round"):
-        low, high = (Fraction(bound) for bound in what.split()[1:])
-        (a, above), (b, over) = max((a, above), (low, 0)), min((b, over), (high, 1))
-    # to whole numbers: from the first that is inside to the first that is beyond
-    first = None if isinstance(a, float) else Fraction((a.__floor__() + 1) if above else a.__ceil__())
-    beyond = None if isinstance(b, float) else Fraction((b.__floor__() + 1) if over else b.__ceil__())
-    if first is not None and beyond is not None and first >= beyond:
-        return None
-    return (START if first is None else _reaches(what, first)), (END if beyond is None else _reaches(what, beyond))
-
-
-def _reaches(what: str, whole: Fraction) -> tuple[Fraction, int]:
-    """From where on numbers become at least `whole`."""
-    if what == "floor":
-        return whole, 0
-    if what == "ceil":
-        return whole - 1, 1
-    # halves go to the even neighbour, as DuckDB casts
-    return whole - Fraction(1, 2), int(whole % 2)
-
-
-def _arithmetic(function: str, n: Fraction, first: bool) -> list[tuple[str, Fraction]] | None:
-    """What arithmetic with a whole number does, the last step first; `first` where the column is the first operand.
-
-    Why  at whole boundaries it is exact in DOUBLE too, but for neighbours in the last digit
-    """
-    if n.denominator != 1 or abs(n) > MOST_FACTOR or (function in ("*", "/") and not n):
-        return None
-    match function:
-        case "+":
-            return [("+", n)]
-        case "-":
-            return [("+", -n)] if first else [("+", n), ("*", Fraction(-1))]
-        case "*":
-            return [("*", n)]
-        case "/" if first:
-            return [("*", 1 / n)]
-    return None
-
-
-def _conversion(source: SqlType, target: SqlType) -> list[tuple[str, Fraction]] | None:
-    """What a conversion does to a number or a date: nothing, where every value has its like."""
-    if source.name == "DATE" and target.name == "TIMESTAMP":
-        return [("*", Fraction(_MICROSECONDS))]
-    if (
-        source == target
-        or (source.is_integer and target.name == "DOUBLE")
-        or (source.name, target.name) == ("FLOAT", "DOUBLE")
-    ):
-        return []
-    held, holds = source.range, target.range
-    if held is not None and holds is not None and holds.lower <= held.lower and held.upper <= holds.upper:
-        return [] if source.scale <= target.scale else None
-    if source.is_float and target.is_integer and holds is not None:
-        return [(f"round {holds.lower} {holds.upper}", Fraction(0))]
-    return None
 
 
 def _branches(s: Scalar) -> bool:
@@ -879,166 +733,6 @@ def _again(function: str, value: Scalar, rest: list[Scalar]) -> Scalar:
     return logic.compare(function, value, rest[0])
 
 
-# --- tables of declared values ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Points:
-    """The declared values of a listed column, some that are not declared, NULL, and one that stands for all others.
-
-    sets  what each stands for
-    sql   a query of their numbers and values
-    """
-
-    axis: Axis
-    sets: tuple[Listed, ...]
-    sql: str
-
-    def __len__(self) -> int:
-        return len(self.sets)
-
-    def of(self, places: Sequence[int]) -> Values:
-        """The set of some of them."""
-        bits = 0
-        odd: set[Value] = set()
-        for place in places:
-            bits |= self.sets[place].bits
-            if not self.sets[place].bits:
-                odd |= self.sets[place].odd
-        rest = self.sets[-1]
-        if bits & rest.bits:
-            # the others are in: what differs are those of the undeclared ones that are not
-            return Listed(self.axis, bits, rest.odd - odd)
-        return Listed(self.axis, bits, frozenset(odd))
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """The points of a grid, and between two of them one more where the column is not of integers; one beyond each bound; NULL.
-
-    low, half, count  the first point, from one to the next, and how many there are between the bounds
-    """
-
-    axis: Axis
-    low: Fraction
-    half: Fraction
-    count: int
-    sql: str
-
-    def __len__(self) -> int:
-        return self.count + 3
-
-    def of(self, places: Sequence[int]) -> Values:
-        """The set of some of them, in ascending order. Raises Tangled."""
-        pieces: list[Piece] = []
-        first = last = -2
-        for place in [*(place for place in places if place < self.count + 2), -1]:
-            if place != last + 1 or place < 0:
-                if first >= 0:
-                    pieces.append((self._cut(first), self._cut(last + 1)))
-                first = place
-            last = place
-        if len(pieces) > MOST_PIECES:
-            raise Tangled
-        return ranged(self.axis, pieces, bool(places) and places[-1] == self.count + 2)
-
-    def _cut(self, place: int) -> Cut:
-        """Where a cell begins: the first one is what lies below the bounds, the last what lies above."""
-        if place == 0:
-            return START
-        if place > self.count + 1:
-            return END
-        number = place - 1
-        if self.axis.integral:
-            return self.low + number * self.half, 0
-        # points have even numbers and begin just below themselves; what is between them begins just above the point before
-        even = number % 2 == 0 and number < self.count
-        return (self.low + number * self.half, 0) if even else (self.low + (number - 1) * self.half, 1)
-
-
-def _cells(axis: Axis, sqltype: SqlType, constants: Sequence[Scalar]) -> Points | Grid:
-    """Where a condition on a column is evaluated. Raises Opaque."""
-    if axis.ranged:
-        return _grid(axis, sqltype)
-    if not axis.values:
-        raise Opaque
-    kind = type(axis.values[0])
-    strange = {c.value for c in constants if c.value is not None and type(c.value) is kind} - set(axis.values)
-    odd: list[Value] = sorted(strange, key=str)
-    count = len(axis.values)
-    sets = [Listed(axis, 1 << place) for place in range(count)]
-    sets += [Listed(axis, 0, frozenset({value})) for value in odd]
-    sets += [Listed(axis, 1 << count), Listed(axis, 1 << (count + 1), frozenset(odd))]
-    texts = [literal_sql(value, sqltype) for value in (*axis.values, *odd)]
-    texts += ["NULL", _other(axis, sqltype, odd)]
-    return Points(axis, tuple(sets), f"SELECT unnest(range({len(texts)})), unnest([{', '.join(texts)}]::{sqltype}[])")
-
-
-def _other(axis: Axis, sqltype: SqlType, odd: Sequence[Value]) -> str:
-    """A value that is not declared, as SQL; NULL where there is none."""
-    if isinstance(axis.values[0], str):
-        return literal_sql(f"{RESERVED}other", sqltype)
-    if sqltype.is_boolean:
-        return "NULL"
-    number = max(Fraction(value) for value in (*axis.values, *odd) if not isinstance(value, str)) * 2 + 7919
-    return literal_sql(number, sqltype) if sqltype.range is None or number in sqltype.range else "NULL"
-
-
-def _grid(axis: Axis, sqltype: SqlType) -> Grid:
-    """Raises Opaque."""
-    if axis.bounds is None or axis.step is None or not (sqltype.is_number or sqltype.name == "DATE"):
-        raise Opaque
-    low, high = axis.bounds
-    half = axis.step if axis.integral else axis.step / 2
-    if axis.integral:
-        low, high = (low / half).__ceil__() * half, (high / half).__floor__() * half
-    if not 0 <= (high - low) / half <= MOST_POINTS:
-        raise Opaque
-    count = int((high - low) // axis.step) * (1 if axis.integral else 2) + 1
-    at = f"{_number(low - half)} + i * {_number(half)}"
-    if sqltype.name == "DATE":
-        at = f"DATE '1970-01-01' + CAST({int(low) - 1} + i AS INTEGER)"
-    known = f"CASE WHEN i < {count + 2} THEN TRY_CAST({at} AS {sqltype}) END"
-    return Grid(axis, low, half, count, f"SELECT i, {known} FROM range({count + 3}) AS g(i)")
-
-
-def _number(number: Fraction) -> str:
-    """A number as SQL: exact where it is whole."""
-    return str(int(number)) if number.denominator == 1 else f"CAST({float(number)!r} AS DOUBLE)"
-
-
-def _region(cells: Sequence[Points | Grid], holds: Sequence[bool]) -> Region:
-    """The region of the combinations for which something holds, in as few boxes as the columns in their order allow. Raises Tangled."""
-    if not cells:
-        return EVERYTHING if holds and holds[0] else NOTHING
-    width = prod(len(column) for column in cells[1:])
-    patterns: dict[tuple[bool, ...], list[int]] = {}
-    for i in range(len(cells[0])):
-        pattern = tuple(holds[i * width : (i + 1) * width])
-        if any(pattern):
-            patterns.setdefault(pattern, []).append(i)
-    found: list[dict[str, Values]] = []
-    for pattern, places in patterns.items():
-        own = cells[0].of(places)
-        found += [{**box, **here} for box in _region(cells[1:], pattern) for here in box_of(own)]
-        if len(found) > MOST_STEPS:
-            raise Tangled
-    return tuple(found)
-
-
-# --- texts ------------------------------------------------------------------------------------------------------------
-
-
-def _replaced(text: str, names: Mapping[str, str]) -> str:
-    """SQL with columns replaced, outside of texts."""
-    return _TOKEN.sub(lambda found: names.get(found[0], found[0]), text) if names else text
-
-
-def _declares(text: str, found: re.Match[str]) -> bool:
-    """Whether a name in a text is an alias where it is given."""
-    return text.endswith(" AS ", 0, found.start())
-
-
 def _holds(lookup: Lookup, column: Scalar) -> bool:
     return any(c.scalar.sql == column.sql for c in lookup.public.columns) or column.sql in {
         right.sql for _, right in lookup.pairs
@@ -1047,21 +741,7 @@ def _holds(lookup: Lookup, column: Scalar) -> bool:
 
 def _beside(lookups: Sequence[Lookup], texts: Mapping[str, str]) -> str:
     """FROM and WHERE of public relations, tied to the rows beside them."""
-    conditions = [f"{_replaced(one.sql, texts)} = {other.sql}" for look in lookups for one, other in look.pairs]
+    conditions = [f"{replaced(one.sql, texts)} = {other.sql}" for look in lookups for one, other in look.pairs]
     conditions += [c.sql for look in lookups for c in look.public.where]
     sources = ", ".join(look.public.from_sql() for look in lookups)
     return sources + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:24]
-
-
-def _short(text: str) -> str:
-    """A text for people, without what only makes it safe, and not too long."""
-    plain, before = text.partition(" of ")[0].replace('"', ""), ""
-    while plain != before:
-        before = plain
-        for pattern, kept in _PLAIN:
-            plain = pattern.sub(kept, plain)
-    return plain if len(plain) <= 60 else plain[:57] + "..."

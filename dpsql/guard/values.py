@@ -34,6 +34,10 @@ Piece = tuple[Cut, Cut]
 """What lies between two cuts; the first is less than the second."""
 
 
+class Opaque(Exception):
+    """Nothing says which values a condition selects."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Axis:
     """A column whose values conditions select; its key says which one.

@@ -19,10 +19,10 @@ from dpsql.algebra.relations import scan
 from dpsql.algebra.scalar import Scalar, days
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import Error
-from dpsql.guard.reading import Context, Opaque, Reader, Truth
+from dpsql.guard.reading import Context, Reader, Truth
 from dpsql.guard.regions import Region, Tangled, but_not, meet, share
 from dpsql.guard.rows import Rows
-from dpsql.guard.values import Listed, Values
+from dpsql.guard.values import Listed, Opaque, Values
 from dpsql.planner.parse import parse
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
