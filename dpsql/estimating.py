@@ -52,14 +52,14 @@ def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict
     intervals: dict[str, Sequence[tuple[float, float] | None]] = {}
     starts = asked.cell_starts
     for output in asked.outputs:
-        hidden = _Hidden.of([cell for m in output.measures for cell in noisy.cells[starts[m] : starts[m + 1]]])
-        found = hidden.in_column(output.estimate.column(hidden.known, _noise(asked, output), level))
+        suppressed = _Suppressed.of([cell for m in output.measures for cell in noisy.cells[starts[m] : starts[m + 1]]])
+        found = suppressed.in_column(output.estimate.column(suppressed.known, _noise(asked, output), level))
         data.append(found.values)
         intervals[output.name] = found.intervals
     for read in asked.read:
         place = len(asked.measures) + read.chosen
-        hidden = _Hidden.of(noisy.cells[starts[place] : starts[place + 1]])
-        found = hidden.in_column(read.reading.column(hidden.known, asked.chosen[read.chosen].terms, level))
+        suppressed = _Suppressed.of(noisy.cells[starts[place] : starts[place + 1]])
+        found = suppressed.in_column(read.reading.column(suppressed.known, asked.chosen[read.chosen].terms, level))
         data.append(found.values)
         intervals[read.name] = found.intervals
     data.append(list(range(noisy.groups)))
@@ -67,16 +67,16 @@ def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict
 
 
 @dataclass(frozen=True, slots=True)
-class _Hidden:
+class _Suppressed:
     """Cells of which some are suppressed: with 0 in their place, and where they are."""
 
     known: tuple[list[int], ...]
     places: frozenset[int]
 
     @staticmethod
-    def of(cells: Sequence[Sequence[int | None]]) -> _Hidden:
+    def of(cells: Sequence[Sequence[int | None]]) -> _Suppressed:
         places = frozenset(i for cell in cells for i, value in enumerate(cell) if value is None)
-        return _Hidden(tuple([0 if value is None else value for value in cell] for cell in cells), places)
+        return _Suppressed(tuple([0 if value is None else value for value in cell] for cell in cells), places)
 
     def in_column(self, found: Column) -> Column:
         """A column that was made of them: NULL, without an interval, where a cell is suppressed."""

@@ -22,9 +22,8 @@ from dpsql.guard.audit import Audit
 from dpsql.guard.history import History, Past
 from dpsql.guard.questions import Asking, Question, people, restricted
 from dpsql.guard.reading import Reader
-from dpsql.guard.regions import share
+from dpsql.guard.regions import is_unknown, share
 from dpsql.guard.tracker import Policy
-from dpsql.guard.values import Axis
 from dpsql.plan import Block, Bound, Compiled, Limited, PublicTable, Release, Small
 from dpsql.planner.canonical import canonical
 from dpsql.schema import spent
@@ -95,21 +94,21 @@ class Guarding:
         if self._schema.guard.mode == "off":
             return []
         findings = tracker.check_identifiers(part.release for part in compiled.releases)
-        return self._findings(findings or tracker.check_hidden(questions.values()))
+        return self._settled(findings or tracker.check_unsized(questions.values()))
 
     def compare(self, questions: Sequence[Question]) -> list[Error]:
-        """R3 and R4 against everything that was charged so far: findings in mode "warn"; else raised (602, 604)."""
+        """R3, and in mode "audit" R4, against everything that was charged so far: in mode "warn" what R3 finds; else the first is
+        raised (602, 604)."""
         if not questions:
             return []
         self._load(self._ledger.asked(self._last))
-        return self._findings(self._problems(questions))
+        return self._settled(self._problems(questions))
 
     def decide(self, questions: Sequence[Question], rows: list[Asked]) -> None:
         """The same once more in the transaction of the charge, where others were charged meanwhile."""
-        fresh = [row for row in rows if row.charge > self._last]
-        if fresh and questions:
-            self._load(fresh)
-            self._findings(self._problems(questions))
+        if rows:
+            self._load(rows)
+            self._settled(self._problems(questions))
 
     @property
     def last(self) -> int:
@@ -123,7 +122,8 @@ class Guarding:
             return self._audit.check(questions, self._analyst.name)
         return []
 
-    def _findings(self, findings: list[Error]) -> list[Error]:
+    def _settled(self, findings: list[Error]) -> list[Error]:
+        """The findings, in mode "warn"; else the first is raised."""
         if findings and tracker.blocks(self._schema.guard):
             raise findings[0]
         return findings
@@ -140,20 +140,18 @@ class Guarding:
 
     def _past(self, row: Asked) -> Past:
         try:
-            questions = record.read(row.asked, self._known_axes())
-        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, AssertionError, RecursionError):
+            questions = record.read(row.asked, self._reader.declared_axes())
+        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError):
             raise self._ledger.store.damaged() from None
         return Past(row.charge, row.analyst, row.statement, tuple(questions))
-
-    def _known_axes(self) -> Mapping[str, Axis]:
-        return self._reader.declared_axes()
 
     # --- to look at ---------------------------------------------------------------------------------------------------
 
     def lines(self, compiled: Compiled, questions: Mapping[str, Question]) -> list[str]:
-        """What EXPLAIN says of a statement: whom it asks about, and whether it would be refused."""
+        """What EXPLAIN says of a statement: whom it asks about, and whether it would be refused. Raises what `check` does."""
         if self._schema.guard.mode == "off":
             return []
+        warned = [f"guard: warns of {finding.message}" for finding in self.check(compiled, questions)]
         lines = [
             f"guard: {name} asks about {self._about(question)}: {self._counted(question)}"
             for name, question in questions.items()
@@ -164,7 +162,7 @@ class Guarding:
             if raised.code not in ("DPSQL-602", "DPSQL-604"):
                 raise
             return [*lines, f"guard: refused by {raised.message}"]
-        return lines + [f"guard: warns of {finding.message}" for finding in findings]
+        return [*lines, *warned, *(f"guard: warns of {finding.message}" for finding in findings)]
 
     def _about(self, question: Question) -> str:
         texts = [words.of_region(shape.base) for shape in question.shapes]
@@ -183,11 +181,13 @@ class Guarding:
         return PublicTable(GUARD_TABLE, columns, tuple([row[i] for row in rows] for i in range(len(columns))))
 
     def _counted(self, question: Question) -> str:
-        if any(v.axis.opaque for shape in question.shapes for box in shape.base for v in box.values()):
-            return "of how many people nobody can say"
-        return f"{self._count(question):,} people as declared"
+        count = self._count(question)
+        return "of how many people nobody can say" if count is None else f"{count:,} people as declared"
 
-    def _count(self, question: Question) -> int:
+    def _count(self, question: Question) -> int | None:
+        """How many people it is about, as declared; None where a condition says nothing about that."""
+        if any(is_unknown(shape.base) for shape in question.shapes):
+            return None
         return self.policy.count(sum(share(shape.base) for shape in question.shapes))
 
 

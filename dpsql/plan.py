@@ -415,15 +415,15 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """Groups in which too few people are are shown without their values (rule 44).
+    """Groups with too few people are shown without their values (rule 44).
 
     measure  whose noisy number of people decides
-    least    [people] with fewer, the cells of
-    outputs  these columns are released as NULL
+    k        [people] where it is smaller, the columns of `outputs` are NULL
+    outputs  names of released columns
     """
 
     measure: int
-    least: int
+    k: int
     outputs: tuple[str, ...]
 
 
@@ -474,8 +474,8 @@ class Release:
         return self.limited.block.keys
 
     @property
-    def region(self) -> tuple[Scalar, ...]:
-        """Every expression over people's rows that decides what is counted: what the guard compares."""
+    def expressions(self) -> tuple[Scalar, ...]:
+        """Every expression over people's rows that decides what is counted: what rule R1 looks at."""
         block = self.limited.block
         asked = (part for a in block.aggregates for part in (*a.values, a.condition) if part is not None)
         return (*block.source.predicates, *(key.scalar for key in block.keys), *asked)

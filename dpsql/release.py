@@ -65,7 +65,7 @@ def _suppressed(asked: Release, noisy: NoisyTable) -> NoisyTable:
     starts = asked.cell_starts
     for one in asked.suppressed:
         people = noisy.cells[starts[one.measure]]
-        few = [i for i, count in enumerate(people) if count is None or count < one.least]
+        few = [i for i, count in enumerate(people) if count is None or count < one.k]
         for part in {one.measure, *asked.read_by(one.outputs)}:
             for column in cells[starts[part] : starts[part + 1]]:
                 for i in few:

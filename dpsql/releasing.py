@@ -229,7 +229,7 @@ class Releasing:
             self._budget,
             holder,
             since=self._guarding.last,
-            decide=lambda rows: self._guarding.decide(asked, rows),
+            decide=(lambda rows: self._guarding.decide(asked, rows)) if asked else None,
         )
 
     def certificates(self, fingerprints: Sequence[str]) -> list[dict[str, object]]:

@@ -262,7 +262,6 @@ class Session:
     def _explain(self, parsed: Parsed) -> str:
         compiled, questions = self._compile_with_questions(parsed)
         self._describe(compiled, parsed.plain)
-        self._guarding.check(compiled, questions)
         return "\n".join([explain(compiled, self._dataset.schema), *self._guarding.lines(compiled, questions)])
 
     def _describe(self, compiled: Compiled, plain: str | None) -> tuple[tuple[str, str], ...]:

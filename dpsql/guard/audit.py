@@ -6,8 +6,8 @@ minus what it is a union of, a suppressed cell as what the other cells leave. (C
 place of people.)
 
 The regions that are watched are the narrow ones among what two answers have in common, what one leaves of another, and what all parts
-inside an answer leave of it; and the cells of a statement that a small number of people suppresses (R2), together. Under a measure of
-the space that is 0 for what is void alone, a function lies in a span where its distance from it is 0. Distances come from the measures
+inside an answer leave of it; and the cells of a statement that a small number of people suppresses (R2), together. Under an extent
+that is 0 for what is void alone, a function lies in a span where its distance from it is 0. Distances come from the extents
 of intersections alone: Gram's matrix, of whose Cholesky factor the inverse grows by the rows of every question.
 
 Where a watched region is in the span, the noise of the answers that it is combined of says how exactly it is known. It is refused
@@ -37,8 +37,9 @@ from dpsql.guard.regions import (
     both,
     but_not,
     either,
+    extent,
     identity,
-    measure,
+    or_nothing,
     share,
     without_void,
 )
@@ -50,6 +51,7 @@ SIGMA = 10
 MOST_ANSWERS = 2_000
 """Of one space; later ones are compared in pairs alone."""
 MOST_WATCHED = 2_000
+"""Regions of one space; later ones are not watched."""
 MOST_PAIRS = 128
 """Pairs of an answer of one question and an earlier one, the latest first, whose combinations are watched."""
 MOST_WHOLES = 64
@@ -59,12 +61,14 @@ MOST_PARTS = 64
 MOST_MET = 512
 """Pairs of parts of which is looked up, for one question, whether what they have in common is known."""
 DEPENDENT = 1e-10
+"""An extent that is nothing but rounding."""
 INSIDE = 1e-5
+"""Of the extent of a watched region: what lies outside of the span of one that is in it, for rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """What there was of a space."""
+    """What there was of a space: how many answers, directions and watched regions, and the numbers that change."""
 
     answers: int
     basis: int
@@ -77,7 +81,7 @@ class _Mark:
 class _Space:
     """The answers about the same tables, and what must not be in their span.
 
-    answers   in their order, with `shares` and `measures`
+    answers   in their order, with `shares` and `extents`
     within    [i, j] whether answer i is inside answer j, and
     apart     whether they have nobody in common
     watched   regions that must not be in the span
@@ -86,13 +90,13 @@ class _Space:
     def __init__(self) -> None:
         self.answers: list[Region] = []
         self.watched: list[Region] = []
-        self.shares = self.measures = self._spreads = np.zeros(0)
+        self.shares = self.extents = self._spreads = np.zeros(0)
         self.within = np.zeros((64, 64), dtype=bool)
         self.apart = np.zeros((64, 64), dtype=bool)
         self._seen: dict[object, int] = {}
         self._known: set[object] = set()
-        self._measured, self._shared, self._of_watched = Sizes(True), Sizes(False), Sizes(True)
-        # which answers are a basis of all; of the Cholesky factor of their measures the inverse; and of every watched region what
+        self._extents, self._shared, self._of_watched = Sizes(True), Sizes(False), Sizes(True)
+        # which answers are a basis of all; of the Cholesky factor of their extents the inverse; and of every watched region what
         # lies in each direction, how large it is, and what of it lies in none
         self._basis: list[int] = []
         self._inverse = np.zeros((64, 64))
@@ -100,7 +104,7 @@ class _Space:
         self._sizes = self._rest = np.zeros(0)
 
     def mark(self) -> _Mark:
-        sizes = tuple(each.mark() for each in (self._measured, self._shared, self._of_watched))
+        sizes = tuple(each.mark() for each in (self._extents, self._shared, self._of_watched))
         counts = len(self.answers), len(self._basis), len(self.watched)
         return _Mark(*counts, self._rest.copy(), self._spreads.copy(), sizes)
 
@@ -111,14 +115,14 @@ class _Space:
         for region in self.watched[mark.watched :]:
             self._known.discard(identity(region))
         del self.answers[mark.answers :], self.watched[mark.watched :], self._basis[mark.basis :]
-        self.shares, self.measures = self.shares[: mark.answers], self.measures[: mark.answers]
+        self.shares, self.extents = self.shares[: mark.answers], self.extents[: mark.answers]
         self._spreads, self._rest, self._sizes = mark.spreads, mark.rest, self._sizes[: mark.watched]
-        for sizes, before in zip((self._measured, self._shared, self._of_watched), mark.sizes, strict=True):
+        for sizes, before in zip((self._extents, self._shared, self._of_watched), mark.sizes, strict=True):
             sizes.back_to(before)
 
     def common(self, regions: Sequence[Region]) -> tuple[Floats, Floats]:
-        """The measure, and the share, of what some regions have in common with every answer: a row for each region."""
-        return _rows(self._measured, regions), _rows(self._shared, regions)
+        """The extent, and the share, of what some regions have in common with every answer: a row for each region."""
+        return _rows(self._extents, regions), _rows(self._shared, regions)
 
     def place(self, region: Region) -> int | None:
         """Which answer a region is."""
@@ -134,19 +138,19 @@ class _Space:
             elif len(self.answers) < MOST_ANSWERS:
                 self._seen[identity(region)] = len(self.answers)
                 self.answers.append(region)
-                self._measured.add(region)
+                self._extents.add(region)
                 self._shared.add(region)
                 fresh.append(region)
         if not fresh:
             return []
         count = len(self.answers)
         self.shares = np.append(self.shares, [share(region) for region in fresh])
-        self.measures = np.append(self.measures, [measure(region) for region in fresh])
+        self.extents = np.append(self.extents, [extent(region) for region in fresh])
         self._spreads = np.append(self._spreads, [spread] * len(fresh))
-        common = _rows(self._measured, fresh)
+        common = _rows(self._extents, fresh)
         self.within, self.apart = _room(self.within, count, count), _room(self.apart, count, count)
-        self.within[before:count, :count] = self.measures[before:, None] - common <= DEPENDENT
-        self.within[:before, before:count] = (self.measures[None, :before] - common[:, :before] <= DEPENDENT).T
+        self.within[before:count, :count] = self.extents[before:, None] - common <= DEPENDENT
+        self.within[:before, before:count] = (self.extents[None, :before] - common[:, :before] <= DEPENDENT).T
         self.apart[before:count, :count] = common <= DEPENDENT
         self.apart[:before, before:count] = common[:, :before].T <= DEPENDENT
         self._span(common, before)
@@ -180,7 +184,7 @@ class _Space:
         before, fresh = len(self.watched), []
         for region in regions:
             name = identity(region)
-            if name in self._known or name in self._seen or measure(region) <= DEPENDENT:
+            if name in self._known or name in self._seen or extent(region) <= DEPENDENT:
                 continue
             if len(self.watched) < MOST_WATCHED:
                 self._known.add(name)
@@ -190,10 +194,10 @@ class _Space:
         if not fresh:
             return
         size, count = len(self._basis), len(self.watched)
-        rows = _rows(self._measured, fresh)[:, self._basis] @ self._inverse[:size, :size].T
+        rows = _rows(self._extents, fresh)[:, self._basis] @ self._inverse[:size, :size].T
         self._inside = _room(self._inside, count, size)
         self._inside[before:count, :size] = rows
-        sizes = np.array([measure(region) for region in fresh])
+        sizes = np.array([extent(region) for region in fresh])
         self._sizes = np.append(self._sizes, sizes)
         self._rest = np.append(self._rest, sizes - (rows**2).sum(axis=1))
 
@@ -303,14 +307,14 @@ class Audit:
         """What is narrow of what new answers have in common with earlier ones, and of what one leaves of the other."""
         if not answers or not space.answers:
             return
-        measures, shares = space.common(answers)
-        own, size = (np.array([of(answer) for answer in answers])[:, None] for of in (measure, share))
-        met = measures > DEPENDENT
+        extents, shares = space.common(answers)
+        own, size = (np.array([of(answer) for answer in answers])[:, None] for of in (extent, share))
+        met = extents > DEPENDENT
         kinds: list[tuple[npt.NDArray[np.bool_], Callable[[Region, Region], Region]]] = [
             (shares < self._policy.least, _both),
-            ((size - shares < self._policy.least) & (own - measures > DEPENDENT), _but_not),
+            ((size - shares < self._policy.least) & (own - extents > DEPENDENT), _but_not),
             (
-                (space.shares - shares < self._policy.least) & (space.measures - measures > DEPENDENT),
+                (space.shares - shares < self._policy.least) & (space.extents - extents > DEPENDENT),
                 lambda a, b: _but_not(b, a),
             ),
         ]
@@ -388,14 +392,8 @@ class _Adding:
 
 
 def _both(one: Region, other: Region) -> Region:
-    try:
-        return without_void(both(one, other, MOST_DIFFERENCE))
-    except Tangled:
-        return NOTHING
+    return without_void(or_nothing(both, one, other, MOST_DIFFERENCE))
 
 
 def _but_not(one: Region, other: Region) -> Region:
-    try:
-        return without_void(but_not(one, other, MOST_DIFFERENCE))
-    except Tangled:
-        return NOTHING
+    return without_void(or_nothing(but_not, one, other, MOST_DIFFERENCE))

@@ -59,6 +59,8 @@ class Earlier:
 class _Bucket:
     """The regions of questions over the same tables.
 
+    least    of the people, the smallest share that is not narrow
+    found    every region once for each analyst, with the first statement that asked for it; `seen` of both, `known` of it alone
     shares   of the people, expected, and
     most     as many as there can be, where the share of a condition is not known
     unknown  whether one is not known
@@ -77,17 +79,17 @@ class _Bucket:
     most: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
     unknown: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(64, dtype=bool))
     masks: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
-    sizes: Sizes = field(default_factory=lambda: Sizes(measured=False))
+    sizes: Sizes = field(default_factory=lambda: Sizes(by_extent=False))
     ordered: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     wide: list[tuple[Shape, Past]] = field(default_factory=list)
     pairs: list[tuple[Region, Earlier]] = field(default_factory=list)
 
     def add(self, region: Region, past: Past) -> None:
-        known = (identity(region), past.analyst)
-        if known in self.seen:
+        name = identity(region)
+        if (name, past.analyst) in self.seen:
             return
-        self.seen.add(known)
-        self.known.add(known[0])
+        self.seen.add((name, past.analyst))
+        self.known.add(name)
         place = len(self.found)
         for other in self.completing(region, self.least):
             if common_to_all(region, other.region, self.least):
@@ -113,8 +115,8 @@ class _Bucket:
         Why  what a box of one column leaves of everybody is a box of that column; what one of several columns leaves is no box
         """
         kind, size = _kind(region), 1 - share(region)
-        others = self.ordered if kind == _BOXES else {_BOXES} if kind == _COLUMNS else {kind, _BOXES}
-        for other in others:
+        kinds = self.ordered if kind == _BOXES else {_BOXES} if kind == _COLUMNS else {kind, _BOXES}
+        for other in kinds:
             listed = self.ordered.get(other, [])
             first, last = bisect_right(listed, (size - most, len(self.found))), bisect_left(listed, (size + most, -1))
             yield from (self.found[place] for _, place in listed[first:last])
@@ -185,10 +187,8 @@ class History:
     def __init__(self, least: float) -> None:
         self._least = least
         self._buckets: dict[tuple[str, ...], _Bucket] = {}
-        self.statements: list[Past] = []
 
     def add(self, past: Past) -> None:
-        self.statements.append(past)
         for question in past.questions:
             bucket = self._bucket(question.tables)
             for region in (*question.whole(), *question.parts()):

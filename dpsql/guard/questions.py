@@ -18,7 +18,7 @@ from dpsql.algebra.scalar import Scalar, boolean_literal, literal
 from dpsql.domains import Categories
 from dpsql.guard import regions
 from dpsql.guard.reading import Context, Reader, Truth
-from dpsql.guard.regions import EVERYTHING, NOTHING, Region, Tangled, both, box_of, share
+from dpsql.guard.regions import EVERYTHING, MOST_BOXES, NOTHING, Region, Tangled, both, box_of, or_nothing, share
 from dpsql.guard.rows import Rows, rows_of
 from dpsql.guard.values import Opaque
 from dpsql.plan import Aggregate, Block, Bound
@@ -77,7 +77,7 @@ class Shape:
         """The rows with each combination of values; what is too tangled is left to the others."""
         found = [self.base]
         for key in keys:
-            found = [cell for one in found for part in key if (cell := _met(one, part))]
+            found = [cell for one in found for part in key if (cell := or_nothing(both, one, part, MOST_BOXES))]
         return found
 
     def _asked(self, cells: Iterable[Region]) -> Iterator[Region]:
@@ -85,20 +85,10 @@ class Shape:
         found: dict[object, Region] = {}
         for cell in cells:
             for select in self.selects:
-                region = regions.joined(_met(cell, select))
+                region = regions.joined(or_nothing(both, cell, select, MOST_BOXES))
                 if regions.without_void(region):
                     found.setdefault(regions.identity(region), region)
         yield from found.values()
-
-
-def _met(one: Region, other: Region) -> Region:
-    """What two regions have in common; nothing where that is too tangled."""
-    if other is EVERYTHING:
-        return one
-    try:
-        return both(one, other)
-    except Tangled:
-        return NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +97,14 @@ class Question:
 
     tables   the private tables that it reads, in their order by name; those that others refer to are part of them
     shapes   one for each half of a UNION
-    hidden   columns that R5 protects and that are in conditions which say nothing about how many people they are about
+    unsized  columns that R5 protects and that are in conditions which say nothing about how many people they are about
     conditions  the regions of what each aggregate asks of a cell, by the text of its condition (`restricted`), for R2
     spread   the standard deviation of the noise, in the largest part that one person can have of an answer
     """
 
     tables: tuple[str, ...]
     shapes: tuple[Shape, ...]
-    hidden: tuple[Scalar, ...] = field(default=(), compare=False)
+    unsized: tuple[Scalar, ...] = field(default=(), compare=False)
     conditions: tuple[tuple[str, Region], ...] = field(default=(), compare=False)
     spread: float = 0.0
 
@@ -168,7 +158,7 @@ class Asking:
         """
         named, released = _bounds(bounds, blocks)
         shapes: list[Shape] = []
-        hidden: list[Scalar] = []
+        unsized: list[Scalar] = []
         conditions: dict[str, Region] = {}
         counted: tuple[str, ...] = ()
         for rows in rows_of(block.source):
@@ -183,9 +173,9 @@ class Asking:
             shapes.append(Shape(base, keys, selects))
             for text, region in own.items():
                 conditions[text] = (*conditions.get(text, NOTHING), *region)
-            hidden += context.hidden
+            unsized += context.unsized
             counted += rows.counted
-        return Question(self._tables(counted), tuple(shapes), tuple(hidden), tuple(conditions.items()))
+        return Question(self._tables(counted), tuple(shapes), tuple(unsized), tuple(conditions.items()))
 
     def _base(self, rows: Rows, context: Context) -> Region:
         parts = [self._reader.required(look, context) for look in rows.lookups if look.required and look.pairs]

@@ -43,9 +43,11 @@ from dpsql.schema.model import RESERVED, Schema, Table
 MOST_REFERRED = 20_000
 """Values of a public table that list the column that refers to them."""
 MOST_KEPT = 512
+"""Questions whose rows are remembered."""
 MOST_BESIDE = 4
-"""How often one table of several rows a unit stands in FROM, and its columns are known again after a restart."""
+"""Places in FROM of one table with several rows a unit: columns of further ones are not known again after a restart."""
 MOST_DEPTH = 60
+"""Levels of conditions and columns inside each other."""
 MOST_WORK = 20_000
 """Boxes that are made for one statement, before all that is left of it is opaque."""
 _COMPARED = ("=", "<>", *ORDERED)
@@ -72,7 +74,7 @@ class Context:
 
     bounds    the bound tables that the statement has
     released  names of those that hold released values
-    hidden    columns that tell people apart, in conditions that could not be taken apart (R5)
+    unsized   columns that tell people apart, in conditions that could not be taken apart (R5)
     depth     how far inside other conditions the one is that is read
     work      how many boxes were made so far
     matching  whether columns of the side of an outer join are read as if it was there
@@ -84,7 +86,7 @@ class Context:
     rows: Rows
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     released: frozenset[str] = frozenset()
-    hidden: list[Scalar] = field(default_factory=list)
+    unsized: list[Scalar] = field(default_factory=list)
     depth: int = 0
     work: int = 0
     matching: bool = False
@@ -361,7 +363,7 @@ class Reader:
             axis = self._axis(column, context)
         except Opaque:
             column, steps, axis = s, [], None
-        if axis is not None and (steps or column.is_column):
+        if axis is not None:
             if not steps and not axis.ranged and axis.values:
                 return [box_of(axis.of(value)) for value in (*axis.values, *([None] if axis.nullable else []))]
             listed = integers(s.domain) if s.integral or s.sqltype.name == "DATE" else None
@@ -473,7 +475,7 @@ class Reader:
     def _note(self, column: Scalar, axis: Axis, context: Context) -> None:
         """R5: a condition on a column without declared values says nothing about how many people it is about."""
         if column.role == "quasi" and axis.bounds is None and not axis.values:
-            context.hidden.append(column)
+            context.unsized.append(column)
 
     # --- evaluated at every declared value ----------------------------------------------------------------------------
 
@@ -606,7 +608,7 @@ class Reader:
             # rule 34: a condition on released values may be about any column
             # of identifiers R1 has said what there is to say
             inside = [part for part in s.walk() if part.is_column]
-            context.hidden += [c for c in (*columns.values(), *inside) if c.role == "quasi" and not self._is_public(c)]
+            context.unsized += [c for c in (*columns.values(), *inside) if c.role == "quasi" and not self._is_public(c)]
         key = f"opaque {digest(self._named(text, context))}"
         axis = Axis(key, self._shown(text, context), (False, True), nullable=True, opaque=True, released=released)
         return Truth(box_of(axis.of(True)), box_of(axis.of(False)))

@@ -7,7 +7,6 @@ and its old sets are only ever compared with each other.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -61,7 +60,7 @@ def read(text: str, known: Mapping[str, Axis]) -> list[Question]:
 
     known  the columns of the declared schema, by their keys
 
-    Raises ValueError, TypeError, KeyError, IndexError where the text is none of ours.
+    Raises ValueError, TypeError, KeyError, IndexError, ArithmeticError where the text is none of ours.
     """
     listed, body = json.loads(text)
     if not all(type(name) is str for tables, _, _ in body for name in tables):
@@ -69,7 +68,8 @@ def read(text: str, known: Mapping[str, Axis]) -> list[Question]:
     axes = [known.get(each[0]) or _axis(each) for each in listed]
 
     def region(found: Json) -> Region:
-        assert isinstance(found, list)
+        if not isinstance(found, list):
+            raise ValueError("no region")
         return tuple({axes[i].key: _set(axes[i], values) for i, values in box} for box in found)
 
     return [
@@ -139,6 +139,6 @@ def _value(value: Value) -> Json:
 def _back(value: Json) -> Value:
     if isinstance(value, list):
         return Fraction(value[0])
-    if not isinstance(value, int | str) or (isinstance(value, float) and math.isnan(value)):
+    if not isinstance(value, int | str):
         raise ValueError("no value of a column")
     return value

@@ -7,7 +7,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from math import prod
 
 from dpsql.guard.values import Values
@@ -19,8 +19,6 @@ NOTHING: Region = ()
 EVERYTHING: Region = ({},)
 MOST_BOXES = 64
 """Of one region: a condition that needs more is not taken apart."""
-
-
 MOST_DIFFERENCE = 1_024
 """Boxes of a difference of two regions."""
 
@@ -59,6 +57,14 @@ def either(first: Region, second: Region, most: int = MOST_BOXES) -> Region:
 def others(region: Region) -> Region:
     """What is not in it. Raises Tangled."""
     return but_not(EVERYTHING, region)
+
+
+def or_nothing(work: Callable[[Region, Region, int], Region], one: Region, other: Region, most: int) -> Region:
+    """What a set operation gives; nothing where that is too tangled."""
+    try:
+        return work(one, other, most)
+    except Tangled:
+        return NOTHING
 
 
 def joined(region: Region) -> Region:
@@ -104,14 +110,14 @@ def is_unknown(region: Region) -> bool:
     return any(v.axis.opaque and not v.is_whole for box in region for v in box.values())
 
 
-def measure(region: Region) -> float:
+def extent(region: Region) -> float:
     """A size that adds up as shares do, and is 0 for what is void alone: also where nobody says how many people there are."""
-    return sum(prod(values.measure for values in box.values()) for box in region)
+    return sum(prod(values.extent for values in box.values()) for box in region)
 
 
 def common(one: Region, other: Region) -> float:
-    """The measure of what two regions have in common."""
-    return sum(measure((met,)) for a in one for b in other if (met := _met(a, b)) is not None)
+    """The extent of what two regions have in common."""
+    return sum(extent((met,)) for a in one for b in other if (met := _met(a, b)) is not None)
 
 
 def without_void(region: Region) -> Region:
@@ -184,8 +190,3 @@ def _one(a: Box, b: Box) -> Box | None:
     values = a[key].others().both(b[key].others()).others()
     rest = {k: v for k, v in a.items() if k != key}
     return rest if values.is_whole else {**rest, key: values}
-
-
-def axes_of(regions: Sequence[Region]) -> dict[str, Values]:
-    """Some values of every column that regions select by."""
-    return {key: values for region in regions for box in region for key, values in box.items()}

@@ -22,8 +22,8 @@ Places = npt.NDArray[np.int64]
 class _Column:
     """The different sets of one column, numbered; number 0 is all of it."""
 
-    def __init__(self, whole: Values, measured: bool) -> None:
-        self._measured = measured
+    def __init__(self, whole: Values, by_extent: bool) -> None:
+        self._by_extent = by_extent
         self._sets: list[Values] = []
         self._numbers: dict[Values, int] = {}
         self._common: dict[Values, Floats] = {}
@@ -84,20 +84,20 @@ class _Column:
         return np.asarray(found * (1 - null) + nulls * null)
 
     def _ranges_of(self, values: Ranged) -> tuple[tuple[float, float], ...]:
-        return values.places if self._measured else values.people_below
+        return values.places if self._by_extent else values.people_below
 
     def _size(self, values: Values) -> float:
-        return 0.0 if values.is_empty else values.measure if self._measured else values.share
+        return 0.0 if values.is_empty else values.extent if self._by_extent else values.share
 
 
 class Sizes:
     """Regions in their order, and what each has in common with another.
 
-    measured  whether by measure, or by share
+    by_extent  whether by extent, or by share
     """
 
-    def __init__(self, measured: bool) -> None:
-        self._measured = measured
+    def __init__(self, by_extent: bool) -> None:
+        self._by_extent = by_extent
         self._columns: dict[str, _Column] = {}
         self._rows: dict[str, int] = {}
         # by column and box the number of its set; of every region its first box, and how many boxes it has
@@ -124,7 +124,7 @@ class Sizes:
 
     def _add_column(self, key: str, whole: Values) -> None:
         row = self._rows[key] = len(self._columns)
-        self._columns[key] = _Column(whole, self._measured)
+        self._columns[key] = _Column(whole, self._by_extent)
         if row == len(self._numbers):
             self._numbers = np.pad(self._numbers, ((0, row), (0, 0)))
         self._numbers[row, :] = 0
@@ -171,5 +171,5 @@ class Sizes:
                 sizes *= column.common(box.get(key))[numbers[row]]
             for key, values in box.items():
                 if key not in self._columns:
-                    sizes *= values.measure if self._measured else values.share
+                    sizes *= values.extent if self._by_extent else values.share
             yield sizes

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from dpsql.algebra.temporal import DAY
 from dpsql.domains import Value
 from dpsql.guard.values import END, START, Axis, Opaque, Piece, Values, ranged
 from dpsql.sqltypes import SqlType
 
 MOST_FACTOR = 10**6
+"""Of constants in arithmetic."""
 MOST_WHOLE = 2**52
 """Whole numbers in arithmetic that is exact in DOUBLE."""
-_MICROSECONDS = 86_400_000_000
 ORDERED = ("<", "<=", ">", ">=")
 Step = tuple[str, Fraction]
 
@@ -126,7 +127,7 @@ def arithmetic(function: str, n: Fraction, first: bool) -> list[tuple[str, Fract
 def conversion(source: SqlType, target: SqlType) -> list[tuple[str, Fraction]] | None:
     """What a conversion does to a number or a date: nothing, where every value has its like."""
     if source.name == "DATE" and target.name == "TIMESTAMP":
-        return [("*", Fraction(_MICROSECONDS))]
+        return [("*", Fraction(DAY))]
     if (
         source == target
         or (source.is_integer and target.name == "DOUBLE")

@@ -2,13 +2,13 @@
 
 R1  no constant is compared with an identifier, and nothing but COUNT is aggregated over one
 R3  no answer is given that differs from an earlier one by fewer than k people: then subtracting them would be about those few
-R5  no condition that cannot be taken apart is put on a column that identifies, or that nearly everybody has a value of their own in
+R5  no condition that says nothing about how many people it is about is put on a quasi column
 
 R0 is the stored answer (releasing.py), R2 the noisy number of people that a small cell is suppressed by (planner/measure.py), and R4,
 of mode "audit", the combinations of more than two answers (audit.py).
 
-Why  everything here reads the plan, the declared schema and what was released before: the decision is the same on every database,
-     so a refusal says nothing about the data
+Why  everything here reads the plan, the declared schema, public tables and what was released before: the decision is the same on
+     every database of people, so a refusal says nothing about them
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from dpsql.guard.regions import (
     both,
     but_not,
     common,
+    extent,
     is_unknown,
-    measure,
     meet,
     share,
     without_void,
@@ -60,8 +60,8 @@ class Policy:
         return round(part * self.people)
 
 
-def blocks(policy: Guard) -> bool:
-    return policy.mode in ("block", "audit")
+def blocks(guard: Guard) -> bool:
+    return guard.mode in ("block", "audit")
 
 
 # --- R1 ---------------------------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def identifiers(release: Release) -> Iterator[Error]:
     """R1: every use of an identifier but COUNT(identifier) and COUNT(DISTINCT identifier)."""
     block = release.limited.block
     counted = [a.argument for a in block.aggregates if a.function in ("count", "distinct")]
-    for scalar in release.region:
+    for scalar in release.expressions:
         if scalar in counted and scalar.is_column and not scalar.computes_identifier:
             continue
         found = _identifier(scalar)
@@ -109,14 +109,15 @@ def _identifier(scalar: Scalar, seen: set[int] | None = None) -> Scalar | None:
 # --- R5 ---------------------------------------------------------------------------------------------------------------
 
 
-def check_hidden(questions: Iterable[Question]) -> list[Error]:
+def check_unsized(questions: Iterable[Question]) -> list[Error]:
     """R5: conditions whose number of people nothing says, on columns that tell people apart."""
-    names = dict.fromkeys(_name(column) for question in questions for column in question.hidden)
+    names = dict.fromkeys(_name(column) for question in questions for column in question.unsized)
     return [
         error(
             603,
             f"rule R5: nothing says how many people a condition on {name} is about, and {name} can tell people apart",
-            hint=f"leave {name} out; or have the owner declare its domain or bounds, or role = 'measure'",
+            hint=f"compare {name} alone with constants, or leave it out; or have the owner declare its domain or bounds, or "
+            "role = 'measure'",
         )
         for name in names
     ]
@@ -240,7 +241,7 @@ def _nearly_equal(region: Region, other: Region, a: Region, b: Region, least: fl
         sides = (but_not(known, beside, MOST_DIFFERENCE), but_not(beside, known, MOST_DIFFERENCE))
         return all(share(without_void(side)) < least for side in sides)
     met, apart = share(both(region, other, MOST_DIFFERENCE)), share(a) + share(b)
-    return met >= apart if met or apart else common(region, other) >= measure(a) + measure(b)
+    return met >= apart if met or apart else common(region, other) >= extent(a) + extent(b)
 
 
 def problem(conflict: Conflict, analyst: str, policy: Policy) -> Error:

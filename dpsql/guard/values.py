@@ -23,7 +23,7 @@ HALF_LINE = 0.5
 
 _NULL = 0.1
 _POINT = 1e-6
-"""In the measure that is 0 for what is void alone: what NULL has, and a value that is not declared, or a number alone."""
+"""Of the extent, which is 0 for what is void alone: what NULL has, and a value that is not declared, or a number alone."""
 
 Number = Fraction | int
 Cut = tuple[Number | float, int]
@@ -166,7 +166,7 @@ class Listed:
         return declared / count * (1 - NULL_SHARE if self.axis.nullable else 1) + null
 
     @cached_property
-    def measure(self) -> float:
+    def extent(self) -> float:
         """A size that adds up, and is 0 for what is void alone."""
         count = len(self.axis.values) + self.axis.nullable
         if not self.axis.values:
@@ -255,7 +255,7 @@ class Ranged:
         return float(inside / (high - low))
 
     @cached_property
-    def measure(self) -> float:
+    def extent(self) -> float:
         numbers = sum(self._place(b) - self._place(a) for a, b in self.pieces)
         null = _NULL if self.axis.nullable else 0.0
         return numbers * (1 - null) + self.null * null
@@ -267,7 +267,7 @@ class Ranged:
 
     @cached_property
     def places(self) -> tuple[tuple[float, float], ...]:
-        """The same of `measure`."""
+        """The same of `extent`."""
         return tuple((self._place(a), self._place(b)) for a, b in self.pieces)
 
     def _below(self, cut: Cut) -> float:

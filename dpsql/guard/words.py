@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 
-from dpsql.algebra.scalar import EPOCH
+from dpsql.algebra.scalar import EPOCH, days
+from dpsql.algebra.temporal import DAY
 from dpsql.domains import Value
 from dpsql.guard.regions import Box, Region
 from dpsql.guard.values import Listed, Piece, Ranged, Values
 
 MOST_VALUES = 5
 MOST_BOXES = 3
-_DAY = 86_400_000_000
 
 
 def of_region(region: Region) -> str:
@@ -89,8 +89,10 @@ def _piece(name: str, piece: Piece, values: Ranged) -> str:
 
 
 def _number(number: Fraction, kind: str) -> str:
-    if kind == "DATE":
-        return f"'{EPOCH + timedelta(days=int(number))}'"
-    if kind == "TIMESTAMP":
-        return f"'{EPOCH + timedelta(days=int(number // _DAY))}'"
-    return str(int(number)) if number.denominator == 1 else f"{float(number):.15g}"
+    if not kind:
+        return str(int(number)) if number.denominator == 1 else f"{float(number):.15g}"
+    day, part = (int(number), 0) if kind == "DATE" else divmod(int(number), DAY)
+    if not days(date.min) <= day <= days(date.max):
+        return "'infinity'" if day > 0 else "'-infinity'"
+    when = datetime.combine(EPOCH + timedelta(days=day), time()) + timedelta(microseconds=part)
+    return f"'{when if part else when.date()}'"

@@ -77,10 +77,10 @@ class _Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Few:
-    """Which aggregates are shown only where the noisy number of people with a row that they are about is at least `least`."""
+    """Which aggregates are shown only where the noisy number of people with a row that they are about is at least `k`."""
 
     small: tuple[Small, ...]
-    least: int
+    k: int
 
 
 NOWHERE = Few((), 0)
@@ -120,7 +120,7 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
         read,
         bought.compared,
         suppressed=tuple(
-            Suppression(list(statistics.found).index(name), few.least, small.outputs)
+            Suppression(list(statistics.found).index(name), few.k, small.outputs)
             for name, small in zip(counts, few.small, strict=True)
         ),
     )
@@ -394,7 +394,7 @@ def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[s
         *(tallied.identity for tallied in asked.tallied),
         *(aggregate.text for aggregate in block.aggregates if request.weights is not None or request.goal is not None),
         request.text,
-        *(f"people {few.least} {_text(small.condition)} {small.outputs}" for small in few.small),
+        *(f"people {few.k} {_text(small.condition)} {small.outputs}" for small in few.small),
         # what is chosen has the error of its own terms: with another accountant it is another question
         str(request.accounted) if request.mechanism != "laplace" and (block.selects or asked.tallied or reads) else "",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpsql.guard.audit import Audit
 from dpsql.guard.history import History
 from dpsql.session import Session
 
@@ -10,4 +11,5 @@ def forget(session: Session) -> None:
     """Let the guard of a session forget what was asked, for statements that are each tried alone."""
     guarding, charged = session._guarding, session._ledger.asked()
     guarding._history = History(guarding.policy.least)
+    guarding._audit = Audit(guarding.policy)
     guarding._last = charged[-1].charge if charged else 0

@@ -58,7 +58,6 @@ class Clock:
         self.seconds = 0.0
         for name in ("questions", "small", "check", "compare", "decide"):
             monkeypatch.setattr(Guarding, name, self._timed(getattr(Guarding, name)))
-        monkeypatch.setattr(Guarding, "asked", staticmethod(Guarding.asked))
 
     def _timed(self, work: Callable[..., object]) -> Callable[..., object]:
         def timed(*arguments: object) -> object:

@@ -113,7 +113,7 @@ def test_questions_of_statements_read_back_as_equal_regions(session: Session) ->
         sql = f"SELECT COUNT(*), SUM(age) FILTER (WHERE {chance.choice(conditions)}) FROM patient WHERE {where}"
         grouped = f" GROUP BY {chance.choice(keys)}" if chance.random() < 0.5 else ""
         asked = asked_of(session, sql + grouped)
-        found = record.read(record.written(asked), session._guarding._known_axes())
+        found = record.read(record.written(asked), session._guarding._reader.declared_axes())
         assert found == [replace(each, hidden=(), conditions=()) for each in asked]
         for one, other in zip(asked, found, strict=True):
             for region, again in zip(one.whole(), other.whole(), strict=True):
@@ -218,7 +218,7 @@ def test_a_column_with_other_declared_values_is_another_column(
     sql = f"SELECT COUNT(*) FROM patient WHERE {condition}"
     text = record.written(asked_of(session, sql))
     later = edited(tmp_path, old, new)
-    (before,) = record.read(text, later._guarding._known_axes())
+    (before,) = record.read(text, later._guarding._reader.declared_axes())
     (now,) = asked_of(later, sql)
     (one,), (other,) = before.shapes[0].base, now.shapes[0].base
     assert not set(one) & set(other)
@@ -230,5 +230,7 @@ def test_a_column_with_other_declared_values_is_another_column(
 def test_a_column_that_did_not_change_stays_the_same(session: Session, tmp_path: Path) -> None:
     sql = "SELECT COUNT(*) FROM patient WHERE site = 2 AND age > 30 AND born > DATE '1995-01-01'"
     later = edited(tmp_path, 'domain = ["a", "b", "c"]', 'domain = ["a", "b"]')
-    assert record.read(record.written(asked_of(session, sql)), later._guarding._known_axes()) == asked_of(later, sql)
+    assert record.read(record.written(asked_of(session, sql)), later._guarding._reader.declared_axes()) == asked_of(
+        later, sql
+    )
     later.close()

@@ -32,34 +32,34 @@ ODD: list[Region] = [
 ]
 
 
-def exactly(one: Region, other: Region, measured: bool) -> float:
+def exactly(one: Region, other: Region, by_extent: bool) -> float:
     met = regions.both(one, other, MOST)
-    return regions.measure(met) if measured else regions.share(met)
+    return regions.extent(met) if by_extent else regions.share(met)
 
 
-def filled(measured: bool, listed: Sequence[Region]) -> Sizes:
-    sizes = Sizes(measured)
+def filled(by_extent: bool, listed: Sequence[Region]) -> Sizes:
+    sizes = Sizes(by_extent)
     for region in listed:
         sizes.add(region)
     return sizes
 
 
-@pytest.mark.parametrize("measured", [False, True], ids=["shares", "measures"])
+@pytest.mark.parametrize("by_extent", [False, True], ids=["shares", "extents"])
 @MODEST
 @given(listed=st.lists(generated(), min_size=1, max_size=5), region=generated())
-def test_what_one_region_has_in_common_with_others(measured: bool, listed: list[Region], region: Region) -> None:
-    expected = [exactly(region, other, measured) for other in listed]
-    sizes = filled(measured, listed)
+def test_what_one_region_has_in_common_with_others(by_extent: bool, listed: list[Region], region: Region) -> None:
+    expected = [exactly(region, other, by_extent) for other in listed]
+    sizes = filled(by_extent, listed)
     np.testing.assert_allclose(sizes.common(region), expected, atol=1e-12)
     places = np.arange(len(listed))[::-2]
     np.testing.assert_allclose(sizes.common(region, places), np.array(expected)[places], atol=1e-12)
 
 
-@pytest.mark.parametrize("measured", [False, True], ids=["shares", "measures"])
+@pytest.mark.parametrize("by_extent", [False, True], ids=["shares", "extents"])
 @pytest.mark.parametrize("place", range(len(ODD)))
-def test_without_bounds_with_one_value_and_of_unknown_size(measured: bool, place: int) -> None:
-    expected = [exactly(ODD[place], other, measured) for other in ODD]
-    np.testing.assert_allclose(filled(measured, ODD).common(ODD[place]), expected, atol=1e-12)
+def test_without_bounds_with_one_value_and_of_unknown_size(by_extent: bool, place: int) -> None:
+    expected = [exactly(ODD[place], other, by_extent) for other in ODD]
+    np.testing.assert_allclose(filled(by_extent, ODD).common(ODD[place]), expected, atol=1e-12)
 
 
 @MODEST

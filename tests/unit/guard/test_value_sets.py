@@ -22,7 +22,7 @@ WEIGHT = Axis("weight", "weight", (), (Fraction(10), Fraction(20)), Fraction(1, 
 INCOME = Axis("income", "income", (), (Fraction(10), Fraction(20)), None, ranged=True)
 POINT = Axis("point", "point", (), (Fraction(15), Fraction(15)), None, ranged=True)
 FEW = 1e-5
-"""What undeclared values that are asked for by name have in the measure."""
+"""What undeclared values that are asked for by name have in the extent."""
 AXES = (CITY, SITE, MANY, FREE, AGE, CODE, WEIGHT, INCOME, POINT)
 QUARTERS = [Fraction(n, 4) for n in range(24, 97)]
 
@@ -105,11 +105,11 @@ def test_shares_and_measures_add_up(pair: tuple[Values, Values]) -> None:
     one, other = pair
     met, rest = both(one, other), both(one, other.others())
     assert met.share + rest.share == pytest.approx(one.share)
-    assert met.measure + rest.measure == pytest.approx(one.measure, abs=FEW)
+    assert met.extent + rest.extent == pytest.approx(one.extent, abs=FEW)
     assert one.share + one.others().share == pytest.approx(1)
-    assert one.measure + one.others().measure == pytest.approx(1, abs=FEW)
+    assert one.extent + one.others().extent == pytest.approx(1, abs=FEW)
     assert 0 <= one.share <= 1 + 1e-12
-    assert (one.measure > 1e-12) == any(_is_expected(one.axis, value) for value in model(one)) or _is_by_name(one)
+    assert (one.extent > 1e-12) == any(_is_expected(one.axis, value) for value in model(one)) or _is_by_name(one)
 
 
 @MODEST
@@ -137,7 +137,7 @@ def test_what_is_void_is_nobody_and_what_is_not_may_be_somebody(pair: tuple[Valu
 
 
 def _is_by_name(values: Values) -> bool:
-    """Whether undeclared values stand in a set alone: they have a little measure."""
+    """Whether undeclared values stand in a set alone: they have a little extent."""
     return isinstance(values, Listed) and bool(values.odd)
 
 
@@ -154,7 +154,7 @@ def _is_expected(axis: Axis, value: object) -> bool:
 @pytest.mark.parametrize("axis", AXES, ids=[axis.key for axis in AXES])
 def test_whole_nothing_and_null(axis: Axis) -> None:
     assert axis.whole.is_whole and not axis.whole.is_empty and not axis.whole.is_void and axis.whole.share == 1
-    assert axis.nothing.is_empty and axis.nothing.is_void and axis.nothing.share == 0 and axis.nothing.measure == 0
+    assert axis.nothing.is_empty and axis.nothing.is_void and axis.nothing.share == 0 and axis.nothing.extent == 0
     assert axis.whole.others() == axis.nothing and axis.nothing.others() == axis.whole
     assert axis.null.share == (NULL_SHARE if axis.nullable else 0) and axis.null.is_void != axis.nullable
     assert axis.of(None) == axis.null
