@@ -20,7 +20,7 @@ from dpsql.errors import Error
 from dpsql.guard import record, tracker, words
 from dpsql.guard.audit import Audit
 from dpsql.guard.history import History, Past
-from dpsql.guard.questions import Asking, Question, people, restricted
+from dpsql.guard.questions import Asking, Question, people
 from dpsql.guard.reading import Reader
 from dpsql.guard.regions import is_unknown, share
 from dpsql.guard.tracker import Policy
@@ -70,14 +70,13 @@ class Guarding:
         asked = [part.block for part in limited if part.block.aggregates]
         return {block.name: self._asking.question(block, bounds, texts) for block in asked}
 
-    def small(self, block: Block, question: Question) -> tuple[Small, ...]:
+    def small(self, question: Question) -> tuple[Small, ...]:
         """R2: for which aggregates the noisy number of people, with a row that they are about, decides whether they are shown."""
         if not tracker.blocks(self._schema.guard):
             return ()
         found: dict[str, tuple[Scalar | None, list[str]]] = {}
-        for aggregate in block.aggregates:
-            condition = restricted(aggregate)
-            found.setdefault(condition.sql if condition is not None else "", (condition, []))[1].append(aggregate.name)
+        for name, condition in question.restricted:
+            found.setdefault(condition.sql if condition is not None else "", (condition, []))[1].append(name)
         return tuple(
             Small(condition, tuple(names))
             for text, (condition, names) in found.items()
@@ -200,8 +199,7 @@ class Blocks:
 
     def small(self, limited: Sequence[Limited], bounds: Sequence[Bound]) -> dict[str, tuple[Small, ...]]:
         self.questions = self.guarding.questions(limited, bounds)
-        blocks = {part.block.name: part.block for part in limited}
-        return {name: self.guarding.small(blocks[name], question) for name, question in self.questions.items()}
+        return {name: self.guarding.small(question) for name, question in self.questions.items()}
 
 
 def _spread(release: Release) -> float:

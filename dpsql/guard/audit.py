@@ -134,7 +134,9 @@ class _Space:
         for region in regions:
             known = self._seen.get(identity(region))
             if known is not None:
-                self._spreads[known] = min(self._spreads[known], spread)
+                # two answers to one question, each weighted by its exactness
+                exactness = math.hypot(1 / self._spreads[known], 1 / spread)
+                self._spreads[known] = 1 / exactness if exactness else math.inf
             elif len(self.answers) < MOST_ANSWERS:
                 self._seen[identity(region)] = len(self.answers)
                 self.answers.append(region)

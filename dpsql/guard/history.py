@@ -17,12 +17,14 @@ from dpsql.guard.questions import MOST_CELLS, Question, Shape
 from dpsql.guard.regions import (
     MOST_DIFFERENCE,
     NOTHING,
+    ROUNDING,
     Region,
     Tangled,
     apparent,
     both,
     but_not,
     identity,
+    is_everybody,
     is_unknown,
     others,
     share,
@@ -33,8 +35,6 @@ from dpsql.guard.sizes import Sizes
 _ALL = np.uint64(2**64 - 1)
 _COLUMNS, _BOXES = " several columns", " several boxes"
 """Kinds of regions: one box of several columns, or of none; several boxes."""
-ROUNDING = 1e-9
-"""Of the people: more than floats are off by, and far less than one person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,8 @@ class _Bucket:
     """The regions of questions over the same tables.
 
     least    of the people, the smallest share that is not narrow
-    found    every region once for each analyst, with the first statement that asked for it; `seen` of both, `known` of it alone
+    found    every region once for each analyst, with the first statement that asked for it; `seen` of both
+    total    whether everybody was asked for
     shares   of the people, expected, and
     most     as many as there can be, where the share of a condition is not known
     unknown  whether one is not known
@@ -74,7 +75,7 @@ class _Bucket:
     least: float
     found: list[Earlier] = field(default_factory=list)
     seen: set[object] = field(default_factory=set)
-    known: set[object] = field(default_factory=set)
+    total: bool = False
     shares: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
     most: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
     unknown: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(64, dtype=bool))
@@ -89,7 +90,7 @@ class _Bucket:
         if (name, past.analyst) in self.seen:
             return
         self.seen.add((name, past.analyst))
-        self.known.add(name)
+        self.total = self.total or is_everybody(region)
         place = len(self.found)
         for other in self.completing(region, self.least):
             if common_to_all(region, other.region, self.least):
@@ -202,10 +203,10 @@ class History:
     def _bucket(self, tables: tuple[str, ...]) -> _Bucket:
         return self._buckets.setdefault(tables, _Bucket(self._least))
 
-    def knows(self, tables: tuple[str, ...], region: Region) -> bool:
-        """Whether a region was asked for, by anybody."""
+    def knows_total(self, tables: tuple[str, ...]) -> bool:
+        """Whether everybody was asked for, by anybody."""
         bucket = self._buckets.get(tables)
-        return bucket is not None and identity(region) in bucket.known
+        return bucket is not None and bucket.total
 
     def completing(self, tables: tuple[str, ...], region: Region, most: float) -> Iterator[Earlier]:
         """What could be everybody together with a region, but for less than `most` of the people."""

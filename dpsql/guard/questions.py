@@ -7,7 +7,7 @@ not known yet: they count as the whole domain (rule 34).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -18,7 +18,18 @@ from dpsql.algebra.scalar import Scalar, boolean_literal, literal
 from dpsql.domains import Categories
 from dpsql.guard import regions
 from dpsql.guard.reading import Context, Reader, Truth
-from dpsql.guard.regions import EVERYTHING, MOST_BOXES, NOTHING, Region, Tangled, both, box_of, or_nothing, share
+from dpsql.guard.regions import (
+    EVERYTHING,
+    MOST_BOXES,
+    NOTHING,
+    Region,
+    Tangled,
+    both,
+    box_of,
+    but_not,
+    or_nothing,
+    share,
+)
 from dpsql.guard.rows import Rows, rows_of
 from dpsql.guard.values import Opaque
 from dpsql.plan import Aggregate, Block, Bound
@@ -98,7 +109,8 @@ class Question:
     tables   the private tables that it reads, in their order by name; those that others refer to are part of them
     shapes   one for each half of a UNION
     unsized  columns that R5 protects and that are in conditions which say nothing about how many people they are about
-    conditions  the regions of what each aggregate asks of a cell, by the text of its condition (`restricted`), for R2
+    conditions  the regions of what each aggregate asks of a cell, by the text of its condition, for R2, and
+    restricted  these conditions on the rows that it is about, by its name; None: all rows
     spread   the standard deviation of the noise, in the largest part that one person can have of an answer
     """
 
@@ -106,6 +118,7 @@ class Question:
     shapes: tuple[Shape, ...]
     unsized: tuple[Scalar, ...] = field(default=(), compare=False)
     conditions: tuple[tuple[str, Region], ...] = field(default=(), compare=False)
+    restricted: tuple[tuple[str, Scalar | None], ...] = field(default=(), compare=False)
     spread: float = 0.0
 
     def whole(self) -> list[Region]:
@@ -161,7 +174,10 @@ class Asking:
         unsized: list[Scalar] = []
         conditions: dict[str, Region] = {}
         counted: tuple[str, ...] = ()
-        for rows in rows_of(block.source):
+        halves = rows_of(block.source)
+        away = {text for rows in halves for text in (*rows.unclear, *rows.matched)}
+        restricted = {aggregate.name: _restricted(aggregate, away) for aggregate in block.aggregates}
+        for rows in halves:
             context = Context(rows, named, released)
             base = self._base(rows, context)
             keys = tuple(
@@ -169,13 +185,14 @@ class Asking:
                 for i, key in enumerate(block.keys)
                 if not block.is_selected(i) and (cells := self._key(key.scalar, context))
             )
-            selects, own = self._selects(block.aggregates, context)
+            selects, own = self._selects(block.aggregates, restricted, context)
             shapes.append(Shape(base, keys, selects))
             for text, region in own.items():
                 conditions[text] = (*conditions.get(text, NOTHING), *region)
             unsized += context.unsized
             counted += rows.counted
-        return Question(self._tables(counted), tuple(shapes), tuple(unsized), tuple(conditions.items()))
+        tables, shown = self._tables(counted), tuple(restricted.items())
+        return Question(tables, tuple(shapes), tuple(unsized), tuple(conditions.items()), shown)
 
     def _base(self, rows: Rows, context: Context) -> Region:
         parts = [self._reader.required(look, context) for look in rows.lookups if look.required and look.pairs]
@@ -227,7 +244,7 @@ class Asking:
     # --- aggregates ---------------------------------------------------------------------------------------------------
 
     def _selects(
-        self, aggregates: Sequence[Aggregate], context: Context
+        self, aggregates: Sequence[Aggregate], restricted: Mapping[str, Scalar | None], context: Context
     ) -> tuple[tuple[Region, ...], dict[str, Region]]:
         """What aggregates ask of each cell, each once; and the regions of their FILTERs."""
         found: dict[object, Region] = {}
@@ -236,7 +253,7 @@ class Asking:
             kept = EVERYTHING
             if aggregate.condition is not None:
                 kept = self._reader.truth(aggregate.condition, context).true
-            asked = restricted(aggregate)
+            asked = restricted[aggregate.name]
             if asked is not None:
                 filters[asked.sql] = self._reader.truth(asked, context).true
             for value in aggregate.values or (None,):
@@ -252,10 +269,12 @@ class Asking:
         """Where an aggregated value counts: everywhere, for a column; where it is not 0 or NULL, for one that chooses."""
         if value is None:
             return [EVERYTHING]
-        if not _chooses(value):
-            # that a column may be NULL is no choice of who asks; that a side of an outer join is not there may be one
-            unclear = any(leaf.sql in (*context.rows.unclear, *context.rows.matched) for leaf in value.leaves())
-            return [self._reader.truth(logic.is_null(value), context).false if unclear else EVERYTHING]
+        # that a column may be NULL is no choice of who asks; that a side of an outer join is not there may be one
+        unclear = any(leaf.sql in (*context.rows.unclear, *context.rows.matched) for leaf in value.leaves())
+        if not _chooses(value) and not (unclear and _has_default(value)):
+            if unclear:
+                return [self._reader.truth(logic.is_null(value), context).false]
+            return [self._computed(value, context)]
         try:
             pieces = self._reader.pieces(value, context)
         except Tangled:
@@ -274,6 +293,18 @@ class Asking:
                 whole = (*whole, *part)
                 found.append(part)
         return [regions.joined(whole), *(found if len(found) > 1 else [])]
+
+    def _computed(self, value: Scalar, context: Context) -> Region:
+        """Where a value is not NULL if its columns are not: 1 % (age - 41) is NULL for those of 41. Not known: everybody."""
+        if value.is_column or not value.nullable:
+            return EVERYTHING
+        columns = {leaf.sql: logic.negation(logic.is_null(leaf)) for leaf in value.leaves() if leaf.nullable}
+        gone = self._reader.truth(logic.conjunction([logic.is_null(value), *columns.values()]), context)
+        return (
+            EVERYTHING
+            if regions.is_unknown(gone.true)
+            else or_nothing(but_not, EVERYTHING, gone.true, MOST_BOXES) or EVERYTHING
+        )
 
     def _inner(self, value: Scalar, context: Context) -> list[Region]:
         """Where the conditions inside a value are true, and where they are not: SUM(1 + CASE ...) is of all rows, and of those."""
@@ -345,11 +376,14 @@ def _share(region: Region) -> float:
     return sum(prod(HALF if v.axis.opaque and not v.is_whole else v.share for v in box.values()) for box in region)
 
 
-def restricted(aggregate: Aggregate) -> Scalar | None:
-    """The rows that an aggregate is about: those that its FILTER keeps, and for which a value chosen by CASE is neither NULL nor 0."""
+def _restricted(aggregate: Aggregate, away: Collection[str]) -> Scalar | None:
+    """The rows that an aggregate is about: those that its FILTER keeps, and for which a value chosen by CASE is neither NULL nor 0.
+
+    away  texts of columns that are NULL where a side of an outer join stays away, or of which nothing can be said
+    """
     parts = [aggregate.condition] if aggregate.condition is not None else []
     for value in aggregate.values:
-        if _chooses(value):
+        if _chooses(value) or any(leaf.sql in away for leaf in value.leaves()):
             added = value.sqltype.is_number and aggregate.function != "count"
             parts.append(_is_something(value) if added else logic.negation(logic.is_null(value)))
     return logic.conjunction(parts) if parts else None
@@ -364,6 +398,11 @@ def _is_something(value: Scalar) -> Scalar:
 def _chooses(value: Scalar) -> bool:
     """Whether a condition decides what a value is."""
     return any((part.sqltype == BOOLEAN and not part.is_literal) or part.function == "nullif" for part in value.walk())
+
+
+def _has_default(value: Scalar) -> bool:
+    """Whether a value takes the place of NULL."""
+    return any(part.function == "coalesce" for part in value.walk())
 
 
 def _bounds(bounds: Sequence[Bound], blocks: Mapping[str, str]) -> tuple[dict[str, Bound], frozenset[str]]:

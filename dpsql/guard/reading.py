@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import prod
@@ -51,8 +52,30 @@ MOST_DEPTH = 60
 MOST_WORK = 20_000
 """Boxes that are made for one statement, before all that is left of it is opaque."""
 _COMPARED = ("=", "<>", *ORDERED)
-_STRICT = ("cast", "convert", "+", "-", "*", "/", "//", "%", "abs", "round", "floor", "ceil")
-"""Functions that are NULL where an operand is."""
+_STRICT = frozenset(
+    [
+        "cast",
+        "convert",
+        "+",
+        "-",
+        "*",
+        "/",
+        "//",
+        "%",
+        "abs",
+        "round",
+        "floor",
+        "ceil",
+        "upper",
+        "lower",
+        "length",
+        "trim",
+        "||",
+        "extract",
+        "date_trunc",
+    ]
+)
+"""Functions that are NULL where an operand is, by the first word of their names."""
 Evaluate = Callable[[str, Sequence[str]], list[tuple[object, ...]]]
 """Rows of a question over constants and the public tables that are named."""
 
@@ -155,7 +178,7 @@ class Reader:
                 inner = self._behind(s, context)
                 if inner is not s and s.sql not in context.rows.matched:
                     return self.truth(inner, context)
-                return self._compared(logic.compare("=", s, boolean_literal(True)), context)
+                return self._leaf(logic.compare("=", s, boolean_literal(True)), context)
             case "is null" if s.args[0].sqltype.is_boolean and not s.args[0].is_column:
                 one = self.truth(s.args[0], context)
                 known = either(one.true, one.false)
@@ -173,19 +196,30 @@ class Reader:
             return self._plain(s, context)
         if s.args and _branches(s.args[0]) and all(arg.is_literal for arg in s.args[1:]):
             return self._plain(s, context)
-        if s.function not in (*_COMPARED, "in", "like", "ilike", "is null", "not") or not all(map(_is_strict, s.args)):
+        distinct = s.function in ("is distinct from", "is not distinct from")
+        known = distinct or s.function in (*_COMPARED, "in", "like", "ilike", "is null", "not")
+        if not known or not all(map(_is_strict, s.args)) or (distinct and not s.args[1].is_literal):
             raise Opaque
+        with self._there(sides.values(), context) as there:
+            one = self._plain(s, context)
+        true, false = both(there, one.true), both(there, one.false)
+        if s.function == "is null" or (
+            distinct and (s.args[1].value is None) == (s.function == "is not distinct from")
+        ):
+            return Truth(others(false), false)
+        return Truth(true, others(true)) if distinct else Truth(true, false)
+
+    @contextmanager
+    def _there(self, sides: Iterable[Scalar], context: Context) -> Iterator[Region]:
+        """Where sides of outer joins are there; meanwhile their columns are read as if they were. Raises Opaque, Tangled."""
         context.matching = True
         try:
             there = EVERYTHING
-            for side in sides.values():
+            for side in sides:
                 there = both(there, self._truth(side, context).true)
-            one = self._plain(s, context)
+            yield there
         finally:
             context.matching = False
-        if s.function == "is null":
-            return Truth(others(both(there, one.false)), both(there, one.false))
-        return Truth(both(there, one.true), both(there, one.false))
 
     def _plain(self, s: Scalar, context: Context) -> Truth:
         """The same where every column is there."""
@@ -223,7 +257,8 @@ class Reader:
 
     def pieces(self, s: Scalar, context: Context) -> list[tuple[Region, Scalar]]:
         """A value that is chosen from branches: where it is which of them. Raises Tangled."""
-        s = self._behind(s, context)
+        if s.sql not in context.rows.matched or context.matching:
+            s = self._behind(s, context)
         # NULLs of two types have one text
         name = f"{s.sql} {s.sqltype}"
         known = context.chosen.get(name)
@@ -358,6 +393,14 @@ class Reader:
 
     def values(self, s: Scalar, context: Context) -> list[Region]:
         """The regions of the values that a scalar can have. Raises Opaque, Tangled."""
+        sides = {m.sql: m for leaf in s.leaves() if (m := context.rows.matched.get(leaf.sql)) is not None}
+        if sides and not context.matching:
+            if not _is_strict(s):
+                raise Opaque
+            away = self.truth(logic.is_null(s), context).true
+            with self._there(sides.values(), context) as there:
+                found = [but_not(both(there, region), away) for region in self.values(s, context)]
+            return [region for region in (*found, away) if region]
         try:
             column, steps = self._steps(s, context)
             axis = self._axis(column, context)
@@ -418,6 +461,7 @@ class Reader:
             return self._axis_within(column)
         elif column.sql in context.rows.computed:
             key = f"computed {digest(self._named(context.rows.computed[column.sql], context))}"
+            nullable = nullable and column.sql not in context.rows.sure
         else:
             return None
         if key not in self._axes:
@@ -718,7 +762,7 @@ def _branches(s: Scalar) -> bool:
 
 def _is_strict(s: Scalar) -> bool:
     """Whether NULL in one of its columns makes it NULL."""
-    return s.is_column or s.is_literal or (s.function in _STRICT and all(map(_is_strict, s.args)))
+    return s.is_column or s.is_literal or (s.function.split()[0] in _STRICT and all(map(_is_strict, s.args)))
 
 
 def _again(function: str, value: Scalar, rest: list[Scalar]) -> Scalar:

@@ -21,6 +21,8 @@ MOST_BOXES = 64
 """Of one region: a condition that needs more is not taken apart."""
 MOST_DIFFERENCE = 1_024
 """Boxes of a difference of two regions."""
+ROUNDING = 1e-9
+"""Of the people: more than floats are off by."""
 
 
 class Tangled(Exception):
@@ -103,6 +105,11 @@ def apparent(region: Region) -> Region:
         except Tangled:
             return EVERYTHING
     return found
+
+
+def is_everybody(region: Region) -> bool:
+    """Whether it leaves out nobody, up to what is void."""
+    return share(region) > 1 - ROUNDING and not without_void(or_nothing(but_not, EVERYTHING, region, MOST_BOXES))
 
 
 def is_unknown(region: Region) -> bool:

@@ -41,6 +41,7 @@ class Rows:
     computed    for a column that an aggregate or a window of one unit's rows made, by its text, what it is
     unclear     texts of columns of which nothing can be said: those that a condition inside a per-unit block decides
     matched     for a column of the side of an outer join that may stay away, by its text, where it is there
+    sure        texts of such columns that are never NULL where they are there
     scans       the texts before the dot of every private table's columns, in order, with the table's name
     counted     the private tables whose rows there is at least one of in each: not those beside an outer join
     """
@@ -51,6 +52,7 @@ class Rows:
     computed: dict[str, str] = field(default_factory=dict)
     unclear: frozenset[str] = frozenset()
     matched: dict[str, Scalar] = field(default_factory=dict)
+    sure: frozenset[str] = frozenset()
     scans: tuple[tuple[str, str], ...] = ()
     counted: tuple[str, ...] = ()
 
@@ -63,6 +65,7 @@ class Rows:
             {**self.computed, **other.computed},
             self.unclear | other.unclear,
             {**self.matched, **other.matched},
+            self.sure | other.sure,
             (*self.scans, *other.scans),
             (*self.counted, *other.counted),
         )
@@ -74,7 +77,8 @@ class Rows:
         matched = {}
         if conditions:
             matched = {c.scalar.sql: conjunction(conditions) for c in relation.columns}
-        return replace(self, conditions=(), lookups=lookups, matched={**self.matched, **matched})
+        sure = self.sure | {c.scalar.sql for c in relation.columns if not c.scalar.nullable}
+        return replace(self, conditions=(), lookups=lookups, matched={**self.matched, **matched}, sure=sure)
 
 
 def rows_of(relation: Relation) -> list[Rows]:
@@ -96,7 +100,9 @@ def _made_of(relation: Relation) -> Iterator[Rows]:
             inner = made.step == "inner_join"
             for one in rows_of(left):
                 if not right.is_private:
-                    yield replace(one, lookups=(*one.lookups, Lookup(right, made.pairs, inner)))
+                    beside = Rows() if inner else Rows().optional(right, _on(relation))
+                    look = Lookup(right, made.pairs, inner)
+                    yield replace(one.beside(beside), lookups=(*one.lookups, look))
                     continue
                 for other in rows_of(right):
                     yield _joined(relation, one, other)
@@ -120,6 +126,15 @@ def _made_of(relation: Relation) -> Iterator[Rows]:
             raise error(901, "the guard does not know a step of the plan")
 
 
+def _on(relation: Relation) -> list[Scalar]:
+    """What ON of an outer join asks for beside the equalities: after the conditions of both sides, and before those of WHERE."""
+    made = relation.made
+    assert made is not None
+    where = {condition.sql for condition in relation.where}
+    before = sum(len(source.predicates) for source in made.sources)
+    return [c for c in relation.predicates[before:] if c.sql not in where]
+
+
 def _joined(relation: Relation, one: Rows, other: Rows) -> Rows:
     """The rows of a join of people's rows. Rows of an outer join meet the conditions of the side that is always there; of a FULL JOIN
     those of one of the two."""
@@ -128,9 +143,7 @@ def _joined(relation: Relation, one: Rows, other: Rows) -> Rows:
     left, right = made.sources
     if made.step == "inner_join":
         return one.beside(other)
-    # after the conditions of both sides stand those of ON, and then those of WHERE
-    where = {condition.sql for condition in relation.where}
-    on = [c for c in relation.predicates[len(left.predicates) + len(right.predicates) :] if c.sql not in where]
+    on = _on(relation)
     if made.step == "left_join":
         return replace(one.beside(other.optional(right, on)), counted=one.counted)
     beside = one.optional(left, on).beside(other.optional(right, on))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from dpsql.algebra.scalar import Scalar
 from dpsql.errors import Error, error
@@ -22,7 +23,6 @@ from dpsql.guard import words
 from dpsql.guard.history import Earlier, History, Past, common_to_all
 from dpsql.guard.questions import Question
 from dpsql.guard.regions import (
-    EVERYTHING,
     MOST_DIFFERENCE,
     Box,
     Region,
@@ -32,8 +32,10 @@ from dpsql.guard.regions import (
     but_not,
     common,
     extent,
+    is_everybody,
     is_unknown,
     meet,
+    or_nothing,
     share,
     without_void,
 )
@@ -135,6 +137,7 @@ class Conflict:
     people      how many they differ by, as declared
     unknown     whether nothing says how many
     earlier     None for another part of the same statement
+    shared      whether they are what two halves of a UNION have in common
     """
 
     difference: Box
@@ -142,6 +145,7 @@ class Conflict:
     people: int
     unknown: bool
     earlier: Past | None
+    shared: bool = False
 
 
 def check_pairs(questions: Sequence[Question], history: History, policy: Policy) -> Conflict | None:
@@ -152,6 +156,10 @@ def check_pairs(questions: Sequence[Question], history: History, policy: Policy)
          tracker. What is only void (regions.py) is nobody. Regions that have nothing in common cannot be subtracted
     """
     parts = [question.parts() for question in questions]
+    for question in questions:
+        found = _twice(question, policy)
+        if found is not None:
+            return found
     for question, cells in zip(questions, parts, strict=True):
         for region in (*question.whole(), *cells):
             found = _against(question.tables, region, history, policy)
@@ -174,6 +182,15 @@ def check_pairs(questions: Sequence[Question], history: History, policy: Policy)
     return None
 
 
+def _twice(question: Question, policy: Policy) -> Conflict | None:
+    """The halves of a UNION that have a few people in common: their sum minus what they are together is those few."""
+    for one, other in combinations((shape.base for shape in question.shapes), 2):
+        few = without_void(or_nothing(both, one, other, MOST_DIFFERENCE))
+        if few and share(few) < policy.least and not is_unknown(few):
+            return Conflict(few[0], {}, policy.count(share(few)), False, None, shared=True)
+    return None
+
+
 def _against(tables: tuple[str, ...], region: Region, history: History, policy: Policy) -> Conflict | None:
     for earlier in history.near(tables, region, policy.least):
         found = _pair(region, earlier, policy)
@@ -185,9 +202,9 @@ def _against(tables: tuple[str, ...], region: Region, history: History, policy: 
 def _with_total(tables: tuple[str, ...], region: Region, history: History, policy: Policy) -> Conflict | None:
     """The general tracker: two questions that together are about everybody, and have a few people in common; their sum minus the
     total is those few. So an answer is compared with what an earlier one leaves of everybody too, once the total is known."""
-    if region == EVERYTHING:
+    if is_everybody(region):
         return next((found for one, other in history.around_all(tables) if (found := _met(one, other, policy))), None)
-    if not history.knows(tables, EVERYTHING):
+    if not history.knows_total(tables):
         return None
     nearly = history.completing(tables, region, policy.least)
     return next((found for other in nearly if (found := _met(region, other, policy))), None)
@@ -262,7 +279,8 @@ def problem(conflict: Conflict, analyst: str, policy: Policy) -> Error:
     else:
         few = "less than one person" if conflict.people == 0 else f"about {conflict.people}"
         counted = f" ({few} as declared)" if own else ""
-        text = f"rule R3: {what} differ by fewer than {policy.guard.k} people{counted}{by}"
+        differ = "have in common" if conflict.shared else "differ by"
+        text = f"rule R3: {what} {differ} fewer than {policy.guard.k} people{counted}{by}"
     return error(
         602,
         text,

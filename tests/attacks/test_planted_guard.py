@@ -94,7 +94,7 @@ def halves_are_apart(patch: Patch) -> None:
 
 def total_is_unknown(patch: Patch) -> None:
     """What an answer leaves of everybody is not looked at."""
-    patch.setattr(history.History, "knows", lambda self, tables, region: False)
+    patch.setattr(history.History, "knows_total", lambda self, tables: False)
 
 
 def nobody_in_common(patch: Patch) -> None:

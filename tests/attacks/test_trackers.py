@@ -513,6 +513,66 @@ def test_trackers_over_joins(schemas: dict[str, Path], one: str, other: str) -> 
     check_pair(schemas["randhie"], one, other)
 
 
+MAN = "age = 41 AND sex = 'male' AND marital = 4"
+SIDE = f"patients p LEFT JOIN (SELECT * FROM patients WHERE NOT ({MAN})) q ON p.patient_id = q.patient_id"
+OWN = f"FROM patients q WHERE q.patient_id = p.patient_id AND NOT ({MAN})"
+PLANS = (
+    "person p LEFT JOIN plan l ON p.plan = l.plan AND NOT (p.site = 3 AND p.female AND p.income BETWEEN 4000 AND 4300)"
+)
+ABSENT = [
+    # the side of an outer join that stays away for a few
+    ("nhefs", TOTAL, f"SELECT COUNT(*) FROM {SIDE} WHERE q.asthma OR NOT q.asthma"),
+    ("nhefs", TOTAL, f"SELECT COUNT(*) FROM {SIDE} WHERE q.asthma IS NOT NULL"),
+    ("nhefs", TOTAL, f"SELECT q.sex, COUNT(*) FROM {SIDE} GROUP BY q.sex"),
+    ("nhefs", TOTAL, f"SELECT SUM(COALESCE(q.age, 0)) FROM {SIDE}"),
+    ("nhefs", where("sex = 'male'"), f"SELECT COUNT(*) FROM {SIDE} WHERE q.sex IS NOT DISTINCT FROM 'male'"),
+    ("nhefs", where("sex = 'male'"), f"SELECT COUNT(*) FROM {SIDE} WHERE NOT (q.sex IS DISTINCT FROM 'male')"),
+    ("nhefs", TOTAL, f"SELECT COUNT(*) FROM {SIDE} WHERE q.sex IS DISTINCT FROM NULL"),
+    ("randhie", PEOPLE, f"SELECT COUNT(l.plan) FROM {PLANS}"),
+    ("randhie", PEOPLE, f"SELECT COUNT(*) FROM {PLANS} WHERE l.plan IS NOT NULL"),
+    ("randhie", PEOPLE, f"SELECT l.coinsurance_pct, COUNT(*) FROM {PLANS} GROUP BY 1"),
+    # a value of the person's own rows
+    ("nhefs", TOTAL, f"SELECT COUNT((SELECT MAX(age) {OWN})) FROM patients p"),
+    ("nhefs", TOTAL, f"SELECT SUM((SELECT COUNT(*) {OWN})) FROM patients p"),
+    ("nhefs", TOTAL, f"SELECT COUNT(*) FROM patients p WHERE (SELECT COUNT(*) {OWN}) = 1"),
+    # arithmetic that is NULL for a few
+    ("nhefs", TOTAL, "SELECT COUNT(1 % (abs(age - 41) + abs(marital - 4) + length(sex) - 4)) FROM patients"),
+    ("nhefs", where("sex = 'male'"), "SELECT COUNT(1 // (age - 41)) FROM patients WHERE sex = 'male'"),
+    ("nhefs", where("sex = 'male'"), "SELECT COUNT(TRY_CAST(age + 54 AS TINYINT)) FROM patients WHERE sex = 'male'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "one", "other"), ABSENT)
+def test_what_is_absent_for_a_few(schemas: dict[str, Path], name: str, one: str, other: str) -> None:
+    check_pair(schemas[name], one, other)
+
+
+def test_rule_44_a_group_of_whom_the_other_side_is_absent_for(schemas: dict[str, Path]) -> None:
+    with opened(schemas["nhefs"]) as session:
+        found = {
+            row[0]: row[1:]
+            for row in ask(session, f"SELECT q.sex, COUNT(*), AVG(p.age) FROM {SIDE} GROUP BY q.sex").rows
+        }
+        assert found[None] == (None, None) and found["male"][0] is not None
+    with opened(schemas["nhefs"]) as session:
+        few = SIDE.replace(f"NOT ({MAN})", MAN)
+        assert ask(session, f"SELECT COUNT(q.age), SUM(COALESCE(q.age, 0)) FROM {few}").rows == [(None, None)]
+
+
+def test_halves_of_a_union_that_have_a_few_in_common(schemas: dict[str, Path]) -> None:
+    both = "SELECT age FROM patients WHERE sex = 'male' AND age < 50 UNION ALL SELECT age FROM patients WHERE sex = 'male' AND"
+    with opened(schemas["nhefs"]) as session:
+        problem = refused(session, f"SELECT COUNT(*) FROM ({both} (age >= 50 OR (age = 41 AND marital = 4)))")
+        assert "have in common fewer than 20 people (about 2 as declared)" in problem.message
+        assert decision(session, f"SELECT COUNT(*) FROM ({both} age >= 50)") == "answered"
+
+
+def test_the_total_in_other_words_is_the_total(schemas: dict[str, Path]) -> None:
+    with opened(schemas["nhefs"]) as session:
+        asked = ["sex IN ('male', 'female')", f"({MAN}) OR race = 'white'", f"({MAN}) OR NOT race = 'white'"]
+        assert [decision(session, where(condition)) for condition in asked] == ["answered", "answered", "DPSQL-602"]
+
+
 # --- conditions that cannot be taken apart ------------------------------------------------------------------------
 
 OPAQUE = [
