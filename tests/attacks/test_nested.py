@@ -137,8 +137,10 @@ def test_a18_a_release_inside_a_condition_is_the_noisy_one(tmp_path: Path) -> No
     """At next to no price the inner average is noise, and what it selects follows the noise, not the people."""
     sql = "SELECT COUNT(*) FROM patient WHERE age > (SELECT AVG(age) FROM patient)"
     clinic.write(tmp_path, ordinary())
-    answers = set()
-    for _ in range(12):
+    answers: set[str] = set()
+    for _ in range(200):
+        if len(answers) > 1:
+            break
         session = open_session(clinic.schema(tmp_path), None, ":memory:")
         inner = "/* dpsql: epsilon=0.0001 */ SELECT site FROM patient GROUP BY site HAVING AVG(age) > (SELECT AVG(age) FROM patient)"
         answers.add(repr(session.execute(inner).rows))

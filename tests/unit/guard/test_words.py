@@ -64,6 +64,6 @@ def test_explain_warns_where_the_statement_would(tmp_path: Path) -> None:
         sql = f"{TOTAL} WHERE patient_id <> 3"
         (note,) = connection.execute(sql).notes
         assert f"guard: warns of {note.removeprefix('DPSQL-601: ').partition(';')[0]}" in connection.explain(sql)
-    with dpsql.connect(clinic.schema(tmp_path, guard="block"), ledger=":memory:") as connection:
-        with pytest.raises(Error, match="DPSQL-601"):
-            connection.explain(sql)
+    blocked = dpsql.connect(clinic.schema(tmp_path, guard="block"), ledger=":memory:")
+    with blocked, pytest.raises(Error, match="DPSQL-601"):
+        blocked.explain(sql)
