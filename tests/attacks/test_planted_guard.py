@@ -64,7 +64,7 @@ def on_is_forgotten(patch: Patch) -> None:
 def filters_are_forgotten(patch: Patch) -> None:
     """FILTER and CASE ask about all of a cell."""
     whole = ((regions.EVERYTHING,), {})
-    patch.setattr(questions.Asking, "_selects", lambda self, aggregates, context: whole)
+    patch.setattr(questions.Asking, "_selects", lambda self, aggregates, restricted, context: whole)
 
 
 def cells_are_forgotten(patch: Patch) -> None:

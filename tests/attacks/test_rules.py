@@ -1041,8 +1041,8 @@ def test_rule_34_the_guard_decides_once_and_before_the_charge(tmp_path: Path) ->
     part = session._compile(
         parse("SELECT COUNT(*) FROM patient WHERE age > (SELECT AVG(age) - 1000 FROM patient)")
     ).releases[1]
-    assert [scalar.function for scalar in part.release.region[-1:]] == [">"]
-    assert "released" in {p.function for scalar in part.release.region for p in scalar.walk()}
+    assert [scalar.function for scalar in part.release.expressions[-1:]] == [">"]
+    assert "released" in {p.function for scalar in part.release.expressions for p in scalar.walk()}
     session.close()
 
 

@@ -114,7 +114,7 @@ def test_questions_of_statements_read_back_as_equal_regions(session: Session) ->
         grouped = f" GROUP BY {chance.choice(keys)}" if chance.random() < 0.5 else ""
         asked = asked_of(session, sql + grouped)
         found = record.read(record.written(asked), session._guarding._reader.declared_axes())
-        assert found == [replace(each, hidden=(), conditions=()) for each in asked]
+        assert found == [replace(each, unsized=(), conditions=(), restricted=()) for each in asked]
         for one, other in zip(asked, found, strict=True):
             for region, again in zip(one.whole(), other.whole(), strict=True):
                 assert but_not(region, again, 10_000) == () == but_not(again, region, 10_000)
