@@ -50,7 +50,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     row = (1, 1, True, 20.0, 80.0, 11, "50.00", "a", "n1", "1995-01-15", 1)
     clinic.write(folder, {**data, "patient": [row], "visit": [], "item": []})
     opened = open_session(folder / "patient.toml", None, ":memory:")
-    opened._noise = ZeroNoise()
+    opened._releasing._noise = ZeroNoise()
     yield opened
     opened.close()
 
