@@ -12,6 +12,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpsql.clients.types import (
+    BINARY,
+    DATETIME,
+    NUMBER,
+    ROWID,
+    STRING,
+    Binary,
+    Date,
+    DateFromTicks,
+    Time,
+    TimeFromTicks,
+    Timestamp,
+    TimestampFromTicks,
+)
 from dpsql.errors import (
     BudgetError,
     DatabaseError,
@@ -29,6 +43,7 @@ from dpsql.errors import (
 from dpsql.schema.model import Schema
 
 if TYPE_CHECKING:
+    from dpsql.clients.cursor import Cursor
     from dpsql.clients.dbapi import Connection
 
 __version__ = "0.1.0"
@@ -51,10 +66,30 @@ def connect(schema: str | Path | Schema, *, analyst: str | None = None, ledger: 
     return open_connection(schema, analyst, ledger)
 
 
+if not TYPE_CHECKING:
+    # for type checkers they are imported above; else only when they are asked for, since the engine comes with them
+    def __getattr__(name: str) -> object:
+        if name in ("Connection", "Cursor"):
+            from dpsql.clients import dbapi
+
+            return getattr(dbapi, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
+    "BINARY",
+    "DATETIME",
+    "NUMBER",
+    "ROWID",
+    "STRING",
+    "Binary",
     "BudgetError",
+    "Connection",
+    "Cursor",
     "DataError",
     "DatabaseError",
+    "Date",
+    "DateFromTicks",
     "Error",
     "IntegrityError",
     "InterfaceError",
@@ -64,6 +99,10 @@ __all__ = [
     "ProgrammingError",
     "Schema",
     "SchemaError",
+    "Time",
+    "TimeFromTicks",
+    "Timestamp",
+    "TimestampFromTicks",
     "Warning",
     "apilevel",
     "connect",

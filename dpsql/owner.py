@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -68,32 +69,55 @@ def init(source: str | os.PathLike[str]) -> str:
     return draft(path.stem if path.is_file() else path.name, str(path), describe(path))
 
 
-def check(schema: Schema, ledger: Ledger, *, prepare: bool = False, certificates: Sequence[Head] = ()) -> CheckReport:
+def check(
+    schema: Schema,
+    ledger: Ledger,
+    *,
+    prepare: bool = False,
+    certificates: Sequence[Head] = (),
+    told: Callable[[str, int, int], None] = lambda step, done, total: None,
+) -> CheckReport:
     """Verify the ledger, and what is declared and cannot be enforced; approve this version of the data, and show exact facts.
 
     prepare       write the prepared snapshot of this version too, beside the ledger
     certificates  the places of charges that are known from certificates, and must be in the ledger
+    told          is called with each step that begins, the steps that are done, and all of them
     Errors   705 the ledger is damaged; 707 a file is missing or cannot be read; 804 the data has not the declared structure
              and is not approved; 704 the snapshot cannot be written, the approval stands; 801, 802 there is nothing to
              prepare, or no place for it
     """
     if prepare:
         require_place(schema, ledger)
-    count = ledger.verify()
+    private = sum(not t.public for t in schema.tables)
+    begin = _steps(told, 2 + private * (2 if prepare else 1))
+    begin("the ledger")
+    charges = ledger.verify()
     for head in certificates:
         ledger.require(head)
+    begin("the structure")
     engine = DuckDBEngine.open(schema)
     try:
         filled = fill(engine, schema)
         version = approve_version(engine, filled, ledger)
-        facts = tuple(table_facts(engine, filled, t) for t in filled.tables if not t.public)
+        facts = tuple(_facts(engine, filled, t, begin) for t in filled.tables if not t.public)
         require_unchanged(engine)
     finally:
         engine.close()
     _record(schema, ledger, version, verified(filled, facts))
-    snapshot = prepare_snapshot(schema, ledger, version) if prepare else None
+    snapshot = prepare_snapshot(schema, ledger, version, begin) if prepare else None
     public = tuple(t for t in filled.tables if t.public)
-    return CheckReport(schema.name, version, facts, public, snapshot, count, tuple(warnings(schema)))
+    return CheckReport(schema.name, version, facts, public, snapshot, charges, tuple(warnings(schema)))
+
+
+def _steps(told: Callable[[str, int, int], None], total: int) -> Callable[[str], None]:
+    """What is called with the name of each step, and counts them."""
+    done = itertools.count()
+    return lambda step: told(step, next(done), total)
+
+
+def _facts(engine: DuckDBEngine, schema: Schema, table: Table, begin: Callable[[str], None]) -> TableFacts:
+    begin(f"reading {printable(table.name)}")
+    return table_facts(engine, schema, table)
 
 
 def certificate(text: str) -> list[Head]:

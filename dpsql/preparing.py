@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,16 +28,18 @@ def require_place(schema: Schema, ledger: Ledger) -> Path:
     return root
 
 
-def prepare(schema: Schema, ledger: Ledger, version: str) -> Snapshot:
+def prepare(schema: Schema, ledger: Ledger, version: str, begin: Callable[[str], None] = lambda step: None) -> Snapshot:
     """Write the snapshot of an approved version, or keep the one that is there, and remove those of other versions.
 
     Nothing half is ever found: the files are written apart and moved into place together, and recorded after that.
+
+    begin   is called with each step that begins: one a private table, where they are written
     Errors  704 it cannot be written; 708 the data is no longer this version; 801, 802 as `require_place`
     """
     root = require_place(schema, ledger)
     found = _kept(root, schema, ledger, version)
     if found is None:
-        _write(root, schema, ledger, version)
+        _write(root, schema, ledger, version, begin)
         found = snapshot.look(root, version, schema)
     content = _content(found, schema, ledger) if found is not None else None
     if found is None or content is None:
@@ -57,7 +60,7 @@ def _kept(root: Path, schema: Schema, ledger: Ledger, version: str) -> Snapshot 
     return found
 
 
-def _write(root: Path, schema: Schema, ledger: Ledger, version: str) -> None:
+def _write(root: Path, schema: Schema, ledger: Ledger, version: str, begin: Callable[[str], None]) -> None:
     with snapshot.draft(root, schema) as folder:
         outputs = snapshot.files(folder, schema)
         engine = DuckDBEngine.open(schema, outputs=outputs)
@@ -68,6 +71,7 @@ def _write(root: Path, schema: Schema, ledger: Ledger, version: str) -> None:
                 )
             private = (t for t in schema.tables if not t.public)
             for table, file in zip(private, outputs, strict=True):
+                begin(f"writing {table.name}")
                 engine.write(snapshot.rows(schema, table), file)
             require_unchanged(engine)
         finally:

@@ -183,6 +183,11 @@ class Releasing:
             staged.noisy[part.release.name] = self._run(part, receipt, staged, found, fresh)
         return Released(found, staged, receipt)
 
+    def missing(self, compiled: Compiled, fresh: bool) -> list[CompiledRelease]:
+        """What would have to be bought of a statement now."""
+        paid = [part for part in compiled.releases if part.release.parts]
+        return self._found(compiled, paid, fresh).missing
+
     def _found(self, compiled: Compiled, paid: Sequence[CompiledRelease], fresh: bool) -> Found:
         """What of a statement is stored, or can be read off what is; and what is to be bought of the rest."""
         found = Found(compiled)

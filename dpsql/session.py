@@ -20,7 +20,7 @@ from dpsql.errors import BudgetError, Error, error
 from dpsql.estimating import empty
 from dpsql.guard.questions import Question
 from dpsql.guarding import GUARD_TABLE, Guarding
-from dpsql.loss import NO_LOSS, PrivacyLoss
+from dpsql.loss import NO_LOSS, PrivacyLoss, total
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
 from dpsql.opening import Dataset
 from dpsql.plan import Accuracy, Compiled, CompiledRelease, PublicTable
@@ -106,6 +106,23 @@ class Session:
             return "" if parsed.tree is None else self._explain(parsed)
 
         return self._guarded(sql, planned)
+
+    def price(self, sql: str, parameters: Parameters = ()) -> tuple[Receipt, int]:
+        """What a statement would cost now and how many releases it would buy, without running or charging it; nothing where it is free
+        or stored."""
+
+        def priced() -> tuple[Receipt, int]:
+            asked = asked_for(sql, parameters, self._options)
+            if asked is not None and self._recent.get(asked) is not None:
+                return self._receipt(NO_LOSS), 0
+            parsed = parse(sql, parameters)
+            if parsed.kind != "query":
+                return self._receipt(NO_LOSS), 0
+            compiled = self._compile(parsed)
+            missing = self._releasing.missing(compiled, parsed.options.fresh)
+            return self._receipt(total(part.release.loss for part in missing)), len(missing)
+
+        return self._guarded(sql, priced)
 
     @staticmethod
     def _guarded(sql: str, work: Callable[[], Result]) -> Result:

@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
 from dpsql import errors
+from dpsql.clients.cursor import Cursor, Parameters, Privacy
 from dpsql.errors import error
 from dpsql.mechanisms.prices import nominal
 from dpsql.mechanisms.source import NoiseSource
-from dpsql.plan import Accuracy
 from dpsql.schema.model import Analyst, Schema
 from dpsql.session import Answer, Session
 
-Parameters = Sequence[object] | Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Privacy:
-    """What one statement cost.
-
-    epsilon, delta    of this statement; 0 where it was free or stored. Gaussian noise has no epsilon without a delta: of it, the
-                      epsilon that a pure mechanism of the same rho may have, as it was asked
-    remaining         [nats] the largest epsilon that one more statement may cost, of the dataset's total and the analyst's caps
-    remaining_delta   [probability] the same for the delta of thresholds
-    cached            whether everything came from stored answers
-    releases          how many releases were charged
-    rho               [zCDP] of this statement
-    """
-
-    epsilon: Fraction
-    delta: Fraction
-    remaining: Fraction
-    remaining_delta: Fraction
-    cached: bool
-    releases: int
-    rho: Fraction = Fraction(0)
+__all__ = ["Connection", "Cursor", "Parameters", "Privacy", "default_ledger", "find_analyst", "ledger_identity"]
+__all__ += ["open_connection", "open_session"]
 
 
 def default_ledger(schema: Schema) -> Path:
@@ -91,14 +69,39 @@ def open_session(
 
 
 class Connection:
-    """One analyst's session on one dataset."""
+    """One analyst's session on one dataset.
+
+    As a context manager it closes itself: there is nothing to commit. Threads may share the module, not a connection, except for
+    `interrupt`.
+    """
+
+    # PEP 249's optional extension: the exceptions as attributes of the connection
+    Warning = errors.Warning
+    Error = errors.Error
+    InterfaceError = errors.InterfaceError
+    DatabaseError = errors.DatabaseError
+    DataError = errors.DataError
+    OperationalError = errors.OperationalError
+    IntegrityError = errors.IntegrityError
+    InternalError = errors.InternalError
+    ProgrammingError = errors.ProgrammingError
+    NotSupportedError = errors.NotSupportedError
 
     def __init__(self, session: Session) -> None:
         self._session: Session | None = session
         self._lock = threading.Lock()
+        self._settings = 0
+        """How often SET or RESET changed the options."""
 
     def __repr__(self) -> str:
         return f"<dpsql.Connection {'open' if self._session is not None else 'closed'}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a connection cannot be copied or pickled")
+
+    @property
+    def _is_open(self) -> bool:
+        return self._session is not None
 
     def _open(self) -> Session:
         if self._session is None:
@@ -106,12 +109,23 @@ class Connection:
         return self._session
 
     def _execute(self, sql: str, parameters: Parameters) -> Answer:
-        if not isinstance(sql, str):
-            raise error(
-                802, f"a statement is text, not {type(sql).__name__}", hint='write cursor.execute("SELECT ...")'
-            )
+        _check_text(sql)
         with self._alone() as session:
-            return session.execute(sql, parameters)
+            answer = session.execute(sql, parameters)
+            self._settings += not answer.columns
+            return answer
+
+    def _has_result(self, sql: str, parameters: Parameters) -> bool:
+        """Whether a statement gives rows, by its text alone. Raises 1xx where it cannot be read."""
+        from dpsql.planner.parse import parse
+
+        _check_text(sql)
+        self._open()
+        try:
+            return parse(sql, parameters).kind not in ("set", "reset")
+        except errors.Error as raised:
+            problem = raised
+        raise problem.located(sql)
 
     @contextmanager
     def _alone(self) -> Iterator[Session]:
@@ -125,17 +139,35 @@ class Connection:
             self._lock.release()
 
     def cursor(self) -> Cursor:
+        """A new cursor."""
         self._open()
         return Cursor(self)
 
-    def execute(self, sql: str, parameters: Parameters = ()) -> Cursor:
+    def execute(self, sql: str, parameters: Parameters | None = None) -> Cursor:
         """A new cursor that has executed one statement."""
         return self.cursor().execute(sql, parameters)
 
+    def executemany(self, sql: str, seq_of_parameters: Iterable[Parameters]) -> Cursor:
+        """A new cursor that has executed one statement without a result; see Cursor.executemany."""
+        return self.cursor().executemany(sql, seq_of_parameters)
+
     def explain(self, sql: str, parameters: Parameters = ()) -> str:
         """The plan of a statement as text: what is released, how one person can change it, price and error. Free."""
+        _check_text(sql)
         with self._alone() as session:
             return session.explain(sql, parameters)
+
+    def price(self, sql: str, parameters: Parameters = ()) -> Privacy:
+        """What a statement would cost now, and what is left before it. Free; nothing is run."""
+        with self._alone() as session:
+            receipt, releases = session.price(sql, parameters)
+        loss, left = receipt.loss, receipt.remaining
+        return Privacy(nominal(loss), loss.delta, left.epsilon, left.delta, False, releases, loss.rho)
+
+    @property
+    def schema(self) -> Schema:
+        """The declared schema, with the columns of public tables."""
+        return self._open().schema
 
     def commit(self) -> None:
         """Does nothing: a charge is durable before the answer is computed."""
@@ -164,131 +196,6 @@ class Connection:
         self.close()
 
 
-class Cursor:
-    """Executes statements and hands out their rows."""
-
-    arraysize = 1
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self._answer: Answer | None = None
-        self._position = 0
-        self._closed = False
-
-    def __repr__(self) -> str:
-        return f"<dpsql.Cursor {'closed' if self._closed else 'open'}>"
-
-    def execute(self, sql: str, parameters: Parameters = ()) -> Cursor:
-        """Run one statement. Parameters: a sequence for `?` and `$1`, a mapping for `:name`.
-
-        Raises dpsql.Error; a refusal (1xx to 6xx) cost nothing, from 7xx on the charge stands.
-        """
-        self._check_open()
-        self._answer, self._position = None, 0
-        if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):
-            raise error(802, "parameters are a list or a dictionary", hint="write execute(sql, [value])")
-        self._answer = self.connection._execute(sql, parameters)
-        return self
-
-    def executemany(self, sql: str, seq_of_parameters: Sequence[Parameters]) -> Cursor:
-        """Refused: every statement is a question with a price of its own."""
-        raise error(802, "executemany is for statements without results", hint="call execute once per question")
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise error(802, "the cursor is closed", hint="make a new one with connection.cursor()")
-        self.connection._open()
-
-    def _result(self) -> Answer:
-        self._check_open()
-        if self._answer is None:
-            raise error(802, "nothing has been executed", hint="call execute first")
-        return self._answer
-
-    @property
-    def description(self) -> list[tuple[str, str, None, None, None, None, None]] | None:
-        """Seven fields a column: name, type, and five that are None."""
-        if self._answer is None or not self._answer.columns:
-            return None
-        return [(name, kind, None, None, None, None, None) for name, kind in self._answer.columns]
-
-    @property
-    def rowcount(self) -> int:
-        return len(self._answer.rows) if self._answer is not None else -1
-
-    @property
-    def privacy(self) -> Privacy:
-        """What the last statement cost, and what is left."""
-        answer = self._result()
-        loss, left = answer.receipt.loss, answer.receipt.remaining
-        return Privacy(nominal(loss), loss.delta, left.epsilon, left.delta, answer.cached, answer.releases, loss.rho)
-
-    @property
-    def certificates(self) -> list[dict[str, object]]:
-        """One for each release of the last statement: what was asked, the mechanisms and their noise, the loss in every accountant's
-        measure, and the place in the ledger. A stored answer has those of the charge that bought it."""
-        return self.connection._open().certificates(self._result().fingerprints)
-
-    @property
-    def accuracy(self) -> list[tuple[Accuracy | None, ...]]:
-        """Parallel to the rows: per cell an interval that holds the exact value with its level, or None."""
-        return list(self._result().accuracy)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the guard warns of, in mode "warn"."""
-        return self._result().notes
-
-    def fetchone(self) -> tuple[object, ...] | None:
-        found = self.fetchmany(1)
-        return found[0] if found else None
-
-    def fetchmany(self, size: int | None = None) -> list[tuple[object, ...]]:
-        rows = self._result().rows
-        start = self._position
-        self._position = min(len(rows), start + (self.arraysize if size is None else size))
-        return rows[start : self._position]
-
-    def fetchall(self) -> list[tuple[object, ...]]:
-        rows = self._result().rows[self._position :]
-        self._position += len(rows)
-        return rows
-
-    def __iter__(self) -> Iterator[tuple[object, ...]]:
-        while (row := self.fetchone()) is not None:
-            yield row
-
-    def setinputsizes(self, sizes: Sequence[object]) -> None:
-        """Does nothing (PEP 249 allows that)."""
-
-    def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Does nothing (PEP 249 allows that)."""
-
-    def close(self) -> None:
-        self._closed = True
-        self._answer = None
-
-    def __enter__(self) -> Cursor:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-_EXCEPTIONS = (
-    errors.Warning,
-    errors.Error,
-    errors.InterfaceError,
-    errors.DatabaseError,
-    errors.DataError,
-    errors.OperationalError,
-    errors.IntegrityError,
-    errors.InternalError,
-    errors.ProgrammingError,
-    errors.NotSupportedError,
-)
-# PEP 249's optional extension: the exceptions as attributes of the connection.
-for _class in _EXCEPTIONS:
-    setattr(Connection, _class.__name__, _class)
+def _check_text(sql: object) -> None:
+    if not isinstance(sql, str):
+        raise error(802, f"a statement is text, not {type(sql).__name__}", hint='write cursor.execute("SELECT ...")')

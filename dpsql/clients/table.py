@@ -1,42 +1,28 @@
-"""A result as text for a terminal."""
+"""A result as a table, or as one line a value, for people."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from fractions import Fraction
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, TypeAlias
 
-from dpsql.plan import Accuracy
+from dpsql.clients.bars import NOISE, error_bars, with_bar
+from dpsql.clients.cells import columns_of, cut, harmless
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from dpsql.plan import Accuracy
+
+__all__ = ["MOST_ROWS", "error_bars", "fitted", "number", "table", "vertical"]
 
 MOST_ROWS = 10_000
+NARROWEST = 8  # columns that a text is cut to at most
+GAP = "  "
+_BOLD, _DIM, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[33m", "\x1b[0m"
 
-
-def cell_text(value: object) -> str:
-    """One value as text; NULL as an empty cell."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return f"{value:.10g}"
-    return str(value).replace("\n", "\\n").replace("\t", "\\t").replace("\x1b", "\\e")
-
-
-def table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A header, a rule and the rows; numbers to the right."""
-    shown = [[cell_text(value) for value in row] for row in rows[:MOST_ROWS]]
-    numeric = [all(isinstance(row[i], int | float) or row[i] is None for row in rows) for i in range(len(names))]
-    widths = [max([len(name), *(len(row[i]) for row in shown)]) for i, name in enumerate(names)]
-    right = [number and bool(rows) for number in numeric]
-
-    def line(cells: Sequence[str]) -> str:
-        padded = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
-        return "  ".join(padded).rstrip()
-
-    lines = [line(names), "  ".join("-" * width for width in widths), *(line(row) for row in shown)]
-    if len(rows) > MOST_ROWS:
-        lines.append(f"... {len(rows) - MOST_ROWS:,} more rows")
-    return "\n".join(lines)
+Row = Sequence[object]
+Accuracies: TypeAlias = "Sequence[Sequence[Accuracy | None]]"
 
 
 def number(value: Fraction) -> str:
@@ -44,19 +30,116 @@ def number(value: Fraction) -> str:
     return f"{float(value):.6g}"
 
 
-def error_bars(names: Sequence[str], accuracy: Sequence[Sequence[Accuracy | None]]) -> str | None:
-    """One line: per column the widest 95 % interval, as plus or minus."""
-    parts = []
-    for i, name in enumerate(names):
-        widths = [(cell.high - cell.low) / 2 for row in accuracy if i < len(row) and (cell := row[i]) is not None]
-        if widths:
-            parts.append(f"{name} +-{_rounded_up(max(widths))}")
-    return "95 % error: " + ", ".join(parts) if parts else None
+def table(names: Sequence[str], rows: Sequence[Row]) -> str:
+    """A header, a rule and the rows, as wide as they are."""
+    drawn = fitted(names, rows[:MOST_ROWS])
+    assert drawn is not None
+    return drawn + (f"\n... {len(rows) - MOST_ROWS:,} more rows" if len(rows) > MOST_ROWS else "")
 
 
-def _rounded_up(width: float) -> str:
-    """Two significant digits, never less than the width."""
-    if width <= 0:
-        return "0"
-    unit = 10.0 ** (math.floor(math.log10(width)) - 1)
-    return f"{math.ceil(width / unit - 1e-9) * unit:,.6g}"
+def fitted(
+    names: Sequence[str],
+    rows: Sequence[Row],
+    accuracy: Accuracies | None = None,
+    width: int | None = None,
+    *,
+    colour: bool = False,
+    mark: str = "...",
+) -> str | None:
+    """A header, a rule and the rows; numbers to the right. None where it cannot be as narrow as asked.
+
+    accuracy  parallel to the rows: each value is drawn with its error
+    width     columns that there are; names and texts are cut to fit, numbers never
+    mark      what stands where something was cut
+    """
+    right = [bool(rows) and _is_numeric(rows, i) for i in range(len(names))]
+    grid = _cells(rows, accuracy)
+    heads = [_above(harmless(name), [row[i] for row in grid]) for i, name in enumerate(names)]
+    widths = _widths(heads, grid, right, width)
+    if widths is None:
+        return None
+
+    def line(texts: Sequence[str]) -> str:
+        return GAP.join(_padded(cut(t, w, mark), w, r) for t, w, r in zip(texts, widths, right, strict=True)).rstrip()
+
+    paint = _painter(colour)
+    lines = [paint(line(heads), _BOLD), paint(GAP.join("-" * w for w in widths), _DIM)]
+    lines += [_marked(line(texts), paint) for texts in grid]
+    return "\n".join(lines)
+
+
+def vertical(
+    names: Sequence[str], rows: Sequence[Row], accuracy: Accuracies | None = None, *, colour: bool = False
+) -> Iterator[str]:
+    """Each row as a text: one line a value, under the number of the row."""
+    heads = [harmless(name) for name in names]
+    width = max(columns_of(head) for head in heads)
+    paint = _painter(colour)
+    for i, row in enumerate(rows):
+        texts = _cells([row], accuracy[i : i + 1] if accuracy is not None else None)[0]
+        lines = [paint(f"-- row {i + 1:,} --", _DIM)]
+        for head, text in zip(heads, texts, strict=True):
+            lines.append(f"{paint(_padded(head, width, False), _BOLD)}{GAP}{_marked(text, paint)}".rstrip())
+        yield "\n".join(lines) + "\n"
+
+
+def _cells(rows: Sequence[Row], accuracy: Accuracies | None) -> list[list[str]]:
+    """The values as text for people; with their errors, values and errors below one another."""
+    bars = accuracy if accuracy is not None else [()] * len(rows)
+    parts = [
+        [with_bar(value, bar[i] if i < len(bar) else None) for i, value in enumerate(row)]
+        for row, bar in zip(rows, bars, strict=True)
+    ]
+    columns = range(len(rows[0]) if rows else 0)
+    widest = [[max(len(row[i][part]) for row in parts) for part in (0, 1, 2)] for i in columns]
+    return [[harmless(_joined(texts, widest[i])) for i, texts in enumerate(row)] for row in parts]
+
+
+def _is_numeric(rows: Sequence[Row], column: int) -> bool:
+    """Whether every value of a column is a number, or NULL."""
+    return all(row[column] is None or isinstance(row[column], int | float | Decimal) for row in rows)
+
+
+def _joined(texts: tuple[str, str, str], widest: Sequence[int]) -> str:
+    """A value, its error and what is said of both; where no value of the column has an error, the value alone."""
+    if not widest[1]:
+        return texts[0]
+    joined = f"{texts[0]:>{widest[0]}} {texts[1]:<{widest[1]}}"
+    return f"{joined} {texts[2]:<{widest[2]}}" if widest[2] else joined
+
+
+def _above(head: str, texts: Sequence[str]) -> str:
+    """A name that stands above the values, not above what is said of some of them."""
+    return head + " " * (len(NOISE) + 1) if any(text.endswith(NOISE) for text in texts) else head
+
+
+def _widths(
+    heads: Sequence[str], grid: Sequence[Sequence[str]], right: Sequence[bool], width: int | None
+) -> list[int] | None:
+    """Columns of each column. What is too wide is taken from the widest that may be cut, until it fits."""
+    needed = [max([0, *(columns_of(row[i]) for row in grid)]) for i in range(len(heads))]
+    widths = [max(columns_of(head), most) for head, most in zip(heads, needed, strict=True)]
+    if width is None:
+        return widths
+    least = [min(w, max(n if number else 0, NARROWEST)) for w, n, number in zip(widths, needed, right, strict=True)]
+    excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
+    if sum(widths) - sum(least) < excess:
+        return None
+    while excess > 0:
+        i = max((i for i in range(len(widths)) if widths[i] > least[i]), key=lambda i: widths[i])
+        widths[i] -= 1
+        excess -= 1
+    return widths
+
+
+def _padded(text: str, width: int, right: bool) -> str:
+    blank = " " * (width - columns_of(text))
+    return blank + text if right else text + blank
+
+
+def _painter(colour: bool) -> Callable[[str, str], str]:
+    return (lambda text, code: f"{code}{text}{_PLAIN}") if colour else (lambda text, code: text)
+
+
+def _marked(text: str, paint: Callable[[str, str], str]) -> str:
+    return text.replace(NOISE, paint(NOISE, _YELLOW))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import duckdb
 
-from tests.bench import accounting, guard, large, memory, small, startup, statistics, tpch, tpch_queries
+from tests.bench import accounting, guard, large, memory, small, start, startup, statistics, tpch, tpch_queries
 from tests.support import tpch as tpch_data
 
-PARTS = ("large", "small", "startup", "memory", "tpch", "statistics", "accounting", "guard")
+PARTS = ("large", "small", "startup", "memory", "tpch", "statistics", "accounting", "guard", "start")
 
 
 def main() -> None:
@@ -52,6 +52,8 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
         accounting.measure()
     if "guard" in parts:
         guard.measure()
+    if "start" in parts:
+        start.measure(10)
 
 
 def _threads() -> object:

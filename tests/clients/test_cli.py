@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import os
+import pty
 import shutil
 import signal
 import sqlite3
@@ -16,9 +19,15 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dpsql.clients.cli import VERBS, main
+from dpsql.clients.output import MODES
+
 ROOT = Path(__file__).parents[2]
 RANDHIE = ROOT / "examples/randhie"
 MAIN_JOB = "SELECT site, COUNT(*) AS people, AVG(income) AS mean_income FROM person GROUP BY site ORDER BY site"
+
+
+TABLE = ("--mode", "table")
 
 
 def dpsql(*arguments: str, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -55,28 +64,87 @@ def spent(schema: Path, *more: str) -> str:
 
 
 def test_the_main_job(schema: Path) -> None:
-    result = dpsql(str(schema), "-c", MAIN_JOB)
+    result = dpsql(str(schema), *TABLE, "-c", MAIN_JOB)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["site", "people", "mean_income"]
     assert [line.split()[0] for line in lines[2:8]] == ["1", "2", "3", "4", "5", "6"]
     assert lines[8].startswith("95 % error: people +-50, mean_income +-")
     assert lines[9] == "6 rows; price: epsilon 0.1; remaining: epsilon 3.9, delta 5e-07"
-    again = dpsql(str(schema), "-c", MAIN_JOB)
+    again = dpsql(str(schema), *TABLE, "-c", MAIN_JOB)
     assert again.stdout.splitlines()[:8] == lines[:8]
     assert again.stdout.splitlines()[9] == "6 rows; stored answer, free; remaining: epsilon 3.9, delta 5e-07"
 
 
 def test_a_file_and_standard_input(schema: Path, tmp_path: Path) -> None:
-    (tmp_path / "q.sql").write_text("SELECT COUNT(*) AS n\nFROM person; -- a comment\n")
-    assert "remaining" in dpsql(str(schema), "-f", str(tmp_path / "q.sql")).stdout
-    assert "stored answer" in dpsql(str(schema), stdin="SELECT COUNT(*) AS n FROM person").stdout
+    (tmp_path / "q.sql").write_text("\ufeffSELECT COUNT(*) AS n\nFROM person; -- a comment\n", encoding="utf-8")
+    assert "remaining" in dpsql(str(schema), *TABLE, "-f", str(tmp_path / "q.sql")).stdout
+    assert "stored answer" in dpsql(str(schema), *TABLE, stdin="SELECT COUNT(*) AS n FROM person").stdout
     assert refused(dpsql(str(schema), "-f", str(tmp_path / "none.sql")), "802", 2)
+    (tmp_path / "latin.sql").write_bytes(b"SELECT '\xe9'")
+    assert refused(dpsql(str(schema), "-f", str(tmp_path / "latin.sql")), "802", 2)
+    with (tmp_path / "latin.sql").open("rb") as file:
+        command = [sys.executable, "-m", "dpsql", str(schema)]
+        result = subprocess.run(command, stdin=file, capture_output=True, text=True, cwd=ROOT, check=False, timeout=60)
+    assert "standard input cannot be read" in refused(result, "802", 2)
 
 
 def test_several_statements_and_a_setting(schema: Path) -> None:
-    result = dpsql(str(schema), "-c", "SET dp_epsilon = 0.2", "-c", "SELECT COUNT(*) FROM person")
-    assert "price: epsilon 0.2" in result.stdout
+    result = dpsql(
+        str(schema), *TABLE, "-c", "SET dp_epsilon = 0.2; SELECT 1 AS one", "-c", "SELECT COUNT(*) FROM person"
+    )
+    assert "price: epsilon 0.2" in result.stdout and "1 row; free" in result.stdout
+
+
+ODD_FILE = """\
+/* ; */ SELECT 'a;b' AS "x;""y" -- ; '
+;
+SELECT 'it''s;' AS quoted, '--' AS "/*", '*/' AS "--";
+SELECT COUNT(*) FROM
+  persn;
+SELECT 3 AS never
+"""
+
+
+def test_a_file_of_several_statements(schema: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All before the wrong one are answered; the place is one of the file."""
+    file = tmp_path / "odd.sql"
+    file.write_text(ODD_FILE)
+    assert main([str(schema), "-c", "SELECT 0 AS zero", "-f", str(file)]) == 1
+    out, errors = capsys.readouterr()
+    assert out == 'zero\n0\n\n"x;""y"\na;b\n\nquoted,/*,--\nit\'s;,--,*/\n'
+    first, place, line, carets = errors.splitlines()
+    assert first.startswith("DPSQL-105: ") and place == f"  {file}, line 5, column 3"
+    assert line == "      persn;" and carets == "      ^^^^^"
+    assert main([str(schema), "--mode", "jsonl", "-f", str(file)]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        '{"x;\\"y": "a;b"}',
+        '{"quoted": "it\'s;", "/*": "--", "--": "*/"}',
+    ]
+
+
+def test_a_program_is_given_rows_alone(schema: Path) -> None:
+    """As UTF-8 whatever the terminal's own; what a person would want to know is said where one can see it."""
+    sql = "SELECT female, COUNT(*) AS n, 'é' AS \"ë\" FROM person GROUP BY female ORDER BY female"
+    result = dpsql(str(schema), "-c", "SET dp_epsilon = 0.2", "-c", sql, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert result.returncode == 0 and result.stderr == ""
+    rows = list(csv.reader(io.StringIO(result.stdout)))
+    assert rows[0] == ["female", "n", "ë"] and [row[0] for row in rows[1:]] == ["false", "true"] and len(rows) == 3
+    result = dpsql(str(schema), "--status", "--mode", "json", "-c", sql, "-c", "SELECT 1 AS a")
+    assert json.loads(result.stdout[: result.stdout.index("]") + 1])[0]["ë"] == "é"
+    bars, free = result.stderr.splitlines()
+    assert bars == "95 % error: n +-15; 2 rows; stored answer, free; remaining: epsilon 3.8, delta 5e-07"
+    assert free.startswith("1 row; free; ")
+    shown = dpsql(str(schema), *TABLE, "--no-status", "--accuracy", "-c", sql).stdout
+    assert len(shown.splitlines()) == 4 and shown.count(" +-15") == 2
+
+
+def test_a_plan_is_text_for_people_and_a_column_for_programs(schema: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    explained = [str(schema), "-c", "/* why */ EXPLAIN SELECT COUNT(*) FROM person"]
+    assert main([*explained, *TABLE]) == 0
+    assert capsys.readouterr().out.startswith("release_0: the number of rows\n")
+    assert main(explained) == 0
+    assert capsys.readouterr().out.startswith("plan\nrelease_0: the number of rows\n")
 
 
 def test_exhausted_budget(schema: Path) -> None:
@@ -116,7 +184,6 @@ def test_the_owner_prepares_and_the_answers_stay(schema: Path) -> None:
         ("SELECT COUNT(*) FROM persn", "105", "did you mean person?"),
         ("SELECT COUNT(incme) FROM person", "105", "did you mean income?"),
         ("SELECT COUNT(*) FORM person", "101", "near person"),
-        ("SELECT COUNT(*) FROM person; SELECT COUNT(*) FROM plan", "101", "one at a time"),
         ("SELECT COUNT(*) FROM person WHERE " + "(" * 5000 + "female" + ")" * 5000, "107", "nested"),
         ("SELECT COUNT(*) FROM person WHERE person_id = 125024", "601", "R1"),
         ("", "101", "write SELECT"),
@@ -253,16 +320,158 @@ def test_ctrl_c_during_the_query(schema: Path) -> None:
 
 
 def test_a_closed_pipe_ends_quietly(schema: Path) -> None:
-    command = f"{sys.executable} -m dpsql {schema} -c 'SELECT year, COUNT(*) FROM person_year GROUP BY year' | head -1"
+    """However much is still to be written; what would come after is not asked any more."""
+    small = "-c 'SELECT year, COUNT(*) FROM person_year GROUP BY year'"
+    large = "-c 'SELECT a.plan FROM plan a, plan b, plan c, plan d' -c 'SELECT COUNT(*) FROM person'"
+    command = (
+        f"{sys.executable} -m dpsql {schema} {small} | head -1; {sys.executable} -m dpsql {schema} {large} | head -1; "
+    )
+    command += "echo ${PIPESTATUS[0]}"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, check=False, timeout=60)
-    assert result.stderr == "" and "year" in result.stdout
+    assert result.stderr == "" and result.stdout.splitlines() == ["year,count_star()", "plan", "0"]
+    assert "epsilon 0.1" in spent(schema)
+
+
+def test_an_output_that_cannot_be_written(schema: Path) -> None:
+    command = f"{sys.executable} -m dpsql {schema} -c 'SELECT 1' > /dev/full"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, check=False, timeout=60)
+    assert result.returncode == 4
+    assert result.stderr == "the result cannot be written: No space left on device; what was charged stays charged\n"
+    closed = f"{sys.executable} -m dpsql {schema} -c 'SELECT 1' >&-"
+    result = subprocess.run(["bash", "-c", closed], capture_output=True, text=True, cwd=ROOT, check=False, timeout=60)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+BIG = """
+[dataset]
+name = "big"
+source = "."
+[privacy]
+unit = "person.id"
+epsilon = 1.0
+delta = 1e-6
+query = { epsilon = 0.1 }
+[tables.person]
+source = "person.csv"
+key = ["id"]
+[tables.person.columns]
+id = { type = "BIGINT", role = "identifier" }
+[tables.big]
+public = true
+source = "big.parquet"
+"""
+
+
+def test_a_million_rows_are_written_in_no_more_memory_than_they_take(tmp_path: Path) -> None:
+    """The engine holds the rows of an answer; as text, only a few of them are held."""
+    (tmp_path / "schema.toml").write_text(BIG)
+    (tmp_path / "person.csv").write_text("id\n1\n")
+    rows = (
+        "SELECT range AS id, 'name ' || range AS label, CASE WHEN range % 7 THEN range / 3 END AS x FROM range(1000000)"
+    )
+    duckdb.connect().execute(f"COPY ({rows}) TO '{tmp_path}/big.parquet'")
+    code = """
+import resource, dpsql
+from dpsql.clients.output import show
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+with dpsql.connect("schema.toml") as connection:
+    cursor = connection.execute("SELECT id, label, x FROM big")
+    alone = peak()
+    with open("out.csv", "w") as out:
+        print(show(cursor, "csv", out), alone, peak())
+"""
+    command = [sys.executable, "-c", code]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=True)
+    written, alone, peak = map(int, result.stdout.split())
+    with (tmp_path / "out.csv").open() as file:
+        assert sum(1 for _ in file) == written + 1 == 1_000_001
+    assert peak < alone + 20, f"{peak} MB, of which the rows take {alone} MB"
 
 
 def test_help_says_how(schema: Path) -> None:
+    for verb in ((), *((verb,) for verb in VERBS)):
+        started = time.monotonic()
+        helped = dpsql(*verb, "--help")
+        sys.stdout.write(f"dpsql {' '.join(verb)} --help: {time.monotonic() - started:.2f} s\n")
+        assert helped.returncode == 0 and helped.stderr == ""
     text = dpsql("--help").stdout
-    assert "SCHEMA" in text and "init" in text and "exit codes" in text
-    assert dpsql("check", "--help").returncode == 0
+    assert "SCHEMA" in text and "init" in text and "exit codes" in text and all(mode in text for mode in MODES)
     assert dpsql().returncode == 2
+    assert dpsql(str(schema), "--mode", "xml", "-c", "SELECT 1").returncode == 2
+
+
+def test_help_loads_neither_parser_nor_engine() -> None:
+    code = "import sys; from dpsql.clients.cli import main; main(['--help'])"
+    code = f"try:\n    {code}\nexcept SystemExit:\n    print(sorted(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    loaded = result.stdout.splitlines()[-1]
+    assert "dpsql.clients.cli" in loaded
+    assert not [
+        name for name in ("sqlglot", "duckdb", "numpy", "opendp", "rich", "prompt_toolkit") if f"'{name}'" in loaded
+    ]
+
+
+# --- a terminal ----------------------------------------------------------------------------------------------------
+
+
+def on_a_terminal(*arguments: str, columns: int = 80, **environment: str) -> tuple[int, str]:
+    """The exit code, and everything that a terminal of some width is given."""
+    main_end, other = pty.openpty()
+    size = {"COLUMNS": str(columns), "TERM": "xterm", **environment}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dpsql", *arguments],
+        stdin=other,
+        stdout=other,
+        stderr=other,
+        cwd=ROOT,
+        env={**{name: value for name, value in os.environ.items() if name != "NO_COLOR"}, **size},
+        start_new_session=True,
+    )
+    os.close(other)
+    seen = b""
+    with contextlib.suppress(OSError):  # the other end is closed
+        while chunk := os.read(main_end, 65536):
+            seen += chunk
+    os.close(main_end)
+    return process.wait(timeout=60), seen.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_shows_tables(schema: Path) -> None:
+    sql = "SELECT 'long text of \x1b[31m many words' AS a, 'b' AS b, 12345678 AS n"
+    code, text = on_a_terminal(str(schema), "-c", sql, columns=30, NO_COLOR="1")
+    assert code == 0
+    lines = text.splitlines()
+    assert max(map(len, lines[:3])) == 30 and lines[0].split() == ["a", "b", "n"]
+    assert lines[2].split() == ["long", "text", "of", "\\x1…", "b", "12345678"] and lines[3].startswith(
+        "1 row; free; remaining: "
+    )
+    assert "\x1b" not in on_a_terminal(str(schema), "-c", sql, TERM="dumb")[1]
+    assert on_a_terminal(str(schema), "-c", sql)[1].startswith("\x1b[1ma")
+    code, text = on_a_terminal(str(schema), "--mode", "csv", "-c", sql)
+    assert text.splitlines()[1] == "long text of \\x1b[31m many words,b,12345678" and "1 row; free" in text
+    code, text = on_a_terminal(str(schema), "-c", "SELECT \x1b[31m FROM person")
+    assert code == 1 and "\x1b" not in text
+
+
+@pytest.mark.parametrize("drawn", ["by a line of its own", "by rich"])
+def test_a_check_shows_how_far_it_is(schema: Path, drawn: str, tmp_path: Path) -> None:
+    environment = {}
+    if drawn == "by rich":
+        pytest.importorskip("rich")
+    else:
+        (tmp_path / "hidden").mkdir()
+        hiding = "import sys\nclass No:\n    def find_spec(self, name, *more):\n"
+        hiding += "        if name.split('.')[0] == 'rich':\n            raise ModuleNotFoundError(name=name)\n"
+        hiding += "sys.meta_path.insert(0, No())\nsys.modules['rich'] = None\n"
+        (tmp_path / "hidden/sitecustomize.py").write_text(hiding)
+        environment["PYTHONPATH"] = f"{tmp_path}/hidden:{ROOT}"
+    code, text = on_a_terminal("check", str(schema), "--prepare", **environment)
+    assert code == 0 and "ledger: 0 charges, whole" in text
+    assert "writing person_year" in text and "6" in text
+    assert ("[####" in text) == (drawn != "by rich")
+    code, text = on_a_terminal("check", str(schema), "--prepare", TERM="dumb")
+    assert text.startswith("ledger: 0 charges, whole")
 
 
 # --- looking at the budget ----------------------------------------------------------------------------------------
@@ -270,7 +479,7 @@ def test_help_says_how(schema: Path) -> None:
 
 def test_the_budget_in_sql(schema: Path) -> None:
     dpsql(str(schema), "-c", "SELECT COUNT(*) AS n FROM person")
-    result = dpsql(str(schema), "-c", "SHOW BUDGET", "-c", "SELECT id, statement FROM dpsql.ledger")
+    result = dpsql(str(schema), *TABLE, "-c", "SHOW BUDGET", "-c", "SELECT id, statement FROM dpsql.ledger")
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0].split()[:4] == ["holder", "accounting", "window", "epsilon"]

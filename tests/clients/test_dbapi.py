@@ -22,7 +22,7 @@ RANDHIE = Path(__file__).parents[2] / "examples/randhie/schema.toml"
 
 
 @pytest.fixture
-def connection() -> Iterator[dpsql.clients.dbapi.Connection]:  # type: ignore[name-defined]
+def connection() -> Iterator[dpsql.Connection]:
     with dpsql.connect(RANDHIE, ledger=":memory:") as opened:
         yield opened
 
@@ -49,10 +49,10 @@ def test_exceptions_hang_together() -> None:
         "NotSupportedError",
     ):
         assert issubclass(getattr(dpsql, name), dpsql.DatabaseError)
-        assert getattr(dpsql.clients.dbapi.Connection, name) is getattr(dpsql, name)
+        assert getattr(dpsql.Connection, name) is getattr(dpsql, name)
 
 
-def test_execute_and_fetch(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+def test_execute_and_fetch(connection: dpsql.Connection) -> None:
     cursor = connection.cursor()
     assert cursor.description is None and cursor.rowcount == -1
     assert cursor.execute("SELECT site, COUNT(*) AS n FROM person GROUP BY site ORDER BY site") is cursor
@@ -66,7 +66,7 @@ def test_execute_and_fetch(connection: dpsql.clients.dbapi.Connection) -> None: 
     assert cursor.fetchone() is None and cursor.fetchall() == []
 
 
-def test_privacy_and_accuracy(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+def test_privacy_and_accuracy(connection: dpsql.Connection) -> None:
     sql = "SELECT site, COUNT(*) AS n, COUNT(*) * 2 AS twice FROM person GROUP BY site"
     cursor = connection.execute(sql)
     assert cursor.privacy.epsilon == Fraction(1, 10) and cursor.privacy.delta == 0
@@ -81,7 +81,7 @@ def test_privacy_and_accuracy(connection: dpsql.clients.dbapi.Connection) -> Non
     assert (again.privacy.cached, again.privacy.releases, again.privacy.epsilon) == (True, 0, 0)
 
 
-def test_other_shells_over_the_same_release_are_free(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+def test_other_shells_over_the_same_release_are_free(connection: dpsql.Connection) -> None:
     first = dict(connection.execute("SELECT site, COUNT(*) AS n FROM person GROUP BY site").fetchall())
     other = connection.execute(
         "SELECT COUNT(*) + 1, site FROM person GROUP BY site HAVING COUNT(*) > 0 ORDER BY 1 DESC LIMIT 2"
@@ -102,7 +102,7 @@ def test_other_shells_over_the_same_release_are_free(connection: dpsql.clients.d
     ],
 )
 def test_parameters_in_every_spelling_are_one_statement(
-    connection: dpsql.clients.dbapi.Connection,  # type: ignore[name-defined]
+    connection: dpsql.Connection,
     sql: str,
     parameters: object,
 ) -> None:
@@ -111,7 +111,7 @@ def test_parameters_in_every_spelling_are_one_statement(
     assert found.privacy.cached and found.fetchall() == plain.fetchall()
 
 
-def test_parameters_that_do_not_fit(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+def test_parameters_that_do_not_fit(connection: dpsql.Connection) -> None:
     sql = "SELECT COUNT(*) FROM person WHERE site = ?"
     for parameters in ([], [1, 2], [object()], [[1]], [float("nan")], {"a": 1}, [b"x"]):
         assert code(connection.execute, sql, parameters) == "DPSQL-108"
@@ -122,7 +122,7 @@ def test_parameters_that_do_not_fit(connection: dpsql.clients.dbapi.Connection) 
     assert connection.execute("SELECT 1").privacy.remaining == 4
 
 
-def test_closing(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+def test_closing(connection: dpsql.Connection) -> None:
     cursor = connection.execute("SELECT 1")
     cursor.close()
     assert code(cursor.fetchall) == "DPSQL-802"
@@ -133,11 +133,11 @@ def test_closing(connection: dpsql.clients.dbapi.Connection) -> None:  # type: i
         assert code(action) == "DPSQL-802"
 
 
-def test_executemany_is_refused(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+def test_executemany_is_refused(connection: dpsql.Connection) -> None:
     assert code(connection.cursor().executemany, "SELECT COUNT(*) FROM person", []) == "DPSQL-802"
 
 
-def test_objects_show_and_pickle_nothing(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+def test_objects_show_and_pickle_nothing(connection: dpsql.Connection) -> None:
     cursor = connection.execute("SELECT COUNT(*) FROM person")
     assert repr(connection) == "<dpsql.Connection open>" and repr(cursor) == "<dpsql.Cursor open>"
     for thing in (connection, cursor):
@@ -147,7 +147,7 @@ def test_objects_show_and_pickle_nothing(connection: dpsql.clients.dbapi.Connect
             copy.deepcopy(thing)
 
 
-def test_two_threads_do_not_share_a_connection(connection: dpsql.clients.dbapi.Connection) -> None:  # type: ignore[name-defined]
+def test_two_threads_do_not_share_a_connection(connection: dpsql.Connection) -> None:
     connection._lock.acquire()
     found: list[str] = []
     thread = threading.Thread(target=lambda: found.append(code(connection.execute, "SELECT 1")))

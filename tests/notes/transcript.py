@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
-from dpsql.clients.cli import main
+from dpsql.clients.cli import VERBS, main
 from tests.notes.datasets import copy_to
 from tests.support.noise import ZeroNoise
 
@@ -69,6 +69,8 @@ def _run(words: list[str], names: Names) -> str:
         return ""
     if words[:1] != ["dpsql"]:
         raise ValueError(f"a transcript runs dpsql, not {words[:1]}")
+    if words[1] not in VERBS and "--mode" not in words:
+        words = [*words, "--mode", "table"]  # what a terminal shows
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         try:

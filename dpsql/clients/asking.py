@@ -1,0 +1,123 @@
+"""Statements of the command line, one after the other: each is answered and written before the next is asked."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+import dpsql
+from dpsql.clients.cells import harmless
+from dpsql.clients.cli import complain
+from dpsql.clients.output import FOR_PEOPLE, show, status
+from dpsql.clients.statements import Statement, split
+from dpsql.errors import Error, error
+
+if TYPE_CHECKING:
+    from dpsql.clients.dbapi import Connection, Cursor
+
+STANDARD_INPUT = "standard input"
+SEPARATED = ("csv", "tsv", "markdown")  # modes where an empty line stands between results
+
+
+def ask(options: argparse.Namespace) -> int:
+    """Answer all statements; the first error ends it. Returns the exit code.
+
+    options  of the command line; `asked` is a list of ("sql", text) and ("file", path), or None for standard input
+    """
+    statements = [one for kind, given in options.asked or [("file", "-")] for one in _statements(kind, given)]
+    writer = Writer(sys.stdout if sys.stdout is not None else open(os.devnull, "w"), options)  # noqa: SIM115
+    with dpsql.connect(options.schema, analyst=options.analyst, ledger=options.ledger) as connection:
+        for statement in statements:
+            try:
+                writer.answer(connection, statement)
+            except Error as problem:
+                return complain(problem, statement.message(problem))
+    return 0
+
+
+def _statements(kind: str, given: str) -> Sequence[Statement]:
+    if kind == "sql":
+        return split(given)
+    return split(read(given), STANDARD_INPUT if given == "-" else given)
+
+
+def read(path: str) -> str:
+    """The text of a file; `-` is standard input. Raises 802."""
+    if path == "-" and sys.stdin is not None and sys.stdin.isatty():
+        print("write statements that end in ; and then Ctrl-D (or give them with -c)", file=sys.stderr)
+    try:
+        if path == "-":
+            given = getattr(sys.stdin, "buffer", None)  # as UTF-8, whatever the locale is
+            return given.read().decode("utf-8-sig") if given is not None else sys.stdin.read() if sys.stdin else ""
+        with open(path, encoding="utf-8-sig") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError):
+        pass
+    name = STANDARD_INPUT if path == "-" else path
+    raise error(802, f"{name} cannot be read as text", hint="name a readable UTF-8 file")
+
+
+class Writer:
+    """Writes results as the command line asks for.
+
+    For people a result is its rows, what the guard warns of, and its status. For programs it is its rows alone, as UTF-8; the rest
+    goes to standard error, the status where that is a terminal.
+    """
+
+    def __init__(self, out: TextIO, options: argparse.Namespace) -> None:
+        terminal = out.isatty()
+        self._out = out
+        self._mode: str = options.mode or ("table" if terminal else "csv")
+        self._people = self._mode in FOR_PEOPLE
+        self._beside = out if self._people else sys.stderr
+        seen = self._people or self._beside.isatty()
+        self._status: bool = options.status if options.status is not None else seen
+        self._bars: bool = options.accuracy
+        self._width = shutil.get_terminal_size().columns if terminal else None
+        self._colour = terminal and coloured()
+        self._written = 0
+        _encode(out, "backslashreplace" if self._people or terminal else None)
+
+    def answer(self, connection: Connection, statement: Statement) -> None:
+        """Ask one statement and write its result, up to the reader."""
+        with connection.execute(statement.sql) as cursor:
+            rows = self._rows(cursor, statement)
+            for note in cursor.notes:
+                self._beside.write(harmless(f"note: {note}") + "\n")
+            if self._status:
+                line = status(cursor, rows)
+                self._beside.write((line if self._people else line.replace("\n", "; ")) + "\n")
+        self._out.flush()
+
+    def _rows(self, cursor: Cursor, statement: Statement) -> int:
+        if self._people and statement.explains:
+            plan = cursor.fetchall()
+            self._out.writelines(harmless(str(row[0])) + "\n" for row in plan)
+            return len(plan)
+        if self._written and cursor.description and self._mode in SEPARATED:
+            self._out.write("\n")
+        self._written += bool(cursor.description)
+        rows = show(cursor, self._mode, self._out, bars=self._bars, width=self._width, colour=self._colour)
+        if not self._people:
+            self._out.flush()
+        return rows
+
+
+def coloured() -> bool:
+    """Whether the terminal is to be given colours: https://no-color.org, and terminals that know no codes."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _encode(out: TextIO, errors: str | None) -> None:
+    """Make an output take every character: as UTF-8, or with escapes for those that it lacks."""
+    reconfigure = getattr(out, "reconfigure", None)
+    if reconfigure is None:
+        return
+    if errors is None:
+        reconfigure(encoding="utf-8", newline="\n")
+    else:
+        reconfigure(errors=errors)

@@ -1,0 +1,150 @@
+"""One value as text: as files hold it, as JSON holds it, and as a terminal may show it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+
+# What moves a cursor, colours, hides or reorders text: C0 and C1 controls, DEL, separators of lines, marks of direction, surrogates.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_ENCODER = json.JSONEncoder(ensure_ascii=False).encode
+_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+NUMBERS = frozenset((int, float, Decimal))
+
+
+def exact_text(value: object) -> str:
+    """A value for a file, without loss; the caller writes NULL."""
+    write = _EXACT.get(type(value))
+    return write(value) if write is not None else str(value)
+
+
+def _float(value: float) -> str:
+    return (
+        repr(value)
+        if math.isfinite(value)
+        else "NaN"
+        if math.isnan(value)
+        else "Infinity"
+        if value > 0
+        else "-Infinity"
+    )
+
+
+def _decimal(value: Decimal) -> str:
+    return format(value, "f") if value.is_finite() else _float(float(value))
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _blob(value: bytes) -> str:
+    return "\\x" + value.hex()
+
+
+def brief_text(value: object) -> str:
+    """A value for people: ten digits of a float, NULL as an empty cell."""
+    if value is None:
+        return ""
+    return f"{value:.10g}" if isinstance(value, float) and math.isfinite(value) else exact_text(value)
+
+
+def shown_text(value: object) -> str:
+    """A value for people, without any character that a terminal would obey."""
+    return harmless(brief_text(value))
+
+
+def json_text(value: object) -> str:
+    """A value as JSON: numbers with all their digits, NaN and infinities as strings, all that is no JSON type as its text."""
+    write = _JSON.get(type(value))
+    return write(value) if write is not None else json_string(exact_text(value))
+
+
+def _json_float(value: float) -> str:
+    return repr(value) if math.isfinite(value) else f'"{_float(value)}"'
+
+
+def _json_decimal(value: Decimal) -> str:
+    return _decimal(value) if value.is_finite() else f'"{_decimal(value)}"'
+
+
+def _json_list(value: Sequence[object]) -> str:
+    return f"[{', '.join([json_text(item) for item in value])}]"
+
+
+def _json_object(value: Mapping[object, object]) -> str:
+    return "{" + ", ".join([f"{json_string(exact_text(k))}: {json_text(v)}" for k, v in value.items()]) + "}"
+
+
+def json_string(text: str) -> str:
+    """A JSON string that a terminal may show too: what json.dumps leaves of control characters is escaped."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", _ENCODER(text))
+
+
+def harmless(text: str, kept: str = "") -> str:
+    """The text with every character that a terminal would obey written as an escape.
+
+    kept  characters that stay
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNSAFE.sub(lambda found: found[0] if found[0] in kept else _escape(found[0]), text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return _SHORT.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(character) for character in text)
+
+
+def _columns(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+def cut(text: str, width: int, mark: str) -> str:
+    """The text in at most so many columns; where something is left out, the mark stands last."""
+    if columns_of(text) <= width:
+        return text
+    left, kept = width - columns_of(mark), ""
+    for character in text:
+        left -= _columns(character)
+        if left < 0:
+            break
+        kept += character
+    return kept + mark
+
+
+# By exact type: what DuckDB gives is of no subclasses, and a million rows ask here for each value.
+_EXACT: dict[type, Callable[..., str]] = {
+    str: str,
+    int: str,
+    float: _float,
+    bool: _truth,
+    Decimal: _decimal,
+    bytes: _blob,
+    list: _json_list,
+    tuple: _json_list,
+    dict: _json_object,
+}
+_JSON: dict[type, Callable[..., str]] = {
+    **_EXACT,
+    type(None): lambda value: "null",
+    str: json_string,
+    float: _json_float,
+    Decimal: _json_decimal,
+}
+del _JSON[bytes]

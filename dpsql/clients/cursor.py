@@ -1,0 +1,303 @@
+"""PEP 249: cursors. A cursor holds one released result, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from dpsql import errors
+from dpsql.clients.types import read_type
+from dpsql.errors import error
+from dpsql.mechanisms.prices import nominal
+from dpsql.plan import Accuracy
+from dpsql.session import Answer
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+    from dpsql.clients.dbapi import Connection
+
+Parameters = Sequence[object] | Mapping[str, object]
+Row = tuple[object, ...]
+Made = TypeVar("Made")
+Description = tuple[str, str, None, None, int | None, int | None, None]
+"""Name, type code, display size, internal size, precision, scale, null_ok."""
+
+
+@dataclass(frozen=True, slots=True)
+class Privacy:
+    """What one statement cost.
+
+    epsilon, delta    of this statement; 0 where it was free or stored. Gaussian noise has no epsilon without a delta: of it, the
+                      epsilon that a pure mechanism of the same rho may have, as it was asked
+    remaining         [nats] the largest epsilon that one more statement may cost, of the dataset's total and the analyst's caps
+    remaining_delta   [probability] the same for the delta of thresholds
+    cached            whether everything came from stored answers
+    releases          how many releases were charged
+    rho               [zCDP] of this statement
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    remaining: Fraction
+    remaining_delta: Fraction
+    cached: bool
+    releases: int
+    rho: Fraction = Fraction(0)
+
+
+class Cursor:
+    """Executes statements and hands out their rows.
+
+    arraysize  how many rows fetchmany() gives where it is not told
+    messages   what the guard warned of in the last statement: (dpsql.Warning, dpsql.Warning(text))
+    lastrowid  None: rows have no ids
+    """
+
+    arraysize: int = 1
+    lastrowid: None = None
+
+    def __init__(self, connection: Connection) -> None:
+        self.messages: list[tuple[type[errors.Warning], errors.Warning]] = []
+        self._connection = connection
+        self._answer: Answer | None = None
+        self._asked: tuple[str, Parameters, int] | None = None
+        self._position = 0
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<dpsql.Cursor {'closed' if self._closed else 'open'}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a cursor cannot be copied or pickled")
+
+    @property
+    def connection(self) -> Connection:
+        """The connection that this cursor belongs to."""
+        return self._connection
+
+    # --- statements ---------------------------------------------------------------------------------------------------
+
+    def execute(self, sql: str, parameters: Parameters | None = None) -> Cursor:
+        """Run one statement. Parameters: a sequence for `?` and `$1`, a mapping for `:name`.
+
+        Raises dpsql.Error; a refusal (1xx to 6xx) cost nothing, from 7xx on the charge stands.
+        """
+        self._check_open()
+        self._forget()
+        given = _checked(parameters)
+        answer = self._connection._execute(sql, given)
+        self._answer, self._asked = answer, (sql, given, self._connection._settings)
+        self.messages = [(errors.Warning, errors.Warning(note)) for note in answer.notes]
+        return self
+
+    def executemany(self, sql: str, seq_of_parameters: Iterable[Parameters]) -> Cursor:
+        """Run a statement without a result, such as SET, once for each of some parameters.
+
+        Raises 802 for one with a result: every question has a price of its own, and PEP 249 leaves it undefined.
+        """
+        self._check_open()
+        self._forget()
+        each = [_checked(parameters) for parameters in seq_of_parameters]
+        if self._connection._has_result(sql, each[0] if each else ()):
+            raise error(802, "executemany is for statements without results", hint="call execute once per question")
+        for parameters in each:
+            self.execute(sql, parameters)
+        return self
+
+    def setinputsizes(self, sizes: Sequence[object]) -> None:
+        """Does nothing (PEP 249 allows that)."""
+        self._check_open()
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Does nothing (PEP 249 allows that)."""
+        self._check_open()
+
+    # --- what came of it ----------------------------------------------------------------------------------------------
+
+    @property
+    def description(self) -> list[Description] | None:
+        """Seven fields a column: name, type, and of DECIMAL its precision and scale; the others are None.
+
+        None before execute, and after a statement without a result, such as SET.
+        """
+        if self._answer is None or not self._answer.columns:
+            return None
+        types = [(name, text, read_type(text)) for name, text in self._answer.columns]
+        return [(name, text, None, None, kind.precision, kind.scale, None) for name, text, kind in types]
+
+    @property
+    def rowcount(self) -> int:
+        """Rows of the result; -1 where there is none."""
+        return len(self._answer.rows) if self._answer is not None and self._answer.columns else -1
+
+    @property
+    def rownumber(self) -> int | None:
+        """The index of the next row; None where there is no result."""
+        return self._position if self._answer is not None and self._answer.columns else None
+
+    @property
+    def privacy(self) -> Privacy:
+        """What the last statement cost, and what is left."""
+        answer = self._executed()
+        loss, left = answer.receipt.loss, answer.receipt.remaining
+        return Privacy(nominal(loss), loss.delta, left.epsilon, left.delta, answer.cached, answer.releases, loss.rho)
+
+    @property
+    def certificates(self) -> list[dict[str, object]]:
+        """One for each release of the last statement: what was asked, the mechanisms and their noise, the loss in every accountant's
+        measure, and the place in the ledger. A stored answer has those of the charge that bought it."""
+        return self._connection._open().certificates(self._executed().fingerprints)
+
+    @property
+    def accuracy(self) -> list[tuple[Accuracy | None, ...]]:
+        """Parallel to the rows: per cell an interval that holds the exact value with its level, or None."""
+        return list(self._executed().accuracy)
+
+    @property
+    def plan(self) -> str | None:
+        """What EXPLAIN says of the last statement, free. None before execute, for SET and RESET, and where these changed the options
+        meanwhile: it would be another plan."""
+        if self._asked is None:
+            return None
+        sql, parameters, settings = self._asked
+        if settings != self._connection._settings:
+            return None
+        return self._connection.explain(sql, parameters) or None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the guard warns of, in mode "warn"."""
+        return self._executed().notes
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def fetchone(self) -> Row | None:
+        """The next row; None after the last."""
+        found = self.fetchmany(1)
+        return found[0] if found else None
+
+    def fetchmany(self, size: int | None = None) -> list[Row]:
+        """The next rows: `size`, or `arraysize`, or as many as there are."""
+        rows = self._result().rows
+        wanted = self.arraysize if size is None else size
+        if not isinstance(wanted, int) or wanted < 0:
+            raise error(802, "a number of rows is 0 or more", hint="write fetchmany(10)")
+        start = self._position
+        self._position = min(len(rows), start + wanted)
+        return rows[start : self._position]
+
+    def fetchall(self) -> list[Row]:
+        """All rows that are left."""
+        rows = self._rest()
+        self._position += len(rows)
+        return rows
+
+    def scroll(self, value: int, mode: str = "relative") -> None:
+        """Go to another row: so many further, or with mode "absolute" to that index. IndexError where there is none."""
+        rows = self._result().rows
+        if mode not in ("relative", "absolute"):
+            raise error(802, f"{mode!r} is no way to scroll", hint='write "relative" or "absolute"')
+        to = value + (self._position if mode == "relative" else 0)
+        if not 0 <= to <= len(rows):
+            raise IndexError("the result has no such row")
+        self._position = to
+
+    def __iter__(self) -> Iterator[Row]:
+        return self
+
+    def __next__(self) -> Row:
+        row = self.fetchone()
+        if row is None:
+            raise StopIteration
+        return row
+
+    # --- data frames --------------------------------------------------------------------------------------------------
+
+    def fetch_arrow_table(self) -> pyarrow.Table:
+        """All rows that are left as an Arrow table; needs pyarrow."""
+        from dpsql.clients.frames import arrow_table
+
+        return self._all_as(arrow_table(self._result().columns, self._rest()))
+
+    def fetch_df(self) -> pandas.DataFrame:
+        """All rows that are left as a pandas frame; needs pandas."""
+        from dpsql.clients.frames import pandas_frame
+
+        return self._all_as(pandas_frame(self._result().columns, self._rest()))
+
+    def fetch_polars(self) -> polars.DataFrame:
+        """All rows that are left as a polars frame; needs polars."""
+        from dpsql.clients.frames import polars_frame
+
+        return self._all_as(polars_frame(self._result().columns, self._rest()))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """All rows that are left, for any library that reads Arrow's PyCapsule interface; needs pyarrow."""
+        return self.fetch_arrow_table().__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str | None:
+        """The result as a notebook shows it; nothing is fetched."""
+        from dpsql.clients.notebook import html
+
+        if self._answer is None or not self._answer.columns or self._closed or not self._connection._is_open:
+            return None
+        return html(self._answer)
+
+    # --- open and closed ----------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close; everything else raises afterwards. Closing twice is fine."""
+        self._closed = True
+        self._forget()
+
+    def __enter__(self) -> Cursor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise error(802, "the cursor is closed", hint="make a new one with connection.cursor()")
+        self._connection._open()
+
+    def _forget(self) -> None:
+        self._answer, self._asked, self._position = None, None, 0
+        self.messages = []
+
+    def _executed(self) -> Answer:
+        self._check_open()
+        if self._answer is None:
+            raise error(802, "nothing has been executed", hint="call execute first")
+        return self._answer
+
+    def _result(self) -> Answer:
+        answer = self._executed()
+        if not answer.columns:
+            # JupySQL looks for these words, and shows a setting as done
+            raise error(802, "there are no results to fetch", hint="execute a SELECT, SHOW, DESCRIBE or EXPLAIN first")
+        return answer
+
+    def _rest(self) -> list[Row]:
+        return self._result().rows[self._position :]
+
+    def _all_as(self, made: Made) -> Made:
+        """Nothing is left once it is made."""
+        self._position = len(self._result().rows)
+        return made
+
+
+def _checked(parameters: Parameters | None) -> Parameters:
+    if parameters is None:
+        return ()
+    if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):
+        raise error(802, "parameters are a list or a dictionary", hint="write execute(sql, [value])")
+    return parameters

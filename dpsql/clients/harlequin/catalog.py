@@ -1,0 +1,168 @@
+# mypy: disable-error-code="import-not-found, misc"
+"""Harlequin's catalog tree: the dataset, its tables and columns, with what is declared of them. No statement is sent for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from fractions import Fraction
+
+from harlequin.adapter import HarlequinConnection
+from harlequin.catalog import Catalog, CatalogItem, CatalogSearchResult, InteractiveCatalogItem
+from harlequin.driver import HarlequinDriver
+
+from dpsql.algebra.scalar import quoted
+from dpsql.clients.harlequin.status import short_type
+from dpsql.clients.table import number
+from dpsql.domains import Categories, Interval, Unbounded, Value
+from dpsql.schema import spent
+from dpsql.schema.model import Column, Schema, Table
+from dpsql.sqltypes import SqlType
+
+FEW = 6  # values of a domain that are listed; of longer ones only their number
+_EPOCH = datetime(1970, 1, 1)
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+def catalog(schema: Schema) -> Catalog:
+    """The tree of an opened dataset, and of the tables that show what was spent."""
+    declared = [_table(schema, table) for table in schema.tables]
+    name = identifier(schema.name)
+    dataset = DatasetItem(name, name, schema.name, "dataset", declared, type_name="DATASET", loaded=True)
+    return Catalog([dataset, _spent()])
+
+
+def search(tree: Catalog, term: str, kind: str) -> list[CatalogSearchResult]:
+    """The items whose name contains a text: "relations", "columns" or "all", with the names above each."""
+    depths = {"relations": (1,), "columns": (2,)}.get(kind, (0, 1, 2))
+    return [
+        CatalogSearchResult(item, parents)
+        for item, parents in _walk(tree.items, ())
+        if len(parents) in depths and term.lower() in item.label.lower()
+    ]
+
+
+def _walk(items: Sequence[CatalogItem], parents: tuple[str, ...]) -> Iterator[tuple[CatalogItem, tuple[str, ...]]]:
+    for item in items:
+        yield item, parents
+        yield from _walk(item.children, (*parents, item.label))
+
+
+def _table(schema: Schema, table: Table) -> CatalogItem:
+    name = identifier(table.name)
+    columns = [
+        _leaf(f"{name}.{identifier(column.name)}", column.name, column_label(schema, table, column), column.sqltype)
+        for column in table.columns
+    ]
+    kind = "PUBLIC TABLE" if table.public else "PRIVATE TABLE"
+    return TableItem(name, name, table.name, table_label(schema, table), columns, type_name=kind, loaded=True)
+
+
+def _spent() -> CatalogItem:
+    tables = [
+        CatalogItem(
+            full := f"{spent.SCHEMA}.{table}",
+            full,
+            table,
+            "free",
+            [_leaf(f"{full}.{column}", column, short_type(str(kind)), kind) for column, kind in columns],
+            "FREE TABLE",
+        )
+        for table, columns in spent.TABLES.items()
+    ]
+    return CatalogItem(spent.SCHEMA, spent.SCHEMA, spent.SCHEMA, "what was spent", tables, "SCHEMA")
+
+
+def _leaf(path: str, name: str, label: str, sqltype: SqlType) -> CatalogItem:
+    return CatalogItem(path, identifier(name), name, label, [], str(sqltype))
+
+
+def identifier(name: str) -> str:
+    """A name as SQL: in quotes unless it is plain.
+
+    >>> identifier("person"), identifier("Body Mass")
+    ('person', '"Body Mass"')
+    """
+    return name if _PLAIN.fullmatch(name) else quoted(name)
+
+
+def table_label(schema: Schema, table: Table) -> str:
+    """Whether a table is private, and how many rows of it one unit has."""
+    if table.public:
+        return "public"
+    if schema.one_row_per_unit(table):
+        return "private, 1 row a unit"
+    most = table.max_rows_per_unit
+    return "private" if most is None else f"private, {most} row{'s' * (most != 1)} a unit"
+
+
+def column_label(schema: Schema, table: Table, column: Column) -> str:
+    """The short type of a column, then what is declared of it: bounds or values, the unit or its role, NULL."""
+    parts = [_domain(column)]
+    if not table.public:
+        is_unit = schema.unit_column(table) == column.name
+        parts.append("unit" if is_unit else column.role if column.role in ("identifier", "quasi") else "")
+    parts.append("or NULL" if column.nullable and not table.public else "")
+    said = ", ".join(part for part in parts if part)
+    return f"{short_type(str(column.sqltype))} {said}".rstrip()
+
+
+def _domain(column: Column) -> str:
+    match column.domain:
+        case Interval(lower=lower, upper=upper):
+            low, high = (_value(bound, column.sqltype) for bound in (lower, upper))
+            return f"{low} to {high}"
+        case Categories(values=values):
+            if column.sqltype.is_boolean:
+                return ""
+            shown = [_value(value, column.sqltype) for value in values[:FEW]]
+            return ", ".join(shown) if len(values) <= FEW else f"{len(values):,} values"
+        case Unbounded():
+            return ""
+
+
+def _value(value: Value, sqltype: SqlType) -> str:
+    """A bound or a value of a domain, as it is written in SQL without the quotes."""
+    if isinstance(value, str):
+        return value
+    if sqltype.name == "DATE":
+        return (_EPOCH + timedelta(days=int(value))).date().isoformat()
+    if sqltype.name == "TIMESTAMP":
+        return (_EPOCH + timedelta(microseconds=int(value))).isoformat(" ")
+    return str(value) if isinstance(value, int) else number(Fraction(value))
+
+
+# --- what the context menu offers: free statements, in a new buffer to be run or not --------------------------------
+
+
+def _describe(item: CatalogItem, driver: HarlequinDriver) -> None:
+    driver.insert_text_in_new_buffer(f"DESCRIBE {item.query_name};")
+
+
+def _explain(item: CatalogItem, driver: HarlequinDriver) -> None:
+    driver.insert_text_in_new_buffer(f"EXPLAIN SELECT COUNT(*) FROM {item.query_name};")
+
+
+def _columns(item: CatalogItem, driver: HarlequinDriver) -> None:
+    driver.insert_text_at_selection(", ".join(child.query_name for child in item.children))
+
+
+def _budget(item: CatalogItem, driver: HarlequinDriver) -> None:
+    driver.insert_text_in_new_buffer("SHOW BUDGET;")
+
+
+class TableItem(InteractiveCatalogItem[HarlequinConnection]):
+    """A declared table. It holds no connection, so that a tree that is stored or copied holds none either."""
+
+    INTERACTIONS = (
+        ("Describe It (free)", _describe),
+        ("Explain a Count of It (free)", _explain),
+        ("Insert Columns at Cursor", _columns),
+    )
+
+
+class DatasetItem(InteractiveCatalogItem[HarlequinConnection]):
+    """The dataset, above its tables."""
+
+    INTERACTIONS = (("Show the Budget (free)", _budget),)

@@ -1,0 +1,41 @@
+# mypy: disable-error-code="import-not-found"
+"""What the editor may complete beside the catalog and Harlequin's own list of SQL words."""
+
+from __future__ import annotations
+
+from harlequin.autocomplete.completion import HarlequinCompletion
+
+from dpsql.planner.options import NAMES
+
+KEYWORDS = """
+    SELECT FROM WHERE GROUP BY HAVING QUALIFY ORDER LIMIT OFFSET DISTINCT WITH AS JOIN LEFT RIGHT FULL SEMI ANTI USING ON UNION
+    INTERSECT EXCEPT ROLLUP CUBE GROUPING SETS PIVOT FILTER OVER PARTITION WINDOW EXPLAIN DESCRIBE SHOW TABLES BUDGET LEDGER ANALYSTS
+    GUARD SET RESET BETWEEN IN LIKE IS NULL EXISTS CASE CAST"""
+AGGREGATES = """
+    COUNT COUNT_IF SUM AVG MEAN VAR_POP VAR_SAMP VARIANCE STDDEV_POP STDDEV_SAMP STDDEV CORR COVAR_POP COVAR_SAMP REGR_SLOPE
+    REGR_INTERCEPT REGR_R2 MEDIAN QUANTILE_CONT QUANTILE_DISC QUANTILE APPROX_QUANTILE PERCENTILE_CONT PERCENTILE_DISC MODE MIN MAX
+    APPROX_TOP_K dp_sum dp_clamped dp_randomized_response"""
+INTERVALS = "dp_low dp_high"
+WINDOWS = "ROW_NUMBER RANK DENSE_RANK PERCENT_RANK CUME_DIST NTILE LAG LEAD FIRST_VALUE LAST_VALUE NTH_VALUE"
+SCALARS = """
+    ABS SIGN FLOOR CEIL ROUND TRUNC SQRT LN LOG LOG2 LOG10 EXP POW WIDTH_BUCKET IF COALESCE NULLIF LEAST GREATEST TRY_CAST LENGTH
+    STRLEN LOWER UPPER TRIM LTRIM RTRIM SUBSTRING STARTS_WITH ENDS_WITH CONTAINS ISNAN ISINF ISFINITE EXTRACT DATE_PART YEAR QUARTER
+    MONTH WEEK DAY DAYOFWEEK ISODOW DAYOFYEAR HOUR MINUTE SECOND DATE_TRUNC DATE_DIFF"""
+OF_KEYWORDS, OF_FUNCTIONS = 100, 1000  # Harlequin's own priorities; the lowest comes first
+
+
+def completions() -> list[HarlequinCompletion]:
+    """Words, functions and options that dpsql answers."""
+    kinds = [
+        (KEYWORDS, "kw", OF_KEYWORDS),
+        (AGGREGATES, "agg", OF_FUNCTIONS - 2),
+        (INTERVALS, "95 %", OF_FUNCTIONS - 2),
+        (" ".join(f"dp_{name}" for name in NAMES), "SET", OF_FUNCTIONS - 1),
+        (WINDOWS, "win", OF_FUNCTIONS),
+        (SCALARS, "fn", OF_FUNCTIONS),
+    ]
+    return [
+        HarlequinCompletion(label=word, type_label=kind, value=word, priority=priority)
+        for words, kind, priority in kinds
+        for word in words.lower().split()
+    ]

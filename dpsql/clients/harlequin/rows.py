@@ -1,0 +1,30 @@
+# mypy: disable-error-code="import-not-found, import-untyped"
+"""Rows as the Arrow table that Harlequin shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Columns: TypeAlias = "pyarrow.Table"
+
+
+def columns_of(description: Sequence[Sequence[object]], rows: Sequence[Sequence[object]]) -> Columns:
+    """A table of the rows. A column that Arrow has no one type for is text: HUGEINT beyond 64 bits, say."""
+    import pyarrow
+
+    columns = [_column([row[i] for row in rows]) for i in range(len(description))]
+    return pyarrow.Table.from_arrays(columns, names=[str(column[0]) for column in description])
+
+
+def _column(values: list[object]) -> pyarrow.Array:
+    import pyarrow
+
+    try:
+        return pyarrow.array(values)
+    except (pyarrow.ArrowException, OverflowError):
+        pass
+    return pyarrow.array([None if value is None else str(value) for value in values], type=pyarrow.string())

@@ -1,0 +1,105 @@
+"""What Harlequin shows beside the rows: types, error bars, prices and what is left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from dpsql.clients.dbapi import Cursor, Privacy
+from dpsql.clients.table import number
+from dpsql.plan import Accuracy
+
+_TYPES = {
+    "BOOLEAN": "t/f",
+    "TINYINT": "#",
+    "SMALLINT": "#",
+    "INTEGER": "#",
+    "UTINYINT": "u#",
+    "USMALLINT": "u#",
+    "UINTEGER": "u#",
+    "BIGINT": "##",
+    "UBIGINT": "u##",
+    "HUGEINT": "###",
+    "FLOAT": "#.#",
+    "DOUBLE": "#.#",
+    "DECIMAL": "#.#",
+    "VARCHAR": "s",
+    "DATE": "d",
+    "TIME": "t",
+    "TIMESTAMP": "ts",
+    "INTERVAL": "|-|",
+    "STRUCT": "{}",
+}
+
+
+def short_type(sqltype: str) -> str:
+    """A type in the few characters that Harlequin's own adapters write.
+
+    >>> short_type("BIGINT"), short_type("DECIMAL(15,2)"), short_type("INTEGER[]"), short_type("BLOB")
+    ('##', '#.#', '[]', '?')
+    """
+    if sqltype.endswith("]"):
+        return "[]"
+    return _TYPES.get(sqltype.partition("(")[0].strip(), "?")
+
+
+def column_labels(cursor: Cursor) -> list[tuple[str, str]]:
+    """Name and label of each column: its short type, and plus or minus its widest 95 % error where it has one."""
+    columns = cursor.description or []
+    # What was free has no errors, and may have a million rows.
+    bought = cursor.privacy.releases or cursor.privacy.cached
+    widths = _half_widths(len(columns), cursor.accuracy if bought else [])
+    return [
+        (name, short_type(str(kind)) + (f" ±{_rounded_up(width)}" if width is not None else ""))
+        for (name, kind, *_), width in zip(columns, widths, strict=True)
+    ]
+
+
+def _half_widths(columns: int, accuracy: Sequence[Sequence[Accuracy | None]]) -> list[float | None]:
+    widest: list[float | None] = [None] * columns
+    for row in accuracy:
+        for i, cell in enumerate(row[:columns]):
+            if cell is not None:
+                widest[i] = max(widest[i] or 0.0, (cell.high - cell.low) / 2)
+    return widest
+
+
+def _rounded_up(width: float) -> str:
+    """Two significant digits, never less than the width."""
+    if not 0 < width < math.inf:
+        return "0" if width == 0 else str(width)
+    unit = 10.0 ** (math.floor(math.log10(width)) - 1)
+    return f"{math.ceil(width / unit - 1e-9) * unit:,.6g}"
+
+
+def left(privacy: Privacy) -> str:
+    """What one more statement may cost at most, rounded down to the few digits that the label has room for."""
+    remaining = privacy.remaining
+    if remaining <= 0:
+        return "ε 0 left"
+    unit = Fraction(10) ** (math.floor(math.log10(remaining)) - 3)
+    return f"ε {number(remaining // unit * unit)} left"
+
+
+def price(privacy: Privacy, notes: Sequence[str]) -> str | None:
+    """What a statement cost, what is left, and what the guard warns of; None where there is nothing to tell."""
+    lines = [f"note: {note}" for note in notes]
+    if privacy.releases:
+        delta = f", delta {number(privacy.delta)}" if privacy.delta else ""
+        lines.append(f"price: epsilon {number(privacy.epsilon)}{delta}; remaining: {_remaining(privacy)}")
+    elif privacy.cached:
+        lines.append(f"stored answer, free; remaining: {_remaining(privacy)}")
+    return "\n".join(lines) or None
+
+
+def greeting(dataset: str, who: str, privacy: Privacy, usual: str) -> str:
+    """What Harlequin shows once it is connected.
+
+    usual  the price of a statement that names none
+    """
+    return f"{dataset}, as {who}; remaining: {_remaining(privacy)}. A question costs epsilon {usual} unless it says otherwise."
+
+
+def _remaining(privacy: Privacy) -> str:
+    return f"epsilon {number(privacy.remaining)}, delta {number(privacy.remaining_delta)}"

@@ -1,0 +1,150 @@
+"""The rows of a result in any of the modes, and the line under them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from dpsql.clients import streams
+from dpsql.clients.bars import error_bars, with_bar
+from dpsql.clients.cells import brief_text, harmless
+from dpsql.clients.table import MOST_ROWS, fitted, number, vertical
+
+if TYPE_CHECKING:
+    from dpsql.clients.dbapi import Cursor
+    from dpsql.clients.table import Accuracies, Row
+
+MODES: tuple[str, ...] = ("table", "vertical", "csv", "tsv", "json", "jsonl", "markdown", "html")
+FOR_PEOPLE = (
+    "table",
+    "vertical",
+)  # the line under the rows belongs to the result; in the others a result is its rows alone
+BATCH = 1000  # rows that are text at once
+_NUMBER = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|REAL|DECIMAL.*)", re.IGNORECASE)
+
+
+def show(
+    cursor: Cursor, mode: str, out: TextIO, *, bars: bool = False, width: int | None = None, colour: bool = False
+) -> int:
+    """Write the rows that the cursor still has, and return their number. A statement without a result writes nothing.
+
+    bars    draw each noisy value with its 95 % error, in the modes that people read; the others hold numbers alone
+    width   columns of the terminal: a table is cut to it, or drawn one line a value where that would leave nothing to read
+    colour  with ANSI colours
+    """
+    names = [column[0] for column in cursor.description or []]
+    if not names:
+        return 0
+    if mode in FOR_PEOPLE:
+        return _draw(cursor, names, mode, out, bars, width, colour)
+    counted = _Counted(cursor, bars and mode in ("markdown", "html"))
+    target = _Harmless(out) if out.isatty() else out
+    match mode:
+        case "csv":
+            streams.csv(names, counted.rows(), target)
+        case "tsv":
+            streams.tsv(names, counted.rows(), target)
+        case "json":
+            streams.json(names, counted.rows(), target)
+        case "jsonl":
+            streams.jsonl(names, counted.rows(), target)
+        case "markdown":
+            streams.markdown(names, _right(cursor), counted.texts(), target)
+        case "html":
+            streams.html_table(names, _right(cursor), counted.texts(), target)
+        case _:
+            raise ValueError(f"{mode} is none of {', '.join(MODES)}")
+    return counted.count
+
+
+def status(cursor: Cursor, rows: int, seconds: float | None = None) -> str:
+    """What stands under a result: error bars; rows, time, price, and what is left.
+
+    rows  of the result, as `show` counted them
+    """
+    privacy = cursor.privacy
+    names = [column[0] for column in cursor.description or []]
+    paid = privacy.releases or privacy.cached
+    lines = [error_bars(names, cursor.accuracy) if paid else None]
+    price = "stored answer, free" if privacy.cached else "free"
+    if privacy.releases:
+        price = f"price: epsilon {number(privacy.epsilon)}" + (
+            f", delta {number(privacy.delta)}" if privacy.delta else ""
+        )
+    counted = f"{rows:,} row{'s' * (rows != 1)}" + (f" in {seconds:.2f} s" if seconds is not None else "")
+    lines.append(
+        f"{counted}; {price}; remaining: epsilon {number(privacy.remaining)}, delta {number(privacy.remaining_delta)}"
+    )
+    return "\n".join(harmless(line) for line in lines if line)
+
+
+def _draw(
+    cursor: Cursor, names: Sequence[str], mode: str, out: TextIO, bars: bool, width: int | None, colour: bool
+) -> int:
+    rows = cursor.fetchall()
+    shown = rows if mode == "vertical" else rows[:MOST_ROWS]
+    accuracy = _accuracy(cursor, rows, len(shown)) if bars else None
+    mark = "…" if _can_show(out, "…") else "..."
+    drawn = fitted(names, shown, accuracy, width, colour=colour, mark=mark) if mode == "table" else None
+    if drawn is not None:
+        out.write(drawn + "\n")
+    else:
+        for text in vertical(names, shown, accuracy, colour=colour):
+            out.write(text)
+    if len(shown) < len(rows):
+        out.write(f"... {len(rows) - len(shown):,} more rows\n")
+    return len(rows)
+
+
+def _accuracy(cursor: Cursor, rows: Sequence[Row], most: int) -> Accuracies:
+    """Parallel to the last rows of the cursor, as many as are drawn."""
+    start = cursor.rowcount - len(rows)
+    return cursor.accuracy[start : start + most]
+
+
+def _right(cursor: Cursor) -> list[bool]:
+    return [_NUMBER.fullmatch(str(column[1])) is not None for column in cursor.description or []]
+
+
+class _Counted:
+    """The rows that a cursor still has, in batches, counted."""
+
+    def __init__(self, cursor: Cursor, bars: bool) -> None:
+        self.count = 0
+        self._cursor = cursor
+        self._bars = bars
+
+    def rows(self) -> Iterator[list[tuple[object, ...]]]:
+        while batch := self._cursor.fetchmany(BATCH):
+            self.count += len(batch)
+            yield batch
+
+    def texts(self) -> Iterator[list[list[str]]]:
+        """The values as text for people; where errors are drawn, the rows are read at once, for errors count from the last row."""
+        if not self._bars:
+            for batch in self.rows():
+                yield [[brief_text(value) for value in row] for row in batch]
+            return
+        rows = self._cursor.fetchall()
+        self.count = len(rows)
+        for row, accuracy in zip(rows, _accuracy(self._cursor, rows, len(rows)), strict=True):
+            yield [[" ".join(filter(None, with_bar(v, a))) for v, a in zip(row, accuracy, strict=True)]]
+
+
+class _Harmless:
+    """A terminal that is given no character it would obey, but line feeds and tabs."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def write(self, text: str) -> int:
+        return self._out.write(harmless(text, kept="\n\t"))
+
+
+def _can_show(out: TextIO, text: str) -> bool:
+    try:
+        text.encode(getattr(out, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

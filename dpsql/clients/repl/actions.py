@@ -1,0 +1,245 @@
+"""What each command of the prompt does, on the desk of the session."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from dpsql.clients import output
+from dpsql.clients.repl import declared
+from dpsql.clients.repl.desk import Desk
+from dpsql.clients.repl.scanner import entries
+from dpsql.clients.table import fitted, number, vertical
+from dpsql.schema.model import Table
+
+SECONDS = 2.0
+"""Between two repeats of `\\watch`."""
+SHORTEST, LONGEST = 0.1, 86_400.0
+DEEPEST = 8
+"""Files that may read one another."""
+_NUMBER = re.compile(r"\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}")
+
+
+class Leave(Exception):
+    """The session ends."""
+
+
+class Stopped(Exception):
+    """A file is not read further."""
+
+
+def leave(desk: Desk, argument: str) -> None:
+    raise Leave
+
+
+# --- the declared schema ----------------------------------------------------------------------------------------------------
+
+
+def describe(desk: Desk, argument: str) -> None:
+    """The tables, or the columns of one."""
+    name = argument.removeprefix("main.").strip('"')
+    if not name:
+        _draw(desk, *declared.tables(desk.schema))
+        first = desk.schema.tables[0].name if desk.schema.tables else "TABLE"
+        desk.screen.tell(f"\\d {first} shows its columns.", "faint")
+        return
+    table = _table(desk, name)
+    if table is not None:
+        _draw(desk, *declared.columns(table))
+        desk.screen.tell(declared.limits(table, desk.schema) + ".", "faint")
+
+
+def domain(desk: Desk, argument: str) -> None:
+    """Everything that is declared of a column."""
+    owner, point, name = (part.strip('"') for part in argument.partition("."))
+    if not point:
+        desk.screen.tell("Write \\domain TABLE.COLUMN; \\d lists the tables.", "error")
+        return
+    table = _table(desk, owner)
+    if table is None:
+        return
+    column = table.column(name)
+    if column is None:
+        near = difflib.get_close_matches(name.lower(), [c.name for c in table.columns], 1)
+        hint = f"did you mean {near[0]}?" if near else f"\\d {table.name} lists its columns"
+        desk.screen.tell(f"There is no column {name[:60]!r} in {table.name}; {hint}", "error")
+        return
+    desk.screen.tell("\n".join(declared.domain(column, table)))
+
+
+def _table(desk: Desk, name: str) -> Table | None:
+    """The declared table of that name; else say which there are."""
+    table = desk.schema.table(name)
+    if table is None:
+        names = [t.name for t in desk.schema.tables]
+        near = difflib.get_close_matches(name.lower(), names, 1)
+        hint = f"did you mean {near[0]}?" if near else f"the tables are {', '.join(names)}"
+        desk.screen.tell(f"There is no table {name[:60]!r}; {hint}", "error")
+    return table
+
+
+def _draw(desk: Desk, names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    drawn = fitted(names, rows, None, desk.screen.width, colour=desk.screen.colour)
+    desk.screen.say(drawn if drawn is not None else "".join(vertical(names, rows)).rstrip("\n"))
+
+
+# --- prices -------------------------------------------------------------------------------------------------------------------
+
+_BUDGET = (
+    "SELECT holder, epsilon AS total, spent_epsilon AS spent, remaining_epsilon AS one_statement_may_cost, "
+    "statements_left FROM dpsql.budget"
+)
+
+
+def budget(desk: Desk, argument: str) -> None:
+    """What is spent and left, as this analyst sees it."""
+    cursor = desk.run(_BUDGET)
+    if cursor is not None:
+        with cursor:
+            output.show(cursor, "table", desk.screen.out, width=desk.screen.width, colour=desk.screen.colour)
+        default = number(desk.schema.privacy.query.epsilon)
+        desk.screen.tell(
+            f"In epsilon. statements_left are those of the owner's price, {default}; SHOW LEDGER; lists yours.", "faint"
+        )
+
+
+def explain(desk: Desk, argument: str) -> None:
+    """The plan of a statement, or of the last one."""
+    sql = (argument or desk.last).rstrip("; \n")
+    if not sql:
+        desk.screen.tell("Write \\explain SELECT ...", "error")
+        return
+    outcome = desk.work(lambda: desk.connection.explain(sql))
+    desk.plan(outcome)
+
+
+def price(desk: Desk, argument: str) -> None:
+    """The price of the statements that follow."""
+    if argument and not _NUMBER.fullmatch(argument):
+        desk.screen.tell("Write \\eps 0.2", "error")
+        return
+    cursor = desk.run(f"SET dp_epsilon = {argument}" if argument else "RESET dp_epsilon")
+    if cursor is not None:
+        cursor.close()
+        costs = argument or number(desk.schema.privacy.query.epsilon)
+        desk.screen.tell(f"A statement costs epsilon {costs} from now on, unless it names a price itself.")
+
+
+# --- how results look -----------------------------------------------------------------------------------------------------------
+
+
+def accuracy(desk: Desk, argument: str) -> None:
+    chosen = _switched(desk, argument, desk.bars, "\\accuracy")
+    if chosen is not None:
+        desk.bars = chosen
+        desk.screen.tell(
+            'The 95 % error stands beside each number; "noise > value" marks those that are mostly noise.'
+            if chosen
+            else "The 95 % error stands under the result alone."
+        )
+
+
+def timing(desk: Desk, argument: str) -> None:
+    chosen = _switched(desk, argument, desk.timing, "\\timing")
+    if chosen is not None:
+        desk.timing = chosen
+        desk.screen.tell(f"Timing is {'on' if chosen else 'off'}.")
+
+
+def expanded(desk: Desk, argument: str) -> None:
+    chosen = _switched(desk, argument, desk.mode == "vertical", "\\x")
+    if chosen is not None:
+        desk.mode = "vertical" if chosen else "table"
+        desk.screen.tell(f"Results have one line a {'value' if chosen else 'row'}.")
+
+
+def _switched(desk: Desk, argument: str, now: bool, name: str) -> bool | None:
+    """What a switch is turned to: the other way without an argument; None where the argument is neither on nor off."""
+    if argument.lower() in ("", "on", "off"):
+        return not now if not argument else argument.lower() == "on"
+    desk.screen.tell(f"Write {name} on or {name} off", "error")
+    return None
+
+
+def mode(desk: Desk, argument: str) -> None:
+    name = argument.lower()
+    if name in output.MODES:
+        desk.mode = name
+        desk.screen.tell(f"Results are written as {name}.")
+        return
+    modes = ", ".join(output.MODES)
+    if not name:
+        desk.screen.tell(f"Results are written as {desk.mode}; there are {modes}.")
+        return
+    near = difflib.get_close_matches(name, output.MODES, 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {modes}"
+    desk.screen.tell(f"There is no mode {name[:30]!r}; {hint}", "error")
+
+
+def output_to(desk: Desk, argument: str) -> None:
+    """Results to a file, until another `\\o`; what stands under them stays on the screen."""
+    if argument:
+        try:
+            opened = open(_path(argument), "w", encoding="utf-8")  # noqa: SIM115
+        except OSError as problem:
+            desk.screen.tell(f"{argument} cannot be written: {problem.strerror}", "error")
+            return
+    desk.results_to(opened if argument else desk.screen.out)
+    desk.screen.tell(f"Results go to {argument}; \\o brings them back." if argument else "Results go to the screen.")
+
+
+# --- statements again -------------------------------------------------------------------------------------------------------------
+
+
+def read(desk: Desk, argument: str) -> None:
+    """The statements and commands of a file, up to the first that is not answered."""
+    path = _path(argument)
+    if not argument:
+        desk.screen.tell("Write \\i FILE", "error")
+        return
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError):
+        desk.screen.tell(f"{path} cannot be read as text; name a readable UTF-8 file", "error")
+        raise Stopped from None
+    if desk.reading >= DEEPEST:
+        desk.screen.tell(f"{path} is not read: more than {DEEPEST} files read one another", "error")
+        raise Stopped
+    desk.reading += 1
+    try:
+        for entry in entries(text):
+            if not desk.take(entry):
+                desk.screen.tell(f"{path} is read no further.", "error")
+                raise Stopped
+    finally:
+        desk.reading -= 1
+
+
+def _path(argument: str) -> Path:
+    return Path(argument.strip("'\"")).expanduser()
+
+
+def watch(desk: Desk, argument: str) -> None:
+    """The last statement again and again, as long as that is free."""
+    seconds = SECONDS
+    if argument:
+        seconds = float(argument) if _NUMBER.fullmatch(argument) else 0.0
+    if not SHORTEST <= seconds <= LONGEST:
+        desk.screen.tell("Write \\watch 2, in seconds", "error")
+        return
+    if not desk.last:
+        desk.screen.tell("Nothing was answered yet; ask a statement first, then \\watch", "error")
+        return
+    desk.screen.tell(
+        f"Every {seconds:g} s; Ctrl-C ends. A repeat is the stored answer, free: it stays the same until the data or the "
+        "statement changes."
+    )
+    try:
+        while desk.is_free(desk.last) and desk.ask(desk.last):
+            threading.Event().wait(seconds)
+    except KeyboardInterrupt:
+        desk.screen.say()

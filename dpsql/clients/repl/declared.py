@@ -1,0 +1,120 @@
+"""The declared schema in words: what `\\d` and `\\domain` show, and what completion says beside a name. No data is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from fractions import Fraction
+
+from dpsql.algebra.scalar import EPOCH
+from dpsql.domains import Categories, Interval, Value
+from dpsql.schema.model import Column, Schema, Table
+from dpsql.sqltypes import SqlType
+
+FEW = 6
+"""Values of a domain that a line shows."""
+_PLAIN = re.compile(r"[^\W\d]\w*")
+_RESERVED = frozenset({
+    "all", "and", "as", "asc", "case", "desc", "distinct", "end", "from", "group", "having", "in", "limit", "not", "null", "on", "or",
+    "order", "select", "table", "then", "to", "union", "using", "when", "where", "with",
+})  # fmt: skip
+
+
+def name_sql(name: str) -> str:
+    """A name as a statement writes it: in quotes where it needs them."""
+    if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def value_text(value: Value, sqltype: SqlType) -> str:
+    """A declared value, without quotes."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or sqltype.is_boolean:
+        return "true" if value else "false"
+    if sqltype.name == "DATE":
+        return str(EPOCH + timedelta(days=int(value)))
+    if sqltype.name == "TIMESTAMP":
+        return str(datetime(1970, 1, 1) + timedelta(microseconds=int(value)))
+    number = Fraction(value)
+    return f"{int(number):,}".replace(",", "") if number.denominator == 1 else f"{float(number):.10g}"
+
+
+def value_sql(value: Value, sqltype: SqlType) -> str:
+    """A declared value as a statement writes it."""
+    shown = value_text(value, sqltype)
+    return "'" + shown.replace("'", "''") + "'" if isinstance(value, str) or sqltype.is_temporal else shown
+
+
+def domain_text(column: Column, most: int = FEW) -> str:
+    """Which values are declared, on one line; "" where nothing is."""
+    match column.domain:
+        case Interval(lower=lower, upper=upper):
+            return f"{value_text(lower, column.sqltype)} to {value_text(upper, column.sqltype)}"
+        case Categories(values=values):
+            shown = ", ".join(value_sql(value, column.sqltype) for value in values[:most])
+            return shown if len(values) <= most else f"{shown}, ... ({len(values):,} values)"
+    return ""
+
+
+def kind(table: Table, schema: Schema) -> str:
+    """Whose rows a table has, in three words."""
+    if table.public:
+        return "public, free"
+    return "one row a person" if schema.one_row_per_unit(table) and table.key else "rows of people"
+
+
+def tables(schema: Schema) -> tuple[list[str], list[Sequence[str]]]:
+    """The declared tables: a header and rows of text."""
+    rows = [(t.name, kind(t, schema), str(len(t.columns)), ", ".join(t.key)) for t in schema.tables]
+    return ["table", "what", "columns", "key"], list(rows)
+
+
+def columns(table: Table) -> tuple[list[str], list[Sequence[str]]]:
+    """The declared columns of a table."""
+    rows = [(c.name, str(c.sqltype), domain_text(c), notes(c, table)) for c in table.columns]
+    return ["column", "type", "declared values", "notes"], list(rows)
+
+
+def notes(column: Column, table: Table) -> str:
+    """What else a statement should know of a column."""
+    reference = table.reference(column.name)
+    found = ["key"] if table.key == (column.name,) else []
+    found += [f"of {reference.table}.{reference.target}"] if reference is not None else []
+    found += ["identifier: never shown"] if column.role == "identifier" else []
+    found += ["may be NULL"] if column.nullable else []
+    if not table.public and column.sqltype.is_number and not domain_text(column) and column.role == "measure":
+        found.append("no bounds: SUM needs dp_sum")
+    return ", ".join(found)
+
+
+def limits(table: Table, schema: Schema) -> str:
+    """What one person can have in a table, as one line; "" where nothing is declared."""
+    if table.public:
+        return f"{table.name} is public: statements about it alone are exact and free"
+    parts = []
+    if table.max_rows_per_unit is not None:
+        parts.append(f"at most {table.max_rows_per_unit:,} rows of one person are counted")
+    if table.max_groups_per_unit is not None:
+        parts.append(f"in at most {table.max_groups_per_unit:,} groups")
+    return f"{table.name}: {', '.join(parts)}" if parts else f"{table.name}: {kind(table, schema)}"
+
+
+def domain(column: Column, table: Table) -> list[str]:
+    """All that is declared of a column, one line a fact."""
+    found = [f"{table.name}.{column.name}: {column.sqltype}"]
+    if isinstance(column.domain, Categories):
+        found.append(f"{len(column.domain.values):,} declared values: {domain_text(column, len(column.domain.values))}")
+    elif isinstance(column.domain, Interval):
+        found.append(f"bounds: {domain_text(column)}; what lies outside counts as the nearer one")
+    else:
+        found.append("no bounds and no list of values are declared")
+    if column.unit_bounds is not None:
+        low, high = column.unit_bounds.lower, column.unit_bounds.upper
+        found.append(f"one person's total: {value_text(low, column.sqltype)} to {value_text(high, column.sqltype)}")
+    if column.domain_from is not None:
+        found.append(f"listed by the public table {'.'.join(column.domain_from)}")
+    more = notes(column, table)
+    return [*found, more] if more else found

@@ -1,0 +1,85 @@
+"""Read, answer, show, until somebody leaves."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpsql.clients.repl.actions import Leave, Stopped
+from dpsql.clients.repl.banner import banner
+from dpsql.clients.repl.commands import act
+from dpsql.clients.repl.desk import Desk, Reader
+from dpsql.clients.repl.plain import Plain
+from dpsql.clients.repl.screen import Screen
+from dpsql.errors import Error
+from dpsql.schema.model import Schema
+
+if TYPE_CHECKING:
+    from dpsql.clients.dbapi import Connection
+
+MISSING = 'Editing, history, completion and colours: pip install "dpsql[repl]"'
+
+
+def run(connection: Connection, schema_path: str | Path, options: argparse.Namespace) -> int:
+    """A session on a connection, until its end. Returns the exit code.
+
+    schema_path  what was opened, for nothing but its name
+    options      of the command line: analyst, mode, accuracy and status are read, where they are there
+    """
+    screen = Screen.here()
+    schema = connection.schema
+    desk = Desk(
+        connection,
+        schema,
+        getattr(options, "analyst", None) or "default",
+        screen,
+        _editor(schema, screen),
+        act,
+        mode=getattr(options, "mode", None) or "table",
+        bars=bool(getattr(options, "accuracy", False)),
+        results=screen.out,
+    )
+    screen.tell(banner(desk))
+    try:
+        while _round(desk):
+            pass
+    finally:
+        desk.results_to(screen.out)
+    return 0
+
+
+def _editor(schema: Schema, screen: Screen) -> Reader:
+    """What reads here; where it could be better, say so."""
+    shown = f"{schema.name}> "
+    prompt = shown if len(shown) <= screen.width // 3 else "> "
+    if not screen.moves or not sys.stdin.isatty():
+        return Plain(prompt)
+    if find_spec("prompt_toolkit") is None:
+        screen.tell(MISSING)
+        return Plain(prompt)
+    from dpsql.clients.repl.editor import Editor
+
+    return Editor(schema, screen, prompt)
+
+
+def _round(desk: Desk) -> bool:
+    """One entry; False at the end."""
+    try:
+        desk.take(desk.editor.read())
+    except KeyboardInterrupt:
+        desk.screen.tell("(\\q or Ctrl-D leaves)", "faint")
+    except (EOFError, Leave):
+        return False
+    except Stopped:
+        pass
+    except Error as problem:
+        desk.complain(problem)
+    except OSError as problem:
+        with suppress(OSError):
+            desk.results_to(desk.screen.out)
+        desk.screen.tell(f"The result cannot be written: {problem.strerror}; results go to the screen again.", "error")
+    return True

@@ -1,0 +1,29 @@
+"""Lines from a terminal that knows no codes, or without prompt_toolkit."""
+
+from __future__ import annotations
+
+import signal
+
+from dpsql.clients.repl.scanner import is_complete
+
+
+class Plain:
+    """Python's own prompt: no keys, no colours, nothing remembered."""
+
+    def __init__(self, prompt: str) -> None:
+        self._prompt = prompt
+        self._more = f"{'... ':>{len(prompt)}}"
+
+    def read(self) -> str:
+        # a signal that restarts what it interrupts would be heard after the next line only
+        signal.siginterrupt(signal.SIGINT, True)
+        text = input(self._prompt)
+        while not is_complete(text):
+            text += "\n" + input(self._more)
+        return text
+
+    def confirm(self, question: str) -> bool:
+        try:
+            return input(question).strip().lower() in ("y", "yes")
+        except (EOFError, KeyboardInterrupt):
+            return False

@@ -1,0 +1,130 @@
+"""Words of the language that completion offers: keywords by where they stand, functions with how they are called.
+
+tests/clients/repl/test_completion.py sends every function through the planner's grammar.
+"""
+
+from __future__ import annotations
+
+BEGINNINGS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "RESET", "PIVOT", "VALUES")
+SHOWN = ("TABLES", "BUDGET", "LEDGER", "ANALYSTS", "GUARD")
+CLAUSES = (
+    "FROM", "WHERE", "GROUP BY", "HAVING", "QUALIFY", "ORDER BY", "LIMIT", "OFFSET", "UNION", "UNION ALL", "INTERSECT", "EXCEPT",
+)  # fmt: skip
+JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", "CROSS JOIN", "ON", "USING", "AS")
+INSIDE = (
+    "AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "IS NULL", "IS NOT NULL", "IS DISTINCT FROM", "CASE", "WHEN", "THEN",
+    "ELSE", "END", "AS", "DISTINCT", "EXISTS", "FILTER (WHERE", "OVER", "PARTITION BY", "WITHIN GROUP", "INTERVAL", "NULL", "TRUE",
+    "FALSE", "ASC", "DESC", "NULLS FIRST", "NULLS LAST", "ROLLUP", "CUBE", "GROUPING SETS", "WITH DIFFERENTIAL_PRIVACY",
+)  # fmt: skip
+KEYWORDS = frozenset(
+    word
+    for phrase in (
+        *BEGINNINGS,
+        *CLAUSES,
+        *JOINS,
+        *INSIDE,
+        *SHOWN,
+        "BY",
+        "ROWS",
+        "RANGE",
+        "TO",
+        "VALUES",
+        "ALL",
+        "OPTIONS",
+    )
+    for word in phrase.replace("(", "").split()
+)
+
+AGGREGATES: dict[str, str] = {
+    "COUNT": "COUNT(*), COUNT(x), COUNT(DISTINCT x)",
+    "COUNT_IF": "COUNT_IF(condition)",
+    "SUM": "SUM(x), of a column with bounds",
+    "AVG": "AVG(x)",
+    "MIN": "MIN(x), an estimate",
+    "MAX": "MAX(x), an estimate",
+    "MEDIAN": "MEDIAN(x)",
+    "MODE": "MODE(x), the most common declared value",
+    "QUANTILE_CONT": "QUANTILE_CONT(x, 0.9)",
+    "QUANTILE_DISC": "QUANTILE_DISC(x, 0.9)",
+    "APPROX_QUANTILE": "APPROX_QUANTILE(x, 0.9)",
+    "APPROX_TOP_K": "APPROX_TOP_K(x, 3)",
+    "VARIANCE": "VARIANCE(x)",
+    "VAR_POP": "VAR_POP(x)",
+    "STDDEV": "STDDEV(x)",
+    "STDDEV_POP": "STDDEV_POP(x)",
+    "CORR": "CORR(y, x)",
+    "COVAR_POP": "COVAR_POP(y, x)",
+    "COVAR_SAMP": "COVAR_SAMP(y, x)",
+    "REGR_SLOPE": "REGR_SLOPE(y, x)",
+    "REGR_INTERCEPT": "REGR_INTERCEPT(y, x)",
+    "REGR_R2": "REGR_R2(y, x)",
+    "dp_sum": "dp_sum(x, lower := 0, upper := 100)",
+    "dp_clamped": "dp_clamped(x), the share of rows that a clamp changes",
+    "dp_low": "dp_low(n), the lower end of a column's 95 % error",
+    "dp_high": "dp_high(n), the upper end",
+}
+SCALARS: dict[str, str] = {
+    "ABS": "ABS(x)",
+    "CAST": "CAST(x AS INTEGER)",
+    "CEIL": "CEIL(x)",
+    "COALESCE": "COALESCE(x, 0)",
+    "CONCAT": "CONCAT(a, b)",
+    "CONTAINS": "CONTAINS(a, 'text')",
+    "CURRENT_DATE": "CURRENT_DATE",
+    "DATE_DIFF": "DATE_DIFF('day', a, b)",
+    "DATE_TRUNC": "DATE_TRUNC('month', d)",
+    "DAY": "DAY(d)",
+    "ENDS_WITH": "ENDS_WITH(a, 'text')",
+    "EXP": "EXP(x)",
+    "EXTRACT": "EXTRACT(year FROM d)",
+    "FLOOR": "FLOOR(x)",
+    "GREATEST": "GREATEST(a, b)",
+    "HOUR": "HOUR(d)",
+    "LEAST": "LEAST(a, b)",
+    "LEFT": "LEFT(a, 3)",
+    "LENGTH": "LENGTH(a)",
+    "LN": "LN(x)",
+    "LOG": "LOG(x)",
+    "LOWER": "LOWER(a)",
+    "MONTH": "MONTH(d)",
+    "NULLIF": "NULLIF(x, 0)",
+    "POWER": "POWER(x, 2)",
+    "QUARTER": "QUARTER(d)",
+    "RIGHT": "RIGHT(a, 3)",
+    "ROUND": "ROUND(x, 1)",
+    "SIGN": "SIGN(x)",
+    "SQRT": "SQRT(x)",
+    "STARTS_WITH": "STARTS_WITH(a, 'text')",
+    "SUBSTRING": "SUBSTRING(a, 1, 3)",
+    "TRIM": "TRIM(a)",
+    "TRUNC": "TRUNC(x)",
+    "TRY_CAST": "TRY_CAST(a AS INTEGER)",
+    "UPPER": "UPPER(a)",
+    "WIDTH_BUCKET": "WIDTH_BUCKET(x, 0, 100, 10)",
+    "YEAR": "YEAR(d)",
+}
+OVER_RESULTS: dict[str, str] = {
+    "DENSE_RANK": "DENSE_RANK() OVER (ORDER BY n)",
+    "LAG": "LAG(n) OVER (ORDER BY k)",
+    "LEAD": "LEAD(n) OVER (ORDER BY k)",
+    "NTILE": "NTILE(4) OVER (ORDER BY n)",
+    "RANK": "RANK() OVER (ORDER BY n)",
+    "ROW_NUMBER": "ROW_NUMBER() OVER (ORDER BY n)",
+}
+FUNCTIONS: dict[str, str] = {**AGGREGATES, **SCALARS, **OVER_RESULTS}
+WITHOUT_PARENTHESES = ("CURRENT_DATE",)
+
+OPTIONS: dict[str, str] = {
+    "epsilon": "the price of a statement, such as 0.2",
+    "delta": "what thresholds may cost, such as 1e-9",
+    "max_rows": "the most rows of one person that count",
+    "max_groups": "the most groups that one person counts in",
+    "max_values": "the most different values of one person in a group",
+    "mechanism": "laplace, gaussian or auto",
+    "error": "an accuracy in place of a price: 50, or 5%",
+    "confidence": "with which the error is kept, such as 0.95",
+    "weights": "how aggregates share the price, such as 2:1",
+    "fresh": "ask and pay anew what is stored",
+}
+OF_ONE_STATEMENT = ("weights", "fresh")
+"""Options that SET does not have."""

@@ -1,0 +1,121 @@
+"""The statements of a text, and where in it an error is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpsql.spans import Span, caret
+
+if TYPE_CHECKING:
+    from dpsql.errors import Error
+
+# What may hold a semicolon that ends nothing, by its first characters; the semicolon that does; and what looks like an opening and is
+# none: a division, a name with a dollar in it.
+_OPENING = re.compile(r"""(?<!\w)[eE]'|['";]|--|//|(?<!\w)[^\W\d]\w*\$[\w$]*|/\*|\$(?:[^\W\d]\w*)?\$""")
+_REST_OF_ESCAPED = re.compile(r"(?:[^'\\]|\\.|'')*+'", re.DOTALL)
+_COMMENT_MARK = re.compile(r"/\*|\*/")
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a text.
+
+    sql    with the comments that stand before it and without the semicolon behind it
+    start  where in the text it begins
+    word   where its first word is
+    text   all of it
+    name   of the file that the text is of, or None
+    """
+
+    sql: str
+    start: int
+    word: int
+    text: str
+    name: str | None = None
+
+    @property
+    def explains(self) -> bool:
+        """Whether it is an EXPLAIN."""
+        word = _WORD.match(self.text, self.word)
+        return word is not None and word[0].upper() == "EXPLAIN"
+
+    def message(self, problem: Error) -> str:
+        """An error as text, with the place in the whole text."""
+        line = f"{problem.code}: {problem.message}" + (f"; {problem.hint}" if problem.hint else "")
+        named = f"{self.name}, " if self.name else ""
+        if problem.span is not None:
+            span = Span(self.start + problem.span.start, self.start + problem.span.end)
+            return f"{line}\n  {named}{caret(self.text, span).lstrip()}"
+        alone = not self.name and not self.text[: self.start].strip()
+        return line if alone else f"{line}\n  {named}line {self.text.count(chr(10), 0, self.word) + 1}"
+
+
+def split(text: str, name: str | None = None) -> list[Statement]:
+    """The statements that semicolons divide a text into: not those in strings, quoted names, dollar quotes and comments.
+
+    What is blank, or comments alone, is no statement; of a text without any, the text is the one (and is refused as empty).
+    """
+    found = [one for one in _pieces(text, name) if one.word < one.start + len(one.sql)]
+    return found or [Statement(text, 0, 0, text, name)]
+
+
+def _pieces(text: str, name: str | None) -> Iterator[Statement]:
+    """What stands between semicolons; the word of a piece without any is at its end."""
+    begin = at = 0
+    word: int | None = None
+    while True:
+        opening = _OPENING.search(text, at)
+        until = opening.start() if opening is not None else len(text)
+        if word is None and text[at:until].strip():
+            word = until - len(text[at:until].lstrip())
+        ends = opening is None or opening[0] == ";"
+        if ends:
+            yield _piece(text, begin, until, word, name)
+        if opening is None:
+            return
+        if ends:
+            begin, at, word = opening.end(), opening.end(), None
+            continue
+        at = _closing(text, opening)
+        never_closed = opening[0] == "/*" and at == len(text) and not text.endswith("*/")
+        if word is None and (opening[0] not in ("--", "/*") or never_closed):
+            word = opening.start()
+
+
+def _piece(text: str, begin: int, end: int, word: int | None, name: str | None) -> Statement:
+    sql = text[begin:end]
+    start = begin + len(sql) - len(sql.lstrip())
+    return Statement(sql.strip(), start, word if word is not None else max(start, end), text, name)
+
+
+def _closing(text: str, opening: re.Match[str]) -> int:
+    """Behind what is opened; the end of the text where it is never closed."""
+    at = opening.end()
+    match opening[0]:
+        case "--":
+            found = text.find("\n", at)
+        case "/*":
+            return _behind_comment(text, at)
+        case "e'" | "E'":
+            rest = _REST_OF_ESCAPED.match(text, at)
+            return rest.end() if rest is not None else len(text)
+        case mark if mark[0] not in "'\"$":
+            return at
+        case mark:
+            found = text.find(mark, at)
+            return found + len(mark) if found >= 0 else len(text)
+    return found if found >= 0 else len(text)
+
+
+def _behind_comment(text: str, at: int) -> int:
+    """Behind a comment, which may hold others."""
+    depth = 1
+    for mark in _COMMENT_MARK.finditer(text, at):
+        depth += 1 if mark[0] == "/*" else -1
+        if depth == 0:
+            return mark.end()
+    return len(text)

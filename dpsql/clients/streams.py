@@ -1,0 +1,117 @@
+"""Results written row by row: csv, tsv, json, jsonl, markdown and html. Nothing is kept but the rows of one batch as text."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from dpsql.clients.cells import NUMBERS, exact_text, harmless, json_string, json_text
+
+Row = Sequence[object]
+Batches = Iterable[Sequence[Row]]
+
+
+class Writer(Protocol):
+    """What text is written to."""
+
+    def write(self, text: str, /) -> object: ...
+
+
+_QUOTED = re.compile(r'[",\r\n]|^\s|\s$')
+_TSV = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+_MARKDOWN = re.compile(r"([\\|`*_\[\]~#])")
+
+
+def csv(names: Sequence[str], batches: Batches, out: Writer) -> None:
+    """RFC 4180 with line feeds. NULL is an empty field, an empty text is `""`."""
+    out.write(",".join(_csv_cell(name) for name in names) + "\n")
+    _lines(batches, out, lambda row: ",".join([_csv_cell(value) for value in row]))
+
+
+def _csv_cell(value: object) -> str:
+    if value is None:
+        return ""
+    text = exact_text(value)
+    if type(value) in NUMBERS:
+        return text
+    return '"' + text.replace('"', '""') + '"' if not text or _QUOTED.search(text) else text
+
+
+def tsv(names: Sequence[str], batches: Batches, out: Writer) -> None:
+    """One line a row whatever the values hold: tab, line feed, carriage return and backslash are escaped; NULL is `\\N`."""
+    out.write("\t".join(_tsv_cell(name) for name in names) + "\n")
+    _lines(batches, out, lambda row: "\t".join([_tsv_cell(value) for value in row]))
+
+
+def _tsv_cell(value: object) -> str:
+    return "\\N" if value is None else exact_text(value).translate(_TSV)
+
+
+def json(names: Sequence[str], batches: Batches, out: Writer) -> None:
+    """One array of objects, an object a line."""
+    keys, separator = _keys(names), "[\n"
+    for batch in batches:
+        out.write(separator + ",\n".join([_object(keys, row) for row in batch]))
+        separator = ",\n"
+    out.write("[]\n" if separator == "[\n" else "\n]\n")
+
+
+def jsonl(names: Sequence[str], batches: Batches, out: Writer) -> None:
+    """One object a row, each on a line."""
+    keys = _keys(names)
+    _lines(batches, out, lambda row: _object(keys, row))
+
+
+def _object(keys: Sequence[str], row: Row) -> str:
+    return "{" + ", ".join([key + json_text(value) for key, value in zip(keys, row, strict=True)]) + "}"
+
+
+def _keys(names: Sequence[str]) -> list[str]:
+    """The names as keys; one that stands there already gets a number, for most readers keep one value of a key."""
+    unique: list[str] = []
+    for name in names:
+        key, count = name, 2
+        while key in unique or (key != name and key in names):
+            key, count = f"{name}_{count}", count + 1
+        unique.append(key)
+    return [f"{json_string(key)}: " for key in unique]
+
+
+def markdown(names: Sequence[str], right: Sequence[bool], batches: Batches, out: Writer) -> None:
+    """A table of GitHub's Markdown, numbers to the right. The cells are text already."""
+    out.write(_markdown_line(names) + "\n")
+    out.write("| " + " | ".join("---:" if number else "---" for number in right) + " |\n")
+    _lines(batches, out, _markdown_line)
+
+
+def _markdown_line(cells: Row) -> str:
+    return "| " + " | ".join(_markdown_cell(str(cell)) for cell in cells) + " |"
+
+
+def _markdown_cell(text: str) -> str:
+    escaped = html.escape(_MARKDOWN.sub(r"\\\1", text), quote=False)
+    return harmless(escaped.replace("\r\n", "\n").replace("\n", "<br>"))
+
+
+def html_table(names: Sequence[str], right: Sequence[bool], batches: Batches, out: Writer) -> None:
+    """One table element, numbers to the right. The cells are text already."""
+    styles = [' style="text-align: right"' if number else "" for number in right]
+    out.write("<table>\n<thead>\n" + _html_line("th", styles, names) + "\n</thead>\n<tbody>\n")
+    _lines(batches, out, lambda row: _html_line("td", styles, row))
+    out.write("</tbody>\n</table>\n")
+
+
+def _html_line(tag: str, styles: Sequence[str], cells: Row) -> str:
+    parts = [f"<{tag}{style}>{_html_cell(str(cell))}</{tag}>" for style, cell in zip(styles, cells, strict=True)]
+    return f"<tr>{''.join(parts)}</tr>"
+
+
+def _html_cell(text: str) -> str:
+    return harmless(html.escape(text).replace("\r\n", "\n").replace("\n", "<br>"))
+
+
+def _lines(batches: Batches, out: Writer, line: Callable[[Row], str]) -> None:
+    for batch in batches:
+        out.write("\n".join([line(row) for row in batch]) + "\n")

@@ -1,0 +1,103 @@
+"""The owner's verbs of the command line: init, check and budget."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpsql.accounting.ledger import Ledger
+    from dpsql.owner import CheckReport
+    from dpsql.reporting import BudgetReport
+    from dpsql.schema.model import Schema
+
+WIDTH = 80  # of what is drawn, where there is no terminal
+_DESCRIPTIONS = {
+    "init": "Draft a schema from the names and types of a folder or DuckDB file; no bounds are taken from the data.",
+    "check": "Verify the ledger and the structure, show exact facts, and approve this version of the data. For the owner's eyes.",
+    "budget": "Show what is spent, by whom, and what is left.",
+}
+
+
+def run(verb: str, given: Sequence[str]) -> int:
+    """Run one verb with what stands behind it, and return the exit code. Raises dpsql.Error."""
+    print(_report(verb, _parser(verb).parse_args(given)))
+    return 0
+
+
+def _parser(verb: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"dpsql {verb}", description=_DESCRIPTIONS[verb])
+    parser.add_argument("target", metavar="SOURCE" if verb == "init" else "SCHEMA")
+    if verb != "init":
+        parser.add_argument("--ledger", metavar="PATH", help="the ledger's file")
+    if verb == "check":
+        what = "write a copy of the private tables, sorted by unit, beside the ledger, for faster answers"
+        parser.add_argument("--prepare", action="store_true", help=what)
+        known = "a certificate, or a JSON list of them: their charges must be in the ledger"
+        parser.add_argument("--certificate", metavar="FILE", help=known)
+    if verb == "budget":
+        parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+        parser.add_argument("--plot", action="store_true", help="draw what was spent over time (in a terminal: always)")
+    return parser
+
+
+def _report(verb: str, options: argparse.Namespace) -> str:
+    from dpsql import owner
+    from dpsql.accounting.ledger import Ledger
+    from dpsql.clients.dbapi import default_ledger, ledger_identity
+    from dpsql.schema.model import Schema
+
+    if verb == "init":
+        return owner.init(options.target)
+    schema = Schema.from_toml(options.target)
+    ledger = Ledger.open(options.ledger or default_ledger(schema), ledger_identity(schema))
+    try:
+        if verb == "budget":
+            return _budget(owner.budget(schema, ledger), options)
+        return str(_check(schema, ledger, options))
+    finally:
+        ledger.close()
+
+
+def _check(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> CheckReport:
+    from dpsql import owner
+    from dpsql.clients.asking import read
+    from dpsql.clients.progress import progress
+
+    known = owner.certificate(read(options.certificate)) if options.certificate is not None else []
+    with progress(sys.stderr) as told:
+        return owner.check(schema, ledger, prepare=options.prepare, certificates=known, told=told)
+
+
+def _budget(report: BudgetReport, options: argparse.Namespace) -> str:
+    """The owner's report, in a terminal with a plot."""
+    if options.json:
+        return report.json
+    shown = options.plot or sys.stdout.isatty()
+    return "\n\n".join([str(report), *([_plot(report)] if shown and len(report.charges) > 1 else [])])
+
+
+def _plot(report: BudgetReport) -> str:
+    """Prices added up over time, as wide as the terminal; in plain characters where it shows no others."""
+    import shutil
+    from datetime import datetime
+
+    from dpsql.clients.plot import EIGHTHS, plot
+    from dpsql.mechanisms.prices import nominal
+
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    width = shutil.get_terminal_size().columns if known else WIDTH
+    moments = [datetime.fromisoformat(entry.time) for entry in report.charges]
+    prices = [float(nominal(entry.loss)) for entry in report.charges]
+    return "epsilon charged, added up\n" + plot(moments, prices, width, plain=not _can_show(EIGHTHS))
+
+
+def _can_show(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
