@@ -61,7 +61,8 @@ def request_of(
 
 def statement_of(compiled: Compiled) -> str:
     """The statement, for the history."""
-    return compiled.plan.shell.plain_sql or compiled.plan.shell.sql
+    shell = compiled.plan.shell
+    return shell.written or shell.plain_sql or shell.sql
 
 
 def certificate(release: Release, fingerprint: str, compiled: Compiled, schema: Schema, identity: str) -> str:

@@ -9,13 +9,15 @@ which rows, on which data version; the group keys and the price apart. A release
    stays left out, a unit's rows are cut in the finer groups, and a note says both (rule 41). A sum of very many
    cells is much less exact than what could be bought: then it is bought
 3. AVG(x) of a stored SUM(x) and COUNT(x) of the same rows, never of COUNT(*)
+4. what a condition on declared values keeps, such as site = 1: the groups with these values of a stored answer without the condition
+   that has their column among its keys, and as in 2
 
 Each of them is post-processing of released numbers, with the noise that is really in them. And
 
-4. the same cells with Gaussian noise at a smaller price: the difference in rho is bought, and the two draws are averaged, weighted by
+5. the same cells with Gaussian noise at a smaller price: the difference in rho is bought, and the two draws are averaged, weighted by
    their rho. Both are of the same integer vector: same question, limits, and data version, the same cut by the same secret (rule 42)
 
-Why 4  with y1 = x + N(0, D^2 / (2 rho1)) released, y2 = x + N(0, D^2 / (2 rho2)) is a release of its own: together they lose
+Why 5  with y1 = x + N(0, D^2 / (2 rho1)) released, y2 = x + N(0, D^2 / (2 rho2)) is a release of its own: together they lose
        rho1 + rho2. Their average weighted by rho has variance D^2 / (2 (rho1 + rho2)): that of one draw at the sum
 """
 
@@ -25,6 +27,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain
 
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.vectors import Vector, Vectors
@@ -41,12 +44,13 @@ from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.summed import summed
-from dpsql.plan import CompiledRelease, KeyValue, Measure, NoisyTable, Output, Release
+from dpsql.plan import CompiledRelease, GroupKey, KeyValue, Measure, NoisyTable, Output, Release
 from dpsql.planner.canonical import canonical
 from dpsql.planner.limit import key_count
 from dpsql.planner.measure import counted_rows
 from dpsql.planner.noises import WIDEST_SCALE
 from dpsql.planner.pricing import NO_MU
+from dpsql.planner.slices import Slice, slices
 
 _ADDITIVE = (Rows, Total, Pair, Moments)
 WIDER = 4
@@ -61,13 +65,14 @@ class Asked:
 
     questions  one for each measure
     keys       one for each group key
-    names      of the group keys, as people read them
+    chosen     keys of which some values are asked for, with these
     """
 
     questions: tuple[str, ...]
     keys: tuple[str, ...]
     limits: str
     whole: bool
+    chosen: tuple[tuple[str, frozenset[KeyValue]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +163,9 @@ class Reusing:
         return self._hash(release, statistic.identity)
 
     def _key(self, release: Release, i: int) -> str:
-        key = release.keys[i]
+        return self._key_of(release, release.keys[i])
+
+    def _key_of(self, release: Release, key: GroupKey) -> str:
         return self._hash(release, f"key {key.scalar.sql} {key.values}")
 
     def _hash(self, release: Release, what: str) -> str:
@@ -190,27 +197,40 @@ class Reusing:
 
         exact  whether an accuracy was asked, so that nothing wider will do
         """
-        asked, release = self._asked(part), part.release
-        if asked is None or release.chosen:
+        if part.release.chosen:
             return None
+        for one in chain([Slice(part.release, ())], slices(part.release)):
+            found = self._read_off(part, one, exact)
+            if found is not None:
+                return found
+        return None
+
+    def _read_off(self, part: CompiledRelease, one: Slice, exact: bool) -> Reused | None:
+        """A release that is read off what is stored of it without some of its conditions."""
+        release = part.release
+        asked = self._asked(replace(part, release=one.release))
+        if asked is None:
+            return None
+        chosen = tuple((self._key_of(one.release, subject.key), subject.allowed) for subject in one.subjects)
+        asked = replace(asked, chosen=chosen, whole=_is_whole(release))
         found: list[_Found] = []
         measures: list[Measure] = []
         outputs: dict[int, list[Output]] = {}
         for place, measure in enumerate(release.measures):
-            one = self._best(asked, release, measure, asked.questions[place], exact)
-            if one is not None:
+            best = self._best(asked, release, measure, asked.questions[place], exact)
+            if best is not None:
                 outputs[place] = [replace(o, measure=len(measures)) for o in release.outputs if o.measure == place]
-                measures.append(replace(measure, noise=one.noise))
-                found.append(one)
+                measures.append(replace(measure, noise=best.noise))
+                found.append(best)
                 continue
-            apart = self._apart(asked, release, measure) if not exact else None
+            apart = self._apart(asked, release, measure) if not exact and not asked.chosen else None
             if apart is None:
                 return None
             outputs[place] = _outputs_apart(release, place, measure, len(measures))
             for statistic, cell in zip(_apart(measure.statistic), apart, strict=True):
                 measures.append(replace(measure, statistic=statistic, noise=cell.noise))
                 found.append(cell)
-        columns = [self._cells(release, one) for one in found]
+        columns = [self._cells(release, each) for each in found]
         if any(column is None for column in columns):
             return None
         groups = key_count(release.keys) if release.keys else 1
@@ -219,7 +239,7 @@ class Reusing:
         again = replace(
             release, measures=tuple(measures), outputs=tuple(o for own in outputs.values() for o in own), compared=None
         )
-        names = tuple(dict.fromkeys(one.vector.fingerprint for one in found))
+        names = tuple(dict.fromkeys(each.vector.fingerprint for each in found))
         return Reused(replace(part, release=_in_order(again, release)), table, names, _note(found, release))
 
     def top_up(self, part: CompiledRelease) -> TopUp | None:
@@ -268,7 +288,7 @@ class Reusing:
             noise = _read(vector.noise)
             if noise is None or vector.rho < measure.loss.rho:
                 continue
-            if sorted(vector.keys) == sorted(asked.keys):
+            if sorted(vector.keys) == sorted(asked.keys) and not asked.chosen:
                 if vector.limits == asked.limits and noise.half_width(_LEVEL) <= most:
                     in_order = None if vector.keys == asked.keys else asked.keys
                     found.append(_Found(vector, noise, noise.half_width(_LEVEL), in_order))
@@ -285,15 +305,19 @@ class Reusing:
         additive = isinstance(measure.statistic, _ADDITIVE) or (
             isinstance(measure.statistic, Units) and not release.limited.enforced
         )
-        more = len(vector.keys) > len(asked.keys) and set(asked.keys) <= set(vector.keys)
-        if not additive or not more or not vector.whole or not asked.whole:
+        needed = {*asked.keys, *(key for key, _ in asked.chosen)}
+        if not needed <= set(vector.keys) or not vector.whole or not asked.whole:
             return None
         table = self._answers.get(vector.fingerprint)
-        groups = key_count(release.keys) if release.keys else 1
-        if table is None or table.groups % groups:
+        if table is None:
             return None
-        sum_of = summed(noise, table.groups // groups)
-        return None if sum_of is None else _Found(vector, sum_of, sum_of.half_width(_LEVEL), asked.keys)
+        kept = _chosen_rows(table, vector, asked.chosen)
+        # groups that a condition leaves out are shown nowhere
+        groups = _reached(table, vector, asked.keys, kept) if asked.chosen else key_count(release.keys)
+        if not kept or len(kept) % groups or (len(kept) > groups and not additive):
+            return None
+        sum_of = summed(noise, len(kept) // groups) if len(kept) > groups else noise
+        return None if sum_of is None else _Found(vector, sum_of, sum_of.half_width(_LEVEL), asked.keys, asked.chosen)
 
     def _apart(self, asked: Asked, release: Release, measure: Measure) -> tuple[_Found, _Found] | None:
         """SUM(x) and COUNT(x), each bought at least as dearly as the pair would be."""
@@ -333,7 +357,7 @@ class Reusing:
         if places:
             order = {key: i for i, key in enumerate(zip(*_declared(release), strict=True))}
         whole = tuple([0] * len(order) for _ in cells)
-        for row in range(table.groups):
+        for row in _chosen_rows(table, found.vector, found.chosen):
             i = order.get(tuple(table.keys[place][row] for place in places))
             if i is None:
                 raise error(901, "a stored group is none of the declared ones")
@@ -344,12 +368,32 @@ class Reusing:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A stored vector that may be read, with the noise of what is read. kept: the keys that are left; None: all of them."""
+    """A stored vector that may be read, with the noise of what is read.
+
+    kept    the keys that are left; None: all of them
+    chosen  keys of which some values are read
+    """
 
     vector: Vector
     noise: AdditiveNoise
     half_width: int
     kept: tuple[str, ...] | None = None
+    chosen: tuple[tuple[str, frozenset[KeyValue]], ...] = ()
+
+
+def _chosen_rows(table: NoisyTable, vector: Vector, chosen: Sequence[tuple[str, frozenset[KeyValue]]]) -> Sequence[int]:
+    """The places of the groups with the values that are asked for."""
+    kept: Sequence[int] = range(table.groups)
+    for key, allowed in chosen:
+        column = table.keys[vector.keys.index(key)]
+        kept = [row for row in kept if column[row] in allowed]
+    return kept
+
+
+def _reached(table: NoisyTable, vector: Vector, keys: Sequence[str], rows: Sequence[int]) -> int:
+    """How many groups by some of the keys there are among these."""
+    columns = [table.keys[vector.keys.index(key)] for key in keys]
+    return len({tuple(column[row] for column in columns) for row in rows})
 
 
 def _is_whole(release: Release) -> bool:
@@ -402,7 +446,7 @@ def _in_order(again: Release, release: Release) -> Release:
 
 
 def _note(found: Sequence[_Found], release: Release) -> str | None:
-    if all(one.kept is None or len(one.kept) == len(one.vector.keys) for one in found):
+    if not any(one.chosen or (one.kept is not None and len(one.kept) < len(one.vector.keys)) for one in found):
         return None
     limited = ", each group is after its own limits" if release.limited.enforced else ""
     return (

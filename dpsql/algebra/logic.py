@@ -134,5 +134,6 @@ def is_truth(scalar: Scalar, value: bool) -> Scalar:
 
 
 def conjuncts(condition: Scalar) -> tuple[Scalar, ...]:
-    """The top-level AND parts of a condition."""
-    return condition.args if condition.function == "and" else (condition,)
+    """The top-level AND parts of a condition, without those that are always true."""
+    parts = condition.args if condition.function == "and" else (condition,)
+    return tuple(part for part in parts if part.value is not True)

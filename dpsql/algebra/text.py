@@ -61,5 +61,7 @@ def contains(function: str, scalar: Scalar, other: Scalar) -> Scalar:
 def concatenate(left: Scalar, right: Scalar) -> Scalar:
     """left || right"""
     left, right = _text(left, "||"), _text(right, "||")
+    if isinstance(left.value, str) and isinstance(right.value, str):
+        return literal(left.value + right.value, VARCHAR)
     sql = f"({left.sql} || {right.sql})"
     return Scalar("||", (left, right), sql, VARCHAR, UNBOUNDED, None, left.nullable or right.nullable)

@@ -30,7 +30,7 @@ from dpsql.guard.regions import (
     or_nothing,
     share,
 )
-from dpsql.guard.rows import Rows, rows_of
+from dpsql.guard.rows import Lookup, Rows, rows_of
 from dpsql.guard.values import Opaque
 from dpsql.plan import Aggregate, Block, Bound
 from dpsql.schema.model import Schema
@@ -179,14 +179,16 @@ class Asking:
         restricted = {aggregate.name: _restricted(aggregate, away) for aggregate in block.aggregates}
         for rows in halves:
             context = Context(rows, named, released)
-            base = self._base(rows, context)
-            keys = tuple(
-                cells
+            # conditions first: what is computed within a person has all of its values there
+            parts = self._conditions(rows, context)
+            cells = {
+                key.scalar.sql: regions
                 for i, key in enumerate(block.keys)
-                if not block.is_selected(i) and (cells := self._key(key.scalar, context))
-            )
+                if not block.is_selected(i) and (regions := self._key(key.scalar, context))
+            }
+            base = self._base(rows, parts, cells, context)
             selects, own = self._selects(block.aggregates, restricted, context)
-            shapes.append(Shape(base, keys, selects))
+            shapes.append(Shape(base, tuple(cells.values()), selects))
             for text, region in own.items():
                 conditions[text] = (*conditions.get(text, NOTHING), *region)
             unsized += context.unsized
@@ -194,10 +196,24 @@ class Asking:
         tables, shown = self._tables(counted), tuple(restricted.items())
         return Question(tables, tuple(shapes), tuple(unsized), tuple(conditions.items()), shown)
 
-    def _base(self, rows: Rows, context: Context) -> Region:
-        parts = [self._reader.required(look, context) for look in rows.lookups if look.required and look.pairs]
-        parts += [self._reader.truth(condition, context) for condition in rows.conditions]
-        return self._all(parts, list(rows.conditions), context)
+    def _conditions(self, rows: Rows, context: Context) -> list[tuple[Lookup | Scalar, Truth]]:
+        """What rows must meet: matches in public relations, and conditions."""
+        looks = [look for look in rows.lookups if look.required and look.pairs]
+        found: list[tuple[Lookup | Scalar, Truth]] = [(look, self._reader.required(look, context)) for look in looks]
+        return [*found, *((one, self._reader.truth(one, context)) for one in rows.conditions)]
+
+    def _base(
+        self, rows: Rows, parts: Sequence[tuple[Lookup | Scalar, Truth]], keys: Collection[str], context: Context
+    ) -> Region:
+        """The rows that meet all conditions, but for those that only choose among the cells.
+
+        Why  a list of released values that is compared with group keys alone, such as the greatest groups of a chart, keeps each cell
+             whole or leaves it out: whichever it is, nobody is asked about who is not in a breakdown by these keys
+
+        keys  the texts of the group keys whose cells are known
+        """
+        asked = [truth for part, truth in parts if not _chooses_cells(part, keys, context.released)]
+        return self._all(asked, list(rows.conditions), context)
 
     def _all(self, parts: Sequence[Truth], conditions: Sequence[Scalar], context: Context) -> Region:
         """Where all conditions are true; where that is too tangled, an opaque condition of all of them."""
@@ -403,6 +419,24 @@ def _chooses(value: Scalar) -> bool:
 def _has_default(value: Scalar) -> bool:
     """Whether a value takes the place of NULL."""
     return any(part.function == "coalesce" for part in value.walk())
+
+
+def _chooses_cells(part: Lookup | Scalar, keys: Collection[str], released: Collection[str]) -> bool:
+    """Whether group keys are compared with released values, and nothing else of a row is looked at."""
+    if isinstance(part, Lookup):
+        by_keys = not part.public.where and all(mine.sql in keys for mine, _ in part.pairs)
+        return by_keys and _holds_one(part.public.from_sql(), released)
+    return _holds_one(part.sql, released) and _of_keys(part, keys)
+
+
+def _holds_one(text: str, names: Collection[str]) -> bool:
+    return any(f'"{name}"' in text for name in names)
+
+
+def _of_keys(s: Scalar, keys: Collection[str]) -> bool:
+    if s.sql in keys or s.is_literal or s.function == "released":
+        return True
+    return not s.is_column and s.function != "exists" and bool(s.args) and all(_of_keys(arg, keys) for arg in s.args)
 
 
 def _bounds(bounds: Sequence[Bound], blocks: Mapping[str, str]) -> tuple[dict[str, Bound], frozenset[str]]:

@@ -8,11 +8,13 @@ What can be taken apart in neither way is *opaque*: a column of its own, named b
 
 from __future__ import annotations
 
+import math
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from fractions import Fraction
 from math import prod
 
@@ -236,10 +238,23 @@ class Reader:
             if _branches(self._behind(first, context)) and all(arg.is_literal for arg in rest):
                 return self._of_pieces(first, context, lambda value: _again(s.function, value, list(rest)))
             try:
-                return self._compared(s, context)
+                return self._compared(
+                    replace(s, args=(first, *(self._constant(arg, context) for arg in rest))), context
+                )
             except Opaque:
                 pass
         return self._evaluated(s, context)
+
+    def _constant(self, s: Scalar, context: Context) -> Scalar:
+        """What is computed of constants alone, such as the first day of a month, as a constant. Raises Opaque."""
+        if s.is_literal or any(True for _ in s.leaves()) or not s.args or s.function == "exists":
+            return s
+        of_type = {"TIMESTAMP": "epoch_us({})", "DATE": "(({}) - DATE '1970-01-01')"}
+        (value,) = self._answers(f"SELECT {of_type.get(s.sqltype.name, '{}').format(s.sql)}", context)
+        if value is None or isinstance(value, int | str):
+            return literal(value, s.sqltype)
+        finite = isinstance(value, float | Decimal) and math.isfinite(value)
+        return literal(Fraction(value), s.sqltype) if finite and isinstance(value, float | Decimal) else s
 
     def _of_pieces(self, s: Scalar, context: Context, condition: Callable[[Scalar], Scalar]) -> Truth:
         """A condition on a value that is chosen from branches: in each branch the condition on that one's value."""
@@ -447,7 +462,7 @@ class Reader:
             return None
         prefix, _, name = column.sql.rpartition(".")
         table = next((table for before, table in context.rows.scans if before == prefix), None)
-        nullable = column.nullable
+        nullable, stored = column.nullable, None
         if table is not None:
             key = f"{table}.{name[1:-1]}"
             declared = self._schema.table(table)
@@ -466,8 +481,14 @@ class Reader:
             return None
         if key not in self._axes:
             shown = name[1:-1] if table is not None else short(self._named(context.rows.computed[column.sql], context))
+            # the declared values: a column of a block may be left with those that its WHERE lets through
+            like = (
+                column
+                if stored is None
+                else stored_column(stored.name, stored.sqltype, stored.domain, step=stored.step)
+            )
             self._axes[key] = _axis(
-                key, shown, column, nullable, self._referred(self._schema.table(table or ""), name[1:-1])
+                key, shown, like, nullable, self._referred(self._schema.table(table or ""), name[1:-1])
             )
         return self._axes[key]
 

@@ -13,7 +13,7 @@ Why  everything here reads the plan, the declared schema, public tables and what
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -39,6 +39,7 @@ from dpsql.guard.regions import (
     share,
     without_void,
 )
+from dpsql.guard.values import Ranged
 from dpsql.plan import Release
 from dpsql.schema.model import Guard
 
@@ -153,7 +154,8 @@ def check_pairs(questions: Sequence[Question], history: History, policy: Policy)
 
     Why  regions a = R minus h and b = h minus R. Where one is empty and the other is not, the answers differ by it: the individual
          tracker, and total minus one. Where both are a few people, they are two nearly equal sets: the general and the double
-         tracker. What is only void (regions.py) is nobody. Regions that have nothing in common cannot be subtracted
+         tracker. What is only void (regions.py) is nobody. Regions that have nothing in common cannot be subtracted. Cells
+         of one last band of a histogram are compared as if everybody was in it
     """
     parts = [question.parts() for question in questions]
     for question in questions:
@@ -227,12 +229,13 @@ def _pair(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
         if not without_void(shared):
             return None
         known = not (is_unknown(region) or is_unknown(other))
-        if known and max(share(region), share(other)) - share(shared) >= policy.least:
+        size = _size(region, other, policy) if known else share
+        if known and max(size(region), size(other)) - size(shared) >= policy.least:
             # one of them has many people that the other has not
             return None
         a = without_void(but_not(region, other, MOST_DIFFERENCE))
         b = without_void(but_not(other, region, MOST_DIFFERENCE))
-        narrow_a, narrow_b = bool(a) and share(a) < policy.least, bool(b) and share(b) < policy.least
+        narrow_a, narrow_b = bool(a) and size(a) < policy.least, bool(b) and size(b) < policy.least
         apart = narrow_a and narrow_b and not _nearly_equal(region, other, a, b, policy.least)
     except Tangled:
         # nothing says that they differ by many
@@ -241,6 +244,20 @@ def _pair(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
         few = b if narrow_b else a
         return Conflict(few[0], _alike(region, other), policy.count(share(few)), is_unknown(few), earlier.past)
     return None
+
+
+def _size(region: Region, other: Region, policy: Policy) -> Callable[[Region], float]:
+    """How large a part of a pair is, of all people.
+
+    The last band of a histogram may hold nothing but a bound, at which nobody is expected: the same band of some people and of all is
+    compared as if everybody was in it.
+    """
+    if max(share(region), share(other)) >= policy.least:
+        return share
+    ends = {key for key, values in _alike(region, other).items() if isinstance(values, Ranged) and values.is_end}
+    if not ends:
+        return share
+    return lambda part: share(tuple({key: box[key] for key in box if key not in ends} for box in part))
 
 
 def _alike(one: Region, other: Region) -> Box:

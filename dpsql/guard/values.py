@@ -231,6 +231,16 @@ class Ranged:
         return all(piece in ((START, below), (above, END)) for piece in self.pieces)
 
     @cached_property
+    def is_end(self) -> bool:
+        """Whether it holds nothing but one of the bounds, and something beyond it: the last band of a histogram."""
+        if self.null or self.axis.bounds is None or len(self.pieces) != 1:
+            return False
+        low, high = self.axis.bounds
+        inside = tuple(_both(self.pieces, ((_cut(self.axis, (low, 0)), _cut(self.axis, (high, 1))),)))
+        ends = [ranged(self.axis, [((end, 0), (end, 1))], False).pieces for end in (low, high)]
+        return inside in ends and inside != self.pieces
+
+    @cached_property
     def share(self) -> float:
         if self.is_whole:
             return 1.0

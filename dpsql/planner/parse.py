@@ -230,25 +230,38 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Parsed:
 
 
 def _lift_clause(tokens: list[Token], options: Options) -> tuple[list[Token], Options]:
-    """Take `WITH DIFFERENTIAL_PRIVACY [OPTIONS (...)]` out after the first SELECT."""
+    """Take `WITH DIFFERENTIAL_PRIVACY [OPTIONS (...)]` out after each SELECT. Raises 104 where two say different things."""
     words = [t.text.upper() for t in tokens]
-    at = next(
-        (i for i in range(len(words) - 2) if words[i : i + 3] == ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]), None
-    )
-    if at is None:
-        return tokens, options
-    end = at + 3
+    found: list[Options] = []
+    kept: list[Token] = []
+    at = 0
+    while at < len(tokens):
+        kept.append(tokens[at])
+        at += 1
+        if words[at - 1 : at + 2] == ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]:
+            at, local = _clause(tokens, words, at + 2)
+            found += [local] if local != Options() else []
+    if any(local != found[0] for local in found):
+        raise error(
+            104,
+            "two OPTIONS(...) of one statement differ",
+            hint="write the same in both, or only the first: they are of the whole statement",
+        )
+    return kept, found[0].over(options) if found else options
+
+
+def _clause(tokens: list[Token], words: list[str], end: int) -> tuple[int, Options]:
+    """Where OPTIONS (...) ends that may begin at `end`, and what it sets."""
+    local = Options()
     if words[end : end + 2] == ["OPTIONS", "("]:
         close = next((i for i in range(end, len(words)) if words[i] == ")"), None)
         if close is None:
             raise error(101, "OPTIONS( is never closed", hint="write OPTIONS(epsilon=0.2)")
         text = " ".join(t.text for t in tokens[end + 2 : close])
-        local = Options()
         for piece in filter(None, (p.strip() for p in text.split(","))):
             local = read_piece(piece.replace(" ", ""), local, long_names=True)
-        options = local.over(options)
         end = close + 1
-    return tokens[: at + 1] + tokens[end:], options
+    return end, local
 
 
 def _names_parameter(tokens: list[Token], position: int) -> bool:
@@ -302,6 +315,10 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
     while isinstance(tree, exp.Subquery) and {name for name, value in tree.args.items() if value} == {"this"}:
         tree = tree.this
     _keep_words(tree, sql)
+    for fetch in list(tree.find_all(exp.Fetch)):
+        limit = _limit_of(fetch)
+        if limit is not None:
+            fetch.replace(limit)
     for node in list(tree.find_all(exp.ApproxTopK)):
         # by its name: the parser's own printing of it warns
         parts = [value for value in node.args.values() if isinstance(value, exp.Expression)]
@@ -309,6 +326,16 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
         named.meta.update(node.meta)
         node.replace(named)
     return tree
+
+
+def _limit_of(fetch: exp.Fetch) -> exp.Limit | None:
+    """FETCH NEXT 10 ROWS ONLY as LIMIT 10, without a number LIMIT 1; None for a share of the rows, or with ties."""
+    count, how = fetch.args.get("count"), fetch.args.get("limit_options")
+    if how is not None and (how.args.get("percent") or how.args.get("with_ties")):
+        return None
+    if count is None or (isinstance(count, exp.Identifier) and count.name.lower() in ("row", "rows")):
+        count = exp.Literal.number(1)
+    return exp.Limit(expression=count) if isinstance(count, exp.Literal) else None
 
 
 def _keep_words(tree: exp.Expression, sql: str) -> None:

@@ -114,6 +114,13 @@ def opened(
     if more:
         with duckdb.connect(str(path)) as writer:
             writer.execute(more)
+    with reopened(folder, unit=unit, guard=guard) as connection:
+        yield connection
+
+
+@contextmanager
+def reopened(folder: Path, *, unit: str = "patient", guard: str = "off") -> Iterator[Connection]:
+    """The same to the database that `folder` has already."""
     connection = dpsql.connect(clinic.schema(folder, unit=unit, guard=guard), ledger=":memory:")
     try:
         yield connection
@@ -156,7 +163,28 @@ def everywhere(folder: Path, statements: Iterable[str], keys: int = 0, guard: st
     return found
 
 
+def everywhere_alone(folder: Path, statements: Iterable[str]) -> dict[str, list[Seen]]:
+    """As above, but each statement is the first that its ledger sees: no answer of another is there to use again."""
+    found: dict[str, list[Seen]] = {sql: [] for sql in statements}
+    for data in all_databases().values():
+        clinic.write(folder, data)
+        for sql, seen in found.items():
+            with reopened(folder) as connection:
+                seen.append(see(connection, sql))
+    return found
+
+
 def sharp(folder: Path, data: Database, sql: str, *, unit: str = "patient") -> list[tuple[object, ...]]:
     """The rows of a statement at a price at which there is next to no noise."""
     with opened(folder, data, unit=unit) as connection:
-        return connection.execute(SHARP.replace("100000", "900000") + sql).fetchall()
+        return _sharply(connection, sql)
+
+
+def sharply(folder: Path, sql: str) -> list[tuple[object, ...]]:
+    """The same on the database that `folder` has already."""
+    with reopened(folder) as connection:
+        return _sharply(connection, sql)
+
+
+def _sharply(connection: Connection, sql: str) -> list[tuple[object, ...]]:
+    return connection.execute(SHARP.replace("100000", "900000") + sql).fetchall()

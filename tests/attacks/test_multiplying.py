@@ -165,8 +165,18 @@ def test_what_is_not_unique_is_refused_for_nothing(sql: str, session: Session) -
     assert refused(session, sql.replace("patient p JOIN", "patient p LEFT JOIN")) == "DPSQL-402"
 
 
+def test_one_row_that_is_fetched_is_one_row_and_two_are_not(session: Session) -> None:
+    """As with LIMIT: one row meets each person once."""
+    for limit in ("LIMIT {}", "FETCH FIRST {} ROWS ONLY"):
+        session.execute(joined(f"SELECT region AS x FROM place ORDER BY region {limit.format(1)}"))
+        assert (
+            refused(session, joined(f"SELECT region AS x FROM place ORDER BY region {limit.format(2)}")) == "DPSQL-402"
+        )
+
+
 @pytest.mark.parametrize(
-    "limit", ["LIMIT 100%", "LIMIT 1 PERCENT", "LIMIT 50%", "FETCH FIRST 1 ROWS ONLY", "FETCH FIRST 2 ROWS ONLY"]
+    "limit",
+    ["LIMIT 100%", "LIMIT 1 PERCENT", "LIMIT 50%", "FETCH FIRST 1 PERCENT ROWS ONLY", "FETCH FIRST 1 ROWS WITH TIES"],
 )
 def test_limits_that_are_no_number_are_not_in_the_grammar(limit: str, session: Session) -> None:
     assert refused(session, joined(f"SELECT region AS x FROM place {limit}")) == "DPSQL-102"

@@ -12,7 +12,17 @@ from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
-from tests.attacks.observing import everywhere, heavy, missing, opened, ordinary, see, sharp
+from tests.attacks.observing import (
+    everywhere,
+    everywhere_alone,
+    heavy,
+    missing,
+    opened,
+    ordinary,
+    see,
+    sharp,
+    sharply,
+)
 from tests.support import clinic
 from tests.support.noise import RecordedNoise
 
@@ -57,13 +67,21 @@ def sensitivity(folder: Path, sql: str) -> Fraction:
     return Fraction(measure.sensitivity.l1) * (term.quantum if term is not None else 1)
 
 
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Of the ordinary database, and of those without a person and with a heavy one."""
+    found = []
+    for data in (ordinary(), missing(), heavy()):
+        found.append(tmp_path_factory.mktemp("clinic"))
+        clinic.write(found[-1], data)
+    return found
+
+
 @pytest.mark.parametrize("sql", FAN_OUT)
-def test_a9_a_fan_out_moves_no_more_than_was_derived(tmp_path: Path, sql: str) -> None:
+def test_a9_a_fan_out_moves_no_more_than_was_derived(folders: list[Path], tmp_path: Path, sql: str) -> None:
     """One person, or one with a thousand rows, changes a join by at most what its noise was made for."""
     most = sensitivity(tmp_path, sql)
-    found = [
-        {row[:-1]: float(row[-1]) for row in sharp(tmp_path, data, sql)} for data in (ordinary(), missing(), heavy())
-    ]  # type: ignore[arg-type]
+    found = [{row[:-1]: float(row[-1]) for row in sharply(folder, sql)} for folder in folders]  # type: ignore[arg-type]
     for other in found[1:]:
         assert set(other) == set(found[0])
         assert sum(abs(found[0][key] - other[key]) for key in other) <= most + Fraction(1, 100)
@@ -103,8 +121,7 @@ CHARGED = [
 
 def test_a18_what_is_answered_is_charged_alike_everywhere(tmp_path: Path) -> None:
     """The price, the columns and the declared keys of a nested statement do not depend on anybody."""
-    for sql in CHARGED:
-        (found,) = everywhere(tmp_path, [sql]).values()
+    for sql, found in everywhere_alone(tmp_path, CHARGED).items():
         assert all(one.error is None and one.epsilon == 1 for one in found), (sql, found[0])
         assert len({(one.delta, repr(one.columns)) for one in found}) == 1, sql
 

@@ -87,6 +87,16 @@ def nothing_is_loaded(patch: Patch) -> None:
     patch.setattr(Guarding, "_load", lambda self, rows: None)
 
 
+def every_list_chooses_cells(patch: Patch) -> None:
+    """Whatever is compared with released values is taken for a group key."""
+    patch.setattr(questions, "_of_keys", lambda scalar, keys: True)
+
+
+def every_band_is_a_last_one(patch: Patch) -> None:
+    """Whatever is alike in two small cells is left out of what they are expected to differ by."""
+    patch.setattr(values.Ranged, "is_end", True)
+
+
 def halves_are_apart(patch: Patch) -> None:
     """The halves of a UNION are never added up."""
     patch.setattr(questions.Question, "_together", lambda self: regions.NOTHING)
@@ -127,6 +137,8 @@ CASES: list[tuple[Callable[[Patch], None], list[str]]] = [
     (cells_are_forgotten, ["SELECT site, COUNT(*) FROM patient GROUP BY site", f"{TOTAL} WHERE site = 1 AND NOT {FEW}"]),
     (one_direction, [TOTAL, f"{TOTAL} WHERE NOT {FEW}"]),
     (nothing_is_loaded, [TOTAL, f"{TOTAL} WHERE NOT {FEW}"]),
+    (every_list_chooses_cells, [TOTAL, "SELECT COUNT(*) FROM patient WHERE income > (SELECT AVG(age) FROM patient)"]),
+    (every_band_is_a_last_one, [f"{TOTAL} WHERE age = 41 AND site = 1", f"{TOTAL} WHERE age = 41 AND site = 1 AND NOT female"]),
     (halves_are_apart, [TOTAL, "SELECT COUNT(*) FROM (SELECT patient_id FROM patient WHERE site = 1 AND age <> 30 UNION ALL "
      "SELECT patient_id FROM patient WHERE site <> 1)"]),
     (nobody_in_common, [TOTAL, f"{TOTAL} WHERE NOT {FEW}"]),

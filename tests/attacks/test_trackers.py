@@ -696,6 +696,68 @@ def test_ordinary_differences_are_answered(schemas: dict[str, Path]) -> None:
         assert {sql: decision(session, sql) for sql in asked} == dict.fromkeys(asked, "answered")
 
 
+TOP = "SELECT site AS s, COUNT(*) AS n FROM person GROUP BY site ORDER BY n DESC LIMIT 3"
+BOTH = "person_year y JOIN person p USING (person_id)"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT year, site, COUNT(*) FROM {BOTH} JOIN ({TOP}) AS top ON site = s GROUP BY year, site",
+        f"SELECT site, COUNT(*) FROM {BOTH} WHERE site IN (SELECT s FROM ({TOP}) AS top) GROUP BY site",
+        f"SELECT site, COUNT(*) FROM {BOTH} WHERE site = (SELECT s FROM ({TOP}) AS top ORDER BY n DESC, s LIMIT 1) GROUP BY 1",
+    ],
+)
+def test_rule_34_a_list_of_released_groups_chooses_cells(schemas: dict[str, Path], sql: str) -> None:
+    """Where all that it is compared with is a group key: the greatest groups of a chart, beside the chart and the total."""
+    with opened(schemas["randhie"]) as session:
+        for before in (f"SELECT COUNT(*) FROM {BOTH}", f"SELECT year, site, COUNT(*) FROM {BOTH} GROUP BY ALL"):
+            assert decision(session, before) == "answered"
+        assert decision(session, sql) == "answered"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT COUNT(*) FROM {BOTH} JOIN ({TOP}) AS top ON site = s",
+        f"SELECT year, COUNT(*) FROM {BOTH} JOIN ({TOP}) AS top ON site = s GROUP BY year",
+        f"SELECT site, COUNT(*) FROM {BOTH} JOIN ({TOP}) AS top ON site = s WHERE income < n GROUP BY site",
+        f"SELECT site, COUNT(*) FROM {BOTH} JOIN ({TOP}) AS top ON site = s AND NOT ({NARROW}) GROUP BY site",
+        f"SELECT site, COUNT(*) FILTER (WHERE income < n) FROM {BOTH} JOIN ({TOP}) AS top ON site = s GROUP BY site",
+    ],
+)
+def test_rule_34_a_list_that_cuts_cells_is_compared(schemas: dict[str, Path], sql: str) -> None:
+    with opened(schemas["randhie"]) as session:
+        for before in (f"SELECT COUNT(*) FROM {BOTH}", f"SELECT site, COUNT(*) FROM {BOTH} GROUP BY site"):
+            assert decision(session, before) == "answered"
+        assert decision(session, sql) == "DPSQL-602"
+
+
+@pytest.mark.parametrize("band", ["FLOOR(income / 5000) * 5000", "CAST(FLOOR(age / 10) * 10 AS INTEGER)"])
+def test_the_top_band_of_a_histogram(schemas: dict[str, Path], band: str) -> None:
+    """It holds one value, the bound: the same band of some people and of all are two small cells, that differ by most of them."""
+    with opened(schemas["randhie"]) as session:
+        for asked in ("", " WHERE site = 1", " WHERE female", " WHERE site <> 3 AND NOT female"):
+            assert decision(session, f"SELECT {band} AS band, COUNT(*) FROM {BOTH}{asked} GROUP BY 1") == "answered"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("age = 41 AND site = 1 AND female", "age = 41 AND site = 1 AND female AND plan <> 3"),
+        ("income < 20", "income < 20 AND NOT (site = 1 AND age BETWEEN 60 AND 64)"),
+        ("income = 0", "income = 0 AND NOT (site = 1 AND female AND plan = 3)"),
+        ("age = 100", "age = 100 AND site <> 1"),
+        ("age >= 100", "age >= 100 AND NOT (site = 1 AND female AND income BETWEEN 4000 AND 4300)"),
+    ],
+)
+def test_two_small_cells_are_a_pair(schemas: dict[str, Path], one: str, other: str) -> None:
+    """There may be more people in them than is declared, and few in what they differ by."""
+    with opened(schemas["randhie"]) as session:
+        assert decision(session, f"SELECT COUNT(*) FROM {BOTH} WHERE {one}") == "answered"
+        assert decision(session, f"SELECT COUNT(*) FROM {BOTH} WHERE {other}") == "DPSQL-602"
+
+
 # --- several analysts, several connections ------------------------------------------------------------------------
 
 

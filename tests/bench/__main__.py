@@ -9,10 +9,22 @@ from pathlib import Path
 
 import duckdb
 
-from tests.bench import accounting, guard, large, memory, small, start, startup, statistics, tpch, tpch_queries
+from tests.bench import (
+    accounting,
+    dashboard,
+    guard,
+    large,
+    memory,
+    small,
+    start,
+    startup,
+    statistics,
+    tpch,
+    tpch_queries,
+)
 from tests.support import tpch as tpch_data
 
-PARTS = ("large", "small", "startup", "memory", "tpch", "statistics", "accounting", "guard", "start")
+PARTS = ("large", "small", "startup", "memory", "tpch", "statistics", "accounting", "guard", "start", "dashboard")
 
 
 def main() -> None:
@@ -54,6 +66,8 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
         guard.measure()
     if "start" in parts:
         start.measure(10)
+    if "dashboard" in parts:
+        dashboard.viewed()
 
 
 def _threads() -> object:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import dpsql
 from dpsql.accounting.ledger import Ledger
-from dpsql.clients.dbapi import ledger_identity
+from dpsql.clients.dbapi import Connection, ledger_identity
 from dpsql.loss import PrivacyLoss
 from dpsql.schema.model import Schema
 from tests.bench.small import example
@@ -74,6 +74,43 @@ def measure(refreshes: int = REFRESHES) -> None:
                 raise SystemExit(f"{name}: {refreshes} refreshes cost {spent}, one costs {once}")
             body.append((name, *line, "costs what one refresh costs"))
     show(("", "refreshes per second", "p50 of a statement", "p95", "charges", "rho", ""), body)
+
+
+CHARTS = STATEMENTS[:10]
+VIEWERS = ("ann", "bob", "cyd")
+OPENINGS = 10
+
+
+def viewed() -> None:
+    """Print how long a chart takes whose answer is stored, for three viewers that open a dashboard of ten charts ten times each, and
+    stop where that costs more than one opening."""
+    heading(f"{len(CHARTS)} charts, {len(VIEWERS)} viewers, each opens the dashboard {OPENINGS} times")
+    with TemporaryDirectory() as scratch:
+        schema = example("randhie", Path(scratch))
+        ledger = Path(scratch) / "viewed"
+        connections = [dpsql.connect(schema, analyst=viewer, ledger=ledger) for viewer in VIEWERS]
+        first = _opened(connections[0])
+        once = connections[0].execute("SHOW BUDGET").fetchall()
+        times = [each for _ in range(OPENINGS) for connection in connections for each in _opened(connection)]
+        if connections[0].execute("SHOW BUDGET").fetchall() != once:
+            raise SystemExit("looking again was charged")
+        for connection in connections:
+            connection.close()
+    body = [
+        ("the first opening", ms(median(first)), ms(p95(first)), ""),
+        ("later", ms(median(times)), ms(p95(times)), "10 ms"),
+    ]
+    show(("", "p50 of a chart", "p95", "aim (p95)"), body)
+
+
+def _opened(connection: Connection) -> list[float]:
+    """The time of each chart [seconds]."""
+    times = []
+    for sql in CHARTS:
+        start = time.perf_counter()
+        connection.execute(sql).fetchall()
+        times.append(time.perf_counter() - start)
+    return times
 
 
 def _together(schema: Schema, ledger: Path, refreshes: int, reconnect: int) -> list[Work]:

@@ -31,7 +31,7 @@ INNER = [
     "SELECT COUNT(*) FROM patient NATURAL JOIN visit",
     "SELECT p.site, AVG(v.cost), COUNT(*) FROM patient p JOIN visit v USING (patient_id) GROUP BY p.site",
     "SELECT p.city, v.year, SUM(v.cost), COUNT(v.days) FROM patient p JOIN visit v USING (patient_id) GROUP BY ALL "
-    "HAVING COUNT(*) > 0",
+    "HAVING COUNT(*) > 0 ORDER BY COUNT(*)",
     "SELECT COUNT(*) FROM visit JOIN item USING (visit_id)",
     "SELECT COUNT(*) FROM visit v JOIN item i ON v.visit_id = i.visit_id WHERE v.cost > 20 AND i.amount < 0",
     "SELECT i.drug, AVG(v.cost) FROM item i JOIN visit v ON v.visit_id = i.visit_id GROUP BY i.drug",

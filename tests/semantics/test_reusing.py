@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import os
 import random
+import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -51,6 +53,7 @@ source = "place.csv"
 public = true
 key = ["a"]
 """
+RANDHIE = Path(__file__).parents[2] / "examples" / "randhie"
 PEOPLE = 400
 NOTE = "made of stored answers by more keys"
 
@@ -167,6 +170,59 @@ def test_rule_41_a_roll_up_is_what_plain_sql_answers(
         assert rolled_up(answer), sql
 
 
+CHOICES = {
+    "a": ["a = 1", "a IN (1, 3)", "a <> 2", "a NOT IN (2, 3)", "3 = a", "a IN (1, 2) AND a <> 2"],
+    "b": ["b = 'x'", "b <> 'x'", "NOT b IN ('y')"],
+    "c": ["c", "NOT c", "c = true", "c <> true"],
+}
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_rule_41_a_slice_is_what_plain_sql_answers(
+    session: Session, plain: duckdb.DuckDBPyConnection, seed: int
+) -> None:
+    """A statement by all keys, then some of its groups, chosen by conditions: free, and as without noise."""
+    chance = random.Random(seed)
+    once = [aggregate for aggregate in AGGREGATES[1:] if "a <> 2" not in aggregate]
+    listed = ", ".join(["COUNT(*)", *chance.sample(once, chance.randint(1, 4))])
+    also = chance.choice(["", "w > 4 AND "])
+    session.execute(f"SELECT a, b, c, {listed} FROM person WHERE {also}true GROUP BY ALL")
+    for size in (2, 1, 0):
+        keys, chosen = chance.sample(KEYS, size), chance.sample(KEYS, chance.randint(1, 3))
+        conditions = " AND ".join(chance.choice(CHOICES[key]) for key in chosen)
+        grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
+        sql = f"SELECT {', '.join([*keys, listed])} FROM person WHERE {also}{conditions}{grouped}"
+        answer = session.execute(sql)
+        assert same(answer.rows, plain.execute(sql).fetchall(), ordered=False), sql
+        assert rolled_up(answer), sql
+
+
+@pytest.mark.parametrize("what", ["COUNT(*)", "SUM(cost)", "COUNT(DISTINCT id)"])
+def test_rule_41_one_group_of_rows_that_are_cut_is_asked_anew(session: Session, what: str) -> None:
+    """All groups share a person's limit: what is left in one of them is less than the statement itself would leave."""
+    session.execute(f"/* dpsql: max_rows=2 */ SELECT year, {what} FROM visit GROUP BY year")
+    for sql in (
+        f"SELECT {what} FROM visit WHERE year = 2",
+        f"SELECT year, {what} FROM visit WHERE year = 2 GROUP BY 1",
+    ):
+        assert not session.execute(f"/* dpsql: max_rows=2 */ {sql}").cached
+
+
+@pytest.mark.parametrize("what", ["COUNT(*)", "SUM(medical_usd)", "AVG(md_visits)"])
+def test_rule_41_one_group_where_a_key_allows_no_more_rows(tmp_path: Path, what: str) -> None:
+    """A person and a year, of five declared ones: nobody has more than the five rows that are allowed."""
+    copied = shutil.copytree(RANDHIE, tmp_path / "data", ignore=shutil.ignore_patterns("*.ledger*"))
+    with closing(open_session(copied / "schema.toml", None, ":memory:", noise=ZeroNoise())) as session:
+        session.execute(f"SELECT year, child, {what} FROM person_year GROUP BY ALL")
+        plain = duckdb.connect()
+        plain.execute(f"CREATE VIEW person_year AS FROM '{copied / 'person_year.parquet'}'")
+        for where in ("year = 2 AND child", "year IN (1, 3) AND NOT child"):
+            sql = f"SELECT year, {what} FROM person_year WHERE {where} GROUP BY year"
+            answer = session.execute(sql)
+            found = [(row[0], pytest.approx(row[1], rel=1e-3)) for row in plain.execute(f"{sql} ORDER BY 1").fetchall()]
+            assert answer.cached and answer.rows == found
+
+
 @pytest.mark.parametrize("what", ["CORR(v, w)", "REGR_SLOPE(w, v)", "REGR_R2(v, w)"])
 def test_rule_41_moments_of_one_and_two_values(session: Session, plain: duckdb.DuckDBPyConnection, what: str) -> None:
     """At a price at which they have signal."""
@@ -241,7 +297,21 @@ def test_rule_41_what_does_not_add_up_is_asked_anew(session: Session, finer: str
         # other rows
         ("SELECT a, COUNT(*) FROM person WHERE w > 4 GROUP BY a", "SELECT COUNT(*) FROM person"),
         ("SELECT a, COUNT(*) FROM person GROUP BY a", "SELECT COUNT(*) FROM person WHERE w > 4"),
-        ("SELECT a, COUNT(*) FROM person GROUP BY a", "SELECT COUNT(*) FROM person WHERE a = 1"),
+        # a value that no group has, a condition on what is no key, a key that is not there, at a higher price
+        ("SELECT a, COUNT(*) FROM person GROUP BY a", "SELECT COUNT(*) FROM person WHERE a IN (1, 7) AND w > 0"),
+        ("SELECT a, COUNT(*) FROM person GROUP BY a", "SELECT COUNT(*) FROM person WHERE a = 1 AND w > 4"),
+        ("SELECT a, COUNT(*) FROM person GROUP BY a", "SELECT COUNT(*) FROM person WHERE a = 1 AND c"),
+        ("SELECT a, COUNT(*) FROM person GROUP BY a", "SELECT COUNT(*) FROM person WHERE a = 1 OR c"),
+        ("SELECT a, COUNT(*), SUM(w) FROM person GROUP BY a", "SELECT COUNT(*) FROM person WHERE a = 1"),
+        ("SELECT a, COUNT(*) FROM person WHERE a <> 3 GROUP BY a", "SELECT COUNT(*) FROM person WHERE a = 3"),
+        (
+            "SELECT year, COUNT(DISTINCT id) FROM visit GROUP BY year",
+            "SELECT COUNT(DISTINCT id) FROM visit WHERE year < 3",
+        ),
+        (
+            "SELECT year, COUNT(DISTINCT id) FROM visit GROUP BY year",
+            "SELECT COUNT(DISTINCT id) FROM visit WHERE year <> 3",
+        ),
         ("SELECT a, COUNT(*) FROM person GROUP BY a", "SELECT COUNT(*) FILTER (WHERE b = 'x') FROM person"),
         ("SELECT a, COUNT(v) FROM person GROUP BY a", "SELECT COUNT(*) FROM person"),
         ("SELECT a, COUNT(*) FROM person GROUP BY a", "SELECT COUNT(v) FROM person"),

@@ -6,7 +6,6 @@ completion  what can stand at the cursor, from the declared schema alone
 words       keywords, functions and options
 commands    the prompt's own: their names, and what they are for
 actions     what they do
-declared    the declared schema in words
 desk        what a session has open, and how it answers one statement
 running     work that Ctrl-C stops
 screen      the terminal that is written to

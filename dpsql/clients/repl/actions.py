@@ -8,8 +8,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpsql.clients import output
-from dpsql.clients.repl import declared
+from dpsql.clients import declared, output
 from dpsql.clients.repl.desk import Desk
 from dpsql.clients.repl.scanner import entries
 from dpsql.clients.table import fitted, number, vertical

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import dpsql
-from dpsql.clients.repl.declared import name_sql
+from dpsql.clients.declared import name_sql
 from dpsql.clients.repl.desk import Desk
 from dpsql.clients.table import number
 

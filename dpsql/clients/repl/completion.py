@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dpsql.clients.repl import declared, words
+from dpsql.clients import declared
+from dpsql.clients.repl import words
 from dpsql.clients.repl.scanner import Token, is_command, meaning, tokens
 from dpsql.clients.repl.scope import Named, Source, Words, is_name, sources, with_queries
 from dpsql.domains import Categories

@@ -13,6 +13,7 @@ free.py, grouping_sets.py, pivot.py   statements that are answered, or written o
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from sqlglot import exp
@@ -71,7 +72,10 @@ def _resolve(parsed: Parsed, schema: Schema, types: PublicTypes | None) -> Resol
     found = statement.query(tree, Env(top=True))
     if isinstance(found, Private):
         raise rows_of_people(found, tree)
-    return Resolved(tuple(statement.blocks), tuple(statement.bounds), _shell(statement, found, plain))
+    shell = _shell(statement, found, plain)
+    written = _text(parsed.tree) if parsed.tree is not None else plain
+    shell = replace(shell, written=written if written != plain else None)
+    return Resolved(tuple(statement.blocks), tuple(statement.bounds), shell)
 
 
 def declared_values(

@@ -317,7 +317,9 @@ def _type_of(function: str, sqltype: SqlType) -> SqlType:
 def _fraction(node: exp.Expression | None, asked: exp.Expression) -> Fraction:
     """Which quantile: a constant from 0 to 1."""
     text = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
-    number = Fraction(text) if re.fullmatch(r"\d{0,20}\.?\d{0,20}", text) and re.search(r"\d", text) else Fraction(-1)
+    # a parameter that is a float is written with an exponent
+    written = re.fullmatch(r"\d{0,20}\.?\d{0,20}(e[+-]?\d{1,2})?", text) and re.match(r"\.?\d", text)
+    number = Fraction(text) if written else Fraction(-1)
     if not 0 <= number <= 1 or number.denominator > _FINEST_FRACTION:
         raise error(
             106,
@@ -330,7 +332,8 @@ def _fraction(node: exp.Expression | None, asked: exp.Expression) -> Fraction:
 def _whole(nodes: list[exp.Expression | None], what: str, most: int) -> int:
     """How many values are asked for."""
     node = nodes[0] if len(nodes) == 1 else None
-    text = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
+    # a parameter that is a float is written with an exponent
+    text = node.name.removesuffix("e0") if isinstance(node, exp.Literal) and not node.is_string else ""
     number = int(text) if re.fullmatch(r"\d{1,9}", text) else 0
     if not 1 <= number <= most:
         raise error(106, f"{what} takes a column and a constant from 1 to {most}", hint="write APPROX_TOP_K(x, 3)")

@@ -17,6 +17,7 @@ from dpsql.algebra.scalar import literal_sql
 from dpsql.domains import Categories, Interval, Value
 from dpsql.errors import Error, error
 from dpsql.planner.parse import Parsed
+from dpsql.planner.resolve.having import said_of_groups
 from dpsql.planner.resolve.syntax import unaliased, without_own_functions
 from dpsql.schema import spent
 from dpsql.schema.model import Column, Schema, Table
@@ -26,7 +27,8 @@ from dpsql.sqltypes import SqlType
 CATALOG = "information_schema"
 CATALOG_TABLES = ("tables", "columns", "schemata")
 _MOST_DIGITS = 18
-_EXTREME_PARTS = {"expressions", "from_"}
+_EXTREME_PARTS = {"expressions", "from_", "limit", "having"}
+_SHOWN_PARTS = {"expressions", "from_"}
 _ONE_ROW_PARTS = {"expressions", "from_", "limit"}
 _HOLDS: dict[type[exp.Expression], tuple[int, ...]] = {
     exp.EQ: (0,), exp.NEQ: (-1, 1), exp.LT: (-1,), exp.LTE: (-1, 0), exp.GT: (1,), exp.GTE: (0, 1),
@@ -205,7 +207,7 @@ def _parts(node: exp.Expression) -> set[str]:
 def _private_table(select: exp.Select, schema: Schema) -> Table | None:
     """The one declared private table of FROM."""
     source = select.args["from_"].this
-    if not isinstance(source, exp.Table) or source.db.lower() not in ("", "main"):
+    if not isinstance(source, exp.Table) or source.alias_column_names or source.db.lower() not in ("", "main"):
         return None
     table = schema.table(source.name)
     return table if table is not None and not table.public else None
@@ -215,26 +217,67 @@ def _private_table(select: exp.Select, schema: Schema) -> Table | None:
 
 
 def _declared_extremes(select: exp.Select, schema: Schema) -> exp.Expression | None:
-    """SELECT MIN(c), MAX(d) FROM t: the declared bounds."""
-    if _parts(select) != _EXTREME_PARTS:
+    """SELECT MIN(c), MAX(d) FROM t: the declared bounds. One row is shown, so that LIMIT and HAVING COUNT(*) > 0 say nothing."""
+    limit = select.args.get("limit")
+    if not {"from_"} <= _parts(select) <= _EXTREME_PARTS or said_of_groups(select) is not None:
         return None
-    table = _private_table(select, schema)
-    if table is None:
+    if limit is not None and not (isinstance(limit, exp.Limit) and (_number(limit.expression) or 0) >= 1):
         return None
-    shown = [_declared_extreme(p, select.args["from_"].this, table) for p in select.expressions]
+    columns = _shown_columns(select, schema)
+    if columns is None:
+        return None
+    name = select.args["from_"].this.alias_or_name.lower()
+    shown = [_declared_extreme(p, name, columns) for p in select.expressions]
     found = [projection for projection in shown if projection is not None]
     return exp.Select(expressions=found) if len(found) == len(shown) else None
 
 
-def _declared_extreme(projection: exp.Expression, source: exp.Expression, table: Table) -> exp.Expression | None:
+def _shown_columns(select: exp.Select, schema: Schema) -> dict[str, Column] | None:
+    """By its name in lower case, what each column of FROM is in the one private table that it shows all rows of; else None.
+
+    FROM is the table itself, or a query in parentheses that selects columns of one, and nothing more.
+    """
+    table = _private_table(select, schema)
+    if table is not None:
+        return {column.name.lower(): column for column in table.columns}
+    source = select.args["from_"].this
+    inner = source.this if isinstance(source, exp.Subquery) and not source.alias_column_names else None
+    if not isinstance(inner, exp.Select) or _parts(inner) != _SHOWN_PARTS:
+        return None
+    behind = _shown_columns(inner, schema)
+    if behind is None:
+        return None
+    found: list[tuple[str, Column]] = []
+    for projection in inner.expressions:
+        node = unaliased(projection)
+        if isinstance(node, exp.Star) and not any(node.args.values()):
+            found += behind.items()
+        elif (
+            isinstance(node, exp.Column)
+            and _is_of(node, inner.args["from_"].this.alias_or_name.lower())
+            and node.name.lower() in behind
+        ):
+            found.append((projection.alias_or_name.lower(), behind[node.name.lower()]))
+        else:
+            return None
+    names = dict(found)
+    return names if len(names) == len(found) else None
+
+
+def _is_of(node: exp.Column, source: str) -> bool:
+    """Whether a column is named bare, or after the one thing in FROM."""
+    return not isinstance(node.this, exp.Star) and not node.db and node.table.lower() in ("", source)
+
+
+def _declared_extreme(projection: exp.Expression, source: str, columns: dict[str, Column]) -> exp.Expression | None:
     """A projection with MIN or MAX of a bare column replaced by the declared bound."""
     call = unaliased(projection)
     if not isinstance(call, exp.Min | exp.Max) or _parts(call) != {"this"} or not isinstance(call.this, exp.Column):
         return None
     node = call.this
-    if isinstance(node.this, exp.Star) or node.db or node.table.lower() not in ("", source.alias_or_name.lower()):
+    if not _is_of(node, source):
         return None
-    column = table.column(node.name)
+    column = columns.get(node.name.lower())
     bounds = _bounds(column) if column is not None and column.role != "identifier" else None
     if column is None or bounds is None:
         return None

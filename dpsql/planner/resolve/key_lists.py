@@ -34,7 +34,7 @@ def key_lists(
     public = {i: found for i, key in enumerate(keys) if (found := _public_side(key.scalar, held, relation)) is not None}
     lists = [_of_public(statement, public, relation)] if public else []
     for i, key in enumerate(keys):
-        reference = _reference(statement, key.scalar) if i not in public and not _is_listed(key.scalar) else None
+        reference = _reference(statement, key.scalar) if i not in public and not is_listed(key.scalar) else None
         if reference is not None:
             lists.append(_of_reference(statement, i, key.scalar, reference))
     return tuple(lists)
@@ -53,10 +53,10 @@ def _public_side(key: Scalar, held: set[str], relation: Relation) -> Scalar | No
             if mine.sql == key.sql and theirs.sql in held and mine.sql not in held and mine.sqltype == theirs.sqltype:
                 return theirs
     leaves = [leaf.sql for leaf in key.leaves()]
-    return key if leaves and all(leaf in held for leaf in leaves) and not _is_listed(key) else None
+    return key if leaves and all(leaf in held for leaf in leaves) and not is_listed(key) else None
 
 
-def _is_listed(scalar: Scalar) -> bool:
+def is_listed(scalar: Scalar) -> bool:
     """Whether the declaration makes a list of the key (planner/limit.py), or it cannot be a key at all."""
     if scalar.sqltype.is_float and not scalar.integral:
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -16,11 +16,12 @@ from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.aggregates import Collector, is_aggregate
 from dpsql.planner.resolve.ends import argument_of, end, is_end
 from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
-from dpsql.planner.resolve.key_lists import key_lists
-from dpsql.planner.resolve.scalars import scalar
+from dpsql.planner.resolve.having import said_of_groups
+from dpsql.planner.resolve.key_lists import is_listed, key_lists
+from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
-from dpsql.planner.resolve.syntax import is_query, output_name, parts_of, unaliased
+from dpsql.planner.resolve.syntax import all_of, is_query, output_name, parts_of, unaliased
 from dpsql.planner.resolve.unique import of_release
 from dpsql.spans import span_of
 
@@ -175,9 +176,13 @@ def release(
     """The block of a SELECT that aggregates a private relation over people, and its query over the released rows."""
     collector = Collector(scope, relation.unit.column if relation.unit is not None else None)
     rewriter = _Rewriter(statement, env, scope, {key.scalar.sql: key for key in keys}, collector, dict(scope.aliases))
-    tree = _released_query(select, rewriter)
-    _check_people(select, keys, collector, relation)
     lists = key_lists(statement, select, keys, relation, env)
+    listed = {i for one in lists for i in one.keys} | {i for i, key in enumerate(keys) if is_listed(key.scalar)}
+    having = select.args.get("having")
+    # keys that are selected privately need a count of people, and so may be all that COUNT(*) > 0 is written for
+    asked = said_of_groups(select) if len(listed) == len(keys) else having and having.this
+    tree = _released_query(select, asked, rewriter)
+    _check_people(select, keys, collector, relation)
     whole = bool(select.meta.get(ALL_KEYS_DECLARED))
     name = statement.release(Block("", relation, tuple(keys), tuple(collector.found.values()), lists, whole))
     for table in tree.find_all(exp.Table, exp.Column):
@@ -281,14 +286,59 @@ def _shown_columns(scalar: Scalar) -> Iterator[str]:
         waiting += part.args
 
 
-def _released_query(select: exp.Select, rewriter: _Rewriter) -> exp.Select:
-    """SELECT ... FROM the released table, with HAVING as WHERE."""
+_TOTAL = (
+    *(
+        exp.And,
+        exp.Or,
+        exp.Not,
+        exp.Paren,
+        exp.EQ,
+        exp.NEQ,
+        exp.LT,
+        exp.LTE,
+        exp.GT,
+        exp.GTE,
+        exp.In,
+        exp.Between,
+        exp.Is,
+    ),
+    *(exp.Like, exp.ILike, exp.Lower, exp.Upper, exp.Boolean, exp.Literal, exp.Null, exp.Column, exp.Identifier),
+)
+"""Of what conditions are made that the engine cannot fail at, whatever the values are."""
+
+
+def _said_of_keys(select: exp.Select, rewriter: _Rewriter) -> list[exp.Expression]:
+    """The AND parts of WHERE that compare group keys with constants, over the released rows: a group for which one is not true has
+    no rows, and would show noise alone.
+    """
+    where = select.args.get("where")
+    said: list[exp.Expression] = []
+    over_keys = replace(rewriter, aliases={})
+    for node in flat_conjuncts(where.this) if where is not None and rewriter.keys else []:
+        try:
+            found = over_keys.rewrite(node) if not any(is_query(part) for part in parts_of(node)) else None
+        except Error:
+            continue
+        if found is not None and found.find(exp.Column) is not None and all(map(_cannot_fail, parts_of(found))):
+            said.append(found)
+    return said
+
+
+def _cannot_fail(node: exp.Expression) -> bool:
+    as_text = isinstance(node, exp.Cast) and node.to.is_type("text", "varchar")
+    return as_text or isinstance(node, (*_TOTAL, exp.DataType))
+
+
+def _released_query(select: exp.Select, having: exp.Expression | None, rewriter: _Rewriter) -> exp.Select:
+    """SELECT ... FROM the released table, with HAVING, and what WHERE says of keys, as WHERE."""
     projections = [_named(p, rewriter) for p in select.expressions]
     shell = exp.Select(expressions=projections)
     shell.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(PENDING, quoted=True))))
-    having = select.args.get("having")
+    conditions = _said_of_keys(select, rewriter)
     if having is not None:
-        shell.set("where", exp.Where(this=rewriter.rewrite(having.this)))
+        conditions.append(rewriter.rewrite(having))
+    if conditions:
+        shell.set("where", exp.Where(this=all_of(exp.Paren(this=c) if len(conditions) > 1 else c for c in conditions)))
     for part in ("qualify", "order", "windows", "limit", "offset", "distinct"):
         value = select.args.get(part)
         if value is not None:

@@ -103,7 +103,7 @@ def _set_operation(statement: Statement, node: exp.SetOperation, env: Env) -> Qu
     sides = [query(statement, side, env.inside(env.outer)) for side in (node.this, node.expression)]
     first, second = sides
     if isinstance(first, Public) and isinstance(second, Public):
-        values = {id(node.this): first.tree, id(node.expression): second.tree}
+        values = {id(node.this): _side(first.tree), id(node.expression): _side(second.tree)}
         tree = replaced(node, values)
         if tree.args.get("with_") is not None:
             tree.set("with_", None)
@@ -124,6 +124,12 @@ def _set_operation(statement: Statement, node: exp.SetOperation, env: Env) -> Qu
             span=span_of(node),
         )
     return _union(statement, node, first, second)
+
+
+def _side(tree: exp.Expression) -> exp.Expression:
+    """One side of UNION, in parentheses where it has an order or a limit of its own."""
+    own = any(tree.args.get(part) is not None for part in ("order", "limit", "offset"))
+    return exp.Subquery(this=tree) if own else tree
 
 
 def _union(statement: Statement, node: exp.Union, first: Private, second: Private) -> Private:

@@ -131,13 +131,12 @@ class Scope:
         Only top-level AND parts that compare that very expression with constants narrow it (rule 15). Narrowing chooses the
         clamp and the key list; both are enforced, so it decides accuracy, never privacy.
         """
-        own: dict[str, list[Scalar]] = {}
+        own: dict[str, tuple[Scalar, list[Scalar]]] = {}
         for part in conditions:
             if _compares(part):
-                own.setdefault(part.args[0].sql, []).append(part)
+                own.setdefault(part.args[0].sql, (part.args[0], []))[1].append(part)
         narrow = dict(self.narrow)
-        for sql, parts in own.items():
-            subject = parts[0].args[0]
+        for sql, (subject, parts) in own.items():
             for allowed in _allowed(self.adjusted(subject), parts):
                 narrow[sql] = domains.intersect(narrow.get(sql, subject.domain), allowed)
         return replace(self, narrow=narrow)
@@ -177,8 +176,8 @@ def _between(subject: Scalar, parts: list[Scalar]) -> Domain | None:
     declared = domains.hull(subject.domain)
     lows = [declared.lower] if declared is not None else []
     highs = [declared.upper] if declared is not None else []
-    # The next whole number or day is the nearest value that a strict comparison lets through.
-    gap = 1 if subject.sqltype.is_integer or subject.sqltype.name == "DATE" else 0
+    # The next whole number, day or microsecond is the nearest value that a strict comparison lets through.
+    gap = 1 if subject.sqltype.is_integer or subject.sqltype.name in ("DATE", "TIMESTAMP") else 0
     for part in parts:
         bound = domains.hull(part.args[1].domain)
         if bound is None:

@@ -271,7 +271,14 @@ def _on(
     if on is None:
         return []
     scope = parts_scope(parts, group.merged, nested, outer)
-    return [scalar(node, scope) for node in flat_conjuncts(on)]
+    return [_as_equality(scalar(node, scope)) for node in flat_conjuncts(on)]
+
+
+def _as_equality(condition: Scalar) -> Scalar:
+    """a IS NOT DISTINCT FROM b as a = b where one of them is never NULL: ON is true of the same rows."""
+    if condition.function == "is not distinct from" and not all(side.nullable for side in condition.args):
+        return compare("=", *condition.args)
+    return condition
 
 
 def _shared(group: Joined, join: exp.Join, right: Relation) -> list[tuple[Scalar, Scalar]] | None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.clients.declared import name_sql
 from dpsql.clients.repl import words
 from dpsql.clients.repl.commands import COMMANDS, candidates
 from dpsql.clients.repl.completion import Candidate, complete
-from dpsql.clients.repl.declared import name_sql
 from dpsql.clients.repl.scanner import entries, is_command, is_complete, meaning, tokens
 from dpsql.planner.options import FLAGS, NAMES
 from dpsql.planner.parse import parse

@@ -31,6 +31,8 @@ def session(tmp_path: Path) -> Iterator[Session]:
         ("born > DATE '1995-06-01'", "born >= '1995-06-02'"),
         ("born > DATE '9999-12-31'", "born >= 'infinity'"),
         ("CAST(born AS TIMESTAMP) < TIMESTAMP '1995-06-01 12:30:00'", "born <= '1995-06-01'"),
+        ("born >= DATE_TRUNC('month', DATE '1995-06-11' - INTERVAL 3 DAY)", "born >= '1995-06-01'"),
+        ("age < 20 + 10 * 2", "age <= 39"),
         ("age BETWEEN 20 AND 29", "age >= 20 and age <= 29"),
         ("city IN ('a', 'b') AND NOT female", "female <> true and city in ('a', 'b')"),
         ("weight * income > 1000", "((patient.weight * patient.income) > 1000.0)"),
@@ -49,6 +51,11 @@ def test_beyond_the_calendar(session: Session) -> None:
     assert row[2] == "born >= 'infinity'"
     session.execute(TOTAL)
     assert "602" not in session.explain(f"{TOTAL} WHERE born <= DATE '9999-12-31'")
+
+
+@pytest.mark.parametrize("constant", ["1e308 * 10", "exp(1000.0)", "1 / 0"])
+def test_a_constant_that_is_no_number(session: Session, constant: str) -> None:
+    assert "asks about" in session.explain(f"{TOTAL} WHERE income > {constant}")
 
 
 def test_of_how_many_people_nobody_can_say(session: Session) -> None:

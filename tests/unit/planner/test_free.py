@@ -58,6 +58,16 @@ NOT_FREE = [
     "SELECT MIN(age), COUNT(*) FROM patient", "SELECT MIN(age) FROM patient WHERE age > 20", "SELECT MIN(age + 1) FROM patient",
     "SELECT MIN(age) FROM patient GROUP BY site", "SELECT MIN(age) FILTER (WHERE site = 1) FROM patient",
     "SELECT MIN(DISTINCT age) FROM patient", "SELECT MIN(drug) FROM drug",
+    "SELECT MIN(age) FROM patient HAVING COUNT(*) > 1", "SELECT MIN(age) FROM patient HAVING COUNT(age) > 0",
+    "SELECT MIN(age) FROM patient HAVING COUNT(*) > 0 OR TRUE", "SELECT MIN(age) FROM patient LIMIT 1 OFFSET 1",
+    "SELECT MIN(age) FROM (SELECT age FROM patient LIMIT 3) AS p", "SELECT MIN(age) FROM (SELECT DISTINCT age FROM patient) AS p",
+    "SELECT MIN(age) FROM (SELECT age FROM patient WHERE age > 20) AS p",
+    "SELECT MIN(age) FROM (SELECT age + 1 AS age FROM patient) AS p",
+    "SELECT MIN(age) FROM (SELECT *, site AS age FROM patient) AS p", "SELECT MIN(age) FROM (SELECT p.* FROM patient AS p) AS q",
+    "SELECT MIN(drug) FROM (SELECT * FROM drug) AS d", "SELECT MIN(p.age) FROM (SELECT age FROM patient AS p) AS q",
+    "SELECT MIN(income) FROM patient AS p(patient_id, income)",
+    "SELECT MIN(income) FROM (SELECT * FROM patient AS p(patient_id, income)) AS q",
+    "SELECT MIN(x) FROM (SELECT age FROM patient) AS p(x)", "SELECT MIN(age) FROM (SELECT site FROM patient) AS p",
     "SELECT MIN(v.age) FROM patient AS p", "SELECT MIN(age) FROM nobody", "SELECT 1 FROM nobody LIMIT 1",
     "SELECT * FROM information_schema.character_sets", "SELECT * FROM information_schema.tables, patient",
     "SELECT * FROM tables", "SELECT * FROM main.tables", "SELECT 1",
@@ -172,6 +182,19 @@ def test_extremes(column: str, low: str, high: str, kind: str, schema: Schema, s
     assert [str(cell) for cell in rows[0]] == [low, high]
     assert [sqltype for _, sqltype in columns] == [kind, kind]
     assert columns[1][0] == "top"
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "FROM patient LIMIT 50000", "FROM patient HAVING COUNT(*) > 0", "FROM patient HAVING (COUNT(1) >= 1) AND 0 <> COUNT(*) LIMIT 1",
+        "FROM (SELECT * FROM patient) AS virtual_table LIMIT 1000",
+        "FROM (SELECT * FROM (SELECT p.age, site FROM main.patient p) AS a)",
+        "FROM (SELECT x AS age FROM (SELECT age AS x, site AS age FROM patient) AS a) AS b",
+    ],
+)  # fmt: skip
+def test_extremes_through_what_tools_add(around: str, schema: Schema, sandbox: Sandbox) -> None:
+    assert answered(f'SELECT MIN(age) AS "min", MAX(age) {around}', schema, sandbox) == [(10, 90)]
 
 
 def test_extremes_are_values_of_the_type(schema: Schema, sandbox: Sandbox) -> None:

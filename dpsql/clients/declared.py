@@ -1,4 +1,5 @@
-"""The declared schema in words: what `\\d` and `\\domain` show, and what completion says beside a name. No data is read."""
+"""The declared schema in words: what `\\d` and `\\domain` show, what completion says beside a name, and what tools show as comments.
+No data is read."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from fractions import Fraction
 
 from dpsql.algebra.scalar import EPOCH
 from dpsql.domains import Categories, Interval, Value
-from dpsql.schema.model import Column, Schema, Table
+from dpsql.schema.model import ROW, Column, Schema, Table
 from dpsql.sqltypes import SqlType
 
 FEW = 6
@@ -51,12 +52,16 @@ def value_sql(value: Value, sqltype: SqlType) -> str:
 def domain_text(column: Column, most: int = FEW) -> str:
     """Which values are declared, on one line; "" where nothing is."""
     match column.domain:
-        case Interval(lower=lower, upper=upper):
-            return f"{value_text(lower, column.sqltype)} to {value_text(upper, column.sqltype)}"
+        case Interval():
+            return _ends(column.domain, column)
         case Categories(values=values):
             shown = ", ".join(value_sql(value, column.sqltype) for value in values[:most])
             return shown if len(values) <= most else f"{shown}, ... ({len(values):,} values)"
     return ""
+
+
+def _ends(interval: Interval, column: Column) -> str:
+    return f"{value_text(interval.lower, column.sqltype)} to {value_text(interval.upper, column.sqltype)}"
 
 
 def kind(table: Table, schema: Schema) -> str:
@@ -94,12 +99,16 @@ def limits(table: Table, schema: Schema) -> str:
     """What one person can have in a table, as one line; "" where nothing is declared."""
     if table.public:
         return f"{table.name} is public: statements about it alone are exact and free"
+    return f"{table.name}: {_counted(table) or kind(table, schema)}"
+
+
+def _counted(table: Table) -> str:
     parts = []
     if table.max_rows_per_unit is not None:
         parts.append(f"at most {table.max_rows_per_unit:,} rows of one person are counted")
     if table.max_groups_per_unit is not None:
         parts.append(f"in at most {table.max_groups_per_unit:,} groups")
-    return f"{table.name}: {', '.join(parts)}" if parts else f"{table.name}: {kind(table, schema)}"
+    return ", ".join(parts)
 
 
 def domain(column: Column, table: Table) -> list[str]:
@@ -112,9 +121,34 @@ def domain(column: Column, table: Table) -> list[str]:
     else:
         found.append("no bounds and no list of values are declared")
     if column.unit_bounds is not None:
-        low, high = column.unit_bounds.lower, column.unit_bounds.upper
-        found.append(f"one person's total: {value_text(low, column.sqltype)} to {value_text(high, column.sqltype)}")
+        found.append(f"one person's total: {_ends(column.unit_bounds, column)}")
     if column.domain_from is not None:
         found.append(f"listed by the public table {'.'.join(column.domain_from)}")
     more = notes(column, table)
     return [*found, more] if more else found
+
+
+def table_comment(table: Table, schema: Schema) -> str:
+    """What a table is, as a comment on it."""
+    if table.public:
+        return "public: statements about it alone are exact and free"
+    if schema.privacy.unit == ROW:
+        return "private: each row is its own privacy unit"
+    return "; ".join(
+        filter(None, (f"private, {kind(table, schema)}", f"privacy unit {schema.privacy.unit}", _counted(table)))
+    )
+
+
+def column_comment(column: Column, table: Table, schema: Schema) -> str:
+    """What is declared of a column, as a comment on it; "" where its type says it all."""
+    declared, private = domain_text(column), not table.public
+    found = ["privacy unit"] if private and schema.unit_column(table) == column.name else []
+    if declared and not column.sqltype.is_boolean:
+        found.append(f"{'bounds' if isinstance(column.domain, Interval) else 'values'} {declared}")
+    if column.unit_bounds is not None:
+        found.append(f"one person's total {_ends(column.unit_bounds, column)}")
+    if column.domain_from is not None:
+        found.append(f"listed by {'.'.join(column.domain_from)}")
+    if private and column.role == "quasi":
+        found.append("quasi-identifier: counted, in no condition")
+    return "; ".join(filter(None, (*found, notes(column, table))))

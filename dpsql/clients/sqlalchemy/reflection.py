@@ -1,0 +1,96 @@
+# mypy: disable-error-code="misc"
+"""Tables, columns and keys, from the declared schema alone: no statement is sent and no data is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.exc import NoSuchTableError
+
+from dpsql.clients.declared import column_comment, table_comment
+from dpsql.clients.sqlalchemy.types import type_of
+from dpsql.schema import spent
+from dpsql.schema.model import Reference, Schema
+from dpsql.sqltypes import SqlType
+
+MAIN = "main"
+"""The SQL schema of the declared tables, and the one that is meant where none is named."""
+Facts = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """One column, with what is declared of it in words."""
+
+    name: str
+    sqltype: SqlType
+    nullable: bool
+    comment: str
+
+    @property
+    def facts(self) -> Facts:
+        return {
+            "name": self.name,
+            "type": type_of(self.sqltype),
+            "nullable": self.nullable,
+            "default": None,
+            "comment": self.comment or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table that statements can name."""
+
+    columns: Sequence[Described]
+    key: Sequence[str]
+    references: Sequence[Reference]
+    comment: str
+
+    def foreign_keys(self, within: str | None) -> list[Facts]:
+        """The declared references; the tables that they lead to are in the same SQL schema."""
+        return [
+            {
+                "name": None,
+                "constrained_columns": [reference.column],
+                "referred_schema": within,
+                "referred_table": reference.table,
+                "referred_columns": [reference.target],
+                "options": {},
+            }
+            for reference in self.references
+        ]
+
+
+def names(schema: Schema, within: str | None) -> list[str]:
+    """The tables of an SQL schema."""
+    match (within or MAIN).lower():
+        case "main":
+            return [table.name for table in schema.tables]
+        case spent.SCHEMA:
+            return list(spent.TABLES)
+    return []
+
+
+def relation(schema: Schema, name: str, within: str | None) -> Relation:
+    """A table by its name. Raises NoSuchTableError."""
+    match (within or MAIN).lower():
+        case "main" if found := _declared(schema, name):
+            return found
+        case spent.SCHEMA if name.lower() in spent.TABLES:
+            return _spent(name.lower())
+    raise NoSuchTableError(f"{within}.{name}" if within else name)
+
+
+def _declared(schema: Schema, name: str) -> Relation | None:
+    table = schema.table(name)
+    if table is None:
+        return None
+    columns = [Described(c.name, c.sqltype, c.nullable, column_comment(c, table, schema)) for c in table.columns]
+    return Relation(columns, table.key, table.references, table_comment(table, schema))
+
+
+def _spent(name: str) -> Relation:
+    columns = [Described(column, sqltype, True, "") for column, sqltype in spent.TABLES[name]]
+    return Relation(columns, (), (), "what was spent, and what the guard remembers: free")

@@ -1,0 +1,126 @@
+"""slices: conditions that choose among declared values, such as a click on a bar -> the same release without them, and the values.
+
+SELECT COUNT(*) FROM person WHERE site = 1 is one group of SELECT site, COUNT(*) FROM person GROUP BY site: what was released of all
+groups answers it (reusing.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import prod
+
+from dpsql.algebra.scalar import Scalar
+from dpsql.domains import Categories, Value
+from dpsql.plan import GroupKey, KeyValue, Release
+from dpsql.planner.limit import as_listed, travels_as_text, wire
+
+MOST_SUBJECTS = 4
+"""Columns whose conditions are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A column with declared values, and the values that the conditions on it leave.
+
+    key         the column as a group key of all its values
+    allowed     those that are left, as they travel
+    conditions  texts of the conditions
+    """
+
+    key: GroupKey
+    allowed: frozenset[KeyValue]
+    conditions: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A release without some of its conditions.
+
+    release   all of it; its keys have all of their values
+    subjects  the columns whose conditions were left out
+    """
+
+    release: Release
+    subjects: tuple[Subject, ...]
+
+
+def slices(release: Release) -> Iterator[Slice]:
+    """The release without the conditions on declared values: on all such columns at once first, then on fewer.
+
+    Why  only where nobody's rows are cut: else those of all groups share one limit, and what is left of one group is not what the
+         statement itself would leave of it
+    """
+    subjects = _subjects(release) if _cuts_nobody(release) else []
+    for size in range(len(subjects), 0, -1):
+        for chosen in combinations(subjects, size):
+            yield Slice(_without(release, chosen), chosen)
+
+
+def _cuts_nobody(release: Release) -> bool:
+    """Whether a person cannot have more rows than are allowed, by a declared key whose other columns have declared values."""
+    limited = release.limited
+    source = limited.block.source
+    if not limited.enforced:
+        return True
+    unit = source.unit.column.sql if source.unit is not None and source.unit.column is not None else ""
+    values = {
+        c.scalar.sql: len(c.scalar.domain.values) for c in source.columns if isinstance(c.scalar.domain, Categories)
+    }
+    keys = [key - {unit} for key in source.unique if unit in key]
+    return any(key <= values.keys() and prod(values[name] for name in key) <= limited.limits.rows for key in keys)
+
+
+def _subjects(release: Release) -> list[Subject]:
+    found: dict[str, Subject] = {}
+    for condition in release.limited.block.source.where:
+        subject, values = _chosen(condition)
+        if subject is None:
+            continue
+        key = as_listed(GroupKey("", subject))
+        as_text = travels_as_text(subject, True)
+        allowed = frozenset(wire(value, subject, as_text) for value in values)
+        known = found.get(subject.sql)
+        if known is not None:
+            allowed &= known.allowed
+        texts = {condition.sql} | (known.conditions if known is not None else set())
+        found[subject.sql] = Subject(key, allowed, frozenset(texts))
+    return [one for one in found.values() if one.allowed][:MOST_SUBJECTS]
+
+
+def _chosen(condition: Scalar) -> tuple[Scalar | None, tuple[Value, ...]]:
+    """The column that a condition chooses declared values of, and these values; (None, ()) for any other condition.
+
+    Why  only where every value that the condition names is a declared one: the rows that it keeps are then those of these groups,
+         up to rows with an undeclared value, which no group holds
+    """
+    negated = condition.function == "not"
+    inner = condition.args[0] if negated else condition
+    subject = inner if inner.is_column else inner.args[0] if inner.args else inner
+    if not subject.is_column or not isinstance(subject.domain, Categories) or subject.sqltype.is_float:
+        return None, ()
+    declared = subject.domain.values
+    if inner.is_column:
+        return (subject, (not negated,)) if subject.sqltype.is_boolean else (None, ())
+    named = [arg.value for arg in inner.args[1:]]
+    if inner.function not in ("=", "<>", "in") or not all(arg.is_literal for arg in inner.args[1:]):
+        return None, ()
+    if not all(value in declared for value in named):
+        return None, ()
+    left_out = negated != (inner.function == "<>")
+    return subject, tuple(value for value in declared if (value in named) != left_out)
+
+
+def _without(release: Release, subjects: tuple[Subject, ...]) -> Release:
+    gone = frozenset().union(*(one.conditions for one in subjects))
+    full = {one.key.scalar.sql: one.key for one in subjects}
+    block = release.limited.block
+    source = replace(block.source, where=tuple(c for c in block.source.where if c.sql not in gone))
+    keys = tuple(
+        replace(key, scalar=full[key.scalar.sql].scalar, values=full[key.scalar.sql].values)
+        if key.scalar.sql in full
+        else key
+        for key in block.keys
+    )
+    return replace(release, limited=replace(release.limited, block=replace(block, source=source, keys=keys)))
