@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -114,8 +115,10 @@ def test_a_dashboard_that_refreshes_all_day(tmp_path: Path, capsys: pytest.Captu
     kept = os.environ.get("DPSQL_SUPERSET_FOLDER")
     folder = Path(kept or tmp_path / "superset")
     clock = Clock()
+    # not in tmp_path, which is swept: they are looked at after the run
+    pictures = Path(tempfile.mkdtemp(prefix="dpsql-superset-"))
     with started(folder, clock) as superset:
-        window = Browser(superset.address, tmp_path / "profile", tmp_path / "pictures")
+        window = Browser(superset.address, tmp_path / "profile", pictures)
         try:
             window.log_in("admin", superset.password)
             clock.lap("logged in")
@@ -132,7 +135,7 @@ def test_a_dashboard_that_refreshes_all_day(tmp_path: Path, capsys: pytest.Captu
             window.quit()
             clock.lap("the rest")
             with capsys.disabled():
-                sys.stdout.write(f"\nscreenshots: {tmp_path / 'pictures'}; {', '.join(clock.said)}\n")
+                sys.stdout.write(f"\nscreenshots: {pictures}; {', '.join(clock.said)}\n")
         assert kinds(superset.statements()) == {"free", "charged once", "stored", "refused with a fix"}
     if not kept:
         shutil.rmtree(folder)
