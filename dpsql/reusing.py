@@ -312,7 +312,7 @@ class Reusing:
         if table is None:
             return None
         kept = _chosen_rows(table, vector, asked.chosen)
-        # groups that a condition leaves out are shown nowhere
+        # a group that a condition leaves out holds nobody, and is 0 where it is shown
         groups = _reached(table, vector, asked.keys, kept) if asked.chosen else key_count(release.keys)
         if not kept or len(kept) % groups or (len(kept) > groups and not additive):
             return None

@@ -253,8 +253,9 @@ class Reader:
         (value,) = self._answers(f"SELECT {of_type.get(s.sqltype.name, '{}').format(s.sql)}", context)
         if value is None or isinstance(value, int | str):
             return literal(value, s.sqltype)
-        finite = isinstance(value, float | Decimal) and math.isfinite(value)
-        return literal(Fraction(value), s.sqltype) if finite and isinstance(value, float | Decimal) else s
+        if isinstance(value, float | Decimal) and math.isfinite(value):
+            return literal(Fraction(value), s.sqltype)
+        return s
 
     def _of_pieces(self, s: Scalar, context: Context, condition: Callable[[Scalar], Scalar]) -> Truth:
         """A condition on a value that is chosen from branches: in each branch the condition on that one's value."""

@@ -69,9 +69,9 @@ def free_port() -> int:
 def environment(folder: Path) -> str:
     """A virtual environment with Superset and this project; in one that is there, the project alone is installed again."""
     python, whole = folder / "bin" / "python", folder / "installed"
-    if not folder.exists():
+    if not whole.exists():
         say(f"making a virtual environment in {folder}")
-        venv.create(folder, with_pip=True)
+        venv.create(folder, with_pip=True, clear=True)
     say("installing Superset and dpsql")
     known = ["--no-deps"] if whole.exists() else NEEDS
     run([str(python), "-m", "pip", "install", "-q", *known, f"{PROJECT}[superset]"], dict(os.environ))
@@ -139,4 +139,7 @@ def say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("stopped; what is half made is made again the next time")

@@ -332,8 +332,7 @@ def _fraction(node: exp.Expression | None, asked: exp.Expression) -> Fraction:
 def _whole(nodes: list[exp.Expression | None], what: str, most: int) -> int:
     """How many values are asked for."""
     node = nodes[0] if len(nodes) == 1 else None
-    # a parameter that is a float is written with an exponent
-    text = node.name.removesuffix("e0") if isinstance(node, exp.Literal) and not node.is_string else ""
+    text = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
     number = int(text) if re.fullmatch(r"\d{1,9}", text) else 0
     if not 1 <= number <= most:
         raise error(106, f"{what} takes a column and a constant from 1 to {most}", hint="write APPROX_TOP_K(x, 3)")

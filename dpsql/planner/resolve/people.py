@@ -287,29 +287,17 @@ def _shown_columns(scalar: Scalar) -> Iterator[str]:
 
 
 _TOTAL = (
-    *(
-        exp.And,
-        exp.Or,
-        exp.Not,
-        exp.Paren,
-        exp.EQ,
-        exp.NEQ,
-        exp.LT,
-        exp.LTE,
-        exp.GT,
-        exp.GTE,
-        exp.In,
-        exp.Between,
-        exp.Is,
-    ),
-    *(exp.Like, exp.ILike, exp.Lower, exp.Upper, exp.Boolean, exp.Literal, exp.Null, exp.Column, exp.Identifier),
-)
+    exp.And, exp.Or, exp.Not, exp.Paren, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Is, exp.Like,
+    exp.ILike, exp.Lower, exp.Upper, exp.Boolean, exp.Literal, exp.Null, exp.Column, exp.Identifier,
+)  # fmt: skip
 """Of what conditions are made that the engine cannot fail at, whatever the values are."""
 
 
 def _said_of_keys(select: exp.Select, rewriter: _Rewriter) -> list[exp.Expression]:
     """The AND parts of WHERE that compare group keys with constants, over the released rows: a group for which one is not true has
     no rows, and would show noise alone.
+
+    Why  it is chosen by the text, and reads released keys alone
     """
     where = select.args.get("where")
     said: list[exp.Expression] = []
