@@ -14,6 +14,7 @@ from math import prod
 
 from dpsql.algebra import logic
 from dpsql.algebra.conditional import case as case_of
+from dpsql.algebra.mentions import mentions
 from dpsql.algebra.scalar import Scalar, boolean_literal, literal
 from dpsql.domains import Categories
 from dpsql.guard import regions
@@ -430,7 +431,7 @@ def _chooses_cells(part: Lookup | Scalar, keys: Collection[str], released: Colle
 
 
 def _holds_one(text: str, names: Collection[str]) -> bool:
-    return any(f'"{name}"' in text for name in names)
+    return any(mentions(text, name) for name in names)
 
 
 def _of_keys(s: Scalar, keys: Collection[str]) -> bool:
@@ -440,9 +441,12 @@ def _of_keys(s: Scalar, keys: Collection[str]) -> bool:
 
 
 def _bounds(bounds: Sequence[Bound], blocks: Mapping[str, str]) -> tuple[dict[str, Bound], frozenset[str]]:
-    """The bound tables by name; and the names of those that hold released values, and of what they are released by."""
+    """The bound tables by name; and the names of those that hold released values.
+
+    Why  conditions read those tables alone: what is called like a block in their texts is a table or a column of the caller's
+    """
     released: set[str] = set(blocks)
     for bound in bounds:
         if any(read in released for read in bound.reads):
             released.add(bound.name)
-    return {bound.name: bound for bound in bounds}, frozenset(released)
+    return {bound.name: bound for bound in bounds}, frozenset(released - set(blocks))
