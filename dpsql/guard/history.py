@@ -6,9 +6,10 @@ to share a value in every column. Both are looked at for all regions together, b
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -49,10 +50,14 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """An earlier region, and the statement that asked for it."""
+    """An earlier region, and the statement that asked for it.
+
+    spread  of all answers that its analyst has to it together, the standard deviation of the noise [units]
+    """
 
     region: Region
     past: Past
+    spread: float
 
 
 @dataclass(slots=True)
@@ -60,7 +65,7 @@ class _Bucket:
     """The regions of questions over the same tables.
 
     least    of the people, the smallest share that is not narrow
-    found    every region once for each analyst, with the first statement that asked for it; `seen` of both
+    found    every region once for each analyst, with the first statement that asked for it; `seen` the places of both
     total    whether everybody was asked for
     shares   of the people, expected, and
     most     as many as there can be, where the share of a condition is not known
@@ -74,7 +79,7 @@ class _Bucket:
 
     least: float
     found: list[Earlier] = field(default_factory=list)
-    seen: set[object] = field(default_factory=set)
+    seen: dict[object, int] = field(default_factory=dict)
     total: bool = False
     shares: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
     most: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
@@ -82,25 +87,26 @@ class _Bucket:
     masks: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=lambda: Sizes(by_extent=False))
     ordered: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
-    wide: list[tuple[Shape, Past]] = field(default_factory=list)
-    pairs: list[tuple[Region, Earlier]] = field(default_factory=list)
+    wide: list[tuple[Shape, Past, float]] = field(default_factory=list)
+    pairs: list[tuple[int, int]] = field(default_factory=list)
 
-    def add(self, region: Region, past: Past) -> None:
-        name = identity(region)
-        if (name, past.analyst) in self.seen:
+    def add(self, region: Region, past: Past, spread: float) -> None:
+        name = identity(region), past.analyst
+        known = self.seen.get(name)
+        if known is not None:
+            self.found[known] = replace(self.found[known], spread=together(self.found[known].spread, spread))
             return
-        self.seen.add((name, past.analyst))
+        place = self.seen[name] = len(self.found)
         self.total = self.total or is_everybody(region)
-        place = len(self.found)
         for other in self.completing(region, self.least):
             if common_to_all(region, other.region, self.least):
-                self.pairs.append((region, Earlier(other.region, past)))
+                self.pairs.append((place, self.seen[identity(other.region), other.past.analyst]))
         if place == len(self.shares):
             self.shares = np.concatenate([self.shares, np.empty(place)])
             self.most = np.concatenate([self.most, np.empty(place)])
             self.unknown = np.concatenate([self.unknown, np.empty(place, dtype=bool)])
             self.masks = {key: np.concatenate([old, np.full(place, _ALL)]) for key, old in self.masks.items()}
-        self.found.append(Earlier(region, past))
+        self.found.append(Earlier(region, past, spread))
         self.sizes.add(region)
         size, self.unknown[place] = share(region), is_unknown(region)
         self.shares[place], self.most[place] = size, share(apparent(region)) if self.unknown[place] else size
@@ -134,9 +140,9 @@ class _Bucket:
             places = places[self.unknown[places] | self._are_close(places, region, most)]
         for place in places.tolist():
             yield self.found[place]
-        for shape, past in self.wide:
+        for shape, past, spread in self.wide:
             for cell in shape.cell_of(region):
-                yield Earlier(cell, past)
+                yield Earlier(cell, past, spread)
 
     def _are_close(self, places: npt.NDArray[np.int64], region: Region, most: float) -> npt.NDArray[np.bool_]:
         """Whether less than `most` of the people can be what two regions differ by.
@@ -182,6 +188,12 @@ def common_to_all(one: Region, other: Region, least: float) -> Region:
     return few
 
 
+def together(one: float, other: float) -> float:
+    """The noise of two answers to one question, each weighted by its exactness."""
+    exactness = math.hypot(1 / one if one else math.inf, 1 / other if other else math.inf)
+    return 1 / exactness if exactness else math.inf
+
+
 class History:
     """The regions of all statements so far. least: of the people, the smallest share that is not narrow."""
 
@@ -193,12 +205,18 @@ class History:
         for question in past.questions:
             bucket = self._bucket(question.tables)
             for region in (*question.whole(), *question.parts()):
-                bucket.add(region, past)
-            bucket.wide += [(shape, past) for shape in question.shapes if shape.cells > MOST_CELLS]
+                bucket.add(region, past, question.spread)
+            bucket.wide += [(shape, past, question.spread) for shape in question.shapes if shape.cells > MOST_CELLS]
 
-    def add_region(self, tables: tuple[str, ...], region: Region, past: Past) -> None:
+    def add_region(self, tables: tuple[str, ...], region: Region, past: Past, spread: float) -> None:
         """One region alone."""
-        self._bucket(tables).add(region, past)
+        self._bucket(tables).add(region, past, spread)
+
+    def spread(self, tables: tuple[str, ...], region: Region, analyst: str) -> float:
+        """The noise of the answers that an analyst has to a region; infinite where there is none."""
+        bucket = self._buckets.get(tables)
+        place = bucket.seen.get((identity(region), analyst)) if bucket is not None else None
+        return bucket.found[place].spread if bucket is not None and place is not None else math.inf
 
     def _bucket(self, tables: tuple[str, ...]) -> _Bucket:
         return self._buckets.setdefault(tables, _Bucket(self._least))
@@ -213,10 +231,10 @@ class History:
         bucket = self._buckets.get(tables)
         return bucket.completing(region, most) if bucket is not None else iter(())
 
-    def around_all(self, tables: tuple[str, ...]) -> list[tuple[Region, Earlier]]:
+    def around_all(self, tables: tuple[str, ...]) -> list[tuple[Earlier, Earlier]]:
         """Pairs of regions that everybody is in one of, and a few people in both."""
         bucket = self._buckets.get(tables)
-        return list(bucket.pairs) if bucket is not None else []
+        return [(bucket.found[one], bucket.found[other]) for one, other in bucket.pairs] if bucket is not None else []
 
     def near(self, tables: tuple[str, ...], region: Region, most: float) -> Iterator[Earlier]:
         """What a region could be subtracted from, or from it, so that less than `most` of the people are left."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import product
 from math import prod
 
@@ -32,6 +33,7 @@ from dpsql.guard.regions import (
     share,
 )
 from dpsql.guard.rows import Lookup, Rows, rows_of
+from dpsql.guard.texts import projected
 from dpsql.guard.values import Opaque
 from dpsql.plan import Aggregate, Block, Bound
 from dpsql.schema.model import Schema
@@ -113,6 +115,7 @@ class Question:
     conditions  the regions of what each aggregate asks of a cell, by the text of its condition, for R2, and
     restricted  these conditions on the rows that it is about, by its name; None: all rows
     spread   the standard deviation of the noise, in the largest part that one person can have of an answer
+    plain    whether it is about everybody, alone or in groups of listed columns, and counts rows or adds up columns as they are
     """
 
     tables: tuple[str, ...]
@@ -121,6 +124,7 @@ class Question:
     conditions: tuple[tuple[str, Region], ...] = field(default=(), compare=False)
     restricted: tuple[tuple[str, Scalar | None], ...] = field(default=(), compare=False)
     spread: float = 0.0
+    plain: bool = field(default=False, compare=False)
 
     def whole(self) -> list[Region]:
         found = [region for shape in self.shapes for region in shape.whole()]
@@ -164,13 +168,21 @@ class Asking:
         self._schema = schema
         self._reader = reader
 
-    def question(self, block: Block, bounds: Sequence[Bound], blocks: Mapping[str, str]) -> Question:
+    def question(
+        self,
+        block: Block,
+        bounds: Sequence[Bound],
+        blocks: Mapping[str, str],
+        middles: Collection[tuple[str, str]] = (),
+    ) -> Question:
         """Whom a block asks about.
 
-        bounds  the bound tables of the statement
-        blocks  canonical texts of its blocks, by their names, for conditions on what they release
+        bounds   the bound tables of the statement
+        blocks   canonical texts of its blocks, by their names, for conditions on what they release
+        middles  blocks and their columns that are means or medians of many people
         """
         named, released = _bounds(bounds, blocks)
+        held = frozenset(bound.name for bound in bounds if middles and projected(bound.sql) in middles)
         shapes: list[Shape] = []
         unsized: list[Scalar] = []
         conditions: dict[str, Region] = {}
@@ -179,7 +191,7 @@ class Asking:
         away = {text for rows in halves for text in (*rows.unclear, *rows.matched)}
         restricted = {aggregate.name: _restricted(aggregate, away) for aggregate in block.aggregates}
         for rows in halves:
-            context = Context(rows, named, released)
+            context = Context(rows, named, released, held)
             # conditions first: what is computed within a person has all of its values there
             parts = self._conditions(rows, context)
             cells = {
@@ -195,7 +207,20 @@ class Asking:
             unsized += context.unsized
             counted += rows.counted
         tables, shown = self._tables(counted), tuple(restricted.items())
-        return Question(tables, tuple(shapes), tuple(unsized), tuple(conditions.items()), shown)
+        return Question(
+            tables, tuple(shapes), tuple(unsized), tuple(conditions.items()), shown, plain=_is_plain(block, shapes)
+        )
+
+    def middles(self, block: Block, question: Question) -> list[tuple[str, str]]:
+        """The block and the columns of it that are means or medians of at least 2 k people, so that k are expected on either side."""
+        many = 2 * self._schema.guard.k / people(self._schema)
+        if block.keys or sum(_share(shape.base) for shape in question.shapes) < many:
+            return []
+        found = [a for a in block.aggregates if a.condition is None and all(value.is_column for value in a.values)]
+        of_middle = [
+            a for a in found if a.function == "avg" or (a.function == "quantile" and a.number == Fraction(1, 2))
+        ]
+        return [(block.name, a.name) for a in of_middle]
 
     def _conditions(self, rows: Rows, context: Context) -> list[tuple[Lookup | Scalar, Truth]]:
         """What rows must meet: matches in public relations, and conditions."""
@@ -391,6 +416,14 @@ def _smallest(shape: Shape, select: Region) -> float:
 def _share(region: Region) -> float:
     """The share of a region, of what is opaque a half."""
     return sum(prod(HALF if v.axis.opaque and not v.is_whole else v.share for v in box.values()) for box in region)
+
+
+def _is_plain(block: Block, shapes: Sequence[Shape]) -> bool:
+    """Whether a block asks for what everybody would see first: no condition, listed columns as keys, columns as they are."""
+    values = [value for aggregate in block.aggregates for value in aggregate.values]
+    keys = [key.scalar.is_column and not block.is_selected(i) for i, key in enumerate(block.keys)]
+    whole = all(shape.base == EVERYTHING and shape.selects == (EVERYTHING,) for shape in shapes)
+    return whole and len(shapes) == 1 and all(keys) and all(value.is_column for value in values)
 
 
 def _restricted(aggregate: Aggregate, away: Collection[str]) -> Scalar | None:

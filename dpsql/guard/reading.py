@@ -99,7 +99,8 @@ class Context:
     """What conditions of one block are read against, and what was noticed on the way.
 
     bounds    the bound tables that the statement has
-    released  names of those that hold released values
+    released  names of those that hold released values, and
+    middles   of those that hold a mean or a median of many people
     unsized   columns that tell people apart, in conditions that could not be taken apart (R5)
     depth     how far inside other conditions the one is that is read
     work      how many boxes were made so far
@@ -112,6 +113,7 @@ class Context:
     rows: Rows
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     released: frozenset[str] = frozenset()
+    middles: frozenset[str] = frozenset()
     unsized: list[Scalar] = field(default_factory=list)
     depth: int = 0
     work: int = 0
@@ -676,7 +678,8 @@ class Reader:
             inside = [part for part in s.walk() if part.is_column]
             context.unsized += [c for c in (*columns.values(), *inside) if c.role == "quasi" and not self._is_public(c)]
         key = f"opaque {digest(self._named(text, context))}"
-        axis = Axis(key, self._shown(text, context), (False, True), nullable=True, opaque=True, released=released)
+        shown, halved = self._shown(text, context), _at_the_middle(s, context)
+        axis = Axis(key, shown, (False, True), nullable=True, opaque=True, released=released, halved=halved)
         return Truth(box_of(axis.of(True)), box_of(axis.of(False)))
 
     def derived(self, s: Scalar, context: Context) -> Axis:
@@ -780,6 +783,20 @@ def _branches(s: Scalar) -> bool:
             s.args[0].sqltype.is_boolean or (s.function == "convert" and _branches(s.args[0]))
         )
     return s.sqltype.is_boolean and not s.is_column and not s.is_literal
+
+
+def _at_the_middle(s: Scalar, context: Context) -> bool:
+    """Whether a column, as it is, is compared with a mean or a median of many people, as it is."""
+    if s.function not in ORDERED:
+        return False
+    sides = list(s.args)
+    for i, side in enumerate(sides):
+        while side.function in ("cast", "convert") and len(side.args) == 1:
+            side = side.args[0]
+        sides[i] = side
+    middle = next((side for side in sides if side.function == "released"), None)
+    held = middle is not None and any(mentions(middle.sql, name) for name in context.middles)
+    return held and any(side.is_column for side in sides)
 
 
 def _is_strict(s: Scalar) -> bool:

@@ -42,6 +42,23 @@ def looked_for(exists: str) -> frozenset[str] | None:
     return frozenset(quoted(scan.alias_or_name) for scan in scans)
 
 
+@lru_cache(maxsize=1_024)
+def projected(query: str) -> tuple[str, str] | None:
+    """The table and the column that a bound table reads as they are; None where it does anything else."""
+    try:
+        tree = sqlglot.parse_one(query, dialect="duckdb")
+    except (SqlglotError, RecursionError):
+        return None
+    inner = next((found.this for found in tree.find_all(exp.Subquery)), None)
+    if not isinstance(inner, exp.Select) or len(inner.expressions) != 1:
+        return None
+    read, source = inner.expressions[0].unalias(), inner.args.get("from_")
+    more = [name for name, arg in inner.args.items() if arg and name not in ("expressions", "from_")]
+    if more or not isinstance(read, exp.Column) or source is None or not isinstance(source.this, exp.Table):
+        return None
+    return source.this.name, read.name
+
+
 def declares(text: str, found: re.Match[str]) -> bool:
     """Whether a name in a text is an alias where it is given."""
     return text.endswith(" AS ", 0, found.start())
