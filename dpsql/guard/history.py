@@ -31,7 +31,7 @@ from dpsql.guard.regions import (
     share,
     without_void,
 )
-from dpsql.guard.sizes import Sizes
+from dpsql.guard.sizes import Places, Sizes
 
 _ALL = np.uint64(2**64 - 1)
 _COLUMNS, _BOXES = " several columns", " several boxes"
@@ -70,8 +70,10 @@ class _Bucket:
     shares   of the people, expected, and
     most     as many as there can be, where the share of a condition is not known
     unknown  whether one is not known
+    apparents  of the people, how many what is known of them is expected to hold
     masks    for each column 64 bits that two regions share if they share a value
-    sizes    what they have in common with another
+    sizes    what they have in common with another, and
+    known    what is known of them has
     ordered  regions in the order of their shares, by kind
     wide     breakdowns into too many cells to be listed
     pairs    two regions that everybody is in one of, and a few people in both
@@ -83,18 +85,20 @@ class _Bucket:
     total: bool = False
     shares: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
     most: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
+    apparents: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
     unknown: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(64, dtype=bool))
     masks: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=lambda: Sizes(by_extent=False))
+    known: Sizes = field(default_factory=lambda: Sizes(by_extent=False))
     ordered: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     wide: list[tuple[Shape, Past, float]] = field(default_factory=list)
     pairs: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, region: Region, past: Past, spread: float) -> None:
         name = identity(region), past.analyst
-        known = self.seen.get(name)
-        if known is not None:
-            self.found[known] = replace(self.found[known], spread=together(self.found[known].spread, spread))
+        before = self.seen.get(name)
+        if before is not None:
+            self.found[before] = replace(self.found[before], spread=together(self.found[before].spread, spread))
             return
         place = self.seen[name] = len(self.found)
         self.total = self.total or is_everybody(region)
@@ -104,12 +108,15 @@ class _Bucket:
         if place == len(self.shares):
             self.shares = np.concatenate([self.shares, np.empty(place)])
             self.most = np.concatenate([self.most, np.empty(place)])
+            self.apparents = np.concatenate([self.apparents, np.empty(place)])
             self.unknown = np.concatenate([self.unknown, np.empty(place, dtype=bool)])
             self.masks = {key: np.concatenate([old, np.full(place, _ALL)]) for key, old in self.masks.items()}
         self.found.append(Earlier(region, past, spread))
         self.sizes.add(region)
-        size, self.unknown[place] = share(region), is_unknown(region)
-        self.shares[place], self.most[place] = size, share(apparent(region)) if self.unknown[place] else size
+        known = apparent(region)
+        self.known.add(known)
+        size, self.unknown[place], self.apparents[place] = share(region), is_unknown(region), share(known)
+        self.shares[place], self.most[place] = size, self.apparents[place] if self.unknown[place] else size
         insort(self.ordered.setdefault(_kind(region), []), (size, place))
         for key, mask in _masks(region).items():
             if key not in self.masks:
@@ -136,24 +143,42 @@ class _Bucket:
         for key, mask in _masks(region).items():
             if key in self.masks and len(places):
                 places = places[(self.masks[key][places] & mask) != 0]
-        if len(places) and not is_unknown(region):
-            places = places[self.unknown[places] | self._are_close(places, region, most)]
+        if len(places):
+            unknown = self.unknown[places] | is_unknown(region)
+            places = np.concatenate(
+                [self._known_close(places[unknown], region), self._close(places[~unknown], region, most)]
+            )
         for place in places.tolist():
             yield self.found[place]
         for shape, past, spread in self.wide:
             for cell in shape.cell_of(region):
                 yield Earlier(cell, past, spread)
 
-    def _are_close(self, places: npt.NDArray[np.int64], region: Region, most: float) -> npt.NDArray[np.bool_]:
-        """Whether less than `most` of the people can be what two regions differ by.
+    def _known_close(self, places: Places, region: Region) -> Places:
+        """Of regions with parts of unknown size, those of which one can be inside the other, or that can be nearly equal.
+
+        Why  where a region is inside another, what is known of it is inside what is known of that one; and two that are nearly equal
+             have more in common, as far as it is known, than they are apart (tracker.py)
+        """
+        if not len(places):
+            return places
+        known = apparent(region)
+        own, sizes = share(known), self.apparents[places]
+        common = self.known.common(known, places) + ROUNDING
+        return places[(common >= np.minimum(own, sizes)) | (3 * common >= own + sizes)]
+
+    def _close(self, places: Places, region: Region, most: float) -> Places:
+        """The regions of which less than `most` of the people can be what they differ by from another.
 
         Why  all but those of the larger one are in both; and one is inside the other, or they are nearly equal: apart they have no more
              than they have in common (tracker.py)
         """
+        if not len(places):
+            return places
         own, sizes = share(region), self.shares[places]
         common = self.sizes.common(region, places) + ROUNDING
         inside = common >= np.minimum(own, sizes)
-        return (np.maximum(own, sizes) - common < most) & (inside | (3 * common >= own + sizes))
+        return places[(np.maximum(own, sizes) - common < most) & (inside | (3 * common >= own + sizes))]
 
 
 def _kind(region: Region) -> str:
@@ -178,10 +203,14 @@ def _masks(region: Region) -> dict[str, np.uint64]:
 
 
 def common_to_all(one: Region, other: Region, least: float) -> Region:
-    """What two regions have in common, where that is less than `least` of the people and everybody is in one of them."""
+    """What two regions have in common, where that is less than `least` of the people and everybody is in one of them.
+
+    Why  neither is everybody by itself: a few people and the total are no pair of this kind, their sum tells nothing new
+    """
     try:
-        few = without_void(both(one, other, MOST_DIFFERENCE))
-        if not few or share(few) >= least or without_void(but_not(others(one), other, MOST_DIFFERENCE)):
+        rest = without_void(others(one))
+        few = without_void(both(one, other, MOST_DIFFERENCE)) if rest and without_void(others(other)) else NOTHING
+        if not few or share(few) >= least or without_void(but_not(rest, other, MOST_DIFFERENCE)):
             return NOTHING
     except Tangled:
         return NOTHING

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 from math import prod
 
@@ -34,7 +35,7 @@ from dpsql.guard.regions import (
 )
 from dpsql.guard.rows import Lookup, Rows, rows_of
 from dpsql.guard.texts import projected
-from dpsql.guard.values import Opaque
+from dpsql.guard.values import Axis, Listed, Opaque, Values
 from dpsql.plan import Aggregate, Block, Bound
 from dpsql.schema.model import Schema
 from dpsql.sqltypes import BOOLEAN
@@ -49,7 +50,7 @@ HALF = 0.5
 """Of the people, whom a condition of unknown share is expected to keep, where a cell alone is judged."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shape:
     """One set of rows that a block reads, cut into cells.
 
@@ -77,9 +78,30 @@ class Shape:
     def cell_of(self, region: Region) -> Iterator[Region]:
         """Of too many cells those that a region is in, by every key."""
         if self.cells > MOST_CELLS:
-            inside = [[part for part in key if regions.within(region, part)] for key in self.keys]
+            inside = [[part for part in parts if regions.within(region, part)] for parts in self._around(region)]
             if all(len(parts) == 1 for parts in inside):
                 yield from self._asked(self._cells(inside))
+
+    def _around(self, region: Region) -> Iterator[Sequence[Region]]:
+        """Of each key the values that a region may be inside of.
+
+        Why  to try each of a list of thousands for every earlier question would be quadratic; values of a list have nothing in common,
+             so a region is inside of the one that its boxes have, or of none
+        """
+        known = regions.without_void(region)
+        for key, listed in zip(self.keys, self._listed, strict=True):
+            if listed is None:
+                yield key
+                continue
+            axis, places = listed
+            values = known[0].get(axis.key, axis.whole) if known else axis.nothing
+            place = places.get(_declared_bits(values))
+            yield [] if place is None else [key[place]]
+
+    @cached_property
+    def _listed(self) -> list[tuple[Axis, dict[int, int]] | None]:
+        """Of each key whose regions are one value each of one list the column, and which region has which value; else None."""
+        return [_one_by_one(key) for key in self.keys]
 
     def cell_shares(self) -> tuple[float, float]:
         """Between which shares those of the cells lie, if the rows do not choose among the keys."""
@@ -392,6 +414,24 @@ class Asking:
                     found.add(target.name)
                     waiting.append(target)
         return found - {name}
+
+
+def _declared_bits(values: Values) -> int:
+    """The declared values of a listed set, NULL where it is declared to occur."""
+    count = len(values.axis.values) + values.axis.nullable
+    return values.bits & ((1 << count) - 1) if isinstance(values, Listed) else 0
+
+
+def _one_by_one(key: Sequence[Region]) -> tuple[Axis, dict[int, int]] | None:
+    """The column of a key's regions, where each is one declared value of it, and each value's place among them."""
+    places: dict[int, int] = {}
+    sets = [next(iter(region[0].values())) for region in key if len(region) == 1 and len(region[0]) == 1]
+    axes = {values.axis for values in sets}
+    for place, values in enumerate(sets):
+        bits = _declared_bits(values)
+        if bits.bit_count() == 1:
+            places[bits] = place
+    return (axes.pop(), places) if len(axes) == 1 and len(places) == len(key) else None
 
 
 def _smallest(shape: Shape, select: Region) -> float:

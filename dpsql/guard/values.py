@@ -243,8 +243,18 @@ class Ranged:
     @cached_property
     def is_unsized(self) -> bool:
         """Whether declared values can be in it, and nothing says how many people have them: a number alone of a column without a step,
-        or a range of one without bounds."""
-        return self.share == 0 and not self.is_void
+        a range of one without bounds, or 0 alone, which many may have of whatever is counted or paid."""
+        return not self.is_void and (self.share == 0 or self._is_zero)
+
+    @property
+    def _is_zero(self) -> bool:
+        """Whether it holds 0 and no other declared value."""
+        if self.axis.bounds is None or (self.null and self.axis.nullable):
+            return False
+        low, high = self.axis.bounds
+        inside = ranged(self.axis, [((low, 0), (high, 1))], False).pieces
+        zero = ranged(self.axis, [((0, 0), (0, 1))], False).pieces
+        return tuple(_both(self.pieces, inside)) == zero
 
     @cached_property
     def is_end(self) -> bool:

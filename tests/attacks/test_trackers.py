@@ -30,7 +30,9 @@ RAISED = [
     ("epsilon = 4.0 ", "epsilon = 1e6 "),
     ("delta   = 1e-6", "delta = 0.5"),
     ("caps    = { epsilon = 0.5, delta = 1e-8 }", "caps = { epsilon = 1000.0, delta = 0.4 }"),
+    ("query   = { epsilon = 0.1", "query = { epsilon = 10.0"),
 ]
+"""The price is one at which every difference of two answers can be read."""
 Parameters = Sequence[object] | Mapping[str, object]
 Asked = str | tuple[str, Parameters]
 
