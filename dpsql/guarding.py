@@ -67,10 +67,10 @@ class Guarding:
             return {}
         texts = {part.block.name: _text(part.block) for part in limited}
         found: dict[str, Question] = {}
-        middles: list[tuple[str, str]] = []
+        middles: dict[tuple[str, str], str] = {}
         for block in (part.block for part in limited if part.block.aggregates):
             found[block.name] = self._asking.question(block, bounds, texts, middles)
-            middles += self._asking.middles(block, found[block.name])
+            middles |= self._asking.middles(block, found[block.name])
         return found
 
     def small(self, question: Question) -> tuple[Small, ...]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -195,16 +194,21 @@ class Asking:
         block: Block,
         bounds: Sequence[Bound],
         blocks: Mapping[str, str],
-        middles: Collection[tuple[str, str]] = (),
+        middles: Mapping[tuple[str, str], str] | None = None,
     ) -> Question:
         """Whom a block asks about.
 
         bounds   the bound tables of the statement
         blocks   canonical texts of its blocks, by their names, for conditions on what they release
-        middles  blocks and their columns that are means or medians of many people
+        middles  for blocks and their columns that are means or medians of many people, of which declared column
         """
         named, released = _bounds(bounds, blocks)
-        held = frozenset(bound.name for bound in bounds if middles and projected(bound.sql) in middles)
+        read = {bound.name: projected(bound.sql) for bound in bounds} if middles else {}
+        held = {
+            name: middles[column]
+            for name, column in read.items()
+            if middles and column is not None and column in middles
+        }
         shapes: list[Shape] = []
         unsized: list[Scalar] = []
         conditions: dict[str, Region] = {}
@@ -233,16 +237,15 @@ class Asking:
             tables, tuple(shapes), tuple(unsized), tuple(conditions.items()), shown, plain=_is_plain(block, shapes)
         )
 
-    def middles(self, block: Block, question: Question) -> list[tuple[str, str]]:
-        """The block and the columns of it that are means or medians of at least 2 k people, so that k are expected on either side."""
+    def middles(self, block: Block, question: Question) -> dict[tuple[str, str], str]:
+        """The block and its columns that are means or medians of at least 2 k people, so that k are expected on either side; for each the
+        declared column."""
         many = 2 * self._schema.guard.k / people(self._schema)
         if block.keys or sum(_share(shape.base) for shape in question.shapes) < many:
-            return []
-        found = [a for a in block.aggregates if a.condition is None and all(value.is_column for value in a.values)]
-        of_middle = [
-            a for a in found if a.function == "avg" or (a.function == "quantile" and a.number == Fraction(1, 2))
-        ]
-        return [(block.name, a.name) for a in of_middle]
+            return {}
+        values = {a.name: a.argument.origin for a in block.aggregates if a.argument is not None and a.condition is None}
+        whole = [a for a in block.aggregates if a.function == "avg" or (a.function == "quantile" and a.number == HALF)]
+        return {(block.name, a.name): values[a.name] for a in whole if values.get(a.name)}
 
     def _conditions(self, rows: Rows, context: Context) -> list[tuple[Lookup | Scalar, Truth]]:
         """What rows must meet: matches in public relations, and conditions."""

@@ -100,7 +100,7 @@ class Context:
 
     bounds    the bound tables that the statement has
     released  names of those that hold released values, and
-    middles   of those that hold a mean or a median of many people
+    middles   for those that hold a mean or a median of many people, of which declared column
     unsized   columns that tell people apart, in conditions that could not be taken apart (R5)
     depth     how far inside other conditions the one is that is read
     work      how many boxes were made so far
@@ -113,7 +113,7 @@ class Context:
     rows: Rows
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     released: frozenset[str] = frozenset()
-    middles: frozenset[str] = frozenset()
+    middles: Mapping[str, str] = field(default_factory=dict)
     unsized: list[Scalar] = field(default_factory=list)
     depth: int = 0
     work: int = 0
@@ -786,17 +786,23 @@ def _branches(s: Scalar) -> bool:
 
 
 def _at_the_middle(s: Scalar, context: Context) -> bool:
-    """Whether a column, as it is, is compared with a mean or a median of many people, as it is."""
+    """Whether a column, as it is, is compared with its own mean or median of many people, as it is."""
     if s.function not in ORDERED:
         return False
-    sides = list(s.args)
-    for i, side in enumerate(sides):
-        while side.function in ("cast", "convert") and len(side.args) == 1:
-            side = side.args[0]
-        sides[i] = side
-    middle = next((side for side in sides if side.function == "released"), None)
-    held = middle is not None and any(mentions(middle.sql, name) for name in context.middles)
-    return held and any(side.is_column for side in sides)
+    one, other = (_as_it_is(side) for side in s.args)
+    if one.function == "released":
+        one, other = other, one
+    of = {
+        column for name, column in context.middles.items() if other.function == "released" and mentions(other.sql, name)
+    }
+    return one.is_column and one.origin in of
+
+
+def _as_it_is(s: Scalar) -> Scalar:
+    """What is only converted or called otherwise."""
+    while s.renames or (s.function in ("cast", "convert") and len(s.args) == 1):
+        s = s.args[0]
+    return s
 
 
 def _is_strict(s: Scalar) -> bool:
