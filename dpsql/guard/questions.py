@@ -238,7 +238,7 @@ class Asking:
         )
 
     def middles(self, block: Block, question: Question) -> dict[tuple[str, str], str]:
-        """The block and its columns that are means or medians of at least 2 k people, so that k are expected on either side; for each the
+        """A block and its columns that are means or medians of at least 2 k people, so that k are expected on each side; for each its
         declared column."""
         many = 2 * self._schema.guard.k / people(self._schema)
         if block.keys or sum(_share(shape.base) for shape in question.shapes) < many:
