@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dpsql.algebra.joins import Equality, equates_units, inner_join, meets_few, public_equality
 from dpsql.algebra.relations import Relation
-from dpsql.algebra.scalar import Scalar
+from dpsql.algebra.scalar import Scalar, same_key
 from dpsql.errors import Error, error
 from dpsql.spans import Span
 
@@ -111,7 +111,7 @@ def not_joined(left: Relation, right: Relation, span: Span | None) -> Error:
 def _private_key(left: Relation, right: Relation) -> str:
     for mine in left.columns:
         for theirs in right.columns:
-            if mine.scalar.key and mine.scalar.key == theirs.scalar.key:
+            if same_key(mine.scalar, theirs.scalar):
                 return f"add {mine.source}.{mine.name} = {theirs.source}.{theirs.name} as an AND part of ON"
     return "keep the privacy unit among the columns of both sides, and equate it"
 
