@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from dpsql.algebra.conditional import coalesce
 from dpsql.algebra.logic import compare
 from dpsql.algebra.relations import From, Made, Named, Relation, Step, UnitBound, bare, product_bound
-from dpsql.algebra.scalar import NO_KEYS, Scalar, convert, same_key
+from dpsql.algebra.scalar import NO_KEYS, Scalar, convert, goes_with, same_key
 from dpsql.errors import error
 
 
@@ -188,7 +188,7 @@ def _looked_up(equalities: Sequence[Equality]) -> tuple[Scalar, ...]:
     return tuple(
         compare("=", e.left, e.right)
         for e in equalities
-        if (e.left.is_identifying or e.right.is_identifying) and not same_key(e.left, e.right)
+        if (e.left.is_identifying or e.right.is_identifying) and not goes_with(e.left, e.right)
     )
 
 
@@ -240,7 +240,11 @@ def _determined(right: Relation, equalities: Sequence[Equality]) -> Relation:
 def _null_extended(relation: Relation, constant: bool = False) -> tuple[Named, ...]:
     """The columns of a side that can be NULL: no key of anybody (rule 2)."""
     return tuple(
-        Named(c.source, c.name, replace(c.scalar, nullable=True, keys=NO_KEYS, constant=constant, unit_bounds=None))
+        Named(
+            c.source,
+            c.name,
+            replace(c.scalar, nullable=True, keys=NO_KEYS, names=frozenset(), constant=constant, unit_bounds=None),
+        )
         for c in relation.columns
     )
 

@@ -209,7 +209,7 @@ def _either(alias: str, name: str, first: Scalar, second: Scalar) -> Scalar:
         role="identifier" if first.is_identifying or second.is_identifying else "",
         constant=bool(same),
     )
-    return replace(computed_column(alias, name, like, (first, second)), keys=same)
+    return replace(computed_column(alias, name, like, (first, second)), keys=same, names=first.names & second.names)
 
 
 def _unit(source: Relation) -> Scalar:

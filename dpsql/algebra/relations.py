@@ -20,7 +20,7 @@ from dpsql.algebra.scalar import NO_KEYS, Scalar, column, quoted
 from dpsql.errors import error
 from dpsql.schema.facts import rows_fact, unit_fact
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
-from dpsql.schema.paths import HeldKey, held_keys, unit_key
+from dpsql.schema.paths import HeldKey, held_keys, named_keys, unit_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +152,13 @@ def scan(schema: Schema, table: Table, alias: str, source: str = "") -> Relation
     """
     if table.public:
         raise error(901, "a public table has no privacy unit")
-    held, one = held_keys(schema, table), schema.one_row_per_unit(table)
+    held, named, one = held_keys(schema, table), named_keys(schema, table), schema.one_row_per_unit(table)
     columns = tuple(
-        Named(source or table.name, c.name, _column(c, table, alias, held.get(c.name, NO_KEYS), one))
+        Named(
+            source or table.name,
+            c.name,
+            replace(_column(c, table, alias, held.get(c.name, NO_KEYS), one), names=named.get(c.name, frozenset())),
+        )
         for c in table.columns
     )
     here = f"{quoted(table.name)} AS {quoted(alias)}"
@@ -217,7 +221,10 @@ def _unit(schema: Schema, table: Table, alias: str) -> Scalar:
         declared = owner.column(schema.privacy.unit_column or "") if owner is not None else None
         assert owner is not None and declared is not None
         found = column(f"{quoted(alias)}.{quoted(UNIT_COLUMN)}", declared.sqltype, declared.domain, role="identifier")
-    return replace(found, nullable=False, keys=frozenset({unit_key(schema)}), constant=True)
+    unit = unit_key(schema)
+    return replace(
+        found, nullable=False, keys=frozenset({unit}), names=frozenset({(unit.table, unit.column)}), constant=True
+    )
 
 
 def _keys(table: Table, alias: str) -> frozenset[frozenset[str]]:
@@ -338,6 +345,7 @@ def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:
         unit_bounds=inner.unit_bounds,
         origin=inner.origin if inner.is_column else "",
         keys=inner.held,
+        names=inner.names if inner.is_column else frozenset(),
         constant=inner.is_constant,
         renames=True,
     )
@@ -357,6 +365,7 @@ def computed_column(alias: str, name: str, like: Scalar, parts: tuple[Scalar, ..
         step=None,
         origin="",
         keys=NO_KEYS,
+        names=frozenset(),
         renames=False,
     )
 

@@ -19,7 +19,7 @@ from fractions import Fraction
 
 from dpsql.domains import UNBOUNDED, Categories, Domain, Interval, Value, categories, hull, interval
 from dpsql.errors import error
-from dpsql.schema.paths import HeldKey
+from dpsql.schema.paths import HeldKey, Name
 from dpsql.sqltypes import BIGINT, BOOLEAN, DOUBLE, FLOAT, HUGEINT, INTEGER, VARCHAR, SqlType, decimal
 
 _NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -48,6 +48,7 @@ class Scalar:
     step      the declared grid of a column, else None
     origin    of a column as it is declared: "table.column"
     keys      the private keys whose values a column holds, each with its path to the unit; none where it also holds NULLs of a join
+    names     the private keys that a column names, whoever they belong to: for the guard, never to equate units
     constant  whether a column, EXISTS or a value that is bound before the block runs has one value in all rows of a unit
     unit_bounds  declared bounds of a unit's total of a column
     ties      of EXISTS: the private keys of the row around it, which do no more than tie it to its own unit's rows. They are
@@ -70,6 +71,7 @@ class Scalar:
     step: Fraction | None = None
     origin: str = ""
     keys: frozenset[HeldKey] = NO_KEYS
+    names: frozenset[Name] = frozenset()
     constant: bool = False
     unit_bounds: Interval | None = None
     ties: tuple[Scalar, ...] = ()
@@ -142,6 +144,11 @@ class Scalar:
 def same_key(one: Scalar, other: Scalar) -> bool:
     """Whether two columns hold the same private key by the same path to the unit: where they are equal, so are the units (rule 46)."""
     return bool(one.held & other.held)
+
+
+def goes_with(one: Scalar, other: Scalar) -> bool:
+    """Whether two bare columns name the same private key: where they are equal, rows go together, and nobody is looked up."""
+    return one.is_column and other.is_column and bool(one.names & other.names)
 
 
 def quoted(name: str) -> str:

@@ -101,11 +101,22 @@ def not_joined(left: Relation, right: Relation, span: Span | None) -> Error:
     names = " and ".join(sorted({name for part in (left, right) for name in part.sources()})[:4])
     wanted = _private_key(left, right) if right.is_private else _public_key(left, right)
     what = (
-        f"the join of {names} does not equate their privacy units"
+        f"the join of {names} does not equate their privacy units{_whose(left, right)}"
         if right.is_private
         else f"the join of {names} is not on a unique key of {', '.join(right.sources())}"
     )
     return error(402, what, hint=wanted, span=span)
+
+
+def _whose(left: Relation, right: Relation) -> str:
+    """By which columns the rows of both sides belong to people, where those have not the same name."""
+    units = [
+        part.unit.column.origin for part in (left, right) if part.unit is not None and part.unit.column is not None
+    ]
+    (mine, one), (theirs, other) = (unit.rpartition(".")[::2] for unit in (units if all(units) else ["", ""]))
+    if one == other:
+        return ""
+    return f": rows of {mine} belong to people by {mine}.{one}, rows of {theirs} by {theirs}.{other}"
 
 
 def _private_key(left: Relation, right: Relation) -> str:

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from dpsql.algebra.logic import BOTH, compare, truth
 from dpsql.algebra.relations import Relation, side_by_side
-from dpsql.algebra.scalar import Scalar, quoted, same_key, unify
+from dpsql.algebra.scalar import Scalar, goes_with, quoted, same_key, unify
 from dpsql.domains import UNBOUNDED
 from dpsql.errors import Error, error
 from dpsql.planner.resolve.connect import columns_of, connect, reads_only
@@ -193,7 +193,7 @@ def _groups(select: exp.Select) -> bool:
 
 def _equates_keys(condition: Scalar) -> bool:
     """Whether a condition only ties rows to their own unit: no constant is compared with an identifier there."""
-    return condition.function == "=" and same_key(*condition.args)
+    return condition.function == "=" and goes_with(*condition.args)
 
 
 def _outer_leaves(links: list[Scalar], inner: Relation) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
@@ -201,7 +201,7 @@ def _outer_leaves(links: list[Scalar], inner: Relation) -> tuple[tuple[Scalar, .
     unit's rows, and a condition that does more is told itself."""
     known = columns_of(inner)
     found = {leaf.sql: leaf for c in links for leaf in c.leaves() if leaf.sql not in known}.values()
-    return tuple(leaf for leaf in found if not leaf.held), tuple(leaf for leaf in found if leaf.held)
+    return tuple(leaf for leaf in found if not leaf.names), tuple(leaf for leaf in found if leaf.names)
 
 
 def _fixed(condition: Scalar, inner: set[str]) -> bool:
