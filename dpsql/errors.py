@@ -145,6 +145,7 @@ CODES: dict[int, tuple[type[Error], str]] = {
     803: (InterfaceError, "the analyst is not declared"),
     804: (SchemaError, "the data does not have the declared structure"),
     901: (InternalError, "an invariant of dpsql failed; nothing was released"),
+    902: (InternalError, "the engine's SQL is not known to be total; nothing was charged"),
 }
 
 

@@ -581,6 +581,12 @@ class CompiledRelease:
         return tuple(text for text in texts if text)
 
     @property
+    def sources(self) -> tuple[tuple[str, tuple[Verified, ...]], ...]:
+        """All engine SQL, each text with the shorter ones for verified data."""
+        found = ((self.sql, self.verified), *((p.sql, p.verified) for p in (*self.matchings, *self.tallies)))
+        return tuple(source for source in found if source[0])
+
+    @property
     def key_columns(self) -> int:
         """How many columns of the SQL are group keys: the first ones."""
         return len(self.release.keys)
