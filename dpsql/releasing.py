@@ -27,7 +27,6 @@ from dpsql.loss import NO_LOSS, EpsilonDelta
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.opening import Dataset
 from dpsql.plan import Bound, Compiled, CompiledRelease, NoisyTable, PublicTable, Verified
-from dpsql.planner.lower import with_secret
 from dpsql.planner.total.texts import Texts
 from dpsql.release import KeyTables, release
 from dpsql.reusing import Reusing, TopUp
@@ -306,7 +305,7 @@ class Releasing:
     ) -> ExactTable:
         """The engine's answer, by shorter SQL where the data was verified for it."""
         text = self._texts.printed(sql, verified, read.bounds, everywhere=False)
-        return self._dataset.engine.exact(with_secret(text, self._ledger.secret.hex()), keys, sums, read.tables)
+        return self._dataset.engine.exact(text, keys, sums, read.tables, self._ledger.secret.hex())
 
     def _noisy(
         self,

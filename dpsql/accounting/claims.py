@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 _FIND = "SELECT holder FROM claim WHERE fingerprint = ?"
-_PUT = "INSERT OR REPLACE INTO claim VALUES (?, ?)"
+_PUT = "INSERT OR REPLACE INTO claim (fingerprint, holder, taken, until) VALUES (?, ?, ?, ?)"
 _DROP = "DELETE FROM claim WHERE holder = ?"
 _DONE = "DELETE FROM claim WHERE fingerprint = ?"
 _held: set[str] = set()
@@ -43,12 +43,15 @@ def is_taken(connection: sqlite3.Connection, fingerprint: str) -> bool:
     return row is not None and _lives(str(row[0]))
 
 
-def take(connection: sqlite3.Connection, fingerprints: Sequence[str], holder: str) -> None:
-    """Claim releases; what this process holds no more, and could not let go of when it should have, goes too."""
+def take(connection: sqlite3.Connection, fingerprints: Sequence[str], holder: str, taken: str, until: str = "") -> None:
+    """Claim releases; what this process holds no more, and could not let go of when it should have, goes too.
+
+    taken, until  UTC, ISO 8601: processes share no other clock; "": without an end
+    """
     for (other,) in connection.execute("SELECT DISTINCT holder FROM claim").fetchall():
         if not _lives(str(other)):
             drop(connection, str(other))
-    connection.executemany(_PUT, [(fingerprint, holder) for fingerprint in fingerprints])
+    connection.executemany(_PUT, [(name, holder, taken, until) for name in fingerprints])
 
 
 def done(connection: sqlite3.Connection, fingerprint: str) -> None:

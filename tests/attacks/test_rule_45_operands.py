@@ -14,7 +14,7 @@ import pytest
 
 import dpsql
 from dpsql.errors import Error
-from dpsql.planner.lower import with_secret
+from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
@@ -88,7 +88,7 @@ def test_every_form_of_the_oracle(world: tuple[duckdb.DuckDBPyConnection, Schema
         for text in (text for part in compiled.releases for text in part.texts):
             problem = ""
             try:
-                connection.execute(with_secret(text, "00")).fetchall()
+                connection.execute(text, {"cut": "00"} if CUT in text else {}).fetchall()
             except duckdb.Error as raised:
                 problem = str(raised)
             assert not problem, f"{problem} ON {sql}"

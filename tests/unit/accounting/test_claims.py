@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.accounting import Answers, Ledger, claims
+from dpsql.accounting import Answers, Ledger, claims, layout
 from dpsql.charges import Budget, ChargeRequest
 from dpsql.errors import BudgetError
 from dpsql.loss import EpsilonDelta
@@ -79,7 +79,7 @@ def test_holders_differ() -> None:
 @pytest.mark.parametrize("holder", ["", "x", "1", "-1 - x", "99999999999999999999 5 x", "{pid} 0 x"])
 def test_a_holder_that_nobody_is_holds_nothing(ledger: Ledger, asks: Asks, holder: str) -> None:
     named = holder.format(pid=os.getpid())
-    ledger.store.write(lambda connection: claims.take(connection, ["fingerprint"], named))
+    ledger.store.write(lambda connection: claims.take(connection, ["fingerprint"], named, layout.now()))
     assert ledger.charge(asks("0.1"), BUDGET, claims.new_holder()) is not None
 
 
