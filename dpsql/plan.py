@@ -583,8 +583,9 @@ class CompiledRelease:
     @property
     def sources(self) -> tuple[tuple[str, tuple[Verified, ...]], ...]:
         """All engine SQL, each text with the shorter ones for verified data."""
-        found = ((self.sql, self.verified), *((p.sql, p.verified) for p in (*self.matchings, *self.tallies)))
-        return tuple(source for source in found if source[0])
+        matched = tuple((part.sql, part.verified) for part in self.matchings)
+        tallied = tuple((part.sql, part.verified) for part in self.tallies)
+        return tuple(source for source in ((self.sql, self.verified), *matched, *tallied) if source[0])
 
     @property
     def key_columns(self) -> int:

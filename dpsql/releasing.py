@@ -300,9 +300,7 @@ class Releasing:
         kept = self._reusing.vectors(found.asked[part.release.name])
         return self._answers.put(receipt.id, self.fingerprint(part), noisy, fresh=fresh, of=kept)
 
-    def _exact(
-        self, sql: str, verified: Sequence[Verified], keys: int, sums: int, read: Reading
-    ) -> ExactTable:
+    def _exact(self, sql: str, verified: Sequence[Verified], keys: int, sums: int, read: Reading) -> ExactTable:
         """The engine's answer, by shorter SQL where the data was verified for it."""
         text = self._texts.printed(sql, verified, read.bounds, everywhere=False)
         return self._dataset.engine.exact(text, keys, sums, read.tables, self._ledger.secret.hex())

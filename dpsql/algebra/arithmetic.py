@@ -148,7 +148,8 @@ def narrow(scalar: Scalar) -> Scalar:
         return add_subtract_multiply(scalar.function, left, right)
     if scalar.function == "convert" and scalar.sqltype.is_decimal and scalar.args[0].sqltype.is_decimal:
         return narrow(scalar.args[0]) if scalar.args[0].sqltype.scale == scalar.sqltype.scale else scalar
-    hull = finite_hull(scalar)
+    # not its domain, which a condition may have narrowed: that the engine filters before it computes is no proof
+    hull = scalar.declared
     if not scalar.is_column or hull is None or not (scalar.sqltype.is_decimal or scalar.sqltype.is_integer):
         return scalar
     if scalar.sqltype.is_integer:

@@ -17,6 +17,7 @@ from typing import Literal
 
 from dpsql.algebra.logic import conjuncts, truth
 from dpsql.algebra.scalar import Scalar, column, quoted
+from dpsql.domains import hull
 from dpsql.errors import error
 from dpsql.schema.facts import rows_fact, unit_fact
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
@@ -201,6 +202,7 @@ def _column(declared: Column, table: Table, alias: str, names: str = "", constan
         role=declared.role,
         step=declared.step,
         origin=f"{table.name}.{declared.name}",
+        declared=hull(declared.domain) if declared.sqltype.is_number else None,
         names=names,
         constant=constant,
         unit_bounds=declared.unit_bounds,
@@ -355,6 +357,7 @@ def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:
         step=inner.step,
         unit_bounds=inner.unit_bounds,
         origin=inner.origin if inner.is_column else "",
+        declared=inner.declared if inner.is_column else None,
         names=inner.key,
         constant=inner.is_constant,
         renames=True,
@@ -374,6 +377,7 @@ def computed_column(alias: str, name: str, like: Scalar, parts: tuple[Scalar, ..
         value=None,
         step=None,
         origin="",
+        declared=None,
         names="",
         renames=False,
     )

@@ -46,6 +46,7 @@ class Scalar:
     role      of a column
     step      the declared grid of a column, else None
     origin    of a column as it is declared: "table.column"
+    declared  of such a column: the hull of its domain, whatever conditions narrow it to
     names     "table.column" of the private key whose values a column holds; "" where it holds none, or also NULLs of a join
     constant  whether a column, EXISTS or a value that is bound before the block runs has one value in all rows of a unit
     unit_bounds  declared bounds of a unit's total of a column
@@ -68,6 +69,7 @@ class Scalar:
     role: str = ""
     step: Fraction | None = None
     origin: str = ""
+    declared: Interval | None = None
     names: str = ""
     constant: bool = False
     unit_bounds: Interval | None = None

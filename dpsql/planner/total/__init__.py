@@ -80,7 +80,7 @@ def _printed(tree: exp.Expression) -> str:
 
 def _parsed(text: str) -> exp.Expression:
     trees = _DUCKDB.parse(text)
-    if len(trees) != 1 or trees[0] is None:
+    if len(trees) != 1 or not isinstance(trees[0], exp.Expression):
         raise NotTotalError("its form")
     return trees[0]
 

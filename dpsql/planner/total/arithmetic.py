@@ -9,9 +9,9 @@ from fractions import Fraction
 
 from dpsql import domains
 from dpsql.domains import Interval
-from dpsql.planner.total.known import BIGINT, DOUBLE, Known, common, fits, floating, meet
+from dpsql.planner.total.known import Known, common, fits, floating, meet
 from dpsql.planner.total.rules import Ruled, always, decided
-from dpsql.sqltypes import SqlType, decimal
+from dpsql.sqltypes import BIGINT, DOUBLE, SqlType, decimal
 
 _INTERVALS: dict[str, Callable[[Interval, Interval], Interval]] = {
     "+": domains.add,
@@ -33,7 +33,9 @@ def arithmetic(operator: str, a: Known, b: Known) -> Ruled | None:
         whole = common(a, b)
         if whole is None:
             return None
-        return _exact(Known(whole, limits, null), fits(limits, whole) and fits(a.limits, whole) and fits(b.limits, whole))
+        return _exact(
+            Known(whole, limits, null), fits(limits, whole) and fits(a.limits, whole) and fits(b.limits, whole)
+        )
     product = _product(a, b) if operator == "*" else _sum(a, b)
     if product is None:
         return None

@@ -60,7 +60,7 @@ def converted(value: Known, target: SqlType) -> Known:
 
 
 def _computes(sqltype: SqlType) -> bool:
-    return sqltype.is_number or sqltype.is_temporal or sqltype.is_text or sqltype == BOOLEAN or sqltype == NULL
+    return sqltype.is_number or sqltype.is_temporal or sqltype.is_text or sqltype in (BOOLEAN, NULL)
 
 
 def _holds_all(source: SqlType, target: SqlType) -> bool:

@@ -83,9 +83,10 @@ def fits(limits: Interval | None, sqltype: SqlType) -> bool:
 
 
 def rounded(limits: Interval, scale: int) -> Interval:
-    """Outwards to a grid, which holds every way to round."""
-    grid = 10**scale
-    return Interval(Fraction(math.floor(limits.lower * grid), grid), Fraction(math.ceil(limits.upper * grid), grid))
+    """To the nearest values of a grid, a half either way."""
+    grid, half = 10**scale, Fraction(1, 2)
+    lower, upper = math.ceil(limits.lower * grid - half), math.floor(limits.upper * grid + half)
+    return Interval(Fraction(lower, grid), Fraction(upper, grid))
 
 
 def floating(limits: Interval | None, sqltype: SqlType = DOUBLE) -> Interval | None:

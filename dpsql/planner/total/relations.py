@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dpsql.planner.total.known import Known, common, either
-from dpsql.planner.total.values import NotTotalError, Scope, Values, unknown
+from dpsql.planner.total.known import Known, either
+from dpsql.planner.total.values import Scope, Values, unknown
 
 Columns = dict[str, Known]
 Tables = Mapping[str, Columns]
-_CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "with_", "distinct", "kind", "hint"}
+_CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "with_", "limit"}
 _JOINS = {"", "INNER", "CROSS", "LEFT", "FULL", "SEMI", "ANTI", "OUTER"}
 
 
@@ -40,7 +40,12 @@ class Relations:
             return self._union(node, outer, named)
         if isinstance(node, exp.Subquery):
             return self.query(node.this, outer, named)
-        if not isinstance(node, exp.Select) or {k for k, v in node.args.items() if v} - _CLAUSES:
+        if not isinstance(node, exp.Select) or {k for k, v in node.args.items() if v} - _CLAUSES - {"distinct"}:
+            raise unknown(node)
+        limit, distinct = node.args.get("limit"), node.args.get("distinct")
+        if (limit is not None and not isinstance(limit.expression, exp.Literal)) or (
+            distinct and distinct.args.get("on")
+        ):
             raise unknown(node)
         return self._select(node, outer, named)
 
@@ -72,9 +77,8 @@ class Relations:
             self._source(source.this, scope, named)
         for join in list(node.args.get("joins") or []):
             self._join(join, scope, named)
-        for clause in ("where",):
-            if node.args.get(clause) is not None:
-                self.values.condition(node.args[clause].this, scope)
+        if node.args.get("where") is not None:
+            self.values.condition(node.args["where"].this, scope)
         columns = self._shown(node, scope)
         scope.aliases = columns
         group = node.args.get("group")
@@ -107,7 +111,7 @@ class Relations:
                 raise unknown(node)
             alias = (node.alias or node.name).lower()
             scope.columns |= {(alias, name): value for name, value in known.items()}
-        elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query) and not isinstance(node.this, exp.Subquery):
+        elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select | exp.Union):
             columns = self.query(node.this, scope.outer, named)
             scope.columns |= {(node.alias.lower(), name): value for name, value in columns.items()}
         elif isinstance(node, exp.Subquery | exp.Paren):
@@ -134,6 +138,3 @@ class Relations:
         if "FULL" in words:
             scope.columns = {place: replace(known, null=True) for place, known in scope.columns.items()}
         scope.columns |= right.columns
-
-
-__all__ = ["Columns", "NotTotalError", "Relations", "Tables", "common"]

@@ -10,7 +10,6 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.domains import Interval, interval
-from dpsql.errors import error
 from dpsql.planner.total import arithmetic, functions
 from dpsql.planner.total.casts import boolean, cast, constant, try_cast
 from dpsql.planner.total.facts import Facts, learnt
@@ -19,7 +18,16 @@ from dpsql.planner.total.rules import Ruled
 from dpsql.sqltypes import BIGINT, BOOLEAN, DOUBLE, HUGEINT, VARCHAR, SqlType, decimal, parse_type
 
 Plain = Callable[[Sequence[Known]], Ruled | None]
-_NO_GUARD = (exp.AggFunc, exp.Window, exp.Query, exp.Exists, exp.Explode, exp.Comprehension, exp.Placeholder, exp.Filter)
+_NO_GUARD = (
+    exp.AggFunc,
+    exp.Window,
+    exp.Query,
+    exp.Exists,
+    exp.Explode,
+    exp.Comprehension,
+    exp.Placeholder,
+    exp.Filter,
+)
 """What the engine's TRY does not take inside."""
 
 _FUNCTIONS: dict[str, Plain] = {
@@ -172,8 +180,9 @@ class Values:
             number = Fraction(node.name)
             return Known(decimal(len(digits) + len(after), len(after)), Interval(number, number), null=False)
         if "e" in node.name.lower():
-            number = Fraction(float(node.name)) if math.isfinite(float(node.name)) else None
-            return Known(DOUBLE, Interval(number, number) if number is not None else None, null=False)
+            double = float(node.name)
+            point = Interval(Fraction(double), Fraction(double)) if math.isfinite(double) else None
+            return Known(DOUBLE, point, null=False)
         raise unknown(node)
 
     def cast(self, node: exp.Expression, scope: Scope) -> Known:
@@ -240,6 +249,9 @@ class Values:
 
     def _compared(self, node: exp.Expression, sides: Sequence[exp.Expression], scope: Scope) -> Known:
         values = [self.value(side, scope) for side in sides]
+        if values[0].sqltype == BOOLEAN and all(v.sqltype.is_integer for v in values[1:]):
+            # the engine makes 0 or 1 of it
+            return of_type(BOOLEAN)
         if any(common(values[0], other) is None for other in values[1:]):
             raise unknown(node)
         return of_type(BOOLEAN)
