@@ -204,6 +204,7 @@ def _column(declared: Column, table: Table, alias: str, names: str = "", constan
         names=names,
         constant=constant,
         unit_bounds=declared.unit_bounds,
+        length=declared.longest,
     )
 
 
@@ -234,7 +235,8 @@ def _unit(schema: Schema, table: Table, alias: str) -> Scalar:
         owner = schema.table(schema.privacy.unit_table or "")
         declared = owner.column(schema.privacy.unit_column or "") if owner is not None else None
         assert owner is not None and declared is not None
-        found = column(f"{quoted(alias)}.{quoted(UNIT_COLUMN)}", declared.sqltype, declared.domain, role="identifier")
+        name, sqltype = f"{quoted(alias)}.{quoted(UNIT_COLUMN)}", declared.sqltype
+        found = column(name, sqltype, declared.domain, role="identifier", length=declared.longest)
     return replace(found, nullable=False, names=schema.privacy.unit, constant=True)
 
 
@@ -358,6 +360,7 @@ def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:
         names=inner.key,
         constant=inner.is_constant,
         renames=True,
+        length=inner.length,
     )
 
 

@@ -358,7 +358,9 @@ def test_rule_41_avg_is_made_of_the_sum_and_the_count_of_the_same_value(
     assert free(answer) and same(answer.rows, plain.execute(sql).fetchall(), ordered=False)
 
 
-def test_rule_41_a_sum_beside_a_count_is_read_off_one_of_each(session: Session, plain: duckdb.DuckDBPyConnection) -> None:
+def test_rule_41_a_sum_beside_a_count_is_read_off_one_of_each(
+    session: Session, plain: duckdb.DuckDBPyConnection
+) -> None:
     for sql in ("SELECT a, COUNT(*) FROM person GROUP BY a", "SELECT a, SUM(w) FROM person GROUP BY a"):
         assert session.execute(sql).releases == 1
     sql = "SELECT a, SUM(w), COUNT(*) FROM person GROUP BY a ORDER BY a"
