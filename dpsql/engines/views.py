@@ -15,6 +15,7 @@ from dpsql.engines.signature import Signature
 from dpsql.engines.snapshot import Snapshot
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
+from dpsql.schema.paths import require_agreeing
 from dpsql.sqltypes import parse_type
 
 Find = Callable[[Signature], Snapshot | None]
@@ -40,14 +41,15 @@ class Shown:
 
 
 def show(connection: duckdb.DuckDBPyConnection, schema: Schema, find: Find, outputs: Iterable[Path]) -> Shown:
-    """Make the views and lock the connection: it reaches the declared files, and may write to `outputs`. Raises 707, 804."""
+    """Make the views and lock the connection: it reaches the declared files, and may write to `outputs`. Raises 707, 801, 804."""
+    require_agreeing(schema)
     found, signature = _sources(connection, schema)
     parts = _parts(connection, schema, found)
     prepared = find(signature)
     copied = snapshot.views(connection, schema, prepared) if prepared is not None else {}
     for table, source, stored in parts:
         connection.execute(copied.get(table.name) or sources.view(table, source, stored))
-        if not table.public and table.name not in copied and any(c.sqltype.is_text for c in table.columns):
+        if not table.public and any(c.sqltype.is_text for c in table.columns):
             connection.execute(sources.too_long_view(table, source, stored))
     for table in (t for t in schema.tables if _is_far(schema, t)):
         connection.execute(copied.get(with_unit(table.name)) or unit_view(schema, table))

@@ -19,10 +19,10 @@ from dpsql.clients.dbapi import open_session
 from dpsql.domains import UNBOUNDED
 from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable
+from dpsql.engines.locked import ask
 from dpsql.errors import Error
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.plan import CompiledRelease, KeyValue
-from dpsql.planner.lower import with_secret
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
@@ -127,7 +127,7 @@ def compiled(folder: Path, sql: str, unit: str = "patient") -> CompiledRelease:
 
 def taken(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> dict[tuple[KeyValue, ...], int]:
     """What is counted in each group, from engine SQL."""
-    columns = fetch.lists(connection.execute(with_secret(sql, "5e")), part.key_columns + 3)
+    columns = fetch.lists(ask(connection, sql, "5e"), part.key_columns + 3)
     keys, numbers = columns[: part.key_columns], columns[part.key_columns :]
     return _taken(ExactTable(tuple(map(fetch.keys, keys)), tuple(map(fetch.integers, numbers))))
 
@@ -300,7 +300,7 @@ def test_the_price_is_shared_and_gaussian_noise_takes_l2(tmp_path: Path) -> None
 
 def test_the_claim_is_the_most_that_capacities_allow() -> None:
     """Over all capacities of at most `most` in each of some groups, and of at most `rows` in all."""
-    value = scalar.column("x", VARCHAR, UNBOUNDED)
+    value = scalar.column("x", VARCHAR, UNBOUNDED, length=9)
     for rows, groups, most in product(range(1, 5), range(1, 5), range(1, 5)):
         s = DistinctValues(value, None, most).sensitivity(Limits(rows, groups))
         vectors = [v for v in product(range(most + 1), repeat=groups) if sum(v) <= rows]
