@@ -60,11 +60,12 @@ class Column:
     def longest(self) -> int | None:
         """The most characters of a text value; a longer one counts as NULL. None for what is no text.
 
-        Why  where nothing is declared, a list does not say which values there are (rule 16), only that its own are not too long
+        Why  where nothing is declared, a list does not say which values there are (rule 16), only that its own are not too long; one
+             that a public table gives is not known yet where the views are made
         """
         if not self.sqltype.is_text or self.length is not None:
             return self.length if self.sqltype.is_text else None
-        listed = self.domain.values if isinstance(self.domain, Categories) else ()
+        listed = self.domain.values if isinstance(self.domain, Categories) and self.domain_from is None else ()
         return max([USUAL_LENGTH, *(len(value) for value in listed if isinstance(value, str))])
 
 
