@@ -340,6 +340,14 @@ def fill(connection: duckdb.DuckDBPyConnection, market: Market, data: Database) 
             connection.execute(f"INSERT INTO {name} VALUES {rows}")
 
 
+def columns_of(market: Market, table: str) -> dict[str, str]:
+    """The type of each column of a table."""
+    declared = (
+        c.strip().split(" ", 1) for c in COLUMNS[table].format(type=market.type, orders=market.orders).split(", ")
+    )
+    return {name.strip('"'): sqltype for name, sqltype in declared}
+
+
 def literal(value: object) -> str:
     """A stored value as SQL."""
     if value is None:
@@ -357,4 +365,8 @@ def write(folder: Path, market: Market, data: Database, kind: str = "duckdb") ->
         fill(connection, market, data)
         for name in COLUMNS if kind != "duckdb" else ():
             options = "(HEADER, FORCE_QUOTE *)" if kind == "csv" else "(FORMAT parquet)"
-            connection.execute(f"COPY {name} TO '{folder / name}.{kind}' {options}")
+            # Parquet has no HUGEINT, and DuckDB would round it: the text of the number is read as one.
+            columns = columns_of(market, name) if kind == "parquet" else {}
+            big = [f'CAST("{c}" AS VARCHAR) AS "{c}"' for c, t in columns.items() if t == "HUGEINT"]
+            rows = f"(SELECT * REPLACE ({', '.join(big)}) FROM {name})" if big else name
+            connection.execute(f"COPY {rows} TO '{folder / name}.{kind}' {options}")
