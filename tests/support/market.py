@@ -358,9 +358,11 @@ def literal(value: object) -> str:
 
 
 def write(folder: Path, market: Market, data: Database, kind: str = "duckdb") -> None:
-    """The database where a schema with that source finds it: one DuckDB file, or a CSV or Parquet file for each table."""
-    path = folder / "market.duckdb"
-    path.unlink(missing_ok=True)
+    """The database where a schema with that source finds it: one DuckDB file, or a CSV or Parquet file for each table.
+
+    What is there already may be open: it is put aside, not written over.
+    """
+    path = folder / "market new.duckdb"
     with duckdb.connect(":memory:" if kind != "duckdb" else str(path)) as connection:
         fill(connection, market, data)
         for name in COLUMNS if kind != "duckdb" else ():
@@ -370,3 +372,5 @@ def write(folder: Path, market: Market, data: Database, kind: str = "duckdb") ->
             big = [f'CAST("{c}" AS VARCHAR) AS "{c}"' for c, t in columns.items() if t == "HUGEINT"]
             rows = f"(SELECT * REPLACE ({', '.join(big)}) FROM {name})" if big else name
             connection.execute(f"COPY {rows} TO '{folder / name}.{kind}' {options}")
+    if kind == "duckdb":
+        path.replace(folder / "market.duckdb")
