@@ -140,6 +140,7 @@ CODES: dict[int, tuple[type[Error], str]] = {
     706: (OperationalError, "the released result could not be post-processed; the charge stands"),
     707: (OperationalError, "a data source cannot be read"),
     708: (OperationalError, "the data is not approved"),
+    709: (OperationalError, "too many statements failed, and the owner has not looked at them; nothing was charged"),
     801: (SchemaError, "the declared schema has mistakes"),
     802: (InterfaceError, "the connection or cursor was used wrongly"),
     803: (InterfaceError, "the analyst is not declared"),

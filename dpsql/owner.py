@@ -22,7 +22,7 @@ from dpsql.errors import error
 from dpsql.opening import approve_version, require_unchanged
 from dpsql.preparing import prepare as prepare_snapshot
 from dpsql.preparing import require_place
-from dpsql.reporting import BudgetReport, report, warnings
+from dpsql.reporting import BudgetReport, failures, report, warnings
 from dpsql.schema.draft import draft
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Schema, Table
@@ -32,6 +32,9 @@ OUTSIDE_THE_PROMISE = (
     "itself a function of the data, and what it gives away is outside the promise: choose limits from what is known\n"
     "of the subject."
 )
+
+
+__all__ = ["CheckReport", "budget", "certificate", "check", "failures", "init"]
 
 
 @dataclass(frozen=True, slots=True)

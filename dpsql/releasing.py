@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from dpsql import failing
 from dpsql.accounting import claims
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
@@ -179,8 +180,9 @@ class Releasing:
                 break
             self._wait()
         staged.charged = True
-        for part in found.missing:
-            staged.noisy[part.release.name] = self._run(part, receipt, staged, found, fresh)
+        with failing.counted(self._ledger, receipt.id, self._analyst):
+            for part in found.missing:
+                staged.noisy[part.release.name] = self._run(part, receipt, staged, found, fresh)
         return Released(found, staged, receipt)
 
     def missing(self, compiled: Compiled, fresh: bool) -> list[CompiledRelease]:
@@ -218,6 +220,7 @@ class Releasing:
         self, compiled: Compiled, found: Found, holder: str, fresh: bool, asked: Sequence[Question]
     ) -> Receipt | None:
         """One durable transaction before the engine is called; nothing below gives it back. See Ledger.charge."""
+        failing.require_few(self._ledger, self._dataset.schema, self._analyst)
         if not self._dataset.engine.unchanged():
             raise error(708, "the data files changed since the connection was opened", hint="open a new connection")
         names = [self.fingerprint(part) for part in found.missing]

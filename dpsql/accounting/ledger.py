@@ -211,6 +211,11 @@ class Ledger:
         name = None if analyst is None else clean(analyst)
         return self.store.read(lambda connection: failures.found(connection, name))
 
+    def unseen_failures(self, analyst: str | None = None) -> int:
+        """How many failures the owner has not seen: of one analyst, or of all."""
+        name = None if analyst is None else clean(analyst)
+        return self.store.read(lambda connection: failures.unseen(connection, name))
+
     def clear_failures(self, last: int) -> None:
         """Write that the owner has seen the failures up to this one."""
         self.store.write(lambda connection: failures.clear(connection, last, layout.now()))
