@@ -28,7 +28,6 @@ from dpsql.loss import NO_LOSS, EpsilonDelta
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.opening import Dataset
 from dpsql.plan import Compiled, CompiledRelease, NoisyTable, PublicTable, Verified
-from dpsql.planner.lower import with_secret
 from dpsql.release import KeyTables, release
 from dpsql.reusing import Reusing, TopUp
 from dpsql.schema.model import Analyst
@@ -294,7 +293,7 @@ class Releasing:
     ) -> ExactTable:
         """The engine's answer, by shorter SQL where the data was verified for it."""
         text = next((v.sql for v in verified if v.facts <= self._dataset.facts), sql)
-        return self._dataset.engine.exact(with_secret(text, self._ledger.secret.hex()), keys, sums, bound)
+        return self._dataset.engine.exact(text, keys, sums, bound, self._ledger.secret.hex())
 
     def _noisy(
         self,

@@ -30,6 +30,7 @@ from dpsql.planner.explain.words import number
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Parsed, parse
 from dpsql.planner.planning import compile_statement, schema_identity
+from dpsql.planner.qualified import in_main
 from dpsql.planner.resolve.free import catalog_text
 from dpsql.recent import MOST_ROWS, Recent, asked_for, is_plain
 from dpsql.releasing import Releasing
@@ -100,7 +101,7 @@ class Session:
         """The plan of a statement, without running or charging it."""
 
         def planned() -> str:
-            parsed = parse(sql, parameters)
+            parsed = self._parse(sql, parameters)
             if parsed.kind == "catalog":
                 return f"free: {catalog_text(parsed, self.schema)} of the declared schema"
             return "" if parsed.tree is None else self._explain(parsed)
@@ -115,7 +116,7 @@ class Session:
             asked = asked_for(sql, parameters, self._options)
             if asked is not None and self._recent.get(asked) is not None:
                 return self._receipt(NO_LOSS), 0
-            parsed = parse(sql, parameters)
+            parsed = self._parse(sql, parameters)
             if parsed.kind != "query":
                 return self._receipt(NO_LOSS), 0
             compiled = self._compile(parsed)
@@ -150,7 +151,7 @@ class Session:
         return replace(answer, rows=list(answer.rows), receipt=self._receipt(NO_LOSS), cached=True, releases=0)
 
     def _answered(self, sql: str, parameters: Parameters, asked: Hashable | None) -> Answer:
-        parsed = parse(sql, parameters)
+        parsed = self._parse(sql, parameters)
         if parsed.kind == "catalog":
             return self._free(*self.sandbox.catalog(catalog_text(parsed, self.schema)))
         if parsed.tree is None:
@@ -221,6 +222,9 @@ class Session:
         return None
 
     # --- above the charge ---------------------------------------------------------------------------------------------
+
+    def _parse(self, sql: str, parameters: Parameters) -> Parsed:
+        return in_main(parse(sql, parameters), self._dataset.schema)
 
     def _options_now(self) -> Options:
         options = Options()

@@ -18,7 +18,7 @@ from dpsql.domains import Value
 from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable
 from dpsql.engines.loading import load_beside
-from dpsql.engines.locked import connect, interruptible, name, one_select, text, was_interrupted
+from dpsql.engines.locked import ask, connect, interruptible, name, one_select, text, was_interrupted
 from dpsql.engines.values import measured, portable, value
 from dpsql.engines.views import Find, Shown, show
 from dpsql.errors import Error, error
@@ -31,6 +31,7 @@ _TEXTS = {
     703: "interrupted; nothing was released and what was charged stays charged",
     704: "the prepared snapshot cannot be written beside the ledger; see that its disk has room",
     707: "a data source cannot be read",
+    903: "what crossed from the engine is not an integer, or no group key; nothing was released and what was charged stays charged",
 }
 """Constants: from here on data has been touched, and DuckDB's own messages quote it."""
 
@@ -79,13 +80,13 @@ class DuckDBEngine:
             raise
         return DuckDBEngine(connection, shown, spill)
 
-    def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = ()) -> ExactTable:
+    def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = (), cut: str = "") -> ExactTable:
         """Exact sums of one statement: its first columns are group keys, the next sums [quanta]; see Engine."""
 
         def read(cursor: duckdb.DuckDBPyConnection) -> ExactTable:
             for table in bound:
                 load_beside(cursor, table)
-            columns = fetch.lists(cursor.execute(one_select(cursor, sql)), keys + sums)
+            columns = fetch.lists(ask(cursor, sql, cut), keys + sums)
             key_lists = tuple(fetch.keys(column) for column in columns[:keys])
             return ExactTable(key_lists, tuple(fetch.integers(column) for column in columns[keys:]))
 
@@ -179,7 +180,7 @@ class DuckDBEngine:
         except (Exception, KeyboardInterrupt) as fault:
             if was_interrupted(fault):
                 return None, 703
-            return None, 901 if isinstance(fault, Error) else code
+            return None, _own(fault) if isinstance(fault, Error) else code
 
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -192,6 +193,11 @@ class DuckDBEngine:
             with self._guard:
                 self._running.discard(cursor)
             cursor.close()
+
+
+def _own(fault: Error) -> int:
+    """The code of an error of dpsql's own that came out of the engine: an invariant failed."""
+    return 903 if fault.code == "DPSQL-903" else 901
 
 
 def _remove(spill: Path, owner: int) -> None:

@@ -21,12 +21,14 @@ from dpsql.errors import Error, error
 from dpsql.plan import PublicTable
 from dpsql.schema import spent
 from dpsql.schema.model import Schema
+from dpsql.schema.qualifiers import MAIN
 from dpsql.sqltypes import INTEGER, SqlType, parse_type
 
 Typed = tuple[str, str]
 """(name, type as DuckDB writes it)"""
 
 _CATALOG = re.compile(r'SHOW TABLES|DESCRIBE ("dpsql"\.)?"(?:[^"]|"")+"')
+_TAKEN = (MAIN, "memory", "system", "temp", "information_schema", "pg_catalog", spent.SCHEMA)
 _TEXTS = {
     106: "the statement does not fit together: a function, operator or clause meets a type that it does not take",
     703: "interrupted; what was charged stays charged",
@@ -138,7 +140,7 @@ class Sandbox:
         with self._turn:
             if self._declared is not None:
                 self._declared.close()
-            self._declared = _empty()
+            self._declared = _named(schema.name)
             for table in schema.tables:
                 columns = ", ".join(
                     f"{name(c.name)} {c.sqltype}{'' if c.nullable else ' NOT NULL'}" for c in table.columns
@@ -209,6 +211,16 @@ class Sandbox:
 
 def _empty() -> duckdb.DuckDBPyConnection:
     connection = _with_functions()
+    lock(connection)
+    return connection
+
+
+def _named(dataset: str) -> duckdb.DuckDBPyConnection:
+    """The same, for tables that information_schema shows under the dataset's name, unless DuckDB needs that name itself."""
+    connection = connect(None, threads=1)
+    if dataset.lower() not in _TAKEN:
+        connection.execute(f"ATTACH ':memory:' AS {name(dataset)}; USE {name(dataset)}; DETACH memory")
+    connection.execute(MACRO)
     lock(connection)
     return connection
 
