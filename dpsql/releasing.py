@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from dpsql import failing
 from dpsql.accounting import claims
@@ -25,6 +26,7 @@ from dpsql.guard import record
 from dpsql.guard.questions import Question
 from dpsql.guarding import Guarding
 from dpsql.loss import NO_LOSS, EpsilonDelta
+from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.opening import Dataset
 from dpsql.plan import Compiled, CompiledRelease, NoisyTable, PublicTable, Verified
@@ -71,6 +73,14 @@ class Found:
         if part is not None:
             parts = tuple(part if one.release.name == name else one for one in self.compiled.releases)
             self.compiled = replace(self.compiled, releases=parts)
+
+    def exchange(self, part: CompiledRelease, topped: TopUp) -> None:
+        """Buy more of a release that is topped up: the part has the noise that is then in it."""
+        name = part.release.name
+        self.asked[name], self.topped[name] = part, topped
+        self.missing = [topped.part if one.release.name == name else one for one in self.missing]
+        parts = tuple(part if one.release.name == name else one for one in self.compiled.releases)
+        self.compiled = replace(self.compiled, releases=parts)
 
     def buy(self, part: CompiledRelease, fingerprint: str, topped: TopUp | None) -> None:
         self.asked[part.release.name] = part
@@ -202,7 +212,21 @@ class Releasing:
                 found.add(name, reused.table, reused.fingerprints, reused.part, reused.note)
             else:
                 found.buy(part, fingerprint, None if fresh else self._reusing.top_up(part))
+        self._pay_the_least(found)
         return found
+
+    def _pay_the_least(self, found: Found) -> None:
+        """Differences to what was bought before are made up to the owner's least price of a statement (rule 74)."""
+        least = self._dataset.schema.privacy.floor
+        short = rho_at_most(least) - sum(part.release.loss.rho for part in found.missing)
+        if found.topped and short > 0:
+            bought = sum((topped.part.release.loss.rho for topped in found.topped.values()), Fraction(0))
+            for name, topped in tuple(found.topped.items()):
+                found.exchange(*self._reusing.dearer(found.asked[name], topped, 1 + short / bought))
+        if any(part.release.raised for part in found.missing):
+            found.notes += (
+                f"raised to the owner's least price, epsilon {float(least):g}: the error is smaller than asked",
+            )
 
     def _wait(self) -> None:
         """For somebody else's answer, a moment. Raises 703."""

@@ -161,7 +161,7 @@ class Ledger:
         portions = [replace(portion, loss=added(NO_LOSS, portion.loss)) for portion in request.portions]
         books = _Books(self, connection, now)
         limits = books.limits(allowed, analyst, portions)
-        refused = budgets.refusal(limits)
+        refused = budgets.refusal(limits, allowed.least)
         if refused is not None:
             raise refused
         head = self._append(connection, request, portions, last, (now, analyst, role))

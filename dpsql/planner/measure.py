@@ -119,6 +119,7 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
         bought.chosen,
         read,
         bought.compared,
+        raised=bought.raised,
         suppressed=tuple(
             Suppression(list(statistics.found).index(name), few.k, small.outputs)
             for name, small in zip(counts, few.small, strict=True)
