@@ -26,7 +26,7 @@ from dpsql.spans import Span, caret
 
 
 class Warning(Exception):
-    """PEP 249: an important warning. dpsql raises none."""
+    """PEP 249: an important warning. dpsql raises none; they stand in `messages` of connections and cursors."""
 
 
 class Error(Exception):
@@ -142,6 +142,7 @@ CODES: dict[int, tuple[type[Error], str]] = {
     707: (OperationalError, "a data source cannot be read"),
     708: (OperationalError, "the data is not approved"),
     709: (OperationalError, "too many statements failed, and the owner has not looked at them; nothing was charged"),
+    714: (IntegrityError, "the data is bound to another ledger"),
     801: (SchemaError, "the declared schema has mistakes"),
     802: (InterfaceError, "the connection or cursor was used wrongly"),
     803: (InterfaceError, "the analyst is not declared"),

@@ -40,6 +40,8 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     if verb == "check":
         what = "write a copy of the private tables, sorted by unit, beside the ledger, for faster answers"
         parser.add_argument("--prepare", action="store_true", help=what)
+        begins = "bind the data to this ledger, in place of another one: what was spent there counts no more"
+        parser.add_argument("--new-ledger", action="store_true", help=begins)
         known = "a certificate, or a JSON list of them: their charges must be in the ledger"
         parser.add_argument("--certificate", metavar="FILE", help=known)
     if verb == "budget":
@@ -95,7 +97,9 @@ def _check(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> Check
 
     known = owner.certificate(read(options.certificate)) if options.certificate is not None else []
     with progress(sys.stderr) as told:
-        return owner.check(schema, ledger, prepare=options.prepare, certificates=known, told=told)
+        return owner.check(
+            schema, ledger, prepare=options.prepare, certificates=known, new_ledger=options.new_ledger, told=told
+        )
 
 
 def _budget(report: BudgetReport, options: argparse.Namespace) -> str:

@@ -19,15 +19,20 @@ from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.errors import CODES, Error, error
 from dpsql.failing import _KINDS
 from dpsql.schema.model import Analyst, Schema
+from tests.support.randhie import copied
 
-FILE = Path(__file__).parents[2] / "examples" / "randhie" / "schema.toml"
 STORED = "SELECT COUNT(*) FROM person"
 HOSTILE = "SELECT COUNT(*) FROM person WHERE site <> 7 AND 'a\x1b[31m' <> 'b'"
 
 
 @pytest.fixture
-def schema() -> Schema:
-    declared = Schema.from_toml(FILE)
+def file(tmp_path: Path) -> str:
+    return str(copied(tmp_path))
+
+
+@pytest.fixture
+def schema(file: str) -> Schema:
+    declared = Schema.from_toml(file)
     return replace(declared, guard=replace(declared.guard, mode="off"))
 
 
@@ -136,33 +141,33 @@ def test_noise_that_could_not_be_added_counts(schema: Schema, tmp_path: Path, mo
 
 
 def test_the_owner_looks_at_them_and_clears_them(
-    schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    file: str, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ledger = str(tmp_path / "l")
     connection = dpsql.connect(schema, ledger=ledger, analyst="eve\x1b]0;x\x07")
     for sql in (about(1), HOSTILE, about(3)):
         fail(connection, monkeypatch, 701, sql)
-    assert main(["budget", str(FILE), "--ledger", ledger]) == 0
+    assert main(["budget", file, "--ledger", ledger]) == 0
     told = (
         "3 statements failed after the charge and not looked at yet: look at them with `dpsql budget SCHEMA --failures`"
     )
     assert told in capsys.readouterr().out
-    assert main(["budget", str(FILE), "--ledger", ledger, "--json"]) == 0
+    assert main(["budget", file, "--ledger", ledger, "--json"]) == 0
     assert [each["kind"] for each in json.loads(capsys.readouterr().out)["failures"]] == ["engine"] * 3
-    assert main(["budget", str(FILE), "--ledger", ledger, "--failures"]) == 0
+    assert main(["budget", file, "--ledger", ledger, "--failures"]) == 0
     shown = capsys.readouterr().out
     assert "3 statements failed" in shown and about(1) in shown and "the engine did not finish it" in shown
     assert shown.replace("\n", "").isprintable()
     assert connection.execute(about(99)).fetchall()
-    assert main(["budget", str(FILE), "--ledger", ledger, "--failures"]) == 0
+    assert main(["budget", file, "--ledger", ledger, "--failures"]) == 0
     assert capsys.readouterr().out == "0 statements failed after the charge and not looked at yet; 3 looked at before\n"
-    assert main(["budget", str(FILE), "--ledger", ledger]) == 0
+    assert main(["budget", file, "--ledger", ledger]) == 0
     assert "failed" not in capsys.readouterr().out
     connection.close()
 
 
 def test_what_could_not_be_shown_is_not_cleared(
-    schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: str, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with dpsql.connect(schema, ledger=tmp_path / "l") as connection:
         fail(connection, monkeypatch, 701, about(1))
@@ -173,7 +178,7 @@ def test_what_could_not_be_shown_is_not_cleared(
     with monkeypatch.context() as patched:
         patched.setattr("builtins.print", closed)
         patched.setattr("dpsql.clients.cli._close_output", lambda: None)
-        assert main(["budget", str(FILE), "--ledger", str(tmp_path / "l"), "--failures"]) == 0
+        assert main(["budget", file, "--ledger", str(tmp_path / "l"), "--failures"]) == 0
     ledger = Ledger.open(tmp_path / "l", ledger_identity(schema))
     assert ledger.unseen_failures() == 1
     ledger.close()
