@@ -74,6 +74,7 @@ def test_another_name_of_the_dataset(spent: Path) -> None:
         (('source = "."', 'source = "../randhie"\nledger = "other.ledger"'),),
         (
             ("[tables.person]", "[tables.people]"),
+            ("[tables.person.", "[tables.people."),
             ("person.person_id", "people.person_id"),
             ('name   = "randhie"', 'name = "x"'),
         ),

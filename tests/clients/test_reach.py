@@ -179,7 +179,7 @@ def test_tracebacks_of_an_engine_that_fails(
 ) -> None:
     original = DuckDBEngine.exact
 
-    def broken(engine: DuckDBEngine, sql: str, keys: int, sums: int, bound: object = ()) -> object:
+    def broken(engine: DuckDBEngine, sql: str, keys: int, sums: int, *_: object) -> object:
         return original(engine, "SELECT CAST('x' || COUNT(*) AS INTEGER) FROM person", keys, sums)
 
     monkeypatch.setattr(DuckDBEngine, "exact", broken)
@@ -192,7 +192,7 @@ def test_public_names_are_those_that_are_known(connection: dpsql.Connection) -> 
     """A new public name is looked at here before it can lead somewhere."""
     errors = {name for name in dpsql.__all__ if isinstance(getattr(dpsql, name), type) and name.endswith("Error")}
     known = {"close", "commit", "cursor", "execute", "executemany", "explain", "interrupt", "price", "rollback"}
-    known |= {"schema", "Warning"}
+    known |= {"schema", "Warning", "messages", "in_memory"}
     assert {name for name in dir(connection) if name[0] != "_"} - errors == known
     assert {name for name in dir(connection.cursor()) if name[0] != "_"} == {
         *("accuracy", "arraysize", "certificates", "close", "connection", "description", "execute", "executemany"),

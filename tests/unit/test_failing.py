@@ -42,7 +42,7 @@ def named(schema: Schema) -> Schema:
 
 
 def broken(code: int) -> Callable[..., object]:
-    def exact(*_: object) -> object:
+    def exact(*_: object, **__: object) -> object:
         raise error(code, "the engine could not finish the statement")
 
     return exact
