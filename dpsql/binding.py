@@ -30,6 +30,7 @@ IN_MEMORY = "the ledger is in memory: what is spent is forgotten when the connec
 UNBOUND = "no mark of the ledger could be written, neither beside the data nor in the state folder: another ledger would not be noticed"
 SUFFIX = ".dpsql"
 _LARGEST = 100_000  # bytes of a mark
+_NAME = 40  # characters of a file's name in that of its mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def require(schema: Schema, ledger: Ledger) -> None:
     if ledger.store.file is None:
         return
     for file in _files(schema):
-        found = _read(_beside(file, schema)) or _read(_aside(file, schema))
+        found = _found(file, schema)
         if found is not None and found.ledger != ledger.id:
             raise _other(ledger, found)
 
@@ -58,11 +59,12 @@ def mark(schema: Schema, ledger: Ledger, *, anew: bool = False) -> tuple[str, ..
     """
     if ledger.store.file is None:
         return ()
-    own = Mark(ledger.id, str(ledger.store.file))
-    told = []
+    own, told = Mark(ledger.id, str(ledger.store.file)), []
     for file in _files(schema):
-        places = (_beside(file, schema), _aside(file, schema))
-        told += [] if any(_write(place, own, anew) for place in places) else [UNBOUND]
+        found = _found(file, schema)
+        if found is None or (anew and found.ledger != own.ledger):
+            written = _write(_beside(file, schema), own, anew) or _write(_aside(file, schema), own, anew)
+            told += [] if written else [UNBOUND]
     require(schema, ledger)
     return tuple(dict.fromkeys(told))
 
@@ -97,13 +99,18 @@ def _files(schema: Schema) -> list[Path]:
     return list(dict.fromkeys((path / table.source).resolve() for table in own))
 
 
+def _found(file: Path, schema: Schema) -> Mark | None:
+    """The mark of a file, wherever it is kept."""
+    return _read(_beside(file, schema)) or _read(_aside(file, schema))
+
+
 def _unit(schema: Schema) -> str:
     return schema.privacy.unit_column or ROW
 
 
 def _beside(file: Path, schema: Schema) -> Path:
-    name = hashlib.sha256(_unit(schema).encode("utf-8", "backslashreplace")).hexdigest()[:8]
-    return file.with_name(f".{file.name}.{name}{SUFFIX}")
+    digits = hashlib.sha256(f"{file.name}\n{_unit(schema)}".encode("utf-8", "backslashreplace")).hexdigest()[:8]
+    return file.with_name(f".{file.name[:_NAME]}.{digits}{SUFFIX}")
 
 
 def _aside(file: Path, schema: Schema) -> Path | None:

@@ -274,6 +274,31 @@ def test_a_mark_that_says_nothing_is_of_no_ledger(spent: Path, content: bytes) -
     dpsql.connect(spent).close()
 
 
+def test_an_opening_writes_no_mark_that_is_there(spent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(binding, "_put", never)
+    with dpsql.connect(spent) as connection:
+        assert connection.messages == []
+
+
+def test_a_ledger_of_before_there_were_marks_gets_one(spent: Path, tmp_path: Path) -> None:
+    (mark,) = marks(spent)
+    mark.unlink()
+    dpsql.connect(spent).close()
+    assert marks(spent) == [mark]
+    refused(spent, ledger=tmp_path / "mine.ledger")
+
+
+def test_a_file_with_a_long_name(spent: Path) -> None:
+    name = "ä" * 100 + ".parquet"
+    shutil.copy(spent.parent / "person.parquet", spent.parent / name)
+    long = edited(spent, ('"person.parquet"', f'"{name}"'))
+    dpsql.connect(long, ledger=spent.parent / "long.ledger").close()
+    refused(long)
+
+
 def test_of_two_that_begin_at_once_one_is_bound(file: Path, tmp_path: Path) -> None:
     body = """
 import sys, dpsql
