@@ -19,7 +19,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.vectors import Vectors
 from dpsql.charges import Receipt
 from dpsql.charging import budget_of, certificate, request_of
-from dpsql.engines.base import ExactTable
+from dpsql.engines.base import ExactTable, RaisedError
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import Error, error
 from dpsql.guard import record
@@ -36,6 +36,8 @@ from dpsql.reusing import Reusing, TopUp
 from dpsql.schema.model import Analyst
 from dpsql.staging import Staged
 
+Sums = tuple[ExactTable | None, list[ExactTable], list[ExactTable]]
+"""Of the measures, the tallies and the matchings of a release."""
 PAUSE_SECONDS = 0.01
 """Between two looks for an answer that somebody else is working out."""
 
@@ -194,8 +196,9 @@ class Releasing:
             staged.bind_public()
             if not found.missing:
                 return Released(found, staged, Receipt(None, NO_LOSS, self.remaining()))
+            guarded = self._ledger.guarded
             for part in found.missing:
-                self._texts.check(part, compiled.bounds, everywhere=False)
+                self._texts.check(part, compiled.bounds, everywhere=guarded)
             receipt = self._charge(compiled, found, holder, fresh, asked)
             if receipt is not None:
                 break
@@ -316,10 +319,7 @@ class Releasing:
             tuple(b for b in found.compiled.bounds if b.name in part.bounds),
             tuple(staged.bound(name) for name in part.bounds),
         )
-        keys = part.key_columns
-        exact = self._exact(part.sql, part.verified, keys, part.sum_columns, bound) if part.sql else None
-        tallies = [self._exact(t.sql, t.verified, keys + 1, 1 + t.tally.summed, bound) for t in part.tallies]
-        matchings = [self._exact(m.sql, m.verified, keys, 3, bound) for m in part.matchings]
+        exact, tallies, matchings = self._sums(part, bound)
         noisy = self._noisy(part, exact, staged.lists(part), tallies, matchings)
         topped = found.topped.get(part.release.name)
         if topped is not None:
@@ -327,10 +327,33 @@ class Releasing:
         kept = self._reusing.vectors(found.asked[part.release.name])
         return self._answers.put(receipt.id, self.fingerprint(part), noisy, fresh=fresh, of=kept)
 
-    def _exact(self, sql: str, verified: Sequence[Verified], keys: int, sums: int, read: Reading) -> ExactTable:
-        """The engine's answer, by shorter SQL where the data was verified for it."""
-        text = self._texts.printed(sql, verified, read.bounds, everywhere=False)
-        return self._dataset.engine.exact(text, keys, sums, read.tables, self._ledger.secret.hex())
+    def _sums(self, part: CompiledRelease, read: Reading) -> Sums:
+        """What the engine gives for a release.
+
+        Why  that the engine raises may be one person's value. The same text with guards is another function, since an engine leaves out
+             what nobody reads, so it is no way to repair one statement: by "with guards or without" the next could ask again. From the
+             first failure on every statement of the dataset has them, for good: one bit, once (rule 45)
+        """
+        guarded = self._ledger.guarded
+        try:
+            return self._asked(part, read, everywhere=guarded)
+        except RaisedError:
+            if guarded:
+                raise
+        self._ledger.guard()
+        return self._asked(part, read, everywhere=True)
+
+    def _asked(self, part: CompiledRelease, read: Reading, *, everywhere: bool) -> Sums:
+        def exact(sql: str, verified: Sequence[Verified], keys: int, sums: int) -> ExactTable:
+            text = self._texts.printed(sql, verified, read.bounds, everywhere=everywhere)
+            return self._dataset.engine.exact(text, keys, sums, read.tables, self._ledger.secret.hex())
+
+        keys = part.key_columns
+        return (
+            exact(part.sql, part.verified, keys, part.sum_columns) if part.sql else None,
+            [exact(t.sql, t.verified, keys + 1, 1 + t.tally.summed) for t in part.tallies],
+            [exact(m.sql, m.verified, keys, 3) for m in part.matchings],
+        )
 
     def _noisy(
         self,
