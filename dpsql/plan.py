@@ -437,6 +437,7 @@ class Release:
     compared     why it has its mechanism, where "auto" took it
     entries      the values of the partition column that it is about, as the ledger names them; None: any
     suppressed   what is not shown where the noisy number of people is too small
+    raised       whether it costs the owner's least, which is more than the accuracy that was asked needs
     """
 
     limited: Limited
@@ -450,6 +451,7 @@ class Release:
     compared: Comparison | None = None
     entries: tuple[str, ...] | None = None
     suppressed: tuple[Suppression, ...] = ()
+    raised: bool = False
 
     @property
     def parts(self) -> tuple[Measure | Chosen, ...]:
@@ -579,6 +581,13 @@ class CompiledRelease:
         """All engine SQL that runs, on data that is not verified."""
         texts = (self.sql, *(m.sql for m in self.matchings), *(t.sql for t in self.tallies))
         return tuple(text for text in texts if text)
+
+    @property
+    def sources(self) -> tuple[tuple[str, tuple[Verified, ...]], ...]:
+        """All engine SQL, each text with the shorter ones for verified data."""
+        matched = tuple((part.sql, part.verified) for part in self.matchings)
+        tallied = tuple((part.sql, part.verified) for part in self.tallies)
+        return tuple(source for source in ((self.sql, self.verified), *matched, *tallied) if source[0])
 
     @property
     def key_columns(self) -> int:

@@ -31,6 +31,7 @@ from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.sum import Total
 from dpsql.aggregates.tally import Tally
 from dpsql.algebra.arithmetic import narrow
+from dpsql.algebra.mentions import mentions
 from dpsql.algebra.scalar import Scalar, literal_sql, quoted
 from dpsql.domains import Categories, Value, integers
 from dpsql.plan import (
@@ -76,7 +77,7 @@ def lower(release: Release, bounds: Sequence[Bound] = ()) -> CompiledRelease:
     listed = {part.bound for part in release.limited.block.lists}
     short = verified(release, statistics, names, inputs) if statistics else ()
     found = CompiledRelease(release, sql, (), short, tallies, matchings)
-    used = tuple(b.name for b in bounds if b.name in listed or any(quoted(b.name) in text for text in found.texts))
+    used = tuple(b.name for b in bounds if b.name in listed or any(mentions(text, b.name) for text in found.texts))
     return replace(found, bounds=used)
 
 
@@ -339,7 +340,8 @@ def _tally(release: Release, tally: Tally) -> CompiledTally:
         f"FROM (SELECT {owners}, {value} AS v FROM ({_rows_sql(release, inputs)}) AS counted) AS valued GROUP BY {owners}"
     )
     cut = _cut(_ordered(by_unit, keys, limits, 1), limits, 1)
-    kept = "CASE WHEN c0 = r0 THEN v0 ELSE [v0[1 + ((2 * i + 1) * r0) // (2 * c0)] for i in range(c0)] END"
+    place = "TRY_CAST(1 + ((2 * i + 1) * CAST(r0 AS HUGEINT)) // (2 * c0) AS BIGINT)"
+    kept = f"CASE WHEN c0 = r0 THEN v0 ELSE [v0[{place}] for i in range(c0)] END"
     columns = ", ".join([*keys, f"unnest({kept}) AS v"])
     sql = _bucketed(tally, keys, f"SELECT {columns} FROM ({cut}) AS limited WHERE c0 > 0")
     return CompiledTally(tally, sql, _verified_tally(release, tally, value, inputs))
