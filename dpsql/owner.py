@@ -19,6 +19,7 @@ from dpsql.engines.public import fill
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import declared
 from dpsql.errors import error
+from dpsql.escaping import harmless
 from dpsql.opening import approve_version, require_unchanged
 from dpsql.preparing import prepare as prepare_snapshot
 from dpsql.preparing import require_place
@@ -57,7 +58,7 @@ class CheckReport:
                 f"prepared: {self.snapshot.folder}, {self.snapshot.size:,} bytes; as private as the data itself"
             )
         parts += [f"note: {warning}" for warning in self.warnings]
-        return "\n\n".join([*parts, OUTSIDE_THE_PROMISE])
+        return harmless("\n\n".join([*parts, OUTSIDE_THE_PROMISE]), kept="\n")
 
 
 def init(source: str | os.PathLike[str]) -> str:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from dpsql.accounting.amounts import at_most, to_text
 from dpsql.accounting.ledger import Entry, Ledger
 from dpsql.charging import named
+from dpsql.escaping import harmless, harmless_json
 from dpsql.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.prices import nominal
 from dpsql.schema import spent
@@ -40,7 +41,7 @@ class BudgetReport:
 
     def __str__(self) -> str:
         parts = [self._dataset(), *self._others(), self._analysts(), self._latest()]
-        return "\n\n".join("\n".join(part) for part in parts if part)
+        return "\n\n".join("\n".join(map(harmless, part)) for part in parts if part)
 
     @property
     def json(self) -> str:
@@ -55,7 +56,7 @@ class BudgetReport:
             "analysts": [_object("analysts", spender_row(s), named(s.spent)) for s in self.spenders],
             "ledger": [{**_object("ledger", charge_row(e), named(e.loss)), "time": e.time} for e in self.charges],
         }
-        return json.dumps(found, indent=2, ensure_ascii=False)
+        return harmless_json(json.dumps(found, indent=2, ensure_ascii=False), kept="\n")
 
     def _dataset(self) -> list[str]:
         whole, window = self.totals[0], self.privacy.window

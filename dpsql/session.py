@@ -17,6 +17,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.charges import Receipt
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import BudgetError, Error, error
+from dpsql.escaping import harmless
 from dpsql.estimating import empty
 from dpsql.guard.questions import Question
 from dpsql.guarding import GUARD_TABLE, Guarding
@@ -283,7 +284,8 @@ class Session:
     def _explain(self, parsed: Parsed) -> str:
         compiled, questions = self._compile_with_questions(parsed)
         self._describe(compiled, parsed.plain)
-        return "\n".join([explain(compiled, self._dataset.schema), *self._guarding.lines(compiled, questions)])
+        guarded = map(harmless, self._guarding.lines(compiled, questions))
+        return "\n".join([explain(compiled, self._dataset.schema), *guarded])
 
     def _describe(self, compiled: Compiled, plain: str | None) -> tuple[tuple[str, str], ...]:
         """Names and types of the result, from tables that are empty; a shell that could not run is refused before the charge.

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dpsql.escaping import harmless
+
 if TYPE_CHECKING:
     from dpsql.accounting.ledger import Ledger
     from dpsql.owner import CheckReport
@@ -24,7 +26,8 @@ _DESCRIPTIONS = {
 
 def run(verb: str, given: Sequence[str]) -> int:
     """Run one verb with what stands behind it, and return the exit code. Raises dpsql.Error."""
-    print(_report(verb, _parser(verb).parse_args(given)))
+    # a report keeps its lines, and nothing else that a terminal would obey: JSON and drafts hold no such character
+    print(harmless(_report(verb, _parser(verb).parse_args(given)), kept="\n"))
     return 0
 
 
