@@ -20,7 +20,7 @@ import dpsql
 from dpsql import owner
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.cli import main
-from dpsql.clients.dbapi import Connection, open_session
+from dpsql.clients.dbapi import Connection, ledger_identity, open_session
 from dpsql.clients.notebook import html
 from dpsql.clients.output import MODES, show
 from dpsql.clients.repl.completion import complete
@@ -95,7 +95,7 @@ def literal(text: str) -> str:
 
 ASKED = [
     f'SELECT COUNT(*) AS "{HOSTILE}" FROM person WHERE word <> {literal(HOSTILE)}',
-    f"SELECT word, COUNT(*) FROM person GROUP BY word -- {HOSTILE.replace(chr(10), ' ')}",
+    f"SELECT word, COUNT(*) FROM person /* {HOSTILE}{FORGED} */ GROUP BY word",
     f"SELECT COUNT(*) FROM person WHERE word = {literal(FORGED)}",
     f'SELECT name AS "{FORGED}" FROM place',
     "SHOW LEDGER",
@@ -159,7 +159,7 @@ def test_c10_the_budget_report(asked: Connection, schema: Path, capsys: pytest.C
     lines = len(clean(str(_report(schema))).splitlines())
     assert main(["budget", str(schema), "--ledger", str(schema.parent / "ledger"), "--plot"]) == 0
     printed = clean(capsys.readouterr().out)
-    assert "\\x1b" in printed and "\\u202e" in printed and "  remaining  epsilon 99" not in printed.splitlines()
+    assert "\\x1b" in printed and "  remaining  epsilon 99" not in printed.splitlines()
     assert len(printed.splitlines()) >= lines
     assert main(["budget", str(schema), "--ledger", str(schema.parent / "ledger"), "--json"]) == 0
     held = json.loads(clean(capsys.readouterr().out))
@@ -170,7 +170,7 @@ def test_c10_the_budget_report(asked: Connection, schema: Path, capsys: pytest.C
 
 def _report(schema: Path) -> object:
     declared = Schema.from_toml(schema)
-    ledger = Ledger.open(schema.parent / "ledger", "hostile")
+    ledger = Ledger.open(schema.parent / "ledger", ledger_identity(declared))
     try:
         return owner.budget(declared, ledger)
     finally:
