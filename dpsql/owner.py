@@ -22,7 +22,7 @@ from dpsql.errors import error
 from dpsql.escaping import harmless
 from dpsql.opening import approve_version, require_unchanged
 from dpsql.preparing import prepare as prepare_snapshot
-from dpsql.preparing import require_place
+from dpsql.preparing import remove_left, require_place
 from dpsql.reporting import BudgetReport, report, warnings
 from dpsql.schema.draft import draft
 from dpsql.schema.mistakes import printable
@@ -92,6 +92,7 @@ def check(
     private = sum(not t.public for t in schema.tables)
     begin = _steps(told, 2 + private * (2 if prepare else 1))
     begin("the ledger")
+    remove_left(ledger)
     charges = ledger.verify()
     for head in certificates:
         ledger.require(head)
