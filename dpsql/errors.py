@@ -117,6 +117,7 @@ CODES: dict[int, tuple[type[Error], str]] = {
     201: (NotSupportedError, "a sum over values without bounds"),
     202: (NotSupportedError, "arithmetic that could overflow on some data"),
     203: (NotSupportedError, "a choice among values that are not declared"),
+    204: (NotSupportedError, "text that could grow too long"),
     301: (NotSupportedError, "rows of people would be the result"),
     302: (NotSupportedError, "a group would be one person"),
     303: (NotSupportedError, "a group key that cannot be listed or selected"),

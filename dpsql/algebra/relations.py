@@ -207,6 +207,7 @@ def _column(
         keys=keys,
         constant=one or any(key.is_unit for key in keys),
         unit_bounds=declared.unit_bounds,
+        length=declared.longest,
     )
 
 
@@ -220,7 +221,8 @@ def _unit(schema: Schema, table: Table, alias: str) -> Scalar:
         owner = schema.table(schema.privacy.unit_table or "")
         declared = owner.column(schema.privacy.unit_column or "") if owner is not None else None
         assert owner is not None and declared is not None
-        found = column(f"{quoted(alias)}.{quoted(UNIT_COLUMN)}", declared.sqltype, declared.domain, role="identifier")
+        name, sqltype = f"{quoted(alias)}.{quoted(UNIT_COLUMN)}", declared.sqltype
+        found = column(name, sqltype, declared.domain, role="identifier", length=declared.longest)
     unit = unit_key(schema)
     return replace(
         found, nullable=False, keys=frozenset({unit}), names=frozenset({(unit.table, unit.column)}), constant=True
@@ -348,6 +350,7 @@ def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:
         names=inner.names if inner.is_column else frozenset(),
         constant=inner.is_constant,
         renames=True,
+        length=inner.length,
     )
 
 

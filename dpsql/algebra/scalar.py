@@ -17,6 +17,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
+from dpsql.algebra.lengths import check, longest
 from dpsql.domains import UNBOUNDED, Categories, Domain, Interval, Value, categories, hull, interval
 from dpsql.errors import error
 from dpsql.schema.paths import HeldKey, Name
@@ -54,6 +55,7 @@ class Scalar:
     ties      of EXISTS: the private keys of the row around it, which do no more than tie it to its own unit's rows. They are
               read, but no condition on an identifier
     renames   whether a column is its one operand, under another name
+    length    of text: the most characters that a value has, whatever the data holds; None where it is no text
     is_identifying       whether any part, however deep, is an identifier
     computes_identifier  whether something is computed of one; a bare one, however often it was carried on, is only itself
     """
@@ -76,6 +78,7 @@ class Scalar:
     unit_bounds: Interval | None = None
     ties: tuple[Scalar, ...] = ()
     renames: bool = False
+    length: int | None = None
     is_identifying: bool = field(init=False, compare=False, default=False)
     computes_identifier: bool = field(init=False, compare=False, default=False)
 
@@ -84,6 +87,10 @@ class Scalar:
         computed = any(arg.computes_identifier for arg in self.args) or (held and not self.is_column)
         object.__setattr__(self, "is_identifying", held)
         object.__setattr__(self, "computes_identifier", computed)
+        if self.sqltype.is_text:
+            own = self.length if self.length is not None else longest(self.function, self.args, self.value)
+            object.__setattr__(self, "length", own)
+            check(self.function, own)
         if len(self.sql) > LONGEST_SQL:
             raise error(
                 107, "the expression grows too large when it is made safe", hint="split it, or nest fewer functions"
@@ -164,10 +171,21 @@ def column(
     nullable: bool = False,
     role: str = "measure",
     step: Fraction | None = None,
+    length: int | None = None,
 ) -> Scalar:
     """A column of a relation; `sql` is its qualified, quoted name."""
     return Scalar(
-        "column", (), sql, sqltype, domain, sqltype.range, nullable, integral=sqltype.is_integer, role=role, step=step
+        "column",
+        (),
+        sql,
+        sqltype,
+        domain,
+        sqltype.range,
+        nullable,
+        integral=sqltype.is_integer,
+        role=role,
+        step=step,
+        length=length,
     )
 
 
