@@ -163,7 +163,7 @@ def test_c10_the_budget_report(asked: Connection, schema: Path, capsys: pytest.C
     assert len(printed.splitlines()) >= lines
     assert main(["budget", str(schema), "--ledger", str(schema.parent / "ledger"), "--json"]) == 0
     held = json.loads(clean(capsys.readouterr().out))
-    assert [entry["statement"] for entry in held["ledger"]][0] == ASKED[0]
+    assert held["ledger"][0]["statement"] == ASKED[0]
 
 
 def _report(schema: Path) -> object:
