@@ -38,7 +38,7 @@ def find_analyst(schema: Schema, name: str | None) -> Analyst:
     found = next((a for a in schema.analysts if a.name == name), None)
     if found is None:
         who = f"{name!r} is not a declared analyst" if name else "this dataset is open to declared analysts only"
-        raise error(803, who, hint='ask the owner, or write analyst="..." with a declared name')
+        raise error(803, who, hint="ask the owner, or name a declared analyst: analyst=NAME, --analyst NAME in a shell")
     return found
 
 
@@ -89,6 +89,8 @@ class Connection:
 
     def __init__(self, session: Session) -> None:
         self._session: Session | None = session
+        self.messages = [(errors.Warning, errors.Warning(note)) for note in session.told]
+        """PEP 249's optional extension: what was noticed of the ledger when the data was opened."""
         self._lock = threading.Lock()
         self._settings = 0
         """How often SET or RESET changed the options."""
@@ -102,6 +104,11 @@ class Connection:
     @property
     def _is_open(self) -> bool:
         return self._session is not None
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether what is spent is forgotten with this connection."""
+        return self._open().in_memory
 
     def _open(self) -> Session:
         if self._session is None:

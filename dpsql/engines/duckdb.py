@@ -16,7 +16,7 @@ import duckdb
 
 from dpsql.domains import Value
 from dpsql.engines import fetch
-from dpsql.engines.base import ExactTable
+from dpsql.engines.base import ExactTable, RaisedError
 from dpsql.engines.loading import load_beside
 from dpsql.engines.locked import ask, connect, interruptible, name, one_select, text, was_interrupted
 from dpsql.engines.values import measured, portable, value
@@ -34,6 +34,10 @@ _TEXTS = {
     903: "what crossed from the engine is not an integer, or no group key; nothing was released and what was charged stays charged",
 }
 """Constants: from here on data has been touched, and DuckDB's own messages quote it."""
+
+_MACHINE = (duckdb.IOException, duckdb.OutOfMemoryException, MemoryError, OSError)
+"""What the engine lacks, whatever the values are."""
+_RAISED = -701
 
 Result = TypeVar("Result")
 
@@ -167,6 +171,8 @@ class DuckDBEngine:
         result, failed = self._attempt(read, code) if before else (None, 702)
         if failed != 703 and not self.unchanged():
             failed = 702
+        if failed == _RAISED:
+            raise RaisedError(701, _TEXTS[701])
         if failed is not None or result is None:
             raise error(failed or code, _TEXTS.get(failed or code, "an invariant of the engine failed"))
         return result
@@ -180,7 +186,9 @@ class DuckDBEngine:
         except (Exception, KeyboardInterrupt) as fault:
             if was_interrupted(fault):
                 return None, 703
-            return None, _own(fault) if isinstance(fault, Error) else code
+            if isinstance(fault, Error):
+                return None, _own(fault)
+            return None, _RAISED if code == 701 and not isinstance(fault, _MACHINE) else code
 
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:

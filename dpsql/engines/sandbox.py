@@ -129,6 +129,14 @@ class Sandbox:
             data = self._walled(lambda: interruptible(self._connection, work), 706)
         return PublicTable(table, tuple(columns), data)
 
+    def try_out(self, sql: str) -> None:
+        """Run a question for nothing but to see that it can be run. Raises 106, 703."""
+        with self._turn:
+            self._walled(lambda: interruptible(self._connection, partial(self._rows, sql)), 106)
+
+    def _rows(self, sql: str) -> list[tuple[object, ...]]:
+        return self._connection.execute(one_select(self._connection, sql)).fetchall()
+
     def describe(self, sql: str) -> tuple[Typed, ...]:
         """The columns that a question over the loaded tables would have; it is not run. Raises 106."""
         with self._turn:
