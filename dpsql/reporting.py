@@ -124,7 +124,8 @@ class FailureReport:
 
     def __str__(self) -> str:
         before = f"; {self.seen:,} looked at before" if self.seen else ""
-        return "\n".join([f"{_counted_failures(len(self.unseen))}{before}", *map(_failure, self.unseen)])
+        lines = [f"{_counted_failures(len(self.unseen))}{before}", *map(_failure, self.unseen)]
+        return "\n".join(map(harmless, lines))
 
     @property
     def last(self) -> int:

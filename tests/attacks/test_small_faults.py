@@ -158,17 +158,31 @@ def test_304_no_list_makes_more_groups_than_the_owner_allows(tmp_path: Path, sql
         session.close()
 
 
-def test_304_is_said_of_both_kinds_of_lists(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sql", "keys"),
+    [
+        ("SELECT site, COUNT(*) FROM patient GROUP BY site", "declared"),
+        ("SELECT label, COUNT(*) FROM item JOIN drug USING (drug) GROUP BY label", "declared"),
+        ("SELECT UPPER(label), COUNT(*) FROM item JOIN drug USING (drug) GROUP BY 1", "listed"),
+        (
+            "SELECT l, COUNT(*) FROM item JOIN (SELECT drug, label || 'x' AS l FROM drug) AS d USING (drug) GROUP BY l",
+            "listed",
+        ),
+    ],
+)
+def test_304_is_said_of_both_kinds_of_lists(tmp_path: Path, sql: str, keys: str) -> None:
+    """Of what is declared, and of what public rows list; at exactly as many groups as are allowed it is answered."""
     clinic.write(tmp_path, ordinary())
     schema = clinic.schema(tmp_path)
-    session = open_session(replace(schema, privacy=replace(schema.privacy, max_cells=2)), None, ":memory:")
-    for sql in (
-        "SELECT site, COUNT(*) FROM patient GROUP BY site",
-        "SELECT label, COUNT(*) FROM item JOIN drug USING (drug) GROUP BY label",
-    ):
-        with pytest.raises(Error) as refused:
-            session.execute(sql)
-        assert refused.value.code == "DPSQL-304", sql
+    cap = 2
+    session = open_session(replace(schema, privacy=replace(schema.privacy, max_cells=cap)), None, ":memory:")
+    with pytest.raises(Error, match=f"the {keys} keys make more than {cap} groups") as refused:
+        session.execute(sql)
+    assert refused.value.code == "DPSQL-304"
+    assert session.execute("SELECT COUNT(*) FROM dpsql.ledger").rows == [(0,)]
+    session.close()
+    session = open_session(replace(schema, privacy=replace(schema.privacy, max_cells=cap + 1)), None, ":memory:")
+    assert len(session.execute(sql).rows) == cap + 1
     session.close()
 
 
