@@ -40,14 +40,16 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
     Errors   707 a file is missing or cannot be read; 804 the data does not have the declared structure; 708 it is not
              approved, or changed while it was opened; 704, 705 the ledger's
     """
-    engine = DuckDBEngine.open(schema, find=lambda signature: _snapshot(signature, schema, ledger))
+    engine = DuckDBEngine.open(
+        schema, find=lambda signature: _snapshot(signature, schema, ledger), memory=engine_memory(schema)
+    )
     try:
         filled = fill(engine, schema)
         version = approved_version(engine, schema, ledger)
         if version is not None:
             verify_public(engine, filled)
         elif approve:
-            version = approve_version(engine, filled, ledger)
+            version = _approved_here(filled, ledger)
         if version is None:
             raise error(
                 708,
@@ -60,6 +62,26 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
         engine.close()
         raise
     return Dataset(filled, engine, version, facts)
+
+
+def engine_memory(schema: Schema) -> int:
+    """[bytes] of the owner's limit that the engine has; each of the sandbox's two databases, of which one works at a time, has a
+    quarter."""
+    return schema.limits.memory // 2
+
+
+def sandbox_memory(schema: Schema) -> int:
+    """[bytes] of the owner's limit that each of the sandbox's databases has."""
+    return schema.limits.memory // 4
+
+
+def _approved_here(schema: Schema, ledger: Ledger) -> str:
+    """Verify and approve as the owner's `check` does: without the limits of statements."""
+    engine = DuckDBEngine.open(schema)
+    try:
+        return approve_version(engine, schema, ledger)
+    finally:
+        engine.close()
 
 
 def approved_version(engine: DuckDBEngine, schema: Schema, ledger: Ledger) -> str | None:

@@ -1,7 +1,8 @@
 """Who is working out a release that was charged: whoever asks for the same meanwhile waits for the stored answer.
 
-A claim names its process, by number and start, and holds as long as the process lives; within the process, as long as the statement
-runs. A process that was killed holds nothing: the next one pays.
+A claim names its process, by number and start, and the time until which it may take. It holds as long as the process lives, and within
+the process as long as the statement runs, but never longer than that time. Whoever was killed or stopped, or hangs, holds nothing in the
+end: the next one pays.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -17,13 +19,19 @@ _FIND = "SELECT holder FROM claim WHERE fingerprint = ?"
 _PUT = "INSERT OR REPLACE INTO claim VALUES (?, ?)"
 _DROP = "DELETE FROM claim WHERE holder = ?"
 _DONE = "DELETE FROM claim WHERE fingerprint = ?"
+_HOLDS = "SELECT 1 FROM claim WHERE holder = ? LIMIT 1"
+MARGIN_SECONDS = 30.0
+"""What a statement may take beyond its engine: noise, and writing it down."""
 _held: set[str] = set()
 """The claims of this process."""
 
 
-def new_holder() -> str:
-    """A name for one statement's claims, until it is let go."""
-    holder = f"{os.getpid()} {_started(os.getpid())} {secrets.token_hex(8)}"
+def new_holder(seconds: float) -> str:
+    """A name for one statement's claims, until it is let go.
+
+    seconds  [s] until it is taken for lost
+    """
+    holder = f"{os.getpid()} {_started(os.getpid())} {secrets.token_hex(8)} {time.time() + seconds:.3f}"
     _held.add(holder)
     return holder
 
@@ -41,6 +49,11 @@ def is_taken(connection: sqlite3.Connection, fingerprint: str) -> bool:
     """Whether somebody who lives is working this release out."""
     row = connection.execute(_FIND, (fingerprint,)).fetchone()
     return row is not None and _lives(str(row[0]))
+
+
+def holds(connection: sqlite3.Connection, holder: str) -> bool:
+    """Whether a holder has claims: then what they are for was charged."""
+    return connection.execute(_HOLDS, (holder,)).fetchone() is not None
 
 
 def take(connection: sqlite3.Connection, fingerprints: Sequence[str], holder: str) -> None:
@@ -61,12 +74,21 @@ def drop(connection: sqlite3.Connection, holder: str) -> None:
 
 
 def _lives(holder: str) -> bool:
-    process, _, rest = holder.partition(" ")
-    if not process.isdecimal():
+    process, start, until = _parts(holder)
+    if process is None or until < time.time():
         return False
-    if int(process) == os.getpid():
+    if process == os.getpid():
         return holder in _held
-    return _runs(int(process)) and _start_of(int(process)) == rest.partition(" ")[0]
+    return _runs(process) and _start_of(process) == start
+
+
+def _parts(holder: str) -> tuple[int | None, str, float]:
+    """Number and start of a holder's process, and until when it may hold; no number where the text is none of ours."""
+    try:
+        process, start, _, until = holder.split(" ")
+        return int(process), start, float(until)
+    except ValueError:
+        return None, "", 0.0
 
 
 def _runs(process: int) -> bool:

@@ -142,6 +142,15 @@ class Ledger:
         """Let go of a holder's claims: what they were for is stored, or failed."""
         self.store.write(lambda connection: claims.drop(connection, holder))
 
+    def is_claimed(self, fingerprints: Sequence[str]) -> bool:
+        """Whether somebody is working one of these releases out."""
+        names = [clean(fingerprint) for fingerprint in fingerprints]
+        return self.store.read(lambda connection: any(claims.is_taken(connection, name) for name in names))
+
+    def holds(self, holder: str) -> bool:
+        """Whether a holder claims something: then it was charged."""
+        return self.store.read(lambda connection: claims.holds(connection, holder))
+
     def _charge(
         self, connection: sqlite3.Connection, request: ChargeRequest, allowed: Budget, holder: str
     ) -> tuple[Receipt, Head] | None:

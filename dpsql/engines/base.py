@@ -40,13 +40,9 @@ class Engine(Protocol):
 
         bound   public tables that this statement alone sees, under their unqualified names; a declared table of the same
                 name is hidden from it
-        Raises  OperationalError 701 with constant text, 703 when interrupted, 702 when the data is not the version that was
-                opened
+        Raises  OperationalError 701 with constant text, 702 when the data is not the version that was opened, 703, 710 and 711
+                when the statement is ended
         """
-        ...
-
-    def interrupt(self) -> None:
-        """Stop the statement that is running, from another thread."""
         ...
 
     def close(self) -> None: ...

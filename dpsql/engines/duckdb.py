@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from dpsql.domains import Value
 from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable
 from dpsql.engines.loading import load_beside
-from dpsql.engines.locked import connect, interruptible, name, one_select, text, was_interrupted
+from dpsql.engines.locked import connect, ending, name, one_select, require_process, run, text
 from dpsql.engines.values import measured, portable, value
 from dpsql.engines.views import Find, Shown, show
 from dpsql.errors import Error, error
@@ -28,7 +27,6 @@ from dpsql.schema.model import Schema, Table
 _TEXTS = {
     701: "the engine could not finish the statement; nothing was released and what was charged stays charged",
     702: "the data changed after it was opened; nothing was released and what was charged stays charged",
-    703: "interrupted; nothing was released and what was charged stays charged",
     704: "the prepared snapshot cannot be written beside the ledger; see that its disk has room",
     707: "a data source cannot be read",
 }
@@ -48,13 +46,12 @@ class DuckDBEngine:
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, shown: Shown, spill: Path) -> None:
+        self._process = os.getpid()
         self._connection = connection
         self._shown = shown
         self.tables = {t.name: t for t in shown.tables}
         self.signature = shown.signature
         self._remove = weakref.finalize(self, _remove, spill, os.getpid())
-        self._running: set[duckdb.DuckDBPyConnection] = set()
-        self._guard = threading.Lock()
 
     def __repr__(self) -> str:
         return "<DuckDBEngine>"
@@ -63,14 +60,17 @@ class DuckDBEngine:
         raise TypeError("an engine cannot be copied or pickled")
 
     @staticmethod
-    def open(schema: Schema, *, find: Find = lambda _: None, outputs: Iterable[Path] = ()) -> DuckDBEngine:
+    def open(
+        schema: Schema, *, find: Find = lambda _: None, outputs: Iterable[Path] = (), memory: int | None = None
+    ) -> DuckDBEngine:
         """Show the declared tables. Public tables get all columns that dpsql computes with. Raises 707, 804.
 
         find     given the files' signature, the prepared snapshot to read private tables from, or None
         outputs  files that `write` may write
+        memory   [bytes] the most that it may hold; the rest goes to disk
         """
         spill = Path(tempfile.mkdtemp(prefix="dpsql-"))
-        connection = connect(spill)
+        connection = connect(spill, memory=memory)
         try:
             shown = show(connection, schema, find, outputs)
         except BaseException:
@@ -96,7 +96,7 @@ class DuckDBEngine:
         return self._walled(lambda cursor: cursor.execute(one_select(cursor, sql)).fetchall(), 707)
 
     def write(self, sql: str, file: Path) -> None:
-        """Write the rows of a question to one of the outputs, in their order, as Parquet; for the owner. Raises 704, 702, 703."""
+        """Write the rows of a question to one of the outputs, in their order, as Parquet; for the owner. Raises 704, 702, 703, 711."""
         copy = f"COPY ({sql}) TO {text(str(file))} (FORMAT parquet, USE_TMP_FILE false)"
         self._walled(lambda cursor: cursor.execute(copy).fetchall(), 704)
 
@@ -143,15 +143,10 @@ class DuckDBEngine:
         if not self.unchanged():
             raise error(702, _TEXTS[702])
 
-    def interrupt(self) -> None:
-        """Stop every statement that is running, from another thread."""
-        with self._guard:
-            for cursor in self._running:
-                cursor.interrupt()
-
     def close(self) -> None:
-        """Let the files go, and remove what was spilled."""
-        self._connection.close()
+        """Let the files go, and remove what was spilled; a fork of the process leaves both to it."""
+        if self._process == os.getpid():
+            self._connection.close()
         self._remove()
 
     def _public(self, table: str) -> Table:
@@ -162,35 +157,37 @@ class DuckDBEngine:
 
     def _walled(self, read: Callable[[duckdb.DuckDBPyConnection], Result], code: int) -> Result:
         """Run something on a fresh cursor; raise what goes wrong as constant text, outside of any except block."""
-        before = self.unchanged()
-        result, failed = self._attempt(read, code) if before else (None, 702)
-        if failed != 703 and not self.unchanged():
-            failed = 702
-        if failed is not None or result is None:
-            raise error(failed or code, _TEXTS.get(failed or code, "an invariant of the engine failed"))
+        require_process(self._process)
+        self.require_unchanged()
+        result, problem = self._attempt(read, code)
+        if problem is None or problem.code in (f"DPSQL-{code}", "DPSQL-901"):
+            self.require_unchanged()
+        if problem is not None:
+            raise problem
+        if result is None:
+            raise error(code, _TEXTS[code])
         return result
 
     def _attempt(
         self, read: Callable[[duckdb.DuckDBPyConnection], Result], code: int
-    ) -> tuple[Result | None, int | None]:
+    ) -> tuple[Result | None, Error | None]:
         try:
             with self._cursor() as cursor:
-                return interruptible(cursor, lambda: read(cursor)), None
+                return run(cursor, lambda: read(cursor)), None
         except (Exception, KeyboardInterrupt) as fault:
-            if was_interrupted(fault):
-                return None, 703
-            return None, 901 if isinstance(fault, Error) else code
+            ours = (
+                error(901, "an invariant of the engine failed")
+                if isinstance(fault, Error)
+                else error(code, _TEXTS[code])
+            )
+            return None, ending(fault) or ours
 
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         cursor = self._connection.cursor()
-        with self._guard:
-            self._running.add(cursor)
         try:
             yield cursor
         finally:
-            with self._guard:
-                self._running.discard(cursor)
             cursor.close()
 
 
