@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from dpsql import cancellation
 from dpsql.accounting import claims
@@ -183,7 +184,8 @@ class Releasing:
             receipt = self._bought(found, staged, fresh, asked)
             if receipt is not None:
                 return Released(found, staged, receipt)
-            patience.wait(lambda: self._ledger.is_claimed([self.fingerprint(part) for part in found.missing]))
+            names = [self.fingerprint(part) for part in found.missing]
+            patience.wait(partial(self._ledger.is_claimed, names))
 
     def _bought(self, found: Found, staged: Staged, fresh: bool, asked: Sequence[Question]) -> Receipt | None:
         """Charge what is missing and run it; None where somebody else works one of them out: nothing was charged."""

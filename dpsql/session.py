@@ -136,7 +136,8 @@ class Session:
     def _guarded(self, sql: str, work: Callable[[], Result]) -> Result:
         """Errors show the place; an exception that nobody foresaw is a constant text, without its chain: it may hold values.
 
-        Raises 802 in a fork of the process that opened the session, and where a statement is running; 703, 710 and 110 where it is ended
+        Raises 802 in a fork of the process that opened the session, and where a statement is running; 703, 710 and 110 where it
+        is ended
         """
         limits = self.schema.limits
         statement = Cancellation(float(limits.seconds), float(limits.plan_seconds))

@@ -1,7 +1,7 @@
 """Who is working out a release that was charged: whoever asks for the same meanwhile waits for the stored answer.
 
-A claim names its process, by number and start, and the time until which it may take. It holds as long as the process lives, and within
-the process as long as the statement runs, but never longer than that time. Whoever was killed or stopped, or hangs, holds nothing in the
+A claim names its process, by number and start, and until when it may last. It holds as long as the process lives, and within
+the process as long as the statement runs, but no longer than that. Whoever was killed or stopped, or hangs, holds nothing in the
 end: the next one pays.
 """
 
@@ -75,7 +75,7 @@ def drop(connection: sqlite3.Connection, holder: str) -> None:
 
 def _lives(holder: str) -> bool:
     process, start, until = _parts(holder)
-    if process is None or until < time.time():
+    if process is None or not time.time() <= until:
         return False
     if process == os.getpid():
         return holder in _held
@@ -86,7 +86,7 @@ def _parts(holder: str) -> tuple[int | None, str, float]:
     """Number and start of a holder's process, and until when it may hold; no number where the text is none of ours."""
     try:
         process, start, _, until = holder.split(" ")
-        return int(process), start, float(until)
+        return int(process) if process.isdecimal() else None, start, float(until)
     except ValueError:
         return None, "", 0.0
 
