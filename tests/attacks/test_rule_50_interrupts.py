@@ -91,17 +91,15 @@ def test_rule_50_an_interrupt_at_every_look(session: Session, monkeypatch: pytes
         original(statement)
 
     monkeypatch.setattr(Cancellation, "check", counted)
-    assert not ended(session, asked(0))
-    total = looks
-    assert total > 20
     stays = 0
-    for number, at in enumerate(range(1, total + 1, max(1, total // 60)), start=1):  # noqa: B020
-        looks, before = 0, charges(session)
-        assert ended(session, asked(number)), f"lost at look {at} of {total}"
-        stays += charges(session) > before
-    assert 0 < stays < number
-    looks, at = 0, -1
-    assert not ended(session, asked(number + 1)), "the next statement is not interrupted"
+    interrupted = True
+    while interrupted:
+        looks, at, before = 0, at + 1, charges(session)
+        interrupted = ended(session, asked(at))
+        stays += interrupted and charges(session) > before
+    assert looks < at, f"lost at look {at} of {looks}"
+    print(f"{at - 1} looks at the cancellation value, {stays} of them after the charge")
+    assert 5 < stays < at - 5
 
 
 Stage = tuple[object, str]
