@@ -39,6 +39,7 @@ class ChargeRequest:
     certificates  one JSON text for each release
     fresh         whether stored answers are asked anew
     asked         whom the releases are about, as the guard keeps it (guard/record.py); "" where it is off
+    events        what ran, one JSON text each, for accountants to come
     """
 
     analyst: str
@@ -51,6 +52,7 @@ class ChargeRequest:
     certificates: tuple[str, ...] = ()
     fresh: bool = False
     asked: str = ""
+    events: tuple[str, ...] = ()
 
     @property
     def loss(self) -> PrivacyLoss:

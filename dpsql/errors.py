@@ -150,6 +150,7 @@ CODES: dict[int, tuple[type[Error], str]] = {
     803: (InterfaceError, "the analyst is not declared"),
     804: (SchemaError, "the data does not have the declared structure"),
     901: (InternalError, "an invariant of dpsql failed; nothing was released"),
+    903: (InternalError, "what crossed from the engine is not an integer, or no group key; nothing was released"),
 }
 
 

@@ -560,7 +560,7 @@ class CompiledMatching:
 
 @dataclass(frozen=True, slots=True)
 class CompiledRelease:
-    """A release and its engine SQL; `$cut` in it stands for the secret that orders what a limit cuts.
+    """A release and its engine SQL; its parameter `$cut` is the secret that orders what a limit cuts.
 
     sql       of the measures' exact sums; "" where no measure has any of its own
     bounds    names of the bound tables that the SQL or a key list reads

@@ -29,7 +29,6 @@ from dpsql.loss import NO_LOSS, EpsilonDelta
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.opening import Dataset
 from dpsql.plan import Compiled, CompiledRelease, NoisyTable, PublicTable, Verified
-from dpsql.planner.lower import with_secret
 from dpsql.release import KeyTables, release
 from dpsql.reusing import Reusing, TopUp
 from dpsql.schema.model import Analyst
@@ -189,7 +188,7 @@ class Releasing:
 
     def _bought(self, found: Found, staged: Staged, fresh: bool, asked: Sequence[Question]) -> Receipt | None:
         """Charge what is missing and run it; None where somebody else works one of them out: nothing was charged."""
-        holder = claims.new_holder(float(self._dataset.schema.limits.seconds) + claims.MARGIN_SECONDS)
+        holder = claims.new_holder()
         with claims.released(holder):
             try:
                 receipt = self._charged(found, holder, fresh, asked)
@@ -261,6 +260,7 @@ class Releasing:
             request,
             self._budget,
             holder,
+            seconds=float(self._dataset.schema.limits.seconds) + claims.MARGIN_SECONDS,
             since=self._guarding.last,
             decide=(lambda rows: self._decide(asked, rows)) if asked else None,
         )
@@ -323,7 +323,7 @@ class Releasing:
     ) -> ExactTable:
         """The engine's answer, by shorter SQL where the data was verified for it."""
         text = next((v.sql for v in verified if v.facts <= self._dataset.facts), sql)
-        return self._dataset.engine.exact(with_secret(text, self._ledger.secret.hex()), keys, sums, bound)
+        return self._dataset.engine.exact(text, keys, sums, bound, self._ledger.secret.hex())
 
     def _noisy(
         self,

@@ -35,6 +35,7 @@ from dpsql.planner.explain.words import number
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Parsed, parse
 from dpsql.planner.planning import compile_statement, schema_identity
+from dpsql.planner.qualified import in_main
 from dpsql.planner.resolve.free import catalog_text
 from dpsql.recent import MOST_ROWS, Recent, asked_for, is_plain
 from dpsql.releasing import Releasing
@@ -108,7 +109,7 @@ class Session:
 
         def planned() -> str:
             with cancellation.current().planning():
-                parsed = parse(sql, parameters)
+                parsed = self._parse(sql, parameters)
                 if parsed.kind == "catalog":
                     return f"free: {catalog_text(parsed, self.schema)} of the declared schema"
                 return "" if parsed.tree is None else self._explain(parsed)
@@ -124,7 +125,7 @@ class Session:
             if asked is not None and self._recent.get(asked) is not None:
                 return self._receipt(NO_LOSS), 0
             with cancellation.current().planning():
-                parsed = parse(sql, parameters)
+                parsed = self._parse(sql, parameters)
                 if parsed.kind != "query":
                     return self._receipt(NO_LOSS), 0
                 compiled = self._compile(parsed)
@@ -183,7 +184,7 @@ class Session:
 
     def _answered(self, sql: str, parameters: Parameters, asked: Hashable | None) -> Answer:
         with cancellation.current().planning():
-            parsed = parse(sql, parameters)
+            parsed = self._parse(sql, parameters)
         if parsed.kind == "catalog":
             return self._free(*self.sandbox.catalog(catalog_text(parsed, self.schema)))
         if parsed.tree is None:
@@ -257,6 +258,9 @@ class Session:
         return None
 
     # --- above the charge ---------------------------------------------------------------------------------------------
+
+    def _parse(self, sql: str, parameters: Parameters) -> Parsed:
+        return in_main(parse(sql, parameters), self._dataset.schema)
 
     def _options_now(self) -> Options:
         options = Options()

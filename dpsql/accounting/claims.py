@@ -1,6 +1,6 @@
 """Who is working out a release that was charged: whoever asks for the same meanwhile waits for the stored answer.
 
-A claim names its process, by number and start, and until when it may last. It holds as long as the process lives, and within
+A claim names its process, by number and start, and the time when it ends. It holds as long as the process lives, and within
 the process as long as the statement runs, but no longer than that. Whoever was killed or stopped, or hangs, holds nothing in the
 end: the next one pays.
 """
@@ -11,27 +11,25 @@ import contextlib
 import os
 import secrets
 import sqlite3
-import time
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from functools import lru_cache
 
-_FIND = "SELECT holder FROM claim WHERE fingerprint = ?"
-_PUT = "INSERT OR REPLACE INTO claim VALUES (?, ?)"
+_FIND = "SELECT holder, until FROM claim WHERE fingerprint = ?"
+_PUT = "INSERT OR REPLACE INTO claim (fingerprint, holder, taken, until) VALUES (?, ?, ?, ?)"
 _DROP = "DELETE FROM claim WHERE holder = ?"
 _DONE = "DELETE FROM claim WHERE fingerprint = ?"
 _HOLDS = "SELECT 1 FROM claim WHERE holder = ? LIMIT 1"
 MARGIN_SECONDS = 30.0
 """What a statement may take beyond its engine: noise, and writing it down."""
+LONGEST_SECONDS = 10.0**9
 _held: set[str] = set()
 """The claims of this process."""
 
 
-def new_holder(seconds: float) -> str:
-    """A name for one statement's claims, until it is let go.
-
-    seconds  [s] until it is taken for lost
-    """
-    holder = f"{os.getpid()} {_started(os.getpid())} {secrets.token_hex(8)} {time.time() + seconds:.3f}"
+def new_holder() -> str:
+    """A name for one statement's claims, until it is let go."""
+    holder = f"{os.getpid()} {_started(os.getpid())} {secrets.token_hex(8)}"
     _held.add(holder)
     return holder
 
@@ -45,10 +43,13 @@ def released(holder: str) -> Iterator[None]:
         _held.discard(holder)
 
 
-def is_taken(connection: sqlite3.Connection, fingerprint: str) -> bool:
-    """Whether somebody who lives is working this release out."""
+def is_taken(connection: sqlite3.Connection, fingerprint: str, now: str) -> bool:
+    """Whether somebody who lives is working this release out, and may still be.
+
+    now  UTC, ISO 8601
+    """
     row = connection.execute(_FIND, (fingerprint,)).fetchone()
-    return row is not None and _lives(str(row[0]))
+    return row is not None and _holds(str(row[0]), str(row[1]), now)
 
 
 def holds(connection: sqlite3.Connection, holder: str) -> bool:
@@ -56,12 +57,15 @@ def holds(connection: sqlite3.Connection, holder: str) -> bool:
     return connection.execute(_HOLDS, (holder,)).fetchone() is not None
 
 
-def take(connection: sqlite3.Connection, fingerprints: Sequence[str], holder: str) -> None:
-    """Claim releases; what this process holds no more, and could not let go of when it should have, goes too."""
-    for (other,) in connection.execute("SELECT DISTINCT holder FROM claim").fetchall():
-        if not _lives(str(other)):
+def take(connection: sqlite3.Connection, fingerprints: Sequence[str], holder: str, taken: str, until: str = "") -> None:
+    """Claim releases; what this process holds no more, and could not let go of when it should have, goes too.
+
+    taken, until  UTC, ISO 8601: processes share no other clock; "": without an end
+    """
+    for other, last in connection.execute("SELECT DISTINCT holder, until FROM claim").fetchall():
+        if not _holds(str(other), str(last), taken):
             drop(connection, str(other))
-    connection.executemany(_PUT, [(fingerprint, holder) for fingerprint in fingerprints])
+    connection.executemany(_PUT, [(name, holder, taken, until) for name in fingerprints])
 
 
 def done(connection: sqlite3.Connection, fingerprint: str) -> None:
@@ -73,22 +77,29 @@ def drop(connection: sqlite3.Connection, holder: str) -> None:
     connection.execute(_DROP, (holder,))
 
 
+def until(now: str, seconds: float | None) -> str:
+    """When a claim ends that may last so long; "" for ever.
+
+    >>> until("2025-01-01T00:00:00.000+00:00", 90)
+    '2025-01-01T00:01:30.000+00:00'
+    """
+    if seconds is None:
+        return ""
+    end = datetime.fromisoformat(now) + timedelta(seconds=min(seconds, LONGEST_SECONDS))
+    return end.isoformat(timespec="milliseconds")
+
+
+def _holds(holder: str, last: str, now: str) -> bool:
+    return (not last or now <= last) and _lives(holder)
+
+
 def _lives(holder: str) -> bool:
-    process, start, until = _parts(holder)
-    if process is None or not time.time() <= until:
+    process, _, rest = holder.partition(" ")
+    if not process.isdecimal():
         return False
-    if process == os.getpid():
+    if int(process) == os.getpid():
         return holder in _held
-    return _runs(process) and _start_of(process) == start
-
-
-def _parts(holder: str) -> tuple[int | None, str, float]:
-    """Number and start of a holder's process, and until when it may hold; no number where the text is none of ours."""
-    try:
-        process, start, _, until = holder.split(" ")
-        return int(process) if process.isdecimal() else None, start, float(until)
-    except ValueError:
-        return None, "", 0.0
+    return _runs(int(process)) and _start_of(int(process)) == rest.partition(" ")[0]
 
 
 def _runs(process: int) -> bool:

@@ -6,28 +6,33 @@ import contextlib
 import os
 import secrets
 import sqlite3
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
 from dpsql.accounting import problems
 from dpsql.errors import Error
 
-LAYOUT = 3
+LAYOUT = 4
 SECRET_BYTES = 32
 
+META = "INSERT INTO meta (layout, identity, ledger, secret, created) VALUES (?, ?, ?, ?, ?)"
+
 _TABLES = """
-CREATE TABLE meta (layout INTEGER NOT NULL, identity TEXT NOT NULL, secret BLOB NOT NULL, created TEXT NOT NULL);
+CREATE TABLE meta (
+    layout INTEGER NOT NULL, identity TEXT NOT NULL, ledger TEXT NOT NULL, secret BLOB NOT NULL, created TEXT NOT NULL
+);
 CREATE TABLE charge (
     id INTEGER PRIMARY KEY, time TEXT NOT NULL, analyst TEXT NOT NULL, role TEXT, version TEXT NOT NULL, statement TEXT NOT NULL,
     fingerprints TEXT NOT NULL, mechanisms TEXT NOT NULL, portions TEXT NOT NULL, certificates TEXT NOT NULL,
-    asked TEXT NOT NULL, link BLOB NOT NULL
+    asked TEXT NOT NULL, events TEXT NOT NULL, form INTEGER NOT NULL, link BLOB NOT NULL
 );
 CREATE INDEX charge_of_analyst ON charge (analyst);
 CREATE TABLE total (
     scope TEXT NOT NULL, name TEXT NOT NULL, charges INTEGER NOT NULL, spent TEXT NOT NULL, seal BLOB NOT NULL,
     PRIMARY KEY (scope, name)
 ) WITHOUT ROWID;
-CREATE TABLE claim (fingerprint TEXT PRIMARY KEY, holder TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE claim (fingerprint TEXT PRIMARY KEY, holder TEXT NOT NULL, taken TEXT NOT NULL, until TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE answer (
     fingerprint TEXT PRIMARY KEY, charge INTEGER NOT NULL REFERENCES charge (id),
     digest BLOB NOT NULL, payload BLOB NOT NULL
@@ -41,7 +46,15 @@ CREATE TABLE version (
     id TEXT PRIMARY KEY, content TEXT NOT NULL UNIQUE, facts TEXT NOT NULL,
     approval INTEGER NOT NULL, time TEXT NOT NULL
 );
+CREATE TABLE version_of_table (
+    version TEXT NOT NULL REFERENCES version (id), name TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (version, name)
+) WITHOUT ROWID;
 CREATE TABLE signature (signature TEXT PRIMARY KEY, version TEXT NOT NULL REFERENCES version (id));
+CREATE TABLE failure (
+    id INTEGER PRIMARY KEY, charge INTEGER NOT NULL REFERENCES charge (id), analyst TEXT NOT NULL, time TEXT NOT NULL,
+    kind TEXT NOT NULL, cleared TEXT
+);
+CREATE TABLE switch (name TEXT PRIMARY KEY, time TEXT NOT NULL) WITHOUT ROWID
 """
 
 
@@ -52,9 +65,15 @@ def now() -> str:
 
 def fill(connection: sqlite3.Connection, identity: str) -> None:
     """Lay out an empty database as the ledger of one dataset, with nothing spent and a fresh secret."""
-    connection.executescript(_TABLES)
+    lay_out(connection)
     secret = secrets.token_bytes(SECRET_BYTES)
-    connection.execute("INSERT INTO meta VALUES (?, ?, ?, ?)", (LAYOUT, identity, secret, now()))
+    connection.execute(META, (LAYOUT, identity, secrets.token_hex(16), secret, now()))
+
+
+def lay_out(connection: sqlite3.Connection) -> None:
+    """Make the tables, empty; in a transaction of the caller's, if there is one."""
+    for statement in _TABLES.split(";"):
+        connection.execute(statement)
 
 
 def create(path: Path, identity: str) -> None:
@@ -76,20 +95,28 @@ def create(path: Path, identity: str) -> None:
     _sync_folder(path.parent)
 
 
-def secret_of(connection: sqlite3.Connection, path: str, identity: str) -> bytes | Error:
-    """The ledger's secret if this is a whole ledger of that dataset, else the error to raise; in constant time."""
+def layout_of(connection: sqlite3.Connection, path: str, known: Collection[int]) -> int | Error:
+    """The layout of a ledger, if it is this one or a known one; else the error to raise."""
     if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'").fetchone() is None:
         return problems.foreign(path)
     layout = _single(connection, "SELECT layout FROM meta")
     if layout is None:
         return problems.damaged(path)
-    if layout != LAYOUT:
-        return problems.other_layout(path, layout)
+    return layout if isinstance(layout, int) and layout in (LAYOUT, *known) else problems.other_layout(path, layout)
+
+
+def secret_of(connection: sqlite3.Connection, path: str, identity: str) -> bytes | Error:
+    """The secret of a ledger of this layout if it is a whole one of that dataset, else the error to raise; in constant time."""
     theirs = _single(connection, "SELECT identity FROM meta")
     if theirs != identity:
         return problems.other_dataset(path, str(theirs), identity)
     secret = _single(connection, "SELECT secret FROM meta")
     return secret if isinstance(secret, bytes) and len(secret) == SECRET_BYTES else problems.damaged(path)
+
+
+def ledger_of(connection: sqlite3.Connection) -> str:
+    """The random id that the ledger was made with."""
+    return str(_single(connection, "SELECT ledger FROM meta"))
 
 
 def touch(connection: sqlite3.Connection) -> None:

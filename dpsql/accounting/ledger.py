@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpsql.accounting import budget as budgets
-from dpsql.accounting import chain, claims, layout, problems
+from dpsql.accounting import chain, claims, failures, layout, problems, rows, switches
 from dpsql.accounting.chain import NO_HEAD, Head
+from dpsql.accounting.failures import Failure
 from dpsql.accounting.filters import added
+from dpsql.accounting.rows import EVERYBODY, scopes
 from dpsql.accounting.store import Store, clean
-from dpsql.accounting.totals import NOTHING, Spent, combined, largest, loss_of, loss_texts, spent_of
+from dpsql.accounting.totals import NOTHING, Spent, combined, largest, spent_of
 from dpsql.charges import Budget, ChargeRequest, Portion, Receipt
 from dpsql.errors import error
 from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
 
-_FIELDS = "id, time, analyst, role, version, statement, fingerprints, mechanisms, portions, certificates, asked"
-_APPEND = f"INSERT INTO charge ({_FIELDS}, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_LAST = f"SELECT {_FIELDS}, link FROM charge ORDER BY id DESC LIMIT ?"
-_ALL = f"SELECT {_FIELDS}, link FROM charge ORDER BY id"
+_PLACES = ", ".join("?" * len((*rows.TIED, "form", "link")))
+_APPEND = f"INSERT INTO charge ({rows.FIELDS}, link) VALUES ({_PLACES})"
+_LAST = f"SELECT {rows.FIELDS}, link FROM charge ORDER BY id DESC LIMIT ?"
+_ALL = f"SELECT {rows.FIELDS}, link FROM charge ORDER BY id"
 _LINK = "SELECT link FROM charge WHERE id = ?"
 _TOTAL = "SELECT charges, spent, seal FROM total WHERE scope = ? AND name = ?"
 _ENTRIES = "SELECT name, charges, spent, seal FROM total WHERE scope = 'entry'"
@@ -35,8 +37,6 @@ _CERTIFICATES = "SELECT id, certificates, link FROM charge WHERE id = ?"
 
 TAIL = 64
 """How many of the newest charges are checked at opening."""
-EVERYBODY = ""
-"""The name of the dataset's total: what was charged to every value of the partition column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,11 @@ class Ledger:
         return ledger
 
     @property
+    def id(self) -> str:
+        """A random id, made with the ledger: it names this ledger and says nothing of what is in it."""
+        return self.store.read(layout.ledger_of)
+
+    @property
     def secret(self) -> bytes:
         """32 random bytes, made with the ledger: the key of content hashes, of contribution cuts and of the chain."""
         return self.store.secret
@@ -109,12 +114,14 @@ class Ledger:
         budget: Budget,
         holder: str = "",
         *,
+        seconds: float | None = None,
         since: int = 0,
         decide: Decide | None = None,
     ) -> Receipt | None:
         """Charge one statement, or refuse it and change nothing.
 
         holder  whose claim on its releases it becomes, for as long as they are worked out (claims.py)
+        seconds [s] the longest that the claim may last; None: no end
         since   the last charge that `decide` has seen
         decide  sees what was charged after it, while nobody else can charge; what it raises refuses the statement
         Output  None: another statement has stored one of its releases meanwhile, or is working it out; nothing was charged
@@ -127,7 +134,7 @@ class Ledger:
         def work(connection: sqlite3.Connection) -> tuple[Receipt, Head] | None:
             if decide is not None:
                 decide([Asked(*row) for row in connection.execute(_ASKED, (since,))])
-            return self._charge(connection, request, budget, holder)
+            return self._charge(connection, request, budget, holder, seconds)
 
         done = self.store.write(work)
         if done is None:
@@ -145,22 +152,29 @@ class Ledger:
     def is_claimed(self, fingerprints: Sequence[str]) -> bool:
         """Whether somebody is working one of these releases out."""
         names = [clean(fingerprint) for fingerprint in fingerprints]
-        return self.store.read(lambda connection: any(claims.is_taken(connection, name) for name in names))
+        return self.store.read(
+            lambda connection: any(claims.is_taken(connection, name, layout.now()) for name in names)
+        )
 
     def holds(self, holder: str) -> bool:
         """Whether a holder claims something: then it was charged."""
         return self.store.read(lambda connection: claims.holds(connection, holder))
 
     def _charge(
-        self, connection: sqlite3.Connection, request: ChargeRequest, allowed: Budget, holder: str
+        self,
+        connection: sqlite3.Connection,
+        request: ChargeRequest,
+        allowed: Budget,
+        holder: str,
+        seconds: float | None,
     ) -> tuple[Receipt, Head] | None:
-        last = self._newest(connection)
+        last, now = self._newest(connection), layout.now()
         names = [clean(fingerprint) for fingerprint in request.fingerprints]
-        if holder and any(claims.is_taken(connection, name) for name in names):
+        if holder and any(claims.is_taken(connection, name, now) for name in names):
             return None
         if holder and not request.fresh and any(connection.execute(_STORED, (name,)).fetchone() for name in names):
             return None
-        now, analyst = layout.now(), clean(request.analyst)
+        analyst = clean(request.analyst)
         role = None if request.role is None else clean(request.role)
         portions = [replace(portion, loss=added(NO_LOSS, portion.loss)) for portion in request.portions]
         books = _Books(self, connection, now)
@@ -169,10 +183,10 @@ class Ledger:
         if refused is not None:
             raise refused
         head = self._append(connection, request, portions, last, (now, analyst, role))
-        for scope, name, loss in _scopes(analyst, role, portions):
+        for scope, name, loss in scopes(analyst, role, portions):
             books.add(scope, name, loss)
         if holder:
-            claims.take(connection, names, holder)
+            claims.take(connection, names, holder, now, claims.until(now, seconds))
         return Receipt(head.charge, request.loss, budgets.remaining(limit.after for limit in limits)), head
 
     def _append(
@@ -183,13 +197,41 @@ class Ledger:
         last: Head,
         who: tuple[str, str, str | None],
     ) -> Head:
-        kept = [[loss_texts(portion.loss), portion.entries] for portion in portions]
-        lists = (request.fingerprints, request.mechanisms, kept, request.certificates)
         words = (*who, clean(request.data_version), clean(request.statement))
-        row = (last.charge + 1, *words, *(json.dumps(each) for each in lists), request.asked)
-        tied = chain.link(self.secret, bytes.fromhex(last.link), row)
+        lists = [json.dumps(each) for each in (request.fingerprints, request.mechanisms)]
+        more = (rows.written(portions), json.dumps(request.certificates), request.asked, json.dumps(request.events))
+        row = (last.charge + 1, *words, *lists, *more, rows.FORM)
+        tied = rows.link(self.secret, bytes.fromhex(last.link), row)
+        if tied is None:
+            raise error(901, "a charge has no link")
         connection.execute(_APPEND, (*row, tied))
         return Head(last.charge + 1, tied.hex())
+
+    # --- what the engine did ------------------------------------------------------------------------------------------
+
+    @property
+    def guarded(self) -> bool:
+        """Whether every row expression is printed with a guard, for good; as it is now, whichever process decided it."""
+        return self.store.read(lambda connection: switches.thrown(connection, switches.GUARDED)) is not None
+
+    def guard(self) -> None:
+        """Switch to guarded printing for good; it is durable before this returns."""
+        self.store.write(lambda connection: switches.throw(connection, switches.GUARDED, layout.now()))
+
+    def failed(self, charge: int, analyst: str, kind: str) -> None:
+        """Write that the statement of a charge failed, in one of failures.KINDS; for the owner. Raises 901 for another kind."""
+        if kind not in failures.KINDS:
+            raise error(901, "a failure of no known kind reached the ledger")
+        self.store.write(lambda connection: failures.record(connection, charge, clean(analyst), layout.now(), kind))
+
+    def failures(self, analyst: str | None = None) -> list[Failure]:
+        """Every failure, or those of one analyst, oldest first; those that the owner has seen too."""
+        name = None if analyst is None else clean(analyst)
+        return self.store.read(lambda connection: failures.found(connection, name))
+
+    def clear_failures(self, last: int) -> None:
+        """Write that the owner has seen the failures up to this one."""
+        self.store.write(lambda connection: failures.clear(connection, last, layout.now()))
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -228,13 +270,13 @@ class Ledger:
     def history(self, analyst: str | None = None) -> list[Entry]:
         """Every charge, or every charge of one analyst, oldest first."""
         where, values = ("", ()) if analyst is None else (" WHERE analyst = ?", (clean(analyst),))
-        rows = self.store.read(
+        found = self.store.read(
             lambda connection: connection.execute(f"{_HISTORY}{where} ORDER BY id", values).fetchall()
         )
         return [
-            Entry(number, time, who, role, total(p.loss for p in found), len(found), statement)
-            for number, time, who, role, statement, text in rows
-            for found in [self._portions(text)]
+            Entry(number, time, who, role, total(p.loss for p in bought), len(bought), statement)
+            for number, time, who, role, statement, text in found
+            for bought in [self._portions(text)]
         ]
 
     def asked(self, since: int = 0) -> list[Asked]:
@@ -247,11 +289,11 @@ class Ledger:
         if row is None:
             return []
         number, texts, tied = row
-        found = _read(texts)
+        found = rows.read(texts)
         if not isinstance(found, list) or not isinstance(tied, bytes):
             raise self.store.damaged()
         place = {"ledger": {"charge": number, "link": tied.hex()}}
-        return [{**each, **place} for each in map(_read, found) if isinstance(each, dict)]
+        return [{**each, **place} for each in map(rows.read, found) if isinstance(each, dict)]
 
     def require(self, head: Head) -> None:
         """See that a charge is here that is known from elsewhere, from a certificate say. Raises 705."""
@@ -270,10 +312,10 @@ class Ledger:
             count = 0
             for *row, tied in connection.execute(_ALL):
                 count += 1
-                if row[0] != count or chain.link(self.secret, before, row) != tied:
+                if row[0] != count or not rows.holds(self.secret, before, row, tied):
                     raise problems.edited(self.store.path, count)
                 before = tied
-                for scope, name, loss in _scopes(row[2], row[3], self._portions(row[8])):
+                for scope, name, loss in scopes(row[2], row[3], self._portions(row[8])):
                     books[scope, name] = books.get((scope, name), NOTHING).plus(loss, str(row[1]))
             kept = {(scope, name): self._spent(scope, name, rest) for scope, name, *rest in connection.execute(_TOTALS)}
             if kept != books:
@@ -287,10 +329,10 @@ class Ledger:
         """The newest charges, the dataset's total and the head that is remembered: this first, since the moment that `connection` sees
         begins with its first SELECT, and a head that was read later could be newer."""
         self._newest(connection)
-        rows = connection.execute(_LAST, (TAIL + 1,)).fetchall()
-        for (*row, tied), before in zip(rows, [*(r[-1] for r in rows[1:]), chain.FIRST], strict=False):
-            known = len(rows) > TAIL and row[0] == rows[-1][0]
-            if not isinstance(before, bytes) or (not known and chain.link(self.secret, before, row) != tied):
+        last = connection.execute(_LAST, (TAIL + 1,)).fetchall()
+        first = [] if len(last) > TAIL else [chain.FIRST]
+        for (*row, tied), before in zip(last, [*(each[-1] for each in last[1:]), *first], strict=False):
+            if not rows.holds(self.secret, before, row, tied):
                 raise problems.edited(self.store.path, row[0])
 
     def _newest(self, connection: sqlite3.Connection) -> Head:
@@ -344,13 +386,10 @@ class Ledger:
         return found
 
     def _portions(self, text: object) -> list[Portion]:
-        found = _read(text)
-        pairs = found if isinstance(found, list) else [None]
-        portions = [_portion(pair) for pair in pairs]
-        known = [portion for portion in portions if portion is not None]
-        if len(known) < len(portions):
+        found = rows.portions(text)
+        if found is None:
             raise self.store.damaged()
-        return known
+        return found
 
     def close(self) -> None:
         """Close the file; what was charged stays charged."""
@@ -427,33 +466,5 @@ class _Books:
 
 def _column(entry: str) -> str:
     """The partition that an entry belongs to."""
-    found = _read(entry)
+    found = rows.read(entry)
     return str(found[0]) if isinstance(found, list) and found else entry
-
-
-def _read(text: object) -> object:
-    """What is written in JSON; None where it is none."""
-    try:
-        return json.loads(text)  # type: ignore[arg-type]
-    except (ValueError, TypeError, RecursionError):
-        return None
-
-
-def _portion(pair: object) -> Portion | None:
-    if not isinstance(pair, list) or len(pair) != 2:
-        return None
-    loss, entries = loss_of(pair[0]), pair[1]
-    if loss is None or not (entries is None or isinstance(entries, list)):
-        return None
-    return Portion(loss, None if entries is None else tuple(map(str, entries)))
-
-
-def _scopes(analyst: str, role: str | None, portions: Sequence[Portion]) -> Iterator[tuple[str, str, PrivacyLoss]]:
-    """What a charge adds to which total. The dataset's counts every charge."""
-    yield "dataset", EVERYBODY, total(portion.loss for portion in portions if portion.entries is None)
-    for name in sorted({name for portion in portions for name in portion.entries or ()}):
-        yield "entry", name, total(p.loss for p in portions if p.entries is not None and name in p.entries)
-    whole = total(portion.loss for portion in portions)
-    yield "analyst", analyst, whole
-    if role is not None:
-        yield "role", role, whole

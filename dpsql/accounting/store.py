@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from dpsql.accounting import chain, layout, problems
+from dpsql.accounting import chain, layout, migration, problems
 from dpsql.errors import Error, error
 
 MEMORY = ":memory:"
@@ -142,12 +142,15 @@ class Store:
 
     def _recognised(self, connection: sqlite3.Connection) -> bytes:
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
         if self.file is None:
             layout.fill(connection, self._identity)
-        found = layout.secret_of(connection, self.path, self._identity)
+        known = layout.layout_of(connection, self.path, migration.KNOWN)
+        found = known if isinstance(known, Error) else layout.secret_of(connection, self.path, self._identity)
         if isinstance(found, Error):
             raise found
+        if known != layout.LAYOUT and not migration.migrate(connection):
+            raise problems.damaged(self.path)
+        connection.execute("PRAGMA foreign_keys = ON")
         return found
 
     def _disconnect(self) -> None:

@@ -61,9 +61,8 @@ class Pair:
         return sensitivity_of_rows(limits, weight=self.term.width, cells=self.cells)
 
     def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
-        value = self.term.own_sql(names[0])
         where = filtered(names[1:])
-        pair = (self.term.count_sql(names[0], where), f"sum({value}){where}")
+        pair = (self.term.count_sql(names[0], where), self.term.total_sql(names[0], where))
         return (*pair, counting(names[1] if names[1:] else None)) if self.with_rows else pair
 
     def unit_sums(self, names: Sequence[str]) -> UnitSums:

@@ -111,7 +111,7 @@ class Statistic(Protocol):
     def sensitivity(self, limits: Limits) -> Sensitivity: ...
 
     def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
-        """One SQL aggregate per exact sum, where a unit has at most one row."""
+        """One SQL aggregate per exact sum, where a unit has at most one row: each an integer of scale 0 (rule 48)."""
         ...
 
     def unit_sums(self, names: Sequence[str]) -> UnitSums | Matching:

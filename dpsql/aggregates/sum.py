@@ -44,7 +44,7 @@ class Total:
         return sensitivity_of_rows(limits, weight=self.term.magnitude, cells=1)
 
     def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
-        return (f"sum({self.term.own_sql(names[0])}){filtered(names[1:])}",)
+        return (self.term.total_sql(names[0], filtered(names[1:])),)
 
     def unit_sums(self, names: Sequence[str]) -> UnitSums:
         rows = self.term.count_sql(names[0], filtered(names[1:]))

@@ -71,8 +71,9 @@ class Term:
         held = sqltype.range
         if held is None or not sqltype.is_decimal or self.quantum != Fraction(1, 10**sqltype.scale):
             return False
-        # A limit that the type cannot hold would make the engine raise as soon as there is a row.
-        return self.lower * self.quantum in held and self.upper * self.quantum in held
+        # A limit that the type cannot hold would make the engine raise as soon as there is a row; so would a product (quanta_sql).
+        fits = self.magnitude * 10**sqltype.scale < 10**38
+        return fits and self.lower * self.quantum in held and self.upper * self.quantum in held
 
     @property
     def is_integer(self) -> bool:
@@ -80,18 +81,16 @@ class Term:
 
     def own_sql(self, x: str) -> str:
         """The clamped value of a column `x` in its own exact type, where it has one; else quanta."""
-        if not self.clamped:
-            return x if self.is_decimal else f"CAST({x} AS BIGINT)"
-        if self.is_decimal:
-            return _clamp(x, x, self._decimal(self.lower), self._decimal(self.upper))
-        return self.quanta_sql(x)
+        if not self.is_decimal:
+            return self.quanta_sql(x)
+        return _clamp(x, x, self._decimal(self.lower), self._decimal(self.upper)) if self.clamped else x
 
     def count_sql(self, x: str, where: str) -> str:
         """How many rows of a column `x` have a value: the clamp gives NULL for NULL and, of DOUBLE, NaN alone."""
         return f"count({self.own_sql(x) if self.scalar.sqltype.is_float else x}){where}"
 
     def total_sql(self, x: str, where: str) -> str:
-        """The sum of the clamped values in quanta. A decimal's own sum is scaled once, not every row.
+        """The sum of the clamped values as an integer of quanta (rule 48). A decimal's own sum is scaled once, not every row.
 
         Why  the product has 10^scale times as many digits as there are quanta: WIDEST quanta a row, of fewer than
              10^17 rows, times 10^9 stay below 10^38, so it cannot overflow whatever the data holds
@@ -105,10 +104,11 @@ class Term:
         """The clamped value of a column `x` as BIGINT quanta; NULL for NULL and NaN."""
         if self.is_decimal:
             scale = self.scalar.sqltype.scale
-            # As wide as decimals get, so that the product cannot overflow.
+            # As wide as decimals get, so that the product cannot overflow: see is_decimal.
             return f"CAST(CAST({self.own_sql(x)} AS DECIMAL(38,{scale})) * {10**scale} AS BIGINT)"
         if self.is_integer:
-            return _clamp(x, f"CAST({x} AS BIGINT)", _integer(self.lower), _integer(self.upper))
+            whole = f"CAST({x} AS BIGINT)"
+            return _clamp(x, whole, _integer(self.lower), _integer(self.upper)) if self.clamped else whole
         return self._grid_sql(f"CAST({x} AS DOUBLE)" if self.scalar.sqltype.name != "DOUBLE" else x)
 
     def _grid_sql(self, x: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from dpsql.algebra.conditional import coalesce
 from dpsql.algebra.logic import compare
 from dpsql.algebra.relations import From, Made, Named, Relation, Step, UnitBound, bare, product_bound
-from dpsql.algebra.scalar import Scalar, convert
+from dpsql.algebra.scalar import NO_KEYS, Scalar, convert, goes_with, same_key
 from dpsql.errors import error
 
 
@@ -26,8 +26,8 @@ class Equality:
 
 
 def equates_units(equalities: Sequence[Equality]) -> bool:
-    """Whether one of them holds the same private key on both sides."""
-    return any(e.left.key and e.left.key == e.right.key for e in equalities)
+    """Whether one of them holds the same private key on both sides, by the same path to the unit (rule 46)."""
+    return any(same_key(e.left, e.right) for e in equalities)
 
 
 def keyed(relation: Relation, equalities: Sequence[Equality], *, right: bool = True) -> bool:
@@ -149,7 +149,9 @@ def full_join(
     rows = max(pairs, ka + kb) if pairs is not None and ka is not None and kb is not None else None
     return Relation(
         (*_null_extended(left), *_null_extended(right)),
-        UnitBound(replace(both, role="identifier", names=left.unit.column.names, constant=True), rows),
+        UnitBound(
+            replace(both, role="identifier", keys=left.unit.column.keys & right.unit.column.keys, constant=True), rows
+        ),
         frozenset(),
         _full(left, right, _texts(equalities, residual)),
         (),
@@ -186,7 +188,7 @@ def _looked_up(equalities: Sequence[Equality]) -> tuple[Scalar, ...]:
     return tuple(
         compare("=", e.left, e.right)
         for e in equalities
-        if (e.left.is_identifying or e.right.is_identifying) and not (e.left.key and e.left.key == e.right.key)
+        if (e.left.is_identifying or e.right.is_identifying) and not goes_with(e.left, e.right)
     )
 
 
@@ -238,7 +240,11 @@ def _determined(right: Relation, equalities: Sequence[Equality]) -> Relation:
 def _null_extended(relation: Relation, constant: bool = False) -> tuple[Named, ...]:
     """The columns of a side that can be NULL: no key of anybody (rule 2)."""
     return tuple(
-        Named(c.source, c.name, replace(c.scalar, nullable=True, names="", constant=constant, unit_bounds=None))
+        Named(
+            c.source,
+            c.name,
+            replace(c.scalar, nullable=True, keys=NO_KEYS, names=frozenset(), constant=constant, unit_bounds=None),
+        )
         for c in relation.columns
     )
 

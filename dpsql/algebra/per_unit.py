@@ -21,7 +21,7 @@ from dpsql.algebra.relations import (
     derived_column,
     translated,
 )
-from dpsql.algebra.scalar import Scalar, literal, one_form, quoted, unify
+from dpsql.algebra.scalar import NO_KEYS, Scalar, literal, one_form, quoted, unify
 from dpsql.domains import Categories, Interval, join
 from dpsql.errors import error
 from dpsql.schema.model import UNIT_COLUMN
@@ -64,7 +64,7 @@ def per_unit(
     grouped = " GROUP BY " + ", ".join([unit.sql, *varying])
     owned = replace(source, where=(*source.where, _present(unit)))
     text = boundary(owned, alias, items, False, grouped)
-    carried = replace(derived_column(alias, UNIT_COLUMN, unit), names=unit.names, constant=True)
+    carried = replace(derived_column(alias, UNIT_COLUMN, unit), keys=unit.keys, constant=True)
     relation = Relation(
         tuple(Named(alias, f"k{i}", key) for i, key in enumerate(k)),
         UnitBound(carried, _groups(source, keys)),
@@ -72,7 +72,7 @@ def per_unit(
         replace(text, plain=text.with_unit),
         predicates=(
             *source.predicates,
-            *(key for key in keys if key.computes_identifier and not key.key and key.sql != unit.sql),
+            *(key for key in keys if key.computes_identifier and not key.held and key.sql != unit.sql),
         ),
         tables=source.tables,
         facts=frozenset() if all(key.is_constant for key in keys) else source.facts,
@@ -90,7 +90,7 @@ def per_unit(
 def holds_unit(relation: Relation) -> bool:
     """Whether the visible columns hold the unit, or a key of its rows, so that rows which agree in all of them are of one unit."""
     unit = relation.unit.column.sql if relation.unit is not None and relation.unit.column is not None else ""
-    return any(c.scalar.key or c.scalar.sql == unit for c in relation.columns)
+    return any(c.scalar.held or c.scalar.sql == unit for c in relation.columns)
 
 
 def distinct(source: Relation, alias: str) -> Relation:
@@ -119,7 +119,7 @@ def windowed(source: Relation, alias: str, windows: Sequence[Computed]) -> tuple
     items = [f"{s.sql} AS {quoted(f'c{i}')}" for i, s in enumerate(shown)]
     items += [f"{c.sql} AS {quoted(f'w{i}')}" for i, c in enumerate(windows)]
     items.append(f"{unit.sql} AS {quoted(UNIT_COLUMN)}")
-    carried = replace(derived_column(alias, UNIT_COLUMN, unit), names=unit.names, constant=True)
+    carried = replace(derived_column(alias, UNIT_COLUMN, unit), keys=unit.keys, constant=True)
     owned = replace(source, where=(*source.where, _present(unit)))
     texts = {c.scalar.sql: d.scalar.sql for c, d in zip(source.columns, columns, strict=True)} | {unit.sql: carried.sql}
     text = boundary(owned, alias, items, False)
@@ -157,7 +157,9 @@ def union_all(first: Relation, second: Relation, alias: str) -> Relation:
     columns = []
     for i, (a, b) in enumerate(zip(*items, strict=True)):
         columns.append(Named(first.columns[i].source, first.columns[i].name, _either(alias, f"c{i}", a, b)))
-    carried = replace(_either(alias, UNIT_COLUMN, one, other), names=one.names, nullable=False, constant=True)
+    carried = replace(
+        _either(alias, UNIT_COLUMN, one, other), keys=one.keys & other.keys, nullable=False, constant=True
+    )
     rows = [r.unit.max_rows if r.unit is not None else None for r in (first, second)]
     text = f"({halves[0]} UNION ALL {halves[1]}) AS {quoted(alias)}"
     return Relation(
@@ -192,7 +194,8 @@ def _either(alias: str, name: str, first: Scalar, second: Scalar) -> Scalar:
     limits = None
     if first.limits is not None and second.limits is not None:
         limits = Interval(min(first.limits.lower, second.limits.lower), max(first.limits.upper, second.limits.upper))
-    same = first.key if first.key == second.key and first.constant and second.constant else ""
+    both = first.held & second.held if first.constant and second.constant else NO_KEYS
+    same = frozenset(key for key in both if key.is_unit)
     like = replace(
         literal(None, first.sqltype),
         domain=second.domain
@@ -206,7 +209,7 @@ def _either(alias: str, name: str, first: Scalar, second: Scalar) -> Scalar:
         role="identifier" if first.is_identifying or second.is_identifying else "",
         constant=bool(same),
     )
-    return replace(computed_column(alias, name, like, (first, second)), names=same)
+    return replace(computed_column(alias, name, like, (first, second)), keys=same, names=first.names & second.names)
 
 
 def _unit(source: Relation) -> Scalar:

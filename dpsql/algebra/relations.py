@@ -16,10 +16,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dpsql.algebra.logic import conjuncts, truth
-from dpsql.algebra.scalar import Scalar, column, quoted
+from dpsql.algebra.scalar import NO_KEYS, Scalar, column, quoted
 from dpsql.errors import error
 from dpsql.schema.facts import rows_fact, unit_fact
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
+from dpsql.schema.paths import HeldKey, held_keys, named_keys, unit_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +152,12 @@ def scan(schema: Schema, table: Table, alias: str, source: str = "") -> Relation
     """
     if table.public:
         raise error(901, "a public table has no privacy unit")
-    held, one = _held_keys(schema, table), schema.one_row_per_unit(table)
+    held, named, one = held_keys(schema, table), named_keys(schema, table), schema.one_row_per_unit(table)
     columns = tuple(
         Named(
             source or table.name,
             c.name,
-            _column(c, table, alias, held.get(c.name, ""), one or _is_unit(schema, held, c)),
+            replace(_column(c, table, alias, held.get(c.name, NO_KEYS), one), names=named.get(c.name, frozenset())),
         )
         for c in table.columns
     )
@@ -188,7 +189,9 @@ def public_scan(table: Table, alias: str, source: str = "") -> Relation:
     return Relation(columns, None, _keys(table, alias), From(here, here), multiplicity=tuple(most.items()))
 
 
-def _column(declared: Column, table: Table, alias: str, names: str = "", constant: bool = False) -> Scalar:
+def _column(
+    declared: Column, table: Table, alias: str, keys: frozenset[HeldKey] = NO_KEYS, one: bool = False
+) -> Scalar:
     return Scalar(
         "column",
         (),
@@ -201,27 +204,10 @@ def _column(declared: Column, table: Table, alias: str, names: str = "", constan
         role=declared.role,
         step=declared.step,
         origin=f"{table.name}.{declared.name}",
-        names=names,
-        constant=constant,
+        keys=keys,
+        constant=one or any(key.is_unit for key in keys),
         unit_bounds=declared.unit_bounds,
     )
-
-
-def _held_keys(schema: Schema, table: Table) -> dict[str, str]:
-    """The private keys whose values columns hold, along the declared path to the unit only (rules 2, 3), by column."""
-    if schema.privacy.unit == ROW:
-        return {}
-    path = schema.path_to_unit(table)
-    held = {path[0].column: f"{path[0].table}.{path[0].target}"} if path else {}
-    if len(table.key) == 1:
-        held[table.key[0]] = f"{table.name}.{table.key[0]}"
-    if table.name == schema.privacy.unit_table and schema.privacy.unit_column is not None:
-        held[schema.privacy.unit_column] = schema.privacy.unit
-    return held
-
-
-def _is_unit(schema: Schema, held: dict[str, str], declared: Column) -> bool:
-    return held.get(declared.name) == schema.privacy.unit
 
 
 def _unit(schema: Schema, table: Table, alias: str) -> Scalar:
@@ -235,7 +221,10 @@ def _unit(schema: Schema, table: Table, alias: str) -> Scalar:
         declared = owner.column(schema.privacy.unit_column or "") if owner is not None else None
         assert owner is not None and declared is not None
         found = column(f"{quoted(alias)}.{quoted(UNIT_COLUMN)}", declared.sqltype, declared.domain, role="identifier")
-    return replace(found, nullable=False, names=schema.privacy.unit, constant=True)
+    unit = unit_key(schema)
+    return replace(
+        found, nullable=False, keys=frozenset({unit}), names=frozenset({(unit.table, unit.column)}), constant=True
+    )
 
 
 def _keys(table: Table, alias: str) -> frozenset[frozenset[str]]:
@@ -312,7 +301,7 @@ def derived(source: Relation, alias: str) -> Relation:
     unit = source.unit
     carried = None
     if unit is not None and unit.column is not None:
-        carried = replace(derived_column(alias, UNIT_COLUMN, unit.column), names=unit.column.names, constant=True)
+        carried = replace(derived_column(alias, UNIT_COLUMN, unit.column), keys=unit.column.keys, constant=True)
         texts[unit.column.sql] = carried.sql
     return Relation(
         columns,
@@ -355,7 +344,8 @@ def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:
         step=inner.step,
         unit_bounds=inner.unit_bounds,
         origin=inner.origin if inner.is_column else "",
-        names=inner.key,
+        keys=inner.held,
+        names=inner.names if inner.is_column else frozenset(),
         constant=inner.is_constant,
         renames=True,
     )
@@ -374,7 +364,8 @@ def computed_column(alias: str, name: str, like: Scalar, parts: tuple[Scalar, ..
         value=None,
         step=None,
         origin="",
-        names="",
+        keys=NO_KEYS,
+        names=frozenset(),
         renames=False,
     )
 

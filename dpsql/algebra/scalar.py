@@ -19,10 +19,12 @@ from fractions import Fraction
 
 from dpsql.domains import UNBOUNDED, Categories, Domain, Interval, Value, categories, hull, interval
 from dpsql.errors import error
+from dpsql.schema.paths import HeldKey, Name
 from dpsql.sqltypes import BIGINT, BOOLEAN, DOUBLE, FLOAT, HUGEINT, INTEGER, VARCHAR, SqlType, decimal
 
 _NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LONGEST_SQL = 200_000
+NO_KEYS: frozenset[HeldKey] = frozenset()
 NULL_TYPE = SqlType("NULL")
 EPOCH = date(1970, 1, 1)
 LARGEST_FLOAT = 2**127
@@ -45,7 +47,8 @@ class Scalar:
     role      of a column
     step      the declared grid of a column, else None
     origin    of a column as it is declared: "table.column"
-    names     "table.column" of the private key whose values a column holds; "" where it holds none, or also NULLs of a join
+    keys      the private keys whose values a column holds, each with its path to the unit; none where it also holds NULLs of a join
+    names     the private keys that a column names, whoever they belong to: for the guard, never to equate units
     constant  whether a column, EXISTS or a value that is bound before the block runs has one value in all rows of a unit
     unit_bounds  declared bounds of a unit's total of a column
     ties      of EXISTS: the private keys of the row around it, which do no more than tie it to its own unit's rows. They are
@@ -67,7 +70,8 @@ class Scalar:
     role: str = ""
     step: Fraction | None = None
     origin: str = ""
-    names: str = ""
+    keys: frozenset[HeldKey] = NO_KEYS
+    names: frozenset[Name] = frozenset()
     constant: bool = False
     unit_bounds: Interval | None = None
     ties: tuple[Scalar, ...] = ()
@@ -127,9 +131,24 @@ class Scalar:
         return all(arg.is_constant for arg in self.args)
 
     @property
-    def key(self) -> str:
-        """The private key whose values a bare column holds, else ""."""
-        return self.names if self.is_column else ""
+    def held(self) -> frozenset[HeldKey]:
+        """The private keys whose values a bare column holds."""
+        return self.keys if self.is_column else NO_KEYS
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether a bare column holds the unit's own key."""
+        return any(key.is_unit for key in self.held)
+
+
+def same_key(one: Scalar, other: Scalar) -> bool:
+    """Whether two columns hold the same private key by the same path to the unit: where they are equal, so are the units (rule 46)."""
+    return bool(one.held & other.held)
+
+
+def goes_with(one: Scalar, other: Scalar) -> bool:
+    """Whether two bare columns name the same private key: where they are equal, rows go together, and nobody is looked up."""
+    return one.is_column and other.is_column and bool(one.names & other.names)
 
 
 def quoted(name: str) -> str:

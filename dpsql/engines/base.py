@@ -34,14 +34,15 @@ class ExactTable:
 class Engine(Protocol):
     """Runs SQL that the planner printed on the private data."""
 
-    def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = ()) -> ExactTable:
-        """Run one statement whose first `keys` columns are group keys and whose next `sums` columns are integers (as text or
-        BIGINT).
+    def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = (), cut: str = "") -> ExactTable:
+        """Run one statement whose first `keys` columns are group keys and whose next `sums` columns are integers of scale 0 (as
+        text, or of an integer type).
 
         bound   public tables that this statement alone sees, under their unqualified names; a declared table of the same
                 name is hidden from it
+        cut     the secret that the parameter `$cut` of the statement stands for; it is bound, and enters no text
         Raises  OperationalError 701 with constant text, 702 when the data is not the version that was opened, 703, 710 and 711
-                when the statement is ended
+                when the statement is ended; InternalError 903 where something else crosses than keys and integers
         """
         ...
 

@@ -17,7 +17,7 @@ from dpsql.domains import Value
 from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable
 from dpsql.engines.loading import load_beside
-from dpsql.engines.locked import connect, ending, name, one_select, require_process, run, text
+from dpsql.engines.locked import ask, connect, ending, name, one_select, require_process, run, text
 from dpsql.engines.values import measured, portable, value
 from dpsql.engines.views import Find, Shown, show
 from dpsql.errors import Error, error
@@ -29,6 +29,7 @@ _TEXTS = {
     702: "the data changed after it was opened; nothing was released and what was charged stays charged",
     704: "the prepared snapshot cannot be written beside the ledger; see that its disk has room",
     707: "a data source cannot be read",
+    903: "what crossed from the engine is not an integer, or no group key; nothing was released and what was charged stays charged",
 }
 """Constants: from here on data has been touched, and DuckDB's own messages quote it."""
 
@@ -79,13 +80,13 @@ class DuckDBEngine:
             raise
         return DuckDBEngine(connection, shown, spill)
 
-    def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = ()) -> ExactTable:
+    def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = (), cut: str = "") -> ExactTable:
         """Exact sums of one statement: its first columns are group keys, the next sums [quanta]; see Engine."""
 
         def read(cursor: duckdb.DuckDBPyConnection) -> ExactTable:
             for table in bound:
                 load_beside(cursor, table)
-            columns = fetch.lists(cursor.execute(one_select(cursor, sql)), keys + sums)
+            columns = fetch.lists(ask(cursor, sql, cut), keys + sums)
             key_lists = tuple(fetch.keys(column) for column in columns[:keys])
             return ExactTable(key_lists, tuple(fetch.integers(column) for column in columns[keys:]))
 
@@ -160,7 +161,7 @@ class DuckDBEngine:
         require_process(self._process)
         self.require_unchanged()
         result, problem = self._attempt(read, code)
-        if problem is None or problem.code in (f"DPSQL-{code}", "DPSQL-901"):
+        if problem is None or problem.code in (f"DPSQL-{code}", "DPSQL-901", "DPSQL-903"):
             self.require_unchanged()
         if problem is not None:
             raise problem
@@ -175,12 +176,8 @@ class DuckDBEngine:
             with self._cursor() as cursor:
                 return run(cursor, lambda: read(cursor)), None
         except (Exception, KeyboardInterrupt) as fault:
-            ours = (
-                error(901, "an invariant of the engine failed")
-                if isinstance(fault, Error)
-                else error(code, _TEXTS[code])
-            )
-            return None, ending(fault) or ours
+            known = _own(fault) if isinstance(fault, Error) else code
+            return None, ending(fault) or error(known, _TEXTS.get(known, "an invariant of the engine failed"))
 
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -189,6 +186,11 @@ class DuckDBEngine:
             yield cursor
         finally:
             cursor.close()
+
+
+def _own(fault: Error) -> int:
+    """The code of an error of dpsql's own that came out of the engine: an invariant failed."""
+    return 903 if fault.code == "DPSQL-903" else 901
 
 
 def _remove(spill: Path, owner: int) -> None:

@@ -88,6 +88,18 @@ def one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statem
     return statements[0]
 
 
+def ask(connection: duckdb.DuckDBPyConnection, sql: str, cut: str) -> duckdb.DuckDBPyConnection:
+    """Run one question; where it names the parameter `$cut`, with that secret bound to it: it never stands in a text (rule 49).
+
+    Raises as `one_select`.
+    """
+    statement = one_select(connection, sql)
+    named = statement.named_parameters
+    if named - {"cut"}:
+        raise error(901, "a question with parameters of its own was about to run")
+    return connection.execute(statement, {"cut": cut} if named else None)
+
+
 def run(connection: duckdb.DuckDBPyConnection, work: Callable[[], Result]) -> Result:
     """Run something that may take long on a connection, in a thread of its own; when its statement is to end, so does it.
 

@@ -23,12 +23,14 @@ from dpsql.errors import Error, error
 from dpsql.plan import PublicTable
 from dpsql.schema import spent
 from dpsql.schema.model import Schema
+from dpsql.schema.qualifiers import MAIN
 from dpsql.sqltypes import INTEGER, SqlType, parse_type
 
 Typed = tuple[str, str]
 """(name, type as DuckDB writes it)"""
 
 _CATALOG = re.compile(r'SHOW TABLES|DESCRIBE ("dpsql"\.)?"(?:[^"]|"")+"')
+_TAKEN = (MAIN, "memory", "system", "temp", "information_schema", "pg_catalog", spent.SCHEMA)
 _TEXTS = {
     106: "the statement does not fit together: a function, operator or clause meets a type that it does not take",
     706: "the released result could not be post-processed; what was charged stays charged",
@@ -148,7 +150,7 @@ class Sandbox:
         with self._turn:
             if self._declared is not None:
                 self._declared.close()
-            self._declared = _empty(self._memory)
+            self._declared = _named(schema.name, self._memory)
             for table in schema.tables:
                 columns = ", ".join(
                     f"{name(c.name)} {c.sqltype}{'' if c.nullable else ' NOT NULL'}" for c in table.columns
@@ -226,6 +228,16 @@ class Sandbox:
 
 def _empty(memory: int | None) -> duckdb.DuckDBPyConnection:
     connection = _with_functions(memory)
+    lock(connection)
+    return connection
+
+
+def _named(dataset: str, memory: int | None) -> duckdb.DuckDBPyConnection:
+    """The same, for tables that information_schema shows under the dataset's name, unless DuckDB needs that name itself."""
+    connection = connect(None, threads=1, memory=memory)
+    if dataset.lower() not in _TAKEN:
+        connection.execute(f"ATTACH ':memory:' AS {name(dataset)}; USE {name(dataset)}; DETACH memory")
+    connection.execute(MACRO)
     lock(connection)
     return connection
 

@@ -15,6 +15,7 @@ from dpsql.engines.signature import Signature
 from dpsql.engines.snapshot import Snapshot
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
+from dpsql.schema.paths import require_agreeing
 from dpsql.sqltypes import parse_type
 
 Find = Callable[[Signature], Snapshot | None]
@@ -40,7 +41,8 @@ class Shown:
 
 
 def show(connection: duckdb.DuckDBPyConnection, schema: Schema, find: Find, outputs: Iterable[Path]) -> Shown:
-    """Make the views and lock the connection: it reaches the declared files, and may write to `outputs`. Raises 707, 804."""
+    """Make the views and lock the connection: it reaches the declared files, and may write to `outputs`. Raises 707, 801, 804."""
+    require_agreeing(schema)
     found, signature = _sources(connection, schema)
     parts = _parts(connection, schema, found)
     prepared = find(signature)

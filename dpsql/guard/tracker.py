@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from dpsql.algebra.scalar import Scalar
+from dpsql.algebra.scalar import Scalar, goes_with
 from dpsql.errors import Error, error
 from dpsql.guard import words
 from dpsql.guard.history import Earlier, History, Past, common_to_all
@@ -102,7 +102,7 @@ def _identifier(scalar: Scalar, seen: set[int] | None = None) -> Scalar | None:
     if not scalar.is_identifying or id(scalar) in seen:
         return None
     seen.add(id(scalar))
-    if scalar.function == "=" and scalar.args[0].key and scalar.args[0].key == scalar.args[1].key:
+    if scalar.function == "=" and goes_with(*scalar.args):
         return None
     if scalar.role == "identifier":
         return scalar

@@ -21,7 +21,6 @@ takes which (aggregates/distinct_values.py).
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -51,11 +50,11 @@ from dpsql.schema.model import RESERVED
 from dpsql.sqltypes import BIGINT, BOOLEAN, VARCHAR
 
 CUT = "$cut"
+"""The parameter that the secret is bound to: it is in no text (rule 49)."""
 _ADDED_UP = (Rows, Units, Total, Pair)
 """Statistics whose sums over units are those over rows where nothing is cut; of any other that is not known."""
 _LISTED = quoted(f"{RESERVED}list")
 """A key list inside the condition that looks a row's keys up in it: no column of a statement can be of a table of that name."""
-_QUOTED_OR_CUT = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$cut""")
 
 
 def lower(release: Release, bounds: Sequence[Bound] = ()) -> CompiledRelease:
@@ -79,11 +78,6 @@ def lower(release: Release, bounds: Sequence[Bound] = ()) -> CompiledRelease:
     found = CompiledRelease(release, sql, (), short, tallies, matchings)
     used = tuple(b.name for b in bounds if b.name in listed or any(quoted(b.name) in text for text in found.texts))
     return replace(found, bounds=used)
-
-
-def with_secret(sql: str, secret: str) -> str:
-    """Engine SQL with a hexadecimal secret where `$cut` stands; a caller's own text and names are left alone."""
-    return _QUOTED_OR_CUT.sub(lambda found: f"'{secret}'" if found[0] == CUT else found[0], sql)
 
 
 def _inputs(statistics: list[Statistic]) -> tuple[list[list[str]], list[Scalar]]:
@@ -180,7 +174,7 @@ def _grouped(keys: list[str]) -> str:
 
 
 def _as_text(sum_sql: str) -> str:
-    """Sums cross as text: no driver type holds HUGEINT and DECIMAL exactly."""
+    """Sums cross as the digits of an integer: no driver's type holds HUGEINT exactly."""
     return f"CAST(COALESCE({sum_sql}, 0) AS VARCHAR)"
 
 

@@ -39,9 +39,9 @@ class Parsed:
     kind     a query, EXPLAIN of one, a session setting, or a question about the declared tables themselves
     tree     the query, or None for the last two
     options  from comments and OPTIONS(...); for a setting, what it sets
-    names    of the option that a setting changes, or of the table that DESCRIBE names, behind that of its SQL schema if not main
+    names    of the option that a setting changes; or the parts of the name of the table that DESCRIBE names
     plain    the query as it was written, for DuckDB to name its columns; None where it holds what only dpsql knows;
-             for the declared tables, what to run on them without rows: `SHOW TABLES` or `DESCRIBE "t"`
+             for SHOW TABLES, just that
     timed    whether it names the present moment
     """
 
@@ -200,7 +200,7 @@ def _setting(sql: str, word: str, tokens: list[Token]) -> Parsed:
 
 
 def _catalog(sql: str, word: str, tokens: list[Token]) -> Parsed:
-    """SHOW TABLES and DESCRIBE t, in one spelling each; whether the table is declared is not known here.
+    """SHOW TABLES and DESCRIBE t; whether the table is declared is not known here.
 
     SHOW of what was spent is the query that it means.
     """
@@ -213,13 +213,10 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Parsed:
             meant = spent.SHOWN[shown]
             return Parsed(sql, "query", _tree(meant, _tokens(meant)), options, plain=meant)
     else:
-        qualifier = rest[0].text.lower() if len(rest) == 3 and rest[1].token_type == TokenType.DOT else ""
-        if qualifier in ("main", spent.SCHEMA):
-            rest = rest[2:]
-        if len(rest) == 1 and rest[0].token_type in (*Parser.ID_VAR_TOKENS, TokenType.IDENTIFIER):
-            names = (spent.SCHEMA, rest[0].text) if qualifier == spent.SCHEMA else (rest[0].text,)
-            quoted = ".".join('"' + name.replace('"', '""') + '"' for name in names)
-            return Parsed(sql, "catalog", None, options, names, f"DESCRIBE {quoted}")
+        names, dots = rest[::2], rest[1::2]
+        named = all(t.token_type in (*Parser.ID_VAR_TOKENS, TokenType.IDENTIFIER) for t in names)
+        if named and len(dots) == len(names) - 1 < 3 and all(t.token_type == TokenType.DOT for t in dots):
+            return Parsed(sql, "catalog", None, options, tuple(t.text for t in names))
     shows = "SHOW TABLES, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS or SHOW GUARD"
     raise error(
         103,

@@ -7,7 +7,8 @@ from posixpath import normpath
 
 from dpsql.domains import Interval, integers
 from dpsql.schema.mistakes import Mistakes, place_of, printable, suggestion
-from dpsql.schema.model import RESERVED, ROW, Column, Reference, Schema, Table, with_unit
+from dpsql.schema.model import RESERVED, ROW, Column, Reference, Schema, Table, follows, with_unit
+from dpsql.schema.paths import Path, agrees, disagreements, written
 from dpsql.schema.roles import holds_unit
 from dpsql.schema.write import name, quoted
 
@@ -176,12 +177,15 @@ def _check_unit(schema: Schema, mistakes: Mistakes) -> bool:
 
 
 def _check_paths(schema: Schema, broken: set[str], mistakes: Mistakes) -> None:
-    """Every private table must reach the unit, by one path or by the one that its owner chose."""
+    """Every private table must reach the unit, by one path or by the one that its owner chose, over rows of its own people."""
     reach = {t.name: _reach(schema, t) for t in schema.tables}
     broken = broken | _check_cycles(schema, reach, mistakes)
-    for table in schema.tables:
-        if not table.public and not broken & {table.name, *reach[table.name]}:
-            _check_path(schema, table, mistakes)
+    whole = [t for t in schema.tables if not t.public and not broken & {t.name, *reach[t.name]}]
+    for table in whole:
+        _check_path(schema, table, mistakes)
+    for found in disagreements(schema):
+        if found.table in whole and _is_chosen(schema, found.table) and _is_chosen(schema, found.through):
+            mistakes.add(_at(found.table), found.what, found.remedy)
 
 
 def _reach(schema: Schema, table: Table) -> set[str]:
@@ -223,8 +227,8 @@ def _check_path(schema: Schema, table: Table, mistakes: Mistakes) -> None:
 
 
 def _check_unit_path(schema: Schema, table: Table, mistakes: Mistakes) -> None:
-    paths = [tuple(r.column for r in path) for path in schema.paths_to_unit(table)]
-    written = " or ".join(f"unit_path = [{', '.join(map(quoted, p))}]" for p in paths[:MOST_PATHS_SHOWN])
+    paths = schema.paths_to_unit(table)
+    remedies = " or ".join(map(written, _trusted(schema, paths)[:MOST_PATHS_SHOWN]))
     if not paths:
         remedy = (
             f"write references = {{ column = {quoted(schema.privacy.unit)} }}, or public = true if it is about nobody"
@@ -232,9 +236,26 @@ def _check_unit_path(schema: Schema, table: Table, mistakes: Mistakes) -> None:
         mistakes.add(_at(table), "is private and no reference leads to the privacy unit", remedy)
     elif table.unit_path is None and len(paths) > 1:
         what = "more than one path leads to the privacy unit, and only the people on one are protected"
-        mistakes.add(_at(table), what, f"write {written}")
-    elif table.unit_path is not None and table.unit_path not in paths:
-        mistakes.add(_at(table), "unit_path is not a path of references to the privacy unit", f"write {written}")
+        mistakes.add(_at(table), what, f"write {remedies}")
+    elif table.unit_path is not None and not any(follows(path, table.unit_path) for path in paths):
+        mistakes.add(_at(table), "unit_path is not a path of references to the privacy unit", f"write {remedies}")
+
+
+def _trusted(schema: Schema, paths: list[Path]) -> list[Path]:
+    """The paths that go on by the way of the table that they lead over, as far as its owner has chosen one."""
+    return [p for p in paths if agrees(schema, p) or not _is_chosen(schema, _through(schema, p))]
+
+
+def _through(schema: Schema, path: Path) -> Table:
+    found = schema.table(path[0].table)
+    assert found is not None
+    return found
+
+
+def _is_chosen(schema: Schema, table: Table) -> bool:
+    """Whether it is clear by which path a table reaches the unit."""
+    paths, chosen = schema.paths_to_unit(table), table.unit_path
+    return len(paths) == 1 if chosen is None else any(follows(p, chosen) for p in paths)
 
 
 def _check_row_level(schema: Schema, mistakes: Mistakes) -> None:

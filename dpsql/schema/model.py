@@ -62,6 +62,11 @@ class Reference:
     target: str
 
 
+def follows(path: tuple[Reference, ...], columns: tuple[str, ...]) -> bool:
+    """Whether these are the columns of a path; SQL names do not depend on case."""
+    return [r.column.lower() for r in path] == [c.lower() for c in columns]
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """One declared table. A public table's columns are empty in the file and filled in at opening.
@@ -227,7 +232,7 @@ class Schema:
             return ()
         path = self.paths_to_unit(table)
         if table.unit_path is not None:
-            path = [p for p in path if tuple(r.column for r in p) == table.unit_path]
+            path = [p for p in path if follows(p, table.unit_path)]
         return path[0] if path else ()
 
     def paths_to_unit(self, table: Table, seen: tuple[str, ...] = ()) -> list[tuple[Reference, ...]]:
@@ -237,7 +242,7 @@ class Schema:
             target = self.table(reference.table)
             if target is None or target.public or target.name in seen:
                 continue
-            if f"{target.name}.{reference.target}" == self.privacy.unit:
+            if (target.name, reference.target) == (self.privacy.unit_table, self.privacy.unit_column):
                 found.append((reference,))
             else:
                 onward = self.paths_to_unit(target, (*seen, table.name))

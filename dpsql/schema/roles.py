@@ -25,7 +25,5 @@ def default_role(schema: Schema, table: Table, column: Column) -> str:
 
 def holds_unit(schema: Schema, table: Table, column: str) -> bool:
     """Whether a column's values are the unit's: the unit itself, or a reference to it."""
-    reference = table.reference(column)
-    return schema.privacy.unit == f"{table.name}.{column}" or (
-        reference is not None and schema.privacy.unit == f"{reference.table}.{reference.target}"
-    )
+    unit, reference = (schema.privacy.unit_table, schema.privacy.unit_column), table.reference(column)
+    return unit == (table.name, column) or (reference is not None and unit == (reference.table, reference.target))

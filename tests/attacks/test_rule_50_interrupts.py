@@ -98,7 +98,7 @@ def test_rule_50_an_interrupt_at_every_look(session: Session, monkeypatch: pytes
         interrupted = ended(session, asked(at))
         stays += interrupted and charges(session) > before
     assert looks < at, f"lost at look {at} of {looks}"
-    print(f"{at - 1} looks at the cancellation value, {stays} of them after the charge")
+    print(f"{at - 1} looks at the cancellation value, {stays} of them after the charge")  # noqa: T201
     assert 5 < stays < at - 5
 
 
@@ -146,7 +146,9 @@ def test_rule_50_an_interrupt_at_every_stage(
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
-    "stage", [s for s in STAGES if s[1] not in ("put", "load", "load_beside", "one_select", "table")], ids=lambda s: s[1]
+    "stage",
+    [s for s in STAGES if s[1] not in ("put", "load", "load_beside", "one_select", "table")],
+    ids=lambda s: s[1],
 )
 def test_rule_50_a_program_whose_own_handler_raises(
     session: Session, monkeypatch: pytest.MonkeyPatch, stage: Stage, when: str
@@ -203,7 +205,9 @@ def test_rule_50_a_waiter_is_interrupted_and_pays_nothing(session: Session) -> N
     thread.start()
     try:
         free = "SELECT COUNT(*) FROM (VALUES " + ", ".join(f"({i})" for i in range(100)) + ") AS t0(x)"
-        free += "".join(f", (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)) AS t{i + 1}(x)" for i in range(12))
+        free += "".join(
+            f", (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)) AS t{i + 1}(x)" for i in range(12)
+        )
         assert ended(session, free)
     finally:
         done.set()
@@ -285,7 +289,7 @@ def test_rule_50_real_signals_at_random_moments(session: Session, tmp_path: Path
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert process.returncode == 0, process.stderr[-2000:]
     found = json.loads(process.stdout)
-    print(found)
+    print(found)  # noqa: T201
     assert found["wrong"] == []
     assert found["bare"] <= 2, "only between the last line of a statement and its caller"
     assert found["stays"] > 10 and found["free"] > 10

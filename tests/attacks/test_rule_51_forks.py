@@ -245,7 +245,7 @@ def test_rule_51_who_waits_for_a_stopped_holder_pays_in_the_end(
     begun = time.monotonic()
     answer = session.execute(COUNTED)
     took = time.monotonic() - begun
-    print(f"waited {took:.2f} s for a stopped holder whose limits are 1 + 1 s")
+    print(f"waited {took:.2f} s for a stopped holder whose limits are 1 + 1 s")  # noqa: T201
     assert not answer.cached and len(session._ledger.history()) == 2 == session._ledger.verify()
     assert took < 30
 
@@ -260,7 +260,9 @@ def test_rule_51_who_waits_is_told_where_others_stop_too(
     with pytest.raises(dpsql.OperationalError) as raised:
         session.execute(COUNTED)
     assert time.monotonic() - begun < 30
-    told = "DPSQL-713: somebody else works out the same answer, and takes too long; nothing was charged; ask again later"
+    told = (
+        "DPSQL-713: somebody else works out the same answer, and takes too long; nothing was charged; ask again later"
+    )
     assert str(raised.value) == told
     assert len(session._ledger.history()) == 1
 

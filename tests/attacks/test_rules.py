@@ -23,10 +23,11 @@ from dpsql.aggregates.randomized_response import Responses
 from dpsql.aggregates.sum import Total
 from dpsql.clients.dbapi import ledger_identity, open_session
 from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.locked import ask
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan import CompiledRelease
-from dpsql.planner.lower import with_secret
+from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
@@ -555,7 +556,7 @@ def test_rule_10_a_windows_order_is_completed_by_all_columns_that_are_read(tmp_p
 def test_rule_10_one_persons_sums_do_not_depend_on_others_or_order(tmp_path: Path) -> None:
     """Per-unit sums are exact integers: without one person, in any order, everybody else's are the same bits."""
     part = compiled(tmp_path, "/* dpsql: max_rows=2 */ SELECT year, SUM(cost), COUNT(*) FROM visit GROUP BY year")
-    per_unit = with_secret(part.sql, "00").partition("FROM (")[2].rpartition(") AS limited")[0]
+    per_unit = part.sql.replace(CUT, "'00'").partition("FROM (")[2].rpartition(") AS limited")[0]
     data = {**ordinary(), "visit": [visit(i, 1000 + i % 12, cost=5 + (i * 7919 % 4500) / 100.7) for i in range(60)]}
     seen = set()
     for stored in (data, clinic.without(data, PERSON), {**data, "visit": data["visit"][::-1]}):
@@ -575,9 +576,9 @@ def test_rule_11_the_cut_is_ordered_by_a_secret_and_the_units_own_groups(tmp_pat
     kept = set()
     for secret in ("00", "01", "02", "03", "04", "05", "06", "07"):
         clinic.fill(connection, ordinary())
-        everybody = dict(connection.execute(with_secret(part.sql, secret)).fetchall())
+        everybody = dict(ask(connection, part.sql, secret).fetchall())
         clinic.fill(connection, missing())
-        others = dict(connection.execute(with_secret(part.sql, secret)).fetchall())
+        others = dict(ask(connection, part.sql, secret).fetchall())
         assert sum(abs(int(everybody[k]) - int(others.get(k, 0))) for k in everybody) <= 3
         kept.add(repr(sorted(everybody.items())))
     assert len(kept) > 1
@@ -596,7 +597,7 @@ def test_rule_11_keys_with_null_still_have_one_order(tmp_path: Path) -> None:
     seen = set()
     for shift in range(4):
         clinic.fill(connection, {**ordinary(1), "visit": rows[shift:] + rows[:shift]})
-        seen.add(repr(connection.execute(with_secret(part.sql, "7f")).fetchall()))
+        seen.add(repr(ask(connection, part.sql, "7f").fetchall()))
     assert len(seen) == 1
 
 
@@ -749,7 +750,7 @@ def test_rule_17_one_row_moves_the_shared_cells_by_the_width(tmp_path: Path, uni
     def cells(data: clinic.Database) -> list[int]:
         clinic.fill(connection, data)
         (row,) = connection.execute(part.sql).fetchall()
-        return [c[0] for c in measure.statistic.to_cells([[int(str(cell).replace(".", ""))] for cell in row])]
+        return [c[0] for c in measure.statistic.to_cells([[int(cell)] for cell in row])]
 
     base = cells(ordinary())
     for value in (None, NAN, 40.0, 200.0, 120.5, -1e18, 1e18, float("inf")):
@@ -799,7 +800,7 @@ def test_rule_21_noise_is_drawn_for_zeros_and_added_in_python(tmp_path: Path) ->
 
 def taken(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, secret: str) -> dict[tuple[object, ...], int]:
     """COUNT(DISTINCT x) of each group, as the release stage makes it of engine SQL."""
-    rows = connection.execute(with_secret(part.matchings[0].sql, secret)).fetchall()
+    rows = ask(connection, part.matchings[0].sql, secret).fetchall()
     groups = {row[:-3] for row in rows}
     return {g: matched(*zip(*(row[-3:] for row in rows if row[:-3] == g), strict=True)) for g in groups}
 
@@ -1083,9 +1084,8 @@ def test_rule_35_verified_facts_only_skip_what_is_the_identity(
         session = checked(folder, data, noise)
         part = session._compile(parse(sql)).releases[0]
         loss = session.execute(sql).receipt.loss
-        secret = session._ledger.secret.hex()
-        fits = [with_secret(v.sql, secret) for v in part.verified if v.facts <= session._dataset.facts]
-        assert part.verified and ran[-1] == [*fits, with_secret(part.sql, secret)][0]
+        fits = [v.sql for v in part.verified if v.facts <= session._dataset.facts]
+        assert part.verified and ran[-1] == [*fits, part.sql][0]
         assert (
             {"verified": len(part.verified), "heavy": 0}.get(name, len(fits)) == len(fits) != {"poisoned": 2}.get(name)
         )
@@ -1121,9 +1121,7 @@ def test_rule_35_the_shorter_sql_gives_the_same_sums(tmp_path: Path, seed: int) 
         for short in part.verified:
             if short.facts <= session._dataset.facts:
                 both = [
-                    session._dataset.engine.exact(
-                        with_secret(text, secret), part.key_columns, part.sum_columns
-                    ).open_exact()
+                    session._dataset.engine.exact(text, part.key_columns, part.sum_columns, cut=secret).open_exact()
                     for text in (part.sql, short.sql)
                 ]
                 rows = [sorted(zip(*keys, *sums, strict=True), key=repr) for keys, sums in both]
@@ -1259,7 +1257,7 @@ def tally_of(part: CompiledRelease, data: clinic.Database) -> Counter[tuple[obje
     """How many rows of each group and bucket the engine hands to the release stage, what is cut being cut."""
     connection = duckdb.connect()
     clinic.fill(connection, data)
-    rows = connection.execute(with_secret(part.tallies[0].sql, "00")).fetchall()
+    rows = ask(connection, part.tallies[0].sql, "00").fetchall()
     keys = part.key_columns
     return Counter({row[: keys + 1]: row[keys + 1] for row in rows})
 

@@ -21,7 +21,7 @@ from dpsql.aggregates.term import Term
 from dpsql.algebra import joins, per_unit, relations
 from dpsql.algebra.joins import Equality
 from dpsql.algebra.relations import From, Named, Relation
-from dpsql.algebra.scalar import Scalar
+from dpsql.algebra.scalar import NO_KEYS, Scalar
 from dpsql.domains import Interval
 from dpsql.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms import laplace, truncated
@@ -415,7 +415,7 @@ def null_extended_unit_is_the_unit(patch: Patch) -> None:
 
     def extended(relation: Relation, constant: bool = False) -> tuple[Named, ...]:
         return tuple(
-            Named(c.source, c.name, replace(c.scalar, nullable=True, constant=constant or bool(c.scalar.key)))
+            Named(c.source, c.name, replace(c.scalar, nullable=True, constant=constant or bool(c.scalar.held)))
             for c in relation.columns
         )
 
@@ -425,7 +425,7 @@ def null_extended_unit_is_the_unit(patch: Patch) -> None:
 def null_extended_columns_stay_constant(patch: Patch) -> None:
     def extended(relation: Relation, constant: bool = False) -> tuple[Named, ...]:
         return tuple(
-            Named(c.source, c.name, replace(c.scalar, nullable=True, names="", constant=c.scalar.is_constant))
+            Named(c.source, c.name, replace(c.scalar, nullable=True, keys=NO_KEYS, constant=c.scalar.is_constant))
             for c in relation.columns
         )
 

@@ -126,7 +126,7 @@ def released(part: CompiledRelease, connection: duckdb.DuckDBPyConnection, draws
     start = 0
     for index, measure in enumerate(asked.measures):
         assert sums is not None
-        own = [int(str(s).replace(".", "")) for s in sums[start : start + measure.statistic.sums]]
+        own = [int(s) for s in sums[start : start + measure.statistic.sums]]
         start += measure.statistic.sums
         exact = measure.statistic.to_cells([[s] * draws for s in own])
         noise = iter(measure.noise.sample(NOISE, len(exact) * draws))

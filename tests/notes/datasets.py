@@ -28,6 +28,7 @@ FILES = {
     "nhefs": ROOT / "examples/nhefs/schema.toml",
     "clinic": ROOT / "tests/notes/clinic/schema.toml",
     "rows": ROOT / "tests/notes/clinic/rows.toml",
+    "market": ROOT / "tests/notes/market/schema.toml",
 }
 
 

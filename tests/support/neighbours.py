@@ -27,6 +27,7 @@ from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.sum import Total
 from dpsql.aggregates.term import Term
 from dpsql.algebra.relations import Relation
+from dpsql.engines import fetch
 from dpsql.engines.loading import load_beside
 from dpsql.errors import Error
 from dpsql.loss import EpsilonDelta
@@ -54,8 +55,8 @@ ACCOUNTINGS = ("sequential", "zcdp")
 
 
 def whole(cell: object) -> int:
-    """An exact sum as it crosses: an integer, or the text of an integer or of a decimal in its last digit."""
-    return cell if isinstance(cell, int) else int(str(cell).replace(".", ""))
+    """An exact sum as it crosses: an integer, or its digits."""
+    return fetch.integers([cell])[0]
 
 
 @dataclass(slots=True)

@@ -14,13 +14,13 @@ from dpsql.domains import UNBOUNDED
 from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable
 from dpsql.engines.loading import load_beside
+from dpsql.engines.locked import ask
 from dpsql.engines.sandbox import Sandbox
 from dpsql.engines.views import unit_view
 from dpsql.errors import error
 from dpsql.estimating import estimate
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan import Compiled, CompiledRelease, PublicTable
-from dpsql.planner.lower import with_secret
 from dpsql.release import key_list, release, wire_columns
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.sqltypes import SqlType, parse_type
@@ -188,7 +188,7 @@ def exact(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, bound: S
 
 
 def _table(connection: duckdb.DuckDBPyConnection, sql: str, keys: int, sums: int) -> ExactTable:
-    columns = fetch.lists(connection.execute(with_secret(sql, SECRET)), keys + sums)
+    columns = fetch.lists(ask(connection, sql, SECRET), keys + sums)
     return ExactTable(
         tuple(fetch.keys(column) for column in columns[:keys]),
         tuple(fetch.integers(column) for column in columns[keys:]),

@@ -14,7 +14,7 @@ from dpsql.clients.repl.scanner import Token, is_command, meaning, tokens
 from dpsql.clients.repl.scope import Named, Source, Words, is_name, sources, with_queries
 from dpsql.domains import Categories
 from dpsql.planner.resolve.free import CATALOG, CATALOG_TABLES
-from dpsql.schema import spent
+from dpsql.schema import qualifiers, spent
 from dpsql.schema.model import MECHANISMS, Column, Schema
 
 MOST_VALUES = 500
@@ -217,19 +217,22 @@ def _tables(place: Place, schema: Schema) -> Iterator[Candidate]:
 
 def _qualified(place: Place, schema: Schema) -> Iterator[Candidate]:
     """Behind a point: columns of that source, or tables of that SQL schema."""
-    owner = place.before[-2].value.lower() if len(place.before) > 1 and is_name(place.before[-2]) else ""
-    before = replace(place, before=place.before[:-2])
+    before, owners = place, list[str]()
+    while before.last() == "." and len(before.before) > 1 and is_name(before.before[-2]):
+        owners.insert(0, before.before[-2].value.lower())
+        before = replace(before, before=before.before[:-2])
     head, written = before.head()
     if before.first in ("DESCRIBE", "DESC") or (head in ("FROM", "JOIN") and (written == 0 or before.last() == ",")):
-        names = {
-            spent.SCHEMA: tuple(spent.TABLES),
-            CATALOG: CATALOG_TABLES,
-            "main": tuple(t.name for t in schema.tables),
-        }
-        yield from _matching(place, [(declared.name_sql(name), "table") for name in names.get(owner, ())])
+        yield from _matching(place, [(declared.name_sql(name), "table") for name in _tables_in(owners, schema)])
         return
-    source = next((s for s in place.sources(schema) if s.name.lower() == owner), None)
+    source = next((s for s in place.sources(schema) if s.name.lower() == owners[-1]), None) if owners else None
     yield from _matching(place, map(_shown, source.columns) if source is not None else ())
+
+
+def _tables_in(owners: list[str], schema: Schema) -> list[str]:
+    """The tables behind some words and points."""
+    named = {spent.SCHEMA: list(spent.TABLES), CATALOG: list(CATALOG_TABLES)}.get(".".join(owners), [])
+    return named + [t.name for t in schema.tables if owners and qualifiers.holds_tables(schema, *owners)]
 
 
 def _columns(place: Place, schema: Schema) -> Iterator[Candidate]:

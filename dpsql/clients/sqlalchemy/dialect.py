@@ -22,6 +22,7 @@ from dpsql.clients.sqlalchemy.url import MEMORY, read_url, wrong
 from dpsql.planner.options import NAMES
 from dpsql.schema import spent
 from dpsql.schema.model import Schema
+from dpsql.schema.qualifiers import MAIN
 
 OPTIONS = "dpsql_options"
 """The execution option that holds a statement's own: `connection.execution_options(dpsql_options="epsilon=0.2, max_groups=3")`."""
@@ -50,7 +51,7 @@ class DpsqlDialect(DefaultDialect):
     name = "dpsql"
     driver = "dpsql"
     default_paramstyle = "qmark"
-    default_schema_name = reflection.MAIN
+    default_schema_name = MAIN
     default_isolation_level = AUTOCOMMIT
 
     statement_compiler = DpsqlCompiler
@@ -149,10 +150,10 @@ class DpsqlDialect(DefaultDialect):
         return reflection.relation(self._schema(connection), name, within)
 
     def get_schema_names(self, connection: Connection, **kw: Any) -> list[str]:
-        return [reflection.MAIN, spent.SCHEMA]
+        return [MAIN, spent.SCHEMA]
 
     def has_schema(self, connection: Connection, schema_name: str, **kw: Any) -> bool:
-        return schema_name in self.get_schema_names(connection)
+        return bool(reflection.names(self._schema(connection), schema_name))
 
     def get_table_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
         return reflection.names(self._schema(connection), schema)

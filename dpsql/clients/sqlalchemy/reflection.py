@@ -10,12 +10,10 @@ from sqlalchemy.exc import NoSuchTableError
 
 from dpsql.clients.declared import column_comment, table_comment
 from dpsql.clients.sqlalchemy.types import type_of
-from dpsql.schema import spent
+from dpsql.schema import qualifiers, spent
 from dpsql.schema.model import Reference, Schema
 from dpsql.sqltypes import SqlType
 
-MAIN = "main"
-"""The SQL schema of the declared tables, and the one that is meant where none is named."""
 Facts = dict[str, object]
 
 
@@ -65,21 +63,17 @@ class Relation:
 
 def names(schema: Schema, within: str | None) -> list[str]:
     """The tables of an SQL schema."""
-    match (within or MAIN).lower():
-        case "main":
-            return [table.name for table in schema.tables]
-        case spent.SCHEMA:
-            return list(spent.TABLES)
-    return []
+    if (within or "").lower() == spent.SCHEMA:
+        return list(spent.TABLES)
+    return [table.name for table in schema.tables] if qualifiers.holds_tables(schema, within or "") else []
 
 
 def relation(schema: Schema, name: str, within: str | None) -> Relation:
     """A table by its name. Raises NoSuchTableError."""
-    match (within or MAIN).lower():
-        case "main" if found := _declared(schema, name):
-            return found
-        case spent.SCHEMA if name.lower() in spent.TABLES:
-            return _spent(name.lower())
+    if spent.is_one(within or "", name):
+        return _spent(name.lower())
+    if qualifiers.holds_tables(schema, within or "") and (found := _declared(schema, name)) is not None:
+        return found
     raise NoSuchTableError(f"{within}.{name}" if within else name)
 
 

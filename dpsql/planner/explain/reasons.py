@@ -34,7 +34,7 @@ def _relations(source: Relation, words: Words, schema: Schema) -> Iterator[str]:
         if made.step == "scan" and schema.privacy.unit != ROW:
             yield f"every row of {relation.tables[0].name} belongs to one person, {schema.privacy.unit}, by declared keys"
         if is_private_join(made):
-            what = "the privacy unit" if on_unit(made, schema) else "a key that belongs to one person"
+            what = "the privacy unit" if on_unit(made) else "a key that belongs to one person"
             yield f"the join equates {what}: {equated(made, words)}"
         if is_public_join(made):
             once = "by a unique key" if meets_once(made) else "as often as is declared"

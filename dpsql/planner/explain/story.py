@@ -31,7 +31,7 @@ def _steps(relation: Relation, made: Made, words: Words, schema: Schema) -> list
         case "inner_join" | "left_join" | "full_join":
             return before + _join(relation, made, words, schema)
         case "per_unit":
-            return [*before, _grouped(relation, made, words, schema)]
+            return [*before, _grouped(relation, made, words)]
         case "distinct":
             return [*before, f"DISTINCT rows of each person: {rows(relation)}"]
         case "windowed":
@@ -66,7 +66,7 @@ def _join(relation: Relation, made: Made, words: Words, schema: Schema) -> list[
     if not right.is_private:
         where = ", its unique key" if made.pairs and meets_once(made) else ""
         return [f"{word} with {title(right)} (public) on {equated(made, words)}{where}: {after}"]
-    unit = "the privacy unit" if on_unit(made, schema) else "a key that belongs to one person"
+    unit = "the privacy unit" if on_unit(made) else "a key that belongs to one person"
     told = story(right, words, schema)
     line = f"on {unit}, {equated(made, words)}: {after}"
     if len(told) == 1:
@@ -80,8 +80,8 @@ def equated(made: Made, words: Words) -> str:
     return " AND ".join(dict.fromkeys(texts)) or "nothing: it has one row"
 
 
-def on_unit(made: Made, schema: Schema) -> bool:
-    return any(a.key == b.key == schema.privacy.unit for a, b in made.pairs)
+def on_unit(made: Made) -> bool:
+    return any(a.is_unit and b.is_unit for a, b in made.pairs)
 
 
 def is_private_join(made: Made) -> bool:
@@ -97,10 +97,10 @@ def meets_once(made: Made) -> bool:
     return keyed(made.sources[1], [Equality(*pair) for pair in made.pairs])
 
 
-def _grouped(relation: Relation, made: Made, words: Words, schema: Schema) -> str:
+def _grouped(relation: Relation, made: Made, words: Words) -> str:
     unit = made.sources[0].unit
     own = unit.column.sql if unit is not None and unit.column is not None else ""
-    others = [words.expression(k) for k in made.keys if k.sql != own and k.key != schema.privacy.unit]
+    others = [words.expression(k) for k in made.keys if k.sql != own and not k.is_unit]
     return f"grouped by {', '.join(['the privacy unit', *others])}: {rows(relation)}"
 
 

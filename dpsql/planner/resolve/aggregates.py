@@ -239,9 +239,9 @@ class Collector:
             )
         check_plain(node.expressions[0], "COUNT(DISTINCT)")
         value = scalar(node.expressions[0], self.scope)
-        if self.unit is not None and value.key and value.key == self.unit.key:
+        if self.unit is not None and value.is_unit:
             return Aggregate("units", None, condition, "", span_of(node))
-        if value.is_identifying and not value.key:
+        if value.is_identifying and not value.held:
             raise error(
                 102,
                 "COUNT(DISTINCT ...) counts an identifier only where it is the privacy unit, or a key by itself",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dpsql.algebra.joins import Equality, equates_units, inner_join, meets_few, public_equality
 from dpsql.algebra.relations import Relation
-from dpsql.algebra.scalar import Scalar
+from dpsql.algebra.scalar import Scalar, same_key
 from dpsql.errors import Error, error
 from dpsql.spans import Span
 
@@ -101,17 +101,28 @@ def not_joined(left: Relation, right: Relation, span: Span | None) -> Error:
     names = " and ".join(sorted({name for part in (left, right) for name in part.sources()})[:4])
     wanted = _private_key(left, right) if right.is_private else _public_key(left, right)
     what = (
-        f"the join of {names} does not equate their privacy units"
+        f"the join of {names} does not equate their privacy units{_whose(left, right)}"
         if right.is_private
         else f"the join of {names} is not on a unique key of {', '.join(right.sources())}"
     )
     return error(402, what, hint=wanted, span=span)
 
 
+def _whose(left: Relation, right: Relation) -> str:
+    """By which columns the rows of both sides belong to people, where those have not the same name."""
+    units = [
+        part.unit.column.origin for part in (left, right) if part.unit is not None and part.unit.column is not None
+    ]
+    (mine, one), (theirs, other) = (unit.rpartition(".")[::2] for unit in (units if all(units) else ["", ""]))
+    if one == other:
+        return ""
+    return f": rows of {mine} belong to people by {mine}.{one}, rows of {theirs} by {theirs}.{other}"
+
+
 def _private_key(left: Relation, right: Relation) -> str:
     for mine in left.columns:
         for theirs in right.columns:
-            if mine.scalar.key and mine.scalar.key == theirs.scalar.key:
+            if same_key(mine.scalar, theirs.scalar):
                 return f"add {mine.source}.{mine.name} = {theirs.source}.{theirs.name} as an AND part of ON"
     return "keep the privacy unit among the columns of both sides, and equate it"
 

@@ -13,14 +13,15 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.algebra.scalar import literal_sql
+from dpsql.algebra.scalar import literal_sql, quoted
 from dpsql.domains import Categories, Interval, Value
 from dpsql.errors import Error, error
 from dpsql.planner.parse import Parsed
 from dpsql.planner.resolve.having import said_of_groups
 from dpsql.planner.resolve.syntax import unaliased, without_own_functions
-from dpsql.schema import spent
+from dpsql.schema import qualifiers, spent
 from dpsql.schema.model import Column, Schema, Table
+from dpsql.schema.qualifiers import MAIN
 from dpsql.spans import Span, span_of
 from dpsql.sqltypes import SqlType
 
@@ -56,12 +57,14 @@ def free_answer(tree: exp.Expression, schema: Schema) -> exp.Expression | None:
 
 def catalog_text(parsed: Parsed, schema: Schema) -> str:
     """What SHOW TABLES or DESCRIBE runs on the empty declared tables. Raises 105 for a table that is not declared."""
-    assert parsed.kind == "catalog" and parsed.plain is not None
-    *qualifier, name = parsed.names or ("",)
-    known = spent.is_one(qualifier[0], name) if qualifier else schema.table(name) is not None
-    if parsed.names and not known:
-        raise no_table(".".join(qualifier), name, schema, _place(parsed, name))
-    return parsed.plain
+    if parsed.plain is not None:
+        return parsed.plain
+    *words, name = parsed.names
+    if len(words) == 1 and spent.is_one(words[0], name):
+        return f"DESCRIBE {quoted(spent.SCHEMA)}.{quoted(name)}"
+    if qualifiers.table(schema, *words, name) is None:
+        raise no_table(".".join(words), name, schema, _place(parsed, name))
+    return f"DESCRIBE {quoted(name)}"
 
 
 def no_table(qualifier: str, name: str, schema: Schema, span: Span | None) -> Error:
@@ -207,7 +210,7 @@ def _parts(node: exp.Expression) -> set[str]:
 def _private_table(select: exp.Select, schema: Schema) -> Table | None:
     """The one declared private table of FROM."""
     source = select.args["from_"].this
-    if not isinstance(source, exp.Table) or source.alias_column_names or source.db.lower() not in ("", "main"):
+    if not isinstance(source, exp.Table) or source.alias_column_names or source.db.lower() not in ("", MAIN):
         return None
     table = schema.table(source.name)
     return table if table is not None and not table.public else None
@@ -361,11 +364,11 @@ def spending_tables(tree: exp.Expression, schema: Schema) -> tuple[str, ...]:
 def quoted_columns(tree: exp.Expression, tables: Iterable[str]) -> exp.Expression:
     """The same with the names of those tables' columns in quotes: DuckDB reserves some of them."""
     names = {name for table in tables for name, _ in spent.TABLES[table]}
-    quoted = tree.copy()
-    for node in quoted.find_all(exp.Identifier):
+    same = tree.copy()
+    for node in same.find_all(exp.Identifier):
         if node.name.lower() in names:
             node.set("quoted", True)
-    return quoted
+    return same
 
 
 def _together(one: str, other: str, node: exp.Expression) -> Error:

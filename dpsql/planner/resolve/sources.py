@@ -21,6 +21,7 @@ from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import is_query, parts_of
 from dpsql.schema import spent
 from dpsql.schema.model import Schema, Table
+from dpsql.schema.qualifiers import MAIN
 from dpsql.spans import span_of
 
 
@@ -117,7 +118,7 @@ def _table(statement: Statement, node: exp.Table, env: Env) -> Source:
         return Source(
             node, node.alias or node.name, query=_with_query(statement, cte), names=_listed(node) or cte.names
         )
-    table = statement.schema.table(node.name) if node.db.lower() in ("", "main") else None
+    table = statement.schema.table(node.name) if node.db.lower() in ("", MAIN) else None
     if table is None:
         raise unknown_table(node, statement.schema)
     return Source(node, node.alias or table.name, table=table, names=_listed(node))
@@ -137,15 +138,15 @@ def check_tables(tree: exp.Expression, schema: Schema) -> None:
     """Raise 105 for a table that is neither declared nor a WITH query of the statement, nor of the catalog or of what was spent."""
     queries = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for node in tree.find_all(exp.Table):
-        declared = node.db.lower() in ("", "main") and schema.table(node.name) is not None
+        declared = node.db.lower() in ("", MAIN) and schema.table(node.name) is not None
         known = declared or (not node.db and node.name.lower() in queries)
         catalog = node.db.lower() == CATALOG and node.name.lower() in CATALOG_TABLES
-        if not (known or catalog or spent.is_one(node.db, node.name)):
+        if node.catalog or not (known or catalog or spent.is_one(node.db, node.name)):
             raise unknown_table(node, schema)
 
 
 def unknown_table(node: exp.Table, schema: Schema) -> Error:
-    return no_table(node.db, node.name, schema, span_of(node))
+    return no_table(".".join(filter(None, (node.catalog, node.db))), node.name, schema, span_of(node))
 
 
 def items(select: exp.Select) -> Iterator[exp.Expression]:

@@ -17,6 +17,7 @@ from dpsql.planner.canonical import canonical
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.scope import Scope
 from dpsql.schema.model import Schema
+from dpsql.schema.qualifiers import MAIN
 from dpsql.spans import span_of
 from dpsql.sqltypes import BIGINT, DOUBLE, SqlType
 
@@ -177,7 +178,7 @@ class Statement:
 
     def reads(self, tree: exp.Expression) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(declared public tables, blocks and bound tables) that a public query reads."""
-        names = {node.name for node in tree.find_all(exp.Table) if not node.db or node.db.lower() == "main"}
+        names = {node.name for node in tree.find_all(exp.Table) if not node.db or node.db.lower() == MAIN}
         own = {block.name for block in self.blocks} | {bound.name for bound in self.bounds}
         own |= {table(block.name) for block in self.blocks for table in (intervals_table, redrawn_table)}
         declared = {t.name for t in (self.schema.table(n) for n in names - own) if t is not None}

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from dpsql.algebra.logic import BOTH, compare, truth
 from dpsql.algebra.relations import Relation, side_by_side
-from dpsql.algebra.scalar import Scalar, quoted, unify
+from dpsql.algebra.scalar import Scalar, goes_with, quoted, same_key, unify
 from dpsql.domains import UNBOUNDED
 from dpsql.errors import Error, error
 from dpsql.planner.resolve.connect import columns_of, connect, reads_only
@@ -126,8 +126,7 @@ class Subqueries:
             links = [*links, compare("=", value, selected)]
         if inner.is_private and not self._within_unit(inner, links, scope):
             raise _unequated(node)
-        units = [s.key for s in (value, selected) if s is not None]
-        if not false_as_null(node) and any(key != self.statement.schema.privacy.unit for key in units):
+        if not false_as_null(node) and not all(s.is_unit for s in (value, selected) if s is not None):
             raise error(
                 402,
                 "NOT IN would be decided by NULLs among the values",
@@ -152,7 +151,7 @@ class Subqueries:
                 continue
             for mine, theirs in (link.args, link.args[::-1]):
                 held = reads_only(mine, inner) and theirs.is_column and theirs.sql in around
-                if held and mine.key and mine.key == theirs.key:
+                if held and same_key(mine, theirs):
                     return True
         return False
 
@@ -194,7 +193,7 @@ def _groups(select: exp.Select) -> bool:
 
 def _equates_keys(condition: Scalar) -> bool:
     """Whether a condition only ties rows to their own unit: no constant is compared with an identifier there."""
-    return condition.function == "=" and all(a.key for a in condition.args)
+    return condition.function == "=" and goes_with(*condition.args)
 
 
 def _outer_leaves(links: list[Scalar], inner: Relation) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
@@ -202,7 +201,7 @@ def _outer_leaves(links: list[Scalar], inner: Relation) -> tuple[tuple[Scalar, .
     unit's rows, and a condition that does more is told itself."""
     known = columns_of(inner)
     found = {leaf.sql: leaf for c in links for leaf in c.leaves() if leaf.sql not in known}.values()
-    return tuple(leaf for leaf in found if not leaf.key), tuple(leaf for leaf in found if leaf.key)
+    return tuple(leaf for leaf in found if not leaf.names), tuple(leaf for leaf in found if leaf.names)
 
 
 def _fixed(condition: Scalar, inner: set[str]) -> bool:

@@ -123,7 +123,7 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
         )
     partition = [scalar(p, scope) for p in window.args.get("partition_by") or []]
     unit = source.unit.column if source.unit is not None else None
-    if not any(p.key or (unit is not None and p.sql == unit.sql) for p in partition):
+    if not any(p.held or (unit is not None and p.sql == unit.sql) for p in partition):
         raise error(
             402,
             "a window over rows of more than one person would show them to each other",
@@ -134,7 +134,7 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
     texts = ", ".join(dict.fromkeys([unit.sql, *(p.sql for p in partition)]))
     frame = _frame(window.args.get("spec"), node)
     order, ordering = _order(window.args.get("order"), scope)
-    told = tuple(s for s in (*partition, *ordering) if s.computes_identifier and not s.key and s.sql != unit.sql)
+    told = tuple(s for s in (*partition, *ordering) if s.computes_identifier and not s.held and s.sql != unit.sql)
     value, sql, total_order = _function(function, scope, source.unit.max_rows if source.unit is not None else None)
     if total_order or frame.startswith(" ROWS"):
         order += [s.sql for s in read if s.sql not in {o.split(" ")[0] for o in order}]

@@ -32,6 +32,7 @@ FIELDS = (
     "portions",
     "certificates",
     "asked",
+    "events",
 )
 
 
@@ -103,6 +104,18 @@ def test_a_charge_that_was_changed(many: Path, field: str, charge: int) -> None:
     ledger.close()
 
 
+@pytest.mark.parametrize("form", [0, 1, 2, 3, 5, "'x'"])
+@pytest.mark.parametrize("charge", [5, MANY - 5])
+def test_a_charge_that_is_said_to_be_of_another_layout(many: Path, form: object, charge: int) -> None:
+    edit(many, f"UPDATE charge SET form = {form} WHERE id = {charge}")
+    if charge > MANY - TAIL:
+        assert said(lambda: Ledger.open(many, "example")) == edited(many, charge)
+        return
+    ledger = Ledger.open(many, "example")
+    assert said(ledger.verify) == edited(many, charge)
+    ledger.close()
+
+
 @pytest.mark.parametrize("charge", [5, MANY - 5])
 def test_a_charge_made_cheaper(many: Path, charge: int) -> None:
     edit(many, f"""UPDATE charge SET portions = replace(portions, '"1/10"', '"1/90"') WHERE id = {charge}""")
@@ -133,7 +146,7 @@ def test_a_link_that_was_changed(many: Path, charge: int, value: str) -> None:
     assert said(work).startswith(f"DPSQL-705: the ledger {many} ")
 
 
-FIELDS_KEPT = ", ".join(FIELDS)
+FIELDS_KEPT = ", ".join((*FIELDS, "form"))
 MIDDLE = {
     "removed": ("DELETE FROM charge WHERE id = 5",),
     "removed, and the rest moved": (

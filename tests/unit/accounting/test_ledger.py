@@ -462,7 +462,7 @@ def lengthen(connection: sqlite3.Connection, secret: bytes) -> None:
     """20,000 charges, whose totals are as if they had been made."""
     connection.execute(
         """WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
-        INSERT INTO charge SELECT i, 't', 'default', NULL, 'v', 's', '[]', '[]', '[]', '[]', '', x'00' FROM n"""
+        INSERT INTO charge SELECT i, 't', 'default', NULL, 'v', 's', '[]', '[]', '[]', '[]', '', '[]', 4, x'00' FROM n"""
     )
     for scope, name, text in connection.execute("SELECT scope, name, spent FROM total").fetchall():
         spent = spent_of(text)

@@ -19,10 +19,10 @@ from dpsql.clients.dbapi import open_session
 from dpsql.domains import UNBOUNDED
 from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable
+from dpsql.engines.locked import ask
 from dpsql.errors import Error
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.plan import CompiledRelease, KeyValue
-from dpsql.planner.lower import with_secret
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
@@ -127,7 +127,7 @@ def compiled(folder: Path, sql: str, unit: str = "patient") -> CompiledRelease:
 
 def taken(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> dict[tuple[KeyValue, ...], int]:
     """What is counted in each group, from engine SQL."""
-    columns = fetch.lists(connection.execute(with_secret(sql, "5e")), part.key_columns + 3)
+    columns = fetch.lists(ask(connection, sql, "5e"), part.key_columns + 3)
     keys, numbers = columns[: part.key_columns], columns[part.key_columns :]
     return _taken(ExactTable(tuple(map(fetch.keys, keys)), tuple(map(fetch.integers, numbers))))
 

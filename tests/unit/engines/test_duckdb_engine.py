@@ -57,7 +57,9 @@ def test_every_kind_of_source_shows_the_same(tmp_path: Path, kind: str) -> None:
         (3, 7, "500.0", "1890-01-01", "bob"),
         (4, 1, None, "1990-01-01", None),
     ]
-    assert exact(engine, "SELECT person_id, sum(cost)::VARCHAR FROM visit GROUP BY ALL ORDER BY 1", 1, 1) == (
+    assert exact(
+        engine, "SELECT person_id, (sum(cost) * 100)::HUGEINT::VARCHAR FROM visit GROUP BY ALL ORDER BY 1", 1, 1
+    ) == (
         ([1, 2, 9, None],),
         ([10119, 10, 100, 200],),
     )
@@ -277,15 +279,8 @@ def test_large_sums_are_exact(engine: DuckDBEngine) -> None:
     )
 
 
-@pytest.mark.parametrize("form", ["v::VARCHAR", "v"])
-def test_decimals_become_quanta(engine: DuckDBEngine, form: str) -> None:
-    values = "(VALUES (-0.05::DECIMAL(38,2)), (0.05), (-12.30), (0.00), (999999999999999999999999999999999999.99)) t(v)"
-    found = exact(engine, f"SELECT {form} FROM {values} ORDER BY v", 0, 1)
-    assert found == ((), ([-1230, -5, 0, 5, 10**38 - 1],))
-
-
 def test_a_sum_of_nothing_is_zero(engine: DuckDBEngine) -> None:
-    sql = "SELECT * FROM (VALUES (NULL::VARCHAR, 1::BIGINT, NULL::HUGEINT), ('1.0', NULL, 3)) t"
+    sql = "SELECT * FROM (VALUES (NULL::VARCHAR, 1::BIGINT, NULL::HUGEINT), ('10', NULL, 3)) t"
     assert exact(engine, sql, 0, 3) == ((), ([0, 10], [1, 0], [0, 3]))
     assert exact(engine, "SELECT 1, 2::VARCHAR WHERE false", 1, 1) == (([],), ([],))
 
@@ -298,11 +293,8 @@ def test_keys_are_integers_booleans_text_and_null(engine: DuckDBEngine) -> None:
 @pytest.mark.parametrize(
     ("sql", "keys", "sums"),
     [
-        ("SELECT 1.5::DOUBLE", 0, 1),
-        ("SELECT 1.5::DOUBLE, 1", 1, 1),
-        ("SELECT true", 0, 1),
         ("SELECT 1, 2", 0, 1),
-        ("SELECT DATE '2000-01-01', 1", 1, 1),
+        ("SELECT $other", 0, 1),
         ("SELECT 1; SELECT 2", 0, 1),
         ("CREATE TABLE x AS SELECT 1", 0, 1),
         ("COPY person TO 'x.csv'", 0, 1),
@@ -313,11 +305,11 @@ def test_what_was_not_planned_is_our_own_fault(engine: DuckDBEngine, sql: str, k
 
 
 def test_two_hundred_thousand_groups(engine: DuckDBEngine) -> None:
-    sql = "SELECT range, (range::HUGEINT << 64)::VARCHAR, (range - 5)::DECIMAL(38,2)::VARCHAR FROM range(200000)"
+    sql = "SELECT range, (range::HUGEINT << 64)::VARCHAR, (range - 5)::VARCHAR FROM range(200000)"
     started = time.perf_counter()
     keys, sums = exact(engine, sql, 1, 2)
     took = time.perf_counter() - started
-    assert keys[0][-1] == 199_999 and sums[0][-1] == 199_999 << 64 and sums[1][0] == -500
+    assert keys[0][-1] == 199_999 and sums[0][-1] == 199_999 << 64 and sums[1][0] == -5
     assert took < 5, "the aim is 0.3 s"
 
 

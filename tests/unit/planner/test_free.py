@@ -15,6 +15,7 @@ from dpsql.domains import UNBOUNDED, Categories, Interval, interval
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import Error
 from dpsql.planner.parse import DUCKDB, parse
+from dpsql.planner.resolve import resolve
 from dpsql.planner.resolve.free import catalog_text, free_answer, spending_tables
 from dpsql.schema.model import Column, Schema
 from dpsql.sqltypes import INTEGER, VARCHAR
@@ -244,12 +245,12 @@ def test_a_with_query_over_the_catalog(schema: Schema, sandbox: Sandbox) -> None
     ("sql", "plain", "names"),
     [
         ("SHOW TABLES", "SHOW TABLES", ()), ("show /* these */ tables;", "SHOW TABLES", ()),
-        ("DESCRIBE patient", 'DESCRIBE "patient"', ("patient",)), ("desc main.Patient", 'DESCRIBE "Patient"', ("Patient",)),
-        ('DESCRIBE "a ""b"', 'DESCRIBE "a ""b"', ('a "b',)),
-        ("DESCRIBE DPSQL.Ledger", 'DESCRIBE "dpsql"."Ledger"', ("dpsql", "Ledger")),
+        ("DESCRIBE patient", None, ("patient",)), ("desc main.Patient", None, ("main", "Patient")),
+        ('DESCRIBE "a ""b"', None, ('a "b',)), ("DESCRIBE DPSQL.Ledger", None, ("DPSQL", "Ledger")),
+        ("DESCRIBE clinic.main.patient", None, ("clinic", "main", "patient")),
     ],
 )  # fmt: skip
-def test_catalog_statements(sql: str, plain: str, names: tuple[str, ...]) -> None:
+def test_catalog_statements(sql: str, plain: str | None, names: tuple[str, ...]) -> None:
     parsed = parse(sql)
     assert (parsed.kind, parsed.tree, parsed.plain, parsed.names) == ("catalog", None, plain, names)
 
@@ -258,8 +259,8 @@ def test_catalog_statements(sql: str, plain: str, names: tuple[str, ...]) -> Non
     "sql",
     [
         "SHOW", "SHOW ALL TABLES", "SHOW VARIABLES", "SHOW patient", 'SHOW "tables"', "DESCRIBE", "DESCRIBE SELECT 1",
-        "DESCRIBE 'x.csv'", "DESCRIBE other.patient", "DESCRIBE patient, visit", "SUMMARIZE patient", "EXPLAIN SHOW TABLES",
-        "DESCRIBE (SELECT 1)", "DESCRIBE a.b.c", "DESCRIBE dpsql.", "DESCRIBE dpsql.a.b", "SHOW BUDGETS", 'SHOW "budget"',
+        "DESCRIBE 'x.csv'", "DESCRIBE a.b.c.d", "DESCRIBE patient, visit", "SUMMARIZE patient", "EXPLAIN SHOW TABLES",
+        "DESCRIBE (SELECT 1)", "DESCRIBE a 'b'", "DESCRIBE dpsql.", "DESCRIBE dpsql..b", "SHOW BUDGETS", 'SHOW "budget"',
         "SHOW dpsql.budget", "SHOW PRIVACY", "SHOW BUDGET LEDGER", "EXPLAIN SHOW BUDGET",
     ],
 )  # fmt: skip
@@ -269,11 +270,28 @@ def test_other_catalog_statements_are_refused(sql: str) -> None:
     assert found.value.code == "DPSQL-103"
 
 
-@pytest.mark.parametrize("sql", ["SELECT * FROM system.information_schema.tables", "SELECT * FROM duckdb_tables()"])
-def test_other_ways_to_the_catalog_are_refused(sql: str) -> None:
+def test_other_ways_to_the_catalog_are_refused(schema: Schema) -> None:
     with pytest.raises(Error) as found:
-        parse(sql)
-    assert found.value.code in ("DPSQL-102", "DPSQL-103")
+        parse("SELECT * FROM duckdb_tables()")
+    assert found.value.code == "DPSQL-103"
+    with pytest.raises(Error) as found:
+        resolve(parse("SELECT * FROM system.information_schema.tables"), schema)
+    assert found.value.code == "DPSQL-105"
+
+
+def test_describe_names_the_table_in_one_spelling(schema: Schema) -> None:
+    for sql in (
+        "DESCRIBE patient",
+        "desc main.Patient",
+        "DESCRIBE PUBLIC.patient",
+        f'DESCRIBE "{schema.name}".main.PATIENT',
+    ):
+        assert catalog_text(parse(sql), schema).lower() == 'describe "patient"'
+    assert catalog_text(parse("DESCRIBE DPSQL.Ledger"), schema) == 'DESCRIBE "dpsql"."Ledger"'
+    for sql in ("DESCRIBE other.patient", "DESCRIBE dpsql.a.b", "DESCRIBE dpsql.patient"):
+        with pytest.raises(Error) as found:
+            catalog_text(parse(sql), schema)
+        assert found.value.code == "DPSQL-105"
 
 
 def test_describe_shows_the_declaration(schema: Schema, sandbox: Sandbox) -> None:

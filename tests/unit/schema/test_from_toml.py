@@ -233,14 +233,14 @@ LINES = """
 [tables.line]
 source = "line.parquet"
 references = { order_id = "orders.order_id" }
-unit_path = ["order_id", "Buyer"]
+unit_path = ["order_id", "Seller"]
 """
 
 
 def test_unit_path_chooses_among_several(tmp_path: Path) -> None:
     schema = read(tmp_path, CLINIC + ORDERS % 'unit_path = ["seller"]' + LINES)
     assert schema.unit_column(table(schema, "orders")) == "seller"
-    assert [r.column for r in schema.path_to_unit(table(schema, "line"))] == ["order_id", "buyer"]
+    assert [r.column for r in schema.path_to_unit(table(schema, "line"))] == ["order_id", "seller"]
     assert [c.role for c in table(schema, "orders").columns] == ["identifier"] * 3
     assert column(schema, "line", "order_id").sqltype == BIGINT
 
