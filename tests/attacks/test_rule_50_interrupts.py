@@ -50,7 +50,8 @@ def session(tmp_path: Path) -> Iterator[Session]:
 def asked(number: int) -> str:
     """Another question each time: a release with declared keys, one with listed keys, a scalar one, and a shell over them."""
     return (
-        f"/* dpsql: fresh */ WITH a AS (SELECT site, COUNT(*) AS n, AVG(income) AS m FROM patient WHERE age > {20 + number % 60} GROUP BY site), "
+        "/* dpsql: fresh */ WITH a AS "
+        f"(SELECT site, COUNT(*) AS n, AVG(income) AS m FROM patient WHERE age > {20 + number % 60} GROUP BY site), "
         f"b AS (SELECT d.drug, COUNT(*) AS k FROM item i JOIN (SELECT drug FROM drug WHERE drug > 0) d ON i.drug = d.drug "
         f"WHERE i.amount > {-(number // 60)} GROUP BY d.drug) "
         "SELECT site, n * 2, (SELECT MAX(k) FROM b) FROM a WHERE n > (SELECT COUNT(*) FROM visit) / 100 ORDER BY n DESC LIMIT 2"
