@@ -113,7 +113,7 @@ STAGES: list[Stage] = [
     (Sandbox, "table"),
     (Ledger, "charge"),
     (DuckDBEngine, "exact"),
-    (dpsql.engines.duckdb, "one_select"),
+    (dpsql.engines.duckdb, "ask"),
     (dpsql.engines.duckdb, "load_beside"),
     (dpsql.releasing, "release"),
     (Answers, "put"),
@@ -148,7 +148,7 @@ def test_rule_50_an_interrupt_at_every_stage(
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
     "stage",
-    [s for s in STAGES if s[1] not in ("put", "load", "load_beside", "one_select", "table")],
+    [s for s in STAGES if s[1] not in ("put", "load", "load_beside", "one_select", "ask", "table")],
     ids=lambda s: s[1],
 )
 def test_rule_50_a_program_whose_own_handler_raises(
@@ -173,13 +173,13 @@ def test_rule_50_an_interrupt_that_comes_before_the_engine_runs(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DuckDB forgets it: it has to be sent again while the statement runs."""
-    original = dpsql.engines.duckdb.one_select
+    original = dpsql.engines.duckdb.ask
 
-    def slow(connection: object, sql: str) -> object:
+    def slow(connection: object, sql: str, *rest: object) -> object:
         session.interrupt()
-        return original(connection, SLOW)  # type: ignore[arg-type]
+        return original(connection, SLOW, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(dpsql.engines.duckdb, "one_select", slow)
+    monkeypatch.setattr(dpsql.engines.duckdb, "ask", slow)
     begun = time.monotonic()
     for number in range(7):
         assert ended(session, asked(number))
