@@ -117,6 +117,7 @@ CODES: dict[int, tuple[type[Error], str]] = {
     201: (NotSupportedError, "a sum over values without bounds"),
     202: (NotSupportedError, "arithmetic that could overflow on some data"),
     203: (NotSupportedError, "a choice among values that are not declared"),
+    204: (NotSupportedError, "text that could grow too long"),
     301: (NotSupportedError, "rows of people would be the result"),
     302: (NotSupportedError, "a group would be one person"),
     303: (NotSupportedError, "a group key that cannot be listed or selected"),
@@ -150,6 +151,7 @@ CODES: dict[int, tuple[type[Error], str]] = {
     803: (InterfaceError, "the analyst is not declared"),
     804: (SchemaError, "the data does not have the declared structure"),
     901: (InternalError, "an invariant of dpsql failed; nothing was released"),
+    902: (InternalError, "the engine's SQL is not known to be total; nothing was charged"),
     903: (InternalError, "what crossed from the engine is not an integer, or no group key; nothing was released"),
 }
 

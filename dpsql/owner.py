@@ -171,6 +171,8 @@ def _column_text(facts: ColumnFacts) -> str:
     parts = [str(column.sqltype)]
     if facts.nulls:
         parts.append(f"{facts.nulls:,} NULL" + ("" if column.nullable else " (not declared nullable)"))
+    if facts.too_long:
+        parts.append(f"{facts.too_long:,} of them longer than {column.longest:,} characters")
     if facts.nans:
         parts.append(f"{facts.nans:,} NaN, treated as NULL in sums")
     if facts.outside:

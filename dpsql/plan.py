@@ -581,6 +581,13 @@ class CompiledRelease:
         return tuple(text for text in texts if text)
 
     @property
+    def sources(self) -> tuple[tuple[str, tuple[Verified, ...]], ...]:
+        """All engine SQL, each text with the shorter ones for verified data."""
+        matched = tuple((part.sql, part.verified) for part in self.matchings)
+        tallied = tuple((part.sql, part.verified) for part in self.tallies)
+        return tuple(source for source in ((self.sql, self.verified), *matched, *tallied) if source[0])
+
+    @property
     def key_columns(self) -> int:
         """How many columns of the SQL are group keys: the first ones."""
         return len(self.release.keys)

@@ -28,7 +28,8 @@ from dpsql.guarding import Guarding
 from dpsql.loss import NO_LOSS, EpsilonDelta
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.opening import Dataset
-from dpsql.plan import Compiled, CompiledRelease, NoisyTable, PublicTable, Verified
+from dpsql.plan import Bound, Compiled, CompiledRelease, NoisyTable, PublicTable, Verified
+from dpsql.planner.total.texts import Texts
 from dpsql.release import KeyTables, release
 from dpsql.reusing import Reusing, TopUp
 from dpsql.schema.model import Analyst
@@ -79,6 +80,14 @@ class Found:
         self.missing.append(part if topped is None else topped.part)
         if topped is not None:
             self.topped[part.release.name] = topped
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The tables of released values that a release reads: as they are declared, and what they hold."""
+
+    bounds: tuple[Bound, ...]
+    tables: tuple[PublicTable, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +161,7 @@ class Releasing:
         self._sandbox = sandbox
         self._noise = noise
         self._budget = budget_of(dataset.schema, analyst)
+        self._texts = Texts(dataset.schema, dataset.facts)
         self._reusing = Reusing(self._answers, Vectors(ledger), identity, self._whose)
 
     def release(
@@ -180,6 +190,9 @@ class Releasing:
             staged.bind_public()
             if not found.missing:
                 return Released(found, staged, Receipt(None, NO_LOSS, self.remaining()))
+            with statement.planning():
+                for part in found.missing:
+                    self._texts.check(part, compiled.bounds, everywhere=False)
             receipt = self._bought(found, staged, fresh, asked)
             if receipt is not None:
                 return Released(found, staged, receipt)
@@ -306,7 +319,10 @@ class Releasing:
         """Exact sums, noise, and the answer stored: in that order."""
         if receipt.id is None:
             raise error(901, "a release reached the engine without a charge")
-        bound = [staged.bound(name) for name in part.bounds]
+        bound = Reading(
+            tuple(b for b in found.compiled.bounds if b.name in part.bounds),
+            tuple(staged.bound(name) for name in part.bounds),
+        )
         keys = part.key_columns
         exact = self._exact(part.sql, part.verified, keys, part.sum_columns, bound) if part.sql else None
         tallies = [self._exact(t.sql, t.verified, keys + 1, 1 + t.tally.summed, bound) for t in part.tallies]
@@ -318,12 +334,10 @@ class Releasing:
         kept = self._reusing.vectors(found.asked[part.release.name])
         return self._answers.put(receipt.id, self.fingerprint(part), noisy, fresh=fresh, of=kept)
 
-    def _exact(
-        self, sql: str, verified: Sequence[Verified], keys: int, sums: int, bound: Sequence[PublicTable]
-    ) -> ExactTable:
+    def _exact(self, sql: str, verified: Sequence[Verified], keys: int, sums: int, read: Reading) -> ExactTable:
         """The engine's answer, by shorter SQL where the data was verified for it."""
-        text = next((v.sql for v in verified if v.facts <= self._dataset.facts), sql)
-        return self._dataset.engine.exact(text, keys, sums, bound, self._ledger.secret.hex())
+        text = self._texts.printed(sql, verified, read.bounds, everywhere=False)
+        return self._dataset.engine.exact(text, keys, sums, read.tables, self._ledger.secret.hex())
 
     def _noisy(
         self,

@@ -8,7 +8,7 @@ which rows, on which data version; the group keys and the price apart. A release
    declared keys, and only where no unit's groups were cut. What the finer keys leave out (NULL or a value that is not declared)
    stays left out, a unit's rows are cut in the finer groups, and a note says both (rule 41). A sum of very many
    cells is much less exact than what could be bought: then it is bought
-3. AVG(x) of a stored SUM(x) and COUNT(x) of the same rows, never of COUNT(*)
+3. AVG(x) of a stored SUM(x) and COUNT(x) of the same rows, never of COUNT(*); SUM(x) beside COUNT(*) of a stored one of each
 4. what a condition on declared values keeps, such as site = 1: the groups with these values of a stored answer without the condition
    that has their column among its keys, and as in 2
 
@@ -223,11 +223,11 @@ class Reusing:
                 measures.append(replace(measure, noise=best.noise))
                 found.append(best)
                 continue
-            apart = self._apart(asked, release, measure) if not exact and not asked.chosen else None
+            apart = self._apart(asked, release, place) if not exact and not asked.chosen else None
             if apart is None:
                 return None
             outputs[place] = _outputs_apart(release, place, measure, len(measures))
-            for statistic, cell in zip(_apart(measure.statistic), apart, strict=True):
+            for statistic, cell in zip(_apart(release, place), apart, strict=True):
                 measures.append(replace(measure, statistic=statistic, noise=cell.noise))
                 found.append(cell)
         columns = [self._cells(release, each) for each in found]
@@ -319,9 +319,9 @@ class Reusing:
         sum_of = summed(noise, len(kept) // groups) if len(kept) > groups else noise
         return None if sum_of is None else _Found(vector, sum_of, sum_of.half_width(_LEVEL), asked.keys, asked.chosen)
 
-    def _apart(self, asked: Asked, release: Release, measure: Measure) -> tuple[_Found, _Found] | None:
-        """SUM(x) and COUNT(x), each bought at least as dearly as the pair would be."""
-        parts = _apart(measure.statistic)
+    def _apart(self, asked: Asked, release: Release, place: int) -> tuple[_Found, _Found] | None:
+        """A sum and a number of rows, each bought at least as dearly as the pair would be."""
+        parts, measure = _apart(release, place), release.measures[place]
         if not parts:
             return None
         found = []
@@ -416,11 +416,17 @@ def _declared(release: Release) -> tuple[list[KeyValue], ...]:
     return tuple(columns)
 
 
-def _apart(statistic: Statistic) -> tuple[Statistic, ...]:
-    """SUM(x) and COUNT(x) that stand for a pair; () for anything else."""
-    if not isinstance(statistic, Pair) or statistic.with_rows:
+def _apart(release: Release, place: int) -> tuple[Statistic, ...]:
+    """SUM(x) and COUNT(x) that stand for a pair, or SUM(x) and COUNT(*) for one that nothing else is read off; () for anything else."""
+    statistic = release.measures[place].statistic
+    if not isinstance(statistic, Pair):
         return ()
-    return Total(statistic.term, statistic.counted), Rows(counted_rows(statistic.term.scalar, statistic.counted))
+    if not statistic.with_rows:
+        return Total(statistic.term, statistic.counted), Rows(counted_rows(statistic.term.scalar, statistic.counted))
+    read = [output.estimate for output in release.outputs if output.measure == place]
+    if any(isinstance(e, AvgOf) or (isinstance(e, CountOf) and e.used < statistic.cells) for e in read):
+        return ()
+    return Total(statistic.term, statistic.counted), Rows(statistic.counted)
 
 
 def _outputs_apart(release: Release, place: int, measure: Measure, first: int) -> list[Output]:

@@ -70,7 +70,8 @@ class Pair:
         n, total = self.term.count_sql(names[0], where), self.term.total_sql(names[0], where)
         if not self.with_rows:
             return UnitSums(n, (("total", total),), ("{cut}", clamped_total(self.term, "{total}", "{rows}", "{cut}")))
-        kept = "(({n} * {cut} + {rows} // 2) // GREATEST({rows}, 1))"
+        # n is no larger than the rows, so it is at most the cut anyhow: here the text says so
+        kept = "LEAST({cut}, (CAST({n} AS HUGEINT) * {cut} + {rows} // 2) // GREATEST({rows}, 1))"
         rows = counting(names[1] if names[1:] else None)
         return UnitSums(
             rows, (("n", n), ("total", total)), (kept, clamped_total(self.term, "{total}", "{n}", kept), "{cut}")

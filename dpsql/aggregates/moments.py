@@ -110,7 +110,9 @@ class Moments:
         if self.with_rows:
             inner.append((f"b{len(products)}_", f"CAST({self.weight} AS HUGEINT) * {self._without_value(names)}"))
             rows = counting(next(iter(self._condition(names)), None))
-        scaled = "CASE WHEN {{cut}} = {{rows}} THEN {{{n}}} ELSE ({{{n}}} * {{cut}}) // GREATEST({{rows}}, 1) END"
+        kept = "CASE WHEN {{cut}} = {{rows}} THEN {{{n}}} ELSE ({{{n}}} * {{cut}}) // GREATEST({{rows}}, 1) END"
+        # a row adds at most the weight to a cell: the text says how far the sum over units can go
+        scaled = f"LEAST(CAST({self.weight} AS HUGEINT) * {{{{cut}}}}, {kept})"
         return UnitSums(rows, tuple(inner), tuple(scaled.format(n=n) for n, _ in inner))
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:

@@ -60,11 +60,15 @@ def filtered(names: Sequence[str]) -> str:
 
 
 def clamped_total(term: Term, total: str, n: str, cut: str) -> str:
-    """SQL for a unit's total after its n rows are cut to `cut`: scaled first, then clamped to the bounds of `cut` rows."""
+    """SQL for a unit's total after its n rows are cut to `cut`: scaled first, then clamped to the bounds of `cut` rows.
+
+    Why  the clamp also leaves an uncut total as it is, and says in the text itself how far the sum over units can go; a unit without a
+         value has nothing but cut = 0, so it adds 0
+    """
     scaled = f"(({total} * {cut}) // GREATEST({n}, 1))"
     low, high = f"CAST({term.lower} AS HUGEINT)", f"CAST({term.upper} AS HUGEINT)"
-    inside = f"GREATEST({low} * {cut}, LEAST({high} * {cut}, {scaled}))"
-    return f"CASE WHEN {cut} <= 0 THEN 0 WHEN {cut} = {n} THEN {total} ELSE {inside} END"
+    kept = f"CASE WHEN {cut} = {n} THEN {total} ELSE {scaled} END"
+    return f"GREATEST({low} * {cut}, LEAST({high} * {cut}, {kept}))"
 
 
 def sum_type(sqltype: SqlType) -> SqlType:

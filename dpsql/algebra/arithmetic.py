@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql import domains
-from dpsql.algebra.scalar import NULL_TYPE, Scalar, convert, finite_hull, limits_of, literal
+from dpsql.algebra.scalar import NULL_TYPE, Scalar, cast_sql, cast_text, convert, finite_hull, holds, limits_of, literal
 from dpsql.domains import UNBOUNDED, Categories, Domain, Interval
 from dpsql.errors import Error, error
 from dpsql.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal, smallest_integer
@@ -61,6 +61,8 @@ def add_subtract_multiply(operator: str, left: Scalar, right: Scalar) -> Scalar:
         return Scalar(operator, (left, right), sql, natural, domain, None, nullable, left.integral and right.integral)
     both = _both_limits(left, right, operator)
     limits = _INTERVALS[operator](*both)
+    if natural.is_decimal and not all(map(_is_decimal_sized, (left, right))):
+        return add_subtract_multiply(operator, _decimal_sized(left), _decimal_sized(right))
     if natural.is_integer:
         physical = _physical(limits, *both)
         if physical is None:
@@ -87,15 +89,29 @@ def _decimal(operator: str, left: Scalar, right: Scalar, domain: Domain, limits:
         if digits > 38:
             raise _too_wide(operator)
         result = decimal(digits, scale)
-        a, b = _decimal_sql(left, decimal(width, left.sqltype.scale)), _decimal_sql(right, narrow)
+        a, b = cast_sql(left, decimal(width, left.sqltype.scale)), cast_sql(right, narrow)
     else:
         scale = max(left.sqltype.scale, right.sqltype.scale)
         digits = max(_whole_digits(limits), _whole_digits(first), _whole_digits(second)) + scale
         if digits > 38:
             raise _too_wide(operator)
         result = decimal(digits, scale)
-        a, b = _decimal_sql(left, result), _decimal_sql(right, result)
-    return Scalar(operator, (left, right), f"CAST({a} {operator} {b} AS {result})", result, domain, limits, nullable)
+        a, b = cast_sql(left, result), cast_sql(right, result)
+    sql = cast_text(f"{a} {operator} {b}", limits, result)
+    return Scalar(operator, (left, right), sql, result, domain, limits, nullable)
+
+
+def _is_decimal_sized(scalar: Scalar) -> bool:
+    return scalar.sqltype.is_decimal or holds(decimal(38, 0), limits_of(scalar)) or scalar.is_null
+
+
+def _decimal_sized(scalar: Scalar) -> Scalar:
+    """A value beside a decimal: a HUGEINT of more than 38 digits counts as NULL there, however small the result would be."""
+    if _is_decimal_sized(scalar):
+        return scalar
+    held = decimal(38, 0)
+    sure = finite_hull(scalar)
+    return replace(convert(scalar, held), nullable=scalar.nullable or not holds(held, sure))
 
 
 def _narrowed(scalar: Scalar) -> Scalar:
@@ -132,7 +148,8 @@ def narrow(scalar: Scalar) -> Scalar:
         return add_subtract_multiply(scalar.function, left, right)
     if scalar.function == "convert" and scalar.sqltype.is_decimal and scalar.args[0].sqltype.is_decimal:
         return narrow(scalar.args[0]) if scalar.args[0].sqltype.scale == scalar.sqltype.scale else scalar
-    hull = finite_hull(scalar)
+    # not its domain, which a condition may have narrowed: that the engine filters before it computes is no proof
+    hull = scalar.declared
     if not scalar.is_column or hull is None or not (scalar.sqltype.is_decimal or scalar.sqltype.is_integer):
         return scalar
     if scalar.sqltype.is_integer:
@@ -140,7 +157,8 @@ def narrow(scalar: Scalar) -> Scalar:
     fewer = decimal(max(_whole_digits(hull) + scalar.sqltype.scale, scalar.sqltype.scale + 1), scalar.sqltype.scale)
     if fewer.width >= scalar.sqltype.width:
         return replace(scalar, limits=hull)
-    return replace(scalar, sql=f"CAST({scalar.sql} AS {fewer})", sqltype=fewer, limits=hull)
+    inside = replace(scalar, limits=hull)
+    return replace(inside, sql=cast_sql(inside, fewer), sqltype=fewer)
 
 
 def _whole_digits(limits: Interval) -> int:
@@ -150,10 +168,6 @@ def _whole_digits(limits: Interval) -> int:
 
 def _own_decimal(scalar: Scalar, limits: Interval) -> SqlType:
     return scalar.sqltype if scalar.sqltype.is_decimal else decimal(min(38, _whole_digits(limits)), 0)
-
-
-def _decimal_sql(scalar: Scalar, sqltype: SqlType) -> str:
-    return scalar.sql if scalar.sqltype == sqltype else f"CAST({scalar.sql} AS {sqltype})"
 
 
 def _natural(operator: str, first: SqlType, second: SqlType) -> SqlType:
@@ -193,7 +207,7 @@ def _as_float(scalar: Scalar, sqltype: SqlType) -> Scalar:
 
 
 def _integer_sql(scalar: Scalar, physical: SqlType) -> str:
-    return scalar.sql if scalar.is_literal and not scalar.is_null else f"CAST({scalar.sql} AS {physical})"
+    return scalar.sql if scalar.is_literal and not scalar.is_null else cast_sql(scalar, physical)
 
 
 def _physical(*limits: Interval) -> SqlType | None:
@@ -303,7 +317,7 @@ def _decimal_remainder(left: Scalar, right: Scalar, domain: Domain, nullable: bo
     if digits > 38:
         raise _too_wide("%")
     both = decimal(digits, scale)
-    sql = f"({_decimal_sql(left, both)} % NULLIF({_decimal_sql(right, both)}, CAST(0 AS {both})))"
+    sql = f"({cast_sql(left, both)} % NULLIF({cast_sql(right, both)}, CAST(0 AS {both})))"
     return Scalar("%", (left, right), sql, both, domain, domains.remainder(first, second), nullable)
 
 
@@ -354,8 +368,8 @@ def absolute(scalar: Scalar) -> Scalar:
     limits = domains.absolute(scalar.limits) if scalar.limits is not None else None
     sql = scalar.sql
     if scalar.sqltype.is_integer:
-        assert limits is not None
-        physical = smallest_integer(limits)
+        assert limits is not None and scalar.limits is not None
+        physical = _physical(limits, scalar.limits)
         if physical is None or scalar.sqltype == HUGEINT:
             raise _too_wide("ABS")
         sql = _integer_sql(scalar, physical)
@@ -404,7 +418,7 @@ def to_integer(function: str, scalar: Scalar) -> Scalar:
     if natural.is_decimal:
         # One digit more than the argument: rounding 9.9 up needs it.
         natural = decimal(min(38, inner.sqltype.width + 1), 0)
-        sql = f"{function}(CAST({inner.sql} AS {decimal(min(38, inner.sqltype.width + 1), inner.sqltype.scale)}))"
+        sql = f"{function}({cast_sql(inner, decimal(natural.width, inner.sqltype.scale))})"
     return Scalar(function, (scalar,), sql, natural, domain, natural.range, scalar.nullable, integral=True)
 
 
@@ -449,5 +463,5 @@ def _round_exactly(scalar: Scalar, digits: Scalar, domain: Domain) -> Scalar:
         natural = decimal(scalar.sqltype.width + 1, max(places, 0))
     if physical is None:
         raise _too_wide("ROUND")
-    sql = f"round(CAST({scalar.sql} AS {physical}), {literal(places, BIGINT).sql})"
+    sql = f"round({cast_sql(scalar, physical)}, {literal(places, BIGINT).sql})"
     return Scalar("round", (scalar, digits), sql, natural, domain, rounded, scalar.nullable, integral=places <= 0)

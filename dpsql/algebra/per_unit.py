@@ -208,6 +208,7 @@ def _either(alias: str, name: str, first: Scalar, second: Scalar) -> Scalar:
         integral=first.integral and second.integral,
         role="identifier" if first.is_identifying or second.is_identifying else "",
         constant=bool(same),
+        length=max(first.length or 0, second.length or 0) if first.sqltype.is_text else None,
     )
     return replace(computed_column(alias, name, like, (first, second)), keys=same, names=first.names & second.names)
 

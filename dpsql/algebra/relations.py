@@ -17,6 +17,7 @@ from typing import Literal
 
 from dpsql.algebra.logic import conjuncts, truth
 from dpsql.algebra.scalar import NO_KEYS, Scalar, column, quoted
+from dpsql.domains import hull
 from dpsql.errors import error
 from dpsql.schema.facts import rows_fact, unit_fact
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
@@ -204,9 +205,11 @@ def _column(
         role=declared.role,
         step=declared.step,
         origin=f"{table.name}.{declared.name}",
+        declared=hull(declared.domain) if declared.sqltype.is_number else None,
         keys=keys,
         constant=one or any(key.is_unit for key in keys),
         unit_bounds=declared.unit_bounds,
+        length=declared.longest,
     )
 
 
@@ -220,7 +223,8 @@ def _unit(schema: Schema, table: Table, alias: str) -> Scalar:
         owner = schema.table(schema.privacy.unit_table or "")
         declared = owner.column(schema.privacy.unit_column or "") if owner is not None else None
         assert owner is not None and declared is not None
-        found = column(f"{quoted(alias)}.{quoted(UNIT_COLUMN)}", declared.sqltype, declared.domain, role="identifier")
+        name, sqltype = f"{quoted(alias)}.{quoted(UNIT_COLUMN)}", declared.sqltype
+        found = column(name, sqltype, declared.domain, role="identifier", length=declared.longest)
     unit = unit_key(schema)
     return replace(
         found, nullable=False, keys=frozenset({unit}), names=frozenset({(unit.table, unit.column)}), constant=True
@@ -344,10 +348,12 @@ def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:
         step=inner.step,
         unit_bounds=inner.unit_bounds,
         origin=inner.origin if inner.is_column else "",
+        declared=inner.declared if inner.is_column else None,
         keys=inner.held,
         names=inner.names if inner.is_column else frozenset(),
         constant=inner.is_constant,
         renames=True,
+        length=inner.length,
     )
 
 
@@ -364,6 +370,7 @@ def computed_column(alias: str, name: str, like: Scalar, parts: tuple[Scalar, ..
         value=None,
         step=None,
         origin="",
+        declared=None,
         keys=NO_KEYS,
         names=frozenset(),
         renames=False,

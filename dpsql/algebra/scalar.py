@@ -9,6 +9,7 @@ limits  what the value can be whatever the data holds, from its type and from co
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
+from dpsql.algebra.lengths import check, longest
 from dpsql.domains import UNBOUNDED, Categories, Domain, Interval, Value, categories, hull, interval
 from dpsql.errors import error
 from dpsql.schema.paths import HeldKey, Name
@@ -47,6 +49,7 @@ class Scalar:
     role      of a column
     step      the declared grid of a column, else None
     origin    of a column as it is declared: "table.column"
+    declared  of such a column: the hull of its domain, whatever conditions narrow it to
     keys      the private keys whose values a column holds, each with its path to the unit; none where it also holds NULLs of a join
     names     the private keys that a column names, whoever they belong to: for the guard, never to equate units
     constant  whether a column, EXISTS or a value that is bound before the block runs has one value in all rows of a unit
@@ -54,6 +57,7 @@ class Scalar:
     ties      of EXISTS: the private keys of the row around it, which do no more than tie it to its own unit's rows. They are
               read, but no condition on an identifier
     renames   whether a column is its one operand, under another name
+    length    of text: the most characters that a value has, whatever the data holds; None where it is no text
     is_identifying       whether any part, however deep, is an identifier
     computes_identifier  whether something is computed of one; a bare one, however often it was carried on, is only itself
     """
@@ -70,12 +74,14 @@ class Scalar:
     role: str = ""
     step: Fraction | None = None
     origin: str = ""
+    declared: Interval | None = None
     keys: frozenset[HeldKey] = NO_KEYS
     names: frozenset[Name] = frozenset()
     constant: bool = False
     unit_bounds: Interval | None = None
     ties: tuple[Scalar, ...] = ()
     renames: bool = False
+    length: int | None = None
     is_identifying: bool = field(init=False, compare=False, default=False)
     computes_identifier: bool = field(init=False, compare=False, default=False)
 
@@ -84,6 +90,10 @@ class Scalar:
         computed = any(arg.computes_identifier for arg in self.args) or (held and not self.is_column)
         object.__setattr__(self, "is_identifying", held)
         object.__setattr__(self, "computes_identifier", computed)
+        if self.sqltype.is_text:
+            own = self.length if self.length is not None else longest(self.function, self.args, self.value)
+            object.__setattr__(self, "length", own)
+            check(self.function, own)
         if len(self.sql) > LONGEST_SQL:
             raise error(
                 107, "the expression grows too large when it is made safe", hint="split it, or nest fewer functions"
@@ -164,10 +174,21 @@ def column(
     nullable: bool = False,
     role: str = "measure",
     step: Fraction | None = None,
+    length: int | None = None,
 ) -> Scalar:
     """A column of a relation; `sql` is its qualified, quoted name."""
     return Scalar(
-        "column", (), sql, sqltype, domain, sqltype.range, nullable, integral=sqltype.is_integer, role=role, step=step
+        "column",
+        (),
+        sql,
+        sqltype,
+        domain,
+        sqltype.range,
+        nullable,
+        integral=sqltype.is_integer,
+        role=role,
+        step=step,
+        length=length,
     )
 
 
@@ -316,6 +337,29 @@ def _whole_digits(sqltype: SqlType) -> int:
     return len(str(int(max(abs(limits.lower), abs(limits.upper)))))
 
 
+def cast_sql(scalar: Scalar, sqltype: SqlType) -> str:
+    """The value in another type: the one place that decides between CAST and TRY_CAST.
+
+    Why  CAST raises on what does not fit, and a failure tells that somebody has such a value. So it is printed only where the hard
+         limits prove that every value of the *operand* fits, however narrow the result of what is done with it (rule 45)
+    """
+    return scalar.sql if scalar.sqltype == sqltype else cast_text(scalar.sql, limits_of(scalar), sqltype)
+
+
+def cast_text(sql: str, limits: Interval | None, sqltype: SqlType) -> str:
+    """The cast of a text whose hard limits are known; see cast_sql."""
+    return f"{'CAST' if holds(sqltype, limits) else 'TRY_CAST'}({sql} AS {sqltype})"
+
+
+def holds(sqltype: SqlType, limits: Interval | None) -> bool:
+    """Whether an exact type has every value of an interval, rounded to its grid."""
+    held = sqltype.range
+    if limits is None or held is None:
+        return False
+    grid = 10**sqltype.scale
+    return held.lower <= Fraction(math.floor(limits.lower * grid), grid) and limits.upper * grid <= held.upper * grid
+
+
 def convert(scalar: Scalar, sqltype: SqlType) -> Scalar:
     """The same value in a type that common_type chose; where a value cannot be held it is NULL, never an error."""
     if scalar.sqltype == sqltype:
@@ -330,7 +374,7 @@ def convert(scalar: Scalar, sqltype: SqlType) -> Scalar:
     domain = scalar.domain
     if sqltype.name == "TIMESTAMP" and scalar.sqltype.name == "DATE":
         domain = scaled(domain, 86_400_000_000)
-    limits = scalar.limits if sqltype.is_number and not sqltype.is_float else None
+    limits = _inside(scalar.limits, sqltype.range)
     return replace(
         scalar,
         function="convert",
@@ -342,6 +386,14 @@ def convert(scalar: Scalar, sqltype: SqlType) -> Scalar:
         value=None,
         step=None,
     )
+
+
+def _inside(limits: Interval | None, held: Interval | None) -> Interval | None:
+    """What is left of hard limits in a type that has no value for the rest."""
+    if limits is None or held is None:
+        return None
+    lower, upper = max(limits.lower, held.lower), min(limits.upper, held.upper)
+    return Interval(lower, upper) if lower <= upper else held
 
 
 def scaled(domain: Domain, factor: int) -> Domain:

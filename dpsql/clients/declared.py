@@ -120,6 +120,8 @@ def domain(column: Column, table: Table) -> list[str]:
         found.append(f"bounds: {domain_text(column)}; what lies outside counts as the nearer one")
     else:
         found.append("no bounds and no list of values are declared")
+    if column.length is not None and not table.public:
+        found.append(f"at most {column.length:,} characters; a longer text counts as NULL")
     if column.unit_bounds is not None:
         found.append(f"one person's total: {_ends(column.unit_bounds, column)}")
     if column.domain_from is not None:

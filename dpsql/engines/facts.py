@@ -9,6 +9,7 @@ from fractions import Fraction
 from dpsql.domains import Categories, Interval
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.locked import name
+from dpsql.engines.sources import too_long
 from dpsql.engines.values import literal, measured
 from dpsql.schema.facts import bounds_fact, rows_fact, unit_fact
 from dpsql.schema.model import ROW, Column, Reference, Schema, Table
@@ -23,6 +24,7 @@ class ColumnFacts:
     nans     NaN, of FLOAT and DOUBLE
     outside  values that bounds would clamp, or that a domain does not list; None where neither is declared
     infinite infinite numbers, dates and timestamps
+    too_long texts that are longer than the column's length, and among the NULLs
     """
 
     column: Column
@@ -30,6 +32,7 @@ class ColumnFacts:
     nans: int
     outside: int | None
     infinite: int
+    too_long: int = 0
 
     @property
     def inside(self) -> bool:
@@ -117,13 +120,24 @@ def _columns(engine: DuckDBEngine, table: Table) -> tuple[int, tuple[ColumnFacts
         items += [f"count(*) FILTER ({condition})" for condition in counts]
     (row,) = engine.owner_rows(f"SELECT {', '.join(items)} FROM main.{name(table.name)}")
     rows, *found = (_integer(cell) for cell in row)
+    long = _too_long(engine, table)
     facts = (
-        ColumnFacts(column, nulls, nans, outside if _is_limited(column) else None, infinite)
+        ColumnFacts(column, nulls, nans, outside if _is_limited(column) else None, infinite, long.get(column.name, 0))
         for column, nulls, nans, outside, infinite in zip(
             table.columns, found[::4], found[1::4], found[2::4], found[3::4], strict=True
         )
     )
     return rows, tuple(facts)
+
+
+def _too_long(engine: DuckDBEngine, table: Table) -> dict[str, int]:
+    """For each text column how many of its values are longer than its length [rows]."""
+    texts = [c.name for c in table.columns if c.sqltype.is_text]
+    if not texts:
+        return {}
+    items = ", ".join(f"count(*) FILTER ({name(column)})" for column in texts)
+    (row,) = engine.owner_rows(f"SELECT {items} FROM main.{name(too_long(table))}")
+    return {column: _integer(cell) for column, cell in zip(texts, row, strict=True)}
 
 
 def _is_limited(column: Column) -> bool:

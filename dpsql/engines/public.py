@@ -32,8 +32,8 @@ def fill(engine: DuckDBEngine, schema: Schema) -> Schema:
 
 
 def _columns(engine: DuckDBEngine, schema: Schema, table: Table) -> tuple[Column, ...]:
-    held = zip(table.columns, _holding_null(engine, table), strict=True)
-    columns = (replace(c, domain=_domain(engine, table, c), nullable=nullable) for c, nullable in held)
+    held = zip(table.columns, _holding_null(engine, table), _lengths(engine, table), strict=True)
+    columns = (replace(c, domain=_domain(engine, table, c), nullable=null, length=most) for c, null, most in held)
     return tuple(replace(c, role=default_role(schema, table, c)) for c in columns)
 
 
@@ -42,6 +42,17 @@ def _holding_null(engine: DuckDBEngine, table: Table) -> list[bool]:
     items = ", ".join(f"count(*) > count({name(c.name)})" for c in table.columns)
     (row,) = engine.owner_rows(f"SELECT {items} FROM main.{name(table.name)}")
     return [bool(cell) for cell in row]
+
+
+def _lengths(engine: DuckDBEngine, table: Table) -> list[int | None]:
+    """For each column the characters of its longest text; None for what is no text."""
+    texts = [c.name for c in table.columns if c.sqltype.is_text]
+    if not texts:
+        return [None for _ in table.columns]
+    items = ", ".join(f"max(length({name(text)}))" for text in texts)
+    (row,) = engine.owner_rows(f"SELECT {items} FROM main.{name(table.name)}")
+    found = {text: int(str(cell or 0)) for text, cell in zip(texts, row, strict=True)}
+    return [found.get(c.name) for c in table.columns]
 
 
 def _domain(engine: DuckDBEngine, table: Table, column: Column) -> Domain:

@@ -12,7 +12,7 @@ from dpsql.engines import delimited
 from dpsql.engines.locked import name, text
 from dpsql.errors import Error, error
 from dpsql.schema.mistakes import printable, suggestion
-from dpsql.schema.model import Schema, Table
+from dpsql.schema.model import RESERVED, Column, Schema, Table
 from dpsql.sqltypes import VARCHAR, SqlType, parse_type
 
 ATTACHED = "dpsql source"
@@ -174,18 +174,46 @@ def computable(sqltype: str) -> SqlType | None:
 def view(table: Table, source: Source, stored: list[Typed]) -> str:
     """SQL that shows a table as it is declared. Call `unfit` first."""
     types = {column.lower(): (column, sqltype) for column, sqltype in stored}
-    items = [_item(c.name, c.sqltype, types[c.name.lower()], source) for c in table.columns]
+    items = [_item(table, c, types[c.name.lower()], source) for c in table.columns]
     return f"CREATE VIEW main.{name(table.name)} AS SELECT {', '.join(items)} FROM {relation(source, stored)}"
 
 
-def _item(declared: str, sqltype: SqlType, stored: Typed, source: Source) -> str:
-    """One column: as it is where the types agree, else cast, with NULL for what does not fit (no row may raise)."""
-    column = name(stored[0])
-    value = column if stored[1] == str(sqltype) else f"TRY_CAST({column} AS {sqltype})"
-    if sqltype.is_text and source.inner is not None:
+def too_long(table: Table) -> str:
+    """The name of the view that says, row by row, which texts of a private table are too long."""
+    return f"{RESERVED}too long {table.name}"
+
+
+def too_long_view(table: Table, source: Source, stored: list[Typed]) -> str:
+    """SQL of that view: for each text column whether its value counts as NULL because of its length. For the owner's check."""
+    types = {column.lower(): (column, sqltype) for column, sqltype in stored}
+    texts = [c for c in table.columns if c.sqltype.is_text]
+    items = [f"{_is_long(_typed(c, types[c.name.lower()]), c)} AS {name(c.name)}" for c in texts]
+    return f"CREATE VIEW main.{name(too_long(table))} AS SELECT {', '.join(items)} FROM {relation(source, stored)}"
+
+
+def _item(table: Table, column: Column, stored: Typed, source: Source) -> str:
+    """One column: as it is where the types agree, else cast, with NULL for what does not fit (no row may raise).
+
+    Text of people that is longer than its column's length does not fit either: one unit's value would else decide what a
+    statement costs (rule 47).
+    """
+    value = _typed(column, stored)
+    if column.sqltype.is_text and not table.public:
+        value = f"CASE WHEN {_is_long(value, column)} THEN NULL ELSE {value} END"
+    if column.sqltype.is_text and source.inner is not None:
         # a collation of the file would change what equality and GROUP BY mean; a cast keeps it
         value = f'({value}) COLLATE "binary"'
-    return f"{value} AS {name(declared)}"
+    return f"{value} AS {name(column.name)}"
+
+
+def _typed(column: Column, stored: Typed) -> str:
+    found = name(stored[0])
+    return found if stored[1] == str(column.sqltype) else f"TRY_CAST({found} AS {column.sqltype})"
+
+
+def _is_long(value: str, column: Column) -> str:
+    """SQL: whether a text is longer than its column's length; its bytes are at hand, its characters are counted only if need be."""
+    return f"(strlen({value}) > {column.longest} AND length({value}) > {column.longest})"
 
 
 def unfit(table: Table, source: Source, stored: list[Typed]) -> list[str]:

@@ -11,7 +11,7 @@ from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.locked import name
 from dpsql.engines.sources import raise_all
 from dpsql.schema.mistakes import printable
-from dpsql.schema.model import Schema, Table
+from dpsql.schema.model import Column, Schema, Table
 
 FORMAT = "structure 1"
 FACTS_FORMAT = "facts 1"
@@ -26,11 +26,16 @@ def canonical(schema: Schema) -> str:
         (
             (t.name, t.source, t.public, t.key, t.unit_path, t.multiplicity),
             tuple((r.column, r.table, r.target) for r in t.references),
-            () if t.public else tuple((c.name, str(c.sqltype)) for c in t.columns),
+            () if t.public else tuple((c.name, _as_read(c)) for c in t.columns),
         )
         for t in schema.tables
     )
     return repr((FORMAT, schema.privacy.unit, tables))
+
+
+def _as_read(column: Column) -> str:
+    """What decides which value of a column is read as NULL, and so as no key: its type, and the length of text."""
+    return f"{column.sqltype} of {column.longest}" if column.sqltype.is_text else str(column.sqltype)
 
 
 def declared(schema: Schema) -> str:

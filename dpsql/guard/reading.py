@@ -486,7 +486,7 @@ class Reader:
             like = (
                 column
                 if stored is None
-                else stored_column(stored.name, stored.sqltype, stored.domain, step=stored.step)
+                else stored_column(stored.name, stored.sqltype, stored.domain, step=stored.step, length=stored.longest)
             )
             self._axes[key] = _axis(
                 key, shown, like, nullable, self._referred(self._schema.table(table or ""), name[1:-1])
@@ -531,7 +531,7 @@ class Reader:
         if not self._declared:
             for table in self._schema.tables:
                 for c in table.columns if not table.public else ():
-                    like = stored_column(c.name, c.sqltype, c.domain, step=c.step)
+                    like = stored_column(c.name, c.sqltype, c.domain, step=c.step, length=c.longest)
                     places = ("", *(f" {place}" for place in range(2, MOST_BESIDE + 1)), " within")
                     for key in (f"{table.name}.{c.name}{place}" for place in places):
                         axis = _axis(key, c.name, like, c.nullable, self._referred(table, c.name))

@@ -49,6 +49,40 @@ def buy(parts: Parts, request: Request) -> Bought:
     return bought
 
 
+def buy_one(ways: Sequence[Parts], request: Request) -> tuple[int, Bought]:
+    """Which of several ways to make the same columns is bought, and it: the first, unless another errs no more in any column.
+
+    For an accuracy it is the cheapest. Where none can be bought, the error is that of the first.
+    """
+    found: list[tuple[int, Bought]] = []
+    problems: list[Error] = []
+    for place, parts in enumerate(ways):
+        try:
+            found.append((place, buy(parts, request)))
+        except Error as problem:
+            problems.append(problem)
+    if not found:
+        raise problems[0].with_traceback(None) from None
+    best = found[0]
+    for other in found[1:]:
+        if request.goal is not None:
+            better = nominal(other[1].loss) < nominal(best[1].loss)
+        else:
+            better = _errs_no_more(_half_widths(ways[other[0]], other[1]), _half_widths(ways[best[0]], best[1]))
+        best = other if better else best
+    return best
+
+
+def _half_widths(parts: Parts, bought: Bought) -> dict[str, float]:
+    """The 95 % half-width of every column that has one before it is released."""
+    found = {a.name: e.half_width(bought.measures[place].noise, shares.LEVEL) for a, place, e in parts.reads}
+    return {name: width for name, width in found.items() if width is not None}
+
+
+def _errs_no_more(one: dict[str, float], other: dict[str, float]) -> bool:
+    return all(width <= other[name] for name, width in one.items())
+
+
 def _above_cap(parts: Parts, request: Request) -> Error:
     return accurate.above_cap(
         parts, request, request.accounted.auto if request.mechanism == "auto" else (request.mechanism,)

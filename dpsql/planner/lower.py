@@ -339,7 +339,8 @@ def _tally(release: Release, tally: Tally) -> CompiledTally:
         f"FROM (SELECT {owners}, {value} AS v FROM ({_rows_sql(release, inputs)}) AS counted) AS valued GROUP BY {owners}"
     )
     cut = _cut(_ordered(by_unit, keys, limits, 1), limits, 1)
-    kept = "CASE WHEN c0 = r0 THEN v0 ELSE [v0[1 + ((2 * i + 1) * r0) // (2 * c0)] for i in range(c0)] END"
+    place = "TRY_CAST(1 + ((2 * i + 1) * CAST(r0 AS HUGEINT)) // (2 * c0) AS BIGINT)"
+    kept = f"CASE WHEN c0 = r0 THEN v0 ELSE [v0[{place}] for i in range(c0)] END"
     columns = ", ".join([*keys, f"unnest({kept}) AS v"])
     sql = _bucketed(tally, keys, f"SELECT {columns} FROM ({cut}) AS limited WHERE c0 > 0")
     return CompiledTally(tally, sql, _verified_tally(release, tally, value, inputs))

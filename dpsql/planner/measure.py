@@ -2,14 +2,15 @@
 
 COUNT, SUM and AVG of one expression over the same rows share one pair of cells at one price, and COUNT(*) beside them is its third
 cell (aggregates/avg.py). With VAR or STDDEV they share moments instead, as do statistics of the same two values (moments.py). A
-lone SUM or COUNT keeps its own, less noisy, measure. Where one unit has one row, COUNT(*) is the number of units, which a private
+lone SUM or COUNT keeps its own, less noisy, measure. SUM(x) beside COUNT(*) is bought both ways, and the one that errs less is taken
+(buying.py). Where one unit has one row, COUNT(*) is the number of units, which a private
 key is selected by anyway. What looks at values themselves is released of a tally (aggregates/tally.py).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dpsql.aggregates.auto_sum import AutoSum, AutoSumOf, magnitudes
@@ -38,7 +39,7 @@ from dpsql.errors import Error, error
 from dpsql.loss import NO_LOSS
 from dpsql.mechanisms.randomized_response import RandomizedResponse
 from dpsql.plan import Aggregate, GroupKey, Limited, Output, Read, Release, Small, Suppression
-from dpsql.planner.buying import buy
+from dpsql.planner.buying import buy_one
 from dpsql.planner.canonical import canonical
 from dpsql.planner.limit import as_listed, key_count
 from dpsql.planner.lower import key_sql
@@ -100,13 +101,15 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
     selects = block.selects
     if selects and not block.aggregates:
         raise _no_aggregate(limited)
-    statistics = _statistics(limited, selects, request.units)
-    counts = [statistics.add(_people(limited, small.condition, selects)) for small in few.small]
-    parts = statistics.parts(limited)
-    fingerprint = _fingerprint(parts, request, identity, reads, few)
-    if not len(parts):
-        return Release(limited, (), None, (), NO_LOSS, fingerprint)
-    bought = buy(parts, request)
+    ways = [_statistics(limited, selects, request.units)]
+    if request.weights is None and _sums_beside_rows(block.aggregates):
+        ways.append(_statistics(limited, selects, request.units, together=True))
+    counts = [[way.add(_people(limited, small.condition, selects)) for small in few.small] for way in ways]
+    asked = [way.parts(limited) for way in ways]
+    if not len(asked[0]):
+        return Release(limited, (), None, (), NO_LOSS, _fingerprint(asked[0], request, identity, reads, few))
+    taken, bought = buy_one(asked, request)
+    parts, names = asked[taken], counts[taken]
     outputs = tuple(Output(a.name, place, estimate) for a, place, estimate in parts.reads)
     read = tuple(Read(a.name, place, reading) for a, place, reading in parts.readings)
     return Release(
@@ -115,13 +118,13 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
         bought.selection,
         outputs,
         bought.loss,
-        fingerprint,
+        _fingerprint(parts, request, identity, reads, few),
         bought.chosen,
         read,
         bought.compared,
         suppressed=tuple(
-            Suppression(list(statistics.found).index(name), few.k, small.outputs)
-            for name, small in zip(counts, few.small, strict=True)
+            Suppression(list(ways[taken].found).index(name), few.k, small.outputs)
+            for name, small in zip(names, few.small, strict=True)
         ),
     )
 
@@ -143,7 +146,14 @@ def _no_aggregate(limited: Limited) -> Error:
     )
 
 
-def _statistics(limited: Limited, selects: bool, units: int | None) -> _Statistics:
+def _sums_beside_rows(aggregates: Sequence[Aggregate]) -> bool:
+    """Whether COUNT(*) and some SUM are of the same rows."""
+    rows = {_text(a.condition) for a in aggregates if a.function == "rows"}
+    return any(a.function == "sum" and _text(a.condition) in rows for a in aggregates)
+
+
+def _statistics(limited: Limited, selects: bool, units: int | None, *, together: bool = False) -> _Statistics:
+    """The statistics of a block. together: COUNT(*) and a SUM of the same rows share a pair."""
     statistics = _Statistics()
     if selects:
         statistics.add(Units(None))
@@ -164,7 +174,7 @@ def _statistics(limited: Limited, selects: bool, units: int | None) -> _Statisti
             by_two.setdefault((values, _text(aggregate.condition)), []).append(aggregate)
     paired: dict[str, Pair | Moments] = {}
     for group in by_value.values():
-        _of_value(group, others, statistics, paired, not limited.enforced, selects)
+        _of_value(group, others, statistics, paired, not limited.enforced, selects, together)
     for group in by_two.values():
         _of_two(group, statistics)
     for aggregate in others:
@@ -271,6 +281,7 @@ def _of_value(
     paired: dict[str, Pair | Moments],
     one_row: bool,
     selects: bool,
+    together: bool,
 ) -> None:
     """COUNT, SUM and AVG of one value over the same rows."""
     first = group[0]
@@ -292,13 +303,13 @@ def _of_value(
     second = any(a.function in _SPREAD for a in group)
     value = _term_of(first.argument, next(a for a in group if a.function != "count"), widest(2) if second else WIDEST)
     result = sum_type(first.argument.sqltype)
-    if asked == {"sum"}:
-        for aggregate in group:
-            statistics.read(aggregate, Total(value, first.condition), SumOf(value.quantum, result))
-        return
     condition = _text(first.condition)
     beside = any(o.function == "rows" and _text(o.condition) == condition for o in others)
     with_rows = beside and condition not in paired and not (selects and one_row and not condition)
+    if asked == {"sum"} and not (together and with_rows):
+        for aggregate in group:
+            statistics.read(aggregate, Total(value, first.condition), SumOf(value.quantum, result))
+        return
     if second:
         _of_spread(group, _moments((value,), (2,), first, with_rows), statistics, paired)
         return

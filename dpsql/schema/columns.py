@@ -15,10 +15,13 @@ from dpsql.schema.write import days, microseconds
 from dpsql.sqltypes import INTEGER_BITS, OTHER_TYPES, VARCHAR, SqlType, parse_type
 
 LARGEST_FLOAT = Fraction(2**128 - 2**104)
+LARGEST_LENGTH = 4_096
+"""The most characters that a text column may be declared to have."""
 COLUMN = {
     "type": '"DOUBLE"',
     "bounds": "[lower, upper]",
     "domain": "[1, 2, 3]",
+    "length": "40",
     "step": "1",
     "unit_bounds": "[lower, upper]",
     "nullable": "true",
@@ -48,9 +51,22 @@ def read_column(name: str, section: Section, sqltype: SqlType | None) -> Column:
     if sqltype is None:
         return Column(name, VARCHAR, UNBOUNDED, nullable, role)
     domain, source = _domain(section, sqltype), _domain_from(section, sqltype)
-    return Column(
-        name, sqltype, domain, nullable, role, _step(section, sqltype), _unit_bounds(section, sqltype), source
-    )
+    step, total = _step(section, sqltype), _unit_bounds(section, sqltype)
+    return Column(name, sqltype, domain, nullable, role, step, total, source, _length(section, sqltype, domain))
+
+
+def _length(section: Section, sqltype: SqlType, domain: Domain) -> int | None:
+    """The most characters of text, no fewer than those of a listed value."""
+    if not sqltype.is_text:
+        section.refuse("length", f"makes no sense for {sqltype}, which is no text", "remove length")
+        return None
+    length = section.count("length")
+    listed = [len(v) for v in domain.values if isinstance(v, str)] if isinstance(domain, Categories) else []
+    if length is not None and length > LARGEST_LENGTH:
+        section.wrong(f"length is above {LARGEST_LENGTH:,}", "write fewer characters, such as length = 40")
+    elif length is not None and max(listed, default=0) > length:
+        section.wrong(f"domain lists a value longer than length = {length}", f"write length = {max(listed)}")
+    return length
 
 
 def _role(section: Section) -> str:

@@ -24,6 +24,8 @@ MECHANISMS = ("laplace", "gaussian", "auto")
 ACCOUNTINGS = ("auto", "sequential", "advanced", "zcdp", "gdp")
 WINDOWS = ("day", "week", "month")
 GUARD_MODES = ("off", "warn", "block", "audit")
+USUAL_LENGTH = 256
+"""The most characters of a text column of which no length is declared."""
 
 
 def with_unit(table: str) -> str:
@@ -41,6 +43,7 @@ class Column:
     step         the grid that sums of this column are rounded to, or None
     unit_bounds  bounds of one unit's total of this column, or None
     domain_from  ("table", "column") of a public table that lists the domain, or None; filled in at opening
+    length       of text: the most characters that the owner declares, or that a public table holds; None: see `longest`
     """
 
     name: str
@@ -51,6 +54,19 @@ class Column:
     step: Fraction | None = None
     unit_bounds: Interval | None = None
     domain_from: tuple[str, str] | None = None
+    length: int | None = None
+
+    @property
+    def longest(self) -> int | None:
+        """The most characters of a text value; a longer one counts as NULL. None for what is no text.
+
+        Why  where nothing is declared, a list does not say which values there are (rule 16), only that its own are not too long; one
+             that a public table gives is not known yet where the views are made
+        """
+        if not self.sqltype.is_text or self.length is not None:
+            return self.length if self.sqltype.is_text else None
+        listed = self.domain.values if isinstance(self.domain, Categories) and self.domain_from is None else ()
+        return max([USUAL_LENGTH, *(len(value) for value in listed if isinstance(value, str))])
 
 
 @dataclass(frozen=True, slots=True)

@@ -253,6 +253,8 @@ def _head(table: Table) -> list[tuple[str, str]]:
 
 def _column(schema: Schema, table: Table, column: Column) -> str:
     pairs = [("type", quoted(str(column.sqltype))), *_domain(column)]
+    if column.length is not None:
+        pairs.append(("length", str(column.length)))
     if column.step is not None:
         pairs.append(("step", exact(column.step)))
     if column.unit_bounds is not None:

@@ -131,6 +131,8 @@ def number(value: object) -> Fraction | None:
 def _problem(part: Scalar, value: object, declared: bool) -> str:
     if value is None:
         return "NULL, but not nullable" if declared and not part.nullable else ""
+    if isinstance(value, str) and part.sqltype.is_text and (part.length is None or len(value) > part.length):
+        return f"longer than {part.length} characters"
     found = number(value)
     if part.integral and found is not None and found.denominator != 1:
         return "not an integer"

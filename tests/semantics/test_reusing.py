@@ -358,6 +358,17 @@ def test_rule_41_avg_is_made_of_the_sum_and_the_count_of_the_same_value(
     assert free(answer) and same(answer.rows, plain.execute(sql).fetchall(), ordered=False)
 
 
+def test_rule_41_a_sum_beside_a_count_is_read_off_one_of_each(
+    session: Session, plain: duckdb.DuckDBPyConnection
+) -> None:
+    for sql in ("SELECT a, COUNT(*) FROM person GROUP BY a", "SELECT a, SUM(w) FROM person GROUP BY a"):
+        assert session.execute(sql).releases == 1
+    sql = "SELECT a, SUM(w), COUNT(*) FROM person GROUP BY a ORDER BY a"
+    answer = session.execute(sql)
+    assert answer.releases == 0 and answer.rows == plain.execute(sql).fetchall()
+    assert session.execute("SELECT a, SUM(w), COUNT(*), AVG(w) FROM person GROUP BY a").releases == 1
+
+
 def test_rule_41_what_is_left_out_of_the_finer_keys_stays_left_out(tmp_path: Path) -> None:
     """A key that is not declared, or NULL where none is: in no group, and in no sum of them; and that is said."""
     path = write(tmp_path)

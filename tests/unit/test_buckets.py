@@ -75,7 +75,7 @@ def test_both_texts_give_the_bucket_of_every_extreme(
 
 
 def of(sqltype: SqlType, domain: Domain, parts: Buckets = TEN, *, nullable: bool = False) -> Scalar:
-    return width_bucket(column("x", sqltype, domain, nullable=nullable), parts)
+    return width_bucket(column("x", sqltype, domain, nullable=nullable, length=9), parts)
 
 
 @pytest.mark.parametrize(

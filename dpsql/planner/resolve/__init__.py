@@ -19,11 +19,12 @@ from functools import partial
 from sqlglot import exp
 
 from dpsql.domains import UNBOUNDED, Categories
-from dpsql.errors import error
+from dpsql.errors import Error, error
 from dpsql.plan import PublicTypes, Resolved, Shell
 from dpsql.planner.parse import DUCKDB, Parsed
 from dpsql.planner.resolve.ends import computed
 from dpsql.planner.resolve.free import free_answer, quoted_columns, spending_tables
+from dpsql.planner.resolve.growth import TOO_LONG, helped
 from dpsql.planner.resolve.people import rows_of_people, traced
 from dpsql.planner.resolve.pivot import unpivoted, with_values
 from dpsql.planner.resolve.query import query
@@ -39,12 +40,18 @@ def resolve(parsed: Parsed, schema: Schema, types: PublicTypes | None = None) ->
 
     types  tells the types of public queries that private ones read
 
-    Raises 102-109 (names, types, misplaced aggregates), 3xx (rows or groups that are people), 402 (joins and subqueries).
+    Raises 102-109 (names, types, misplaced aggregates), 204 (text that could grow too long), 3xx (rows or groups that are people),
+    402 (joins and subqueries).
     """
     try:
         return _resolve(parsed, schema, types)
     except RecursionError:
         pass
+    except Error as raised:
+        if raised.code != TOO_LONG or parsed.tree is None:
+            raise
+        problem = helped(raised, parsed.tree, schema, lambda other: _resolve(parsed, other, types))
+        raise problem.with_traceback(None) from None
     raise error(107, "the statement is nested too deeply", hint="write fewer nested expressions")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from dpsql.algebra.lengths import LONGEST_BOUND
 from dpsql.algebra.per_unit import distinct, holds_unit
 from dpsql.algebra.relations import From, Named, Relation, distinct_names
 from dpsql.algebra.scalar import Scalar, column, quoted
@@ -204,7 +205,7 @@ class Statement:
             typed = tuple((name, wanted) for (name, _), wanted in zip(typed, types, strict=True))
         listed = ", ".join(quoted(f"c{i}") for i in range(len(typed)))
         # The planned types are kept whatever the values are: what is proved of an expression rests on them.
-        items = ", ".join(f"TRY_CAST({quoted(f'c{i}')} AS {t}) AS {quoted(f'c{i}')}" for i, (_, t) in enumerate(typed))
+        items = ", ".join(_bound_item(quoted(f"c{i}"), t) for i, (_, t) in enumerate(typed))
         # keys that the cast has made equal are one group
         once = "DISTINCT " if kind == "keys" else ""
         sql = f"SELECT {once}{items} FROM ({self.text(query.tree)}) AS bound({listed})"
@@ -269,6 +270,14 @@ def _total(node: exp.Expression) -> exp.Expression:
     return node
 
 
+def _bound_item(name: str, sqltype: SqlType) -> str:
+    """A column of a bound table in its planned type; text that is too long to compute with is NULL."""
+    value = f"TRY_CAST({name} AS {sqltype})"
+    if sqltype.is_text:
+        value = f"CASE WHEN length({value}) <= {LONGEST_BOUND} THEN {value} END"
+    return f"{value} AS {name}"
+
+
 def bound_column(alias: str, name: str, sqltype: SqlType) -> Scalar:
     """A column of a bound table: any value of its type, and NULL."""
-    return column(f"{quoted(alias)}.{quoted(name)}", sqltype, UNBOUNDED, nullable=True, role="")
+    return column(f"{quoted(alias)}.{quoted(name)}", sqltype, UNBOUNDED, nullable=True, role="", length=LONGEST_BOUND)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpsql.algebra.lengths import LONGEST_BOUND
 from dpsql.algebra.logic import BOTH, compare, truth
 from dpsql.algebra.relations import Relation, side_by_side
 from dpsql.algebra.scalar import Scalar, goes_with, quoted, same_key, unify
@@ -20,7 +21,7 @@ from dpsql.planner.resolve.people import aggregates, rows_of_people
 from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.sources import from_clause, glance, items, parts_scope, source
-from dpsql.planner.resolve.statement import Env, Private, Public, Query, Statement
+from dpsql.planner.resolve.statement import Env, Private, Public, Query, Statement, bound_column
 from dpsql.planner.resolve.syntax import false_as_null, unparenthesised
 from dpsql.spans import span_of
 from dpsql.sqltypes import BOOLEAN
@@ -65,7 +66,7 @@ class Subqueries:
         name, types = self.statement.bind(query)
         if len(types) != 1:
             raise error(106, "IN takes a query of one column", hint="select one column", span=span_of(node))
-        listed = Scalar("released", (), f"{quoted(name)}.{quoted('c0')}", types[0], nullable=True)
+        listed = bound_column(name, "c0", types[0])
         (one, other), _ = unify([value, listed], "IN")
         sql = f"({one.sql} IN (SELECT {other.sql} FROM {quoted(name)}))"
         return Scalar("in public", (value,), sql, BOOLEAN, BOTH, nullable=True)
@@ -184,7 +185,10 @@ class Subqueries:
             raise error(106, "a subquery used as a value has one column", hint="select one column", span=span_of(node))
         sql = f"(SELECT {quoted('c0')} FROM {quoted(name)} LIMIT 1)"
         limits = types[0].range
-        return Scalar("released", (), sql, types[0], UNBOUNDED, limits, True, types[0].is_integer, constant=True)
+        whole = types[0].is_integer
+        return Scalar(
+            "released", (), sql, types[0], UNBOUNDED, limits, True, whole, constant=True, length=LONGEST_BOUND
+        )
 
 
 def _groups(select: exp.Select) -> bool:

@@ -1,0 +1,120 @@
+"""Whether printed engine SQL can raise on any data, decided from the text itself before it runs (rule 45).
+
+A failure of the engine is an output without noise, so a text runs only where every part of it is known to be total: by its kind, or by
+limits that are derived here once more from the declared types and the constants of the text. An operator that is not proved gets a
+guard, TRY, in place: it stays where it is evaluated, so nothing moves across the cut of contributions, a join or a filter. A text with
+anything else in it is refused.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+
+from dpsql.domains import hull
+from dpsql.errors import error
+from dpsql.planner.total.known import Known, of_type
+from dpsql.planner.total.relations import Columns, Relations, Tables
+from dpsql.planner.total.values import NotTotalError
+from dpsql.schema.facts import bounds_fact
+from dpsql.schema.model import UNIT_COLUMN, Column, Schema, Table, with_unit
+from dpsql.sqltypes import SqlType
+
+_DUCKDB = Dialect.get_or_raise("duckdb")
+_DEEPEST = 20_000
+"""[frames] Printed text has more parentheses than what was asked."""
+
+
+def tables_of(schema: Schema, facts: frozenset[str] = frozenset()) -> dict[str, Columns]:
+    """The views that the engine shows, with what their columns can be.
+
+    facts  what was verified of the data: then declared bounds are limits
+    """
+    found: dict[str, Columns] = {}
+    for table in schema.tables:
+        columns = {c.name.lower(): _column(table, c, facts) for c in table.columns}
+        found[table.name.lower()] = columns
+        unit = _unit_type(schema)
+        if not table.public and unit is not None:
+            found[with_unit(table.name).lower()] = {**columns, UNIT_COLUMN.lower(): of_type(unit)}
+    return found
+
+
+def bound_table(columns: Sequence[tuple[str, SqlType]]) -> Columns:
+    """What the columns of a table of released values can be."""
+    return {name.lower(): of_type(sqltype) for name, sqltype in columns}
+
+
+def total(text: str, tables: Tables, *, everywhere: bool = False) -> str:
+    """The text, with a guard around every operator that is not proved to be total; or around every operator that could fail.
+
+    Raises 902 where a part of it can have no guard, or is not known at all.
+    """
+    problem = ""
+    with _deep():
+        try:
+            tree = _parsed(text)
+            relations = Relations(tables, everywhere=everywhere)
+            relations.query(tree, None, {})
+            return _printed(tree) if relations.values.guarded else text
+        except NotTotalError as part:
+            problem = str(part)
+        except (SqlglotError, RecursionError):
+            problem = "its form"
+    raise error(902, f"the engine's SQL is not known to be total ({problem}); nothing was charged")
+
+
+def _printed(tree: exp.Expression) -> str:
+    """The tree as text; it must read as the same tree."""
+    text = tree.sql("duckdb")
+    if _parsed(text) != tree:
+        raise NotTotalError("its guards")
+    return text
+
+
+def _parsed(text: str) -> exp.Expression:
+    trees = _DUCKDB.parse(text)
+    if len(trees) != 1 or not isinstance(trees[0], exp.Expression):
+        raise NotTotalError("its form")
+    return trees[0]
+
+
+def _column(table: Table, column: Column, facts: frozenset[str]) -> Known:
+    known = of_type(column.sqltype)
+    if known.limits is None or bounds_fact(table.name, column.name) not in facts:
+        return known
+    return Known(column.sqltype, hull(column.domain) or known.limits)
+
+
+def _unit_type(schema: Schema) -> SqlType | None:
+    owner = schema.table(schema.privacy.unit_table or "")
+    column = owner.column(schema.privacy.unit_column or "") if owner is not None else None
+    return column.sqltype if column is not None else None
+
+
+_lock = threading.Lock()
+_inside = [0, 0]
+"""How many threads read a text, and the limit on frames before the first."""
+
+
+@contextmanager
+def _deep() -> Iterator[None]:
+    """More frames for the parser, which takes 25 for each parenthesis."""
+    with _lock:
+        if _inside[0] == 0:
+            _inside[1] = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_inside[1], _DEEPEST))
+        _inside[0] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside[0] -= 1
+            if _inside[0] == 0:
+                sys.setrecursionlimit(_inside[1])

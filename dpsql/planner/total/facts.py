@@ -1,0 +1,55 @@
+"""What a branch of CASE knows because its condition is true: limits of the very expressions that the condition compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.domains import Interval
+from dpsql.planner.total.known import Known, meet
+
+Facts = dict[exp.Expression, Known]
+Value = Callable[[exp.Expression], Known]
+_WITHOUT_NAN = (exp.LT, exp.LTE)
+
+
+def learnt(condition: exp.Expression, value: Value) -> Facts:
+    """Facts about expressions where a condition is true.
+
+    Why  the engine works a branch out for those rows alone whose condition is true; NaN is above every number to it, so only an upper
+         end keeps NaN out
+    """
+    facts: Facts = {}
+    for part in _conjuncts(condition):
+        for node, known in _of(part, value):
+            before = facts.get(node, known)
+            limits = meet(before.limits, known.limits)
+            facts[node] = replace(known, limits=limits, least=known.least or before.least)
+    return facts
+
+
+def _conjuncts(condition: exp.Expression) -> Iterator[exp.Expression]:
+    waiting = [condition]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, exp.And):
+            waiting += [part.expression, part.this]
+        elif isinstance(part, exp.Paren):
+            waiting.append(part.this)
+        else:
+            yield part
+
+
+def _of(part: exp.Expression, value: Value) -> Iterator[tuple[exp.Expression, Known]]:
+    if isinstance(part, exp.Between):
+        low, high = value(part.args["low"]).limits, value(part.args["high"]).limits
+        here = value(part.this)
+        if low is not None and high is not None and low.lower <= high.upper:
+            yield part.this, replace(here, limits=meet(Interval(low.lower, high.upper), here.limits), null=False)
+    elif isinstance(part, exp.GTE | exp.GT):
+        bound, here = value(part.expression).limits, value(part.this)
+        if bound is not None and bound.lower >= 0 and here.sqltype.is_number:
+            strict = isinstance(part, exp.GT) or bound.lower > 0
+            yield part.this, replace(here, least="> 0" if strict else ">= 0")
