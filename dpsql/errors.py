@@ -26,7 +26,7 @@ from dpsql.spans import Span, caret
 
 
 class Warning(Exception):
-    """PEP 249: an important warning. dpsql raises none."""
+    """PEP 249: an important warning. dpsql raises none; they stand in `messages` of connections and cursors."""
 
 
 class Error(Exception):
@@ -127,6 +127,7 @@ CODES: dict[int, tuple[type[Error], str]] = {
     402: (NotSupportedError, "a join or subquery that is not supported"),
     501: (BudgetError, "the budget left does not cover the price"),
     502: (BudgetError, "the price is above the owner's cap for one statement"),
+    503: (BudgetError, "the price is below the owner's least for one statement"),
     601: (NotSupportedError, "the guard: a condition, group or aggregate that singles out identifiers"),
     602: (NotSupportedError, "the guard: an answer that differs from another one by a few people"),
     603: (
@@ -142,10 +143,12 @@ CODES: dict[int, tuple[type[Error], str]] = {
     706: (OperationalError, "the released result could not be post-processed; the charge stands"),
     707: (OperationalError, "a data source cannot be read"),
     708: (OperationalError, "the data is not approved"),
+    709: (OperationalError, "too many statements failed, and the owner has not looked at them; nothing was charged"),
     710: (OperationalError, "ended at the owner's limit of seconds"),
     711: (OperationalError, "ended at the owner's limit of memory"),
     712: (OperationalError, "ended at the owner's limit of rows"),
     713: (OperationalError, "somebody else works out the same answer, and takes too long"),
+    714: (IntegrityError, "the data is bound to another ledger"),
     801: (SchemaError, "the declared schema has mistakes"),
     802: (InterfaceError, "the connection or cursor was used wrongly"),
     803: (InterfaceError, "the analyst is not declared"),

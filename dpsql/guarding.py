@@ -10,7 +10,8 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
+
+import numpy as np
 
 from dpsql.accounting.ledger import Asked, Ledger
 from dpsql.accounting.store import clean
@@ -29,10 +30,8 @@ from dpsql.planner.canonical import canonical
 from dpsql.schema import spent
 from dpsql.schema.model import Analyst, Schema
 
-_ONE_SIGMA = Fraction(6827, 10_000)
-"""How much of a normal distribution lies within its standard deviation."""
-
-
+_MIDDLES = (np.arange(1_000) + 0.5) / 1_000
+"""Probabilities at which the quantiles of a distribution tell its deviation; without the last of its tails, so a little too small."""
 GUARD_TABLE = "guard"
 
 
@@ -67,8 +66,12 @@ class Guarding:
         if self._schema.guard.mode == "off":
             return {}
         texts = {part.block.name: _text(part.block) for part in limited}
-        asked = [part.block for part in limited if part.block.aggregates]
-        return {block.name: self._asking.question(block, bounds, texts) for block in asked}
+        found: dict[str, Question] = {}
+        middles: dict[tuple[str, str], str] = {}
+        for block in (part.block for part in limited if part.block.aggregates):
+            found[block.name] = self._asking.question(block, bounds, texts, middles)
+            middles |= self._asking.middles(block, found[block.name])
+        return found
 
     def small(self, question: Question) -> tuple[Small, ...]:
         """R2: for which aggregates the noisy number of people, with a row that they are about, decides whether they are shown."""
@@ -114,9 +117,9 @@ class Guarding:
         return self._last
 
     def _problems(self, questions: Sequence[Question]) -> list[Error]:
-        conflict = tracker.check_pairs(questions, self._history, self.policy)
+        conflict = tracker.check_pairs(questions, self._history, self.policy, clean(self._analyst.name))
         if conflict is not None:
-            return [tracker.problem(conflict, self._analyst.name, self.policy)]
+            return [tracker.problem(conflict, clean(self._analyst.name), self.policy)]
         if self._schema.guard.mode == "audit":
             return self._audit.check(questions, self._analyst.name)
         return []
@@ -204,7 +207,7 @@ class Blocks:
 
 def _spread(release: Release) -> float:
     """The smallest standard deviation of a measure's noise, over the most that one person can move one cell."""
-    found = [float(m.noise.half_width(_ONE_SIGMA)) / m.sensitivity.linf for m in release.measures]
+    found = [float(np.sqrt((m.noise.at(_MIDDLES) ** 2).mean())) / m.sensitivity.linf for m in release.measures]
     found += [1 / float(c.terms.epsilon) for c in release.chosen]
     return min(found, default=math.inf)
 

@@ -10,22 +10,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 
-from dpsql import cancellation
+from dpsql import cancellation, failing
 from dpsql.accounting import claims
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Asked, Ledger
 from dpsql.accounting.vectors import Vectors
 from dpsql.charges import Receipt
 from dpsql.charging import budget_of, certificate, request_of
-from dpsql.engines.base import ExactTable
+from dpsql.engines.base import ExactTable, RaisedError
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import Error, error
 from dpsql.guard import record
 from dpsql.guard.questions import Question
 from dpsql.guarding import Guarding
 from dpsql.loss import NO_LOSS, EpsilonDelta
+from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.opening import Dataset
 from dpsql.plan import Bound, Compiled, CompiledRelease, NoisyTable, PublicTable, Verified
@@ -35,6 +37,8 @@ from dpsql.reusing import Reusing, TopUp
 from dpsql.schema.model import Analyst
 from dpsql.staging import Staged
 
+Sums = tuple[ExactTable | None, list[ExactTable], list[ExactTable]]
+"""Of the measures, the tallies and the matchings of a release."""
 PAUSE_SECONDS = 0.01
 """Between two looks for an answer that somebody else is working out."""
 
@@ -73,6 +77,14 @@ class Found:
         if part is not None:
             parts = tuple(part if one.release.name == name else one for one in self.compiled.releases)
             self.compiled = replace(self.compiled, releases=parts)
+
+    def exchange(self, part: CompiledRelease, topped: TopUp) -> None:
+        """Buy more of a release that is topped up: the part has the noise that is then in it."""
+        name = part.release.name
+        self.asked[name], self.topped[name] = part, topped
+        self.missing = [topped.part if one.release.name == name else one for one in self.missing]
+        parts = tuple(part if one.release.name == name else one for one in self.compiled.releases)
+        self.compiled = replace(self.compiled, releases=parts)
 
     def buy(self, part: CompiledRelease, fingerprint: str, topped: TopUp | None) -> None:
         self.asked[part.release.name] = part
@@ -191,8 +203,9 @@ class Releasing:
             if not found.missing:
                 return Released(found, staged, Receipt(None, NO_LOSS, self.remaining()))
             with statement.planning():
+                guarded = self._ledger.guarded
                 for part in found.missing:
-                    self._texts.check(part, compiled.bounds, everywhere=False)
+                    self._texts.check(part, compiled.bounds, everywhere=guarded)
             receipt = self._bought(found, staged, fresh, asked)
             if receipt is not None:
                 return Released(found, staged, receipt)
@@ -207,8 +220,9 @@ class Releasing:
                 receipt = self._charged(found, holder, fresh, asked)
                 if receipt is not None:
                     staged.charged = True
-                    for part in found.missing:
-                        staged.noisy[part.release.name] = self._run(part, receipt, staged, found, fresh)
+                    with failing.counted(self._ledger, receipt.id, self._analyst):
+                        for part in found.missing:
+                            staged.noisy[part.release.name] = self._run(part, receipt, staged, found, fresh)
                 return receipt
             except BaseException:
                 # nobody is to wait for what failed
@@ -248,7 +262,21 @@ class Releasing:
                 found.add(name, reused.table, reused.fingerprints, reused.part, reused.note)
             else:
                 found.buy(part, fingerprint, None if fresh else self._reusing.top_up(part))
+        self._pay_the_least(found)
         return found
+
+    def _pay_the_least(self, found: Found) -> None:
+        """Differences to what was bought before are made up to the owner's least price of a statement (rule 74)."""
+        least = self._dataset.schema.privacy.floor
+        short = rho_at_most(least) - sum(part.release.loss.rho for part in found.missing)
+        if found.topped and short > 0:
+            bought = sum((topped.part.release.loss.rho for topped in found.topped.values()), Fraction(0))
+            for name, topped in tuple(found.topped.items()):
+                found.exchange(*self._reusing.dearer(found.asked[name], topped, 1 + short / bought))
+        if any(part.release.raised for part in found.missing):
+            found.notes += (
+                f"raised to the owner's least price, epsilon {float(least):g}: the error is smaller than asked",
+            )
 
     @property
     def _whose(self) -> str:
@@ -258,6 +286,7 @@ class Releasing:
 
     def _charge(self, found: Found, holder: str, fresh: bool, asked: Sequence[Question]) -> Receipt | None:
         """One durable transaction before the engine is called; nothing below gives it back. See Ledger.charge."""
+        failing.require_few(self._ledger, self._dataset.schema, self._analyst)
         if not self._dataset.engine.unchanged():
             raise error(708, "the data files changed since the connection was opened", hint="open a new connection")
         names = [self.fingerprint(part) for part in found.missing]
@@ -323,10 +352,7 @@ class Releasing:
             tuple(b for b in found.compiled.bounds if b.name in part.bounds),
             tuple(staged.bound(name) for name in part.bounds),
         )
-        keys = part.key_columns
-        exact = self._exact(part.sql, part.verified, keys, part.sum_columns, bound) if part.sql else None
-        tallies = [self._exact(t.sql, t.verified, keys + 1, 1 + t.tally.summed, bound) for t in part.tallies]
-        matchings = [self._exact(m.sql, m.verified, keys, 3, bound) for m in part.matchings]
+        exact, tallies, matchings = self._sums(part, bound)
         noisy = self._noisy(part, exact, staged.lists(part), tallies, matchings)
         topped = found.topped.get(part.release.name)
         if topped is not None:
@@ -334,10 +360,33 @@ class Releasing:
         kept = self._reusing.vectors(found.asked[part.release.name])
         return self._answers.put(receipt.id, self.fingerprint(part), noisy, fresh=fresh, of=kept)
 
-    def _exact(self, sql: str, verified: Sequence[Verified], keys: int, sums: int, read: Reading) -> ExactTable:
-        """The engine's answer, by shorter SQL where the data was verified for it."""
-        text = self._texts.printed(sql, verified, read.bounds, everywhere=False)
-        return self._dataset.engine.exact(text, keys, sums, read.tables, self._ledger.secret.hex())
+    def _sums(self, part: CompiledRelease, read: Reading) -> Sums:
+        """What the engine gives for a release.
+
+        Why  that the engine raises may be one person's value. The same text with guards is another function, since an engine leaves out
+             what nobody reads, so it is no way to repair one statement: by "with guards or without" the next could ask again. From the
+             first failure on every statement of the dataset has them, for good: one bit, once (rule 45)
+        """
+        guarded = self._ledger.guarded
+        try:
+            return self._asked(part, read, everywhere=guarded)
+        except RaisedError:
+            if guarded:
+                raise
+        self._ledger.guard()
+        return self._asked(part, read, everywhere=True)
+
+    def _asked(self, part: CompiledRelease, read: Reading, *, everywhere: bool) -> Sums:
+        def exact(sql: str, verified: Sequence[Verified], keys: int, sums: int) -> ExactTable:
+            text = self._texts.printed(sql, verified, read.bounds, everywhere=everywhere)
+            return self._dataset.engine.exact(text, keys, sums, read.tables, self._ledger.secret.hex())
+
+        keys = part.key_columns
+        return (
+            exact(part.sql, part.verified, keys, part.sum_columns) if part.sql else None,
+            [exact(t.sql, t.verified, keys + 1, 1 + t.tally.summed) for t in part.tallies],
+            [exact(m.sql, m.verified, keys, 3) for m in part.matchings],
+        )
 
     def _noisy(
         self,

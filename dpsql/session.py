@@ -367,6 +367,16 @@ class Session:
             tables, shell.direct, positions, staged.computed(shell, [sqltype for _, sqltype in columns])
         )
 
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What was noticed of the ledger when the data was opened."""
+        return self._dataset.notes
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the ledger is forgotten with the connection."""
+        return self._ledger.store.file is None
+
     def certificates(self, fingerprints: Sequence[str]) -> list[dict[str, object]]:
         """What was certified of stored releases."""
         return self._releasing.certificates(fingerprints)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpsql.accounting import budget as budgets
-from dpsql.accounting import chain, claims, failures, layout, problems, rows, switches
+from dpsql.accounting import chain, claims, failures, layout, problems, recount, rows, switches
 from dpsql.accounting.chain import NO_HEAD, Head
 from dpsql.accounting.failures import Failure
 from dpsql.accounting.filters import added
@@ -90,7 +90,7 @@ class Ledger:
         """Open the ledger of the dataset that `identity` names, or make it; ":memory:" ends with the process."""
         ledger = Ledger(Store.open(path, identity))
         try:
-            ledger.store.moment(ledger._check_tail)
+            ledger.store.moment(ledger._check)
         except BaseException:
             ledger.close()
             raise
@@ -179,7 +179,7 @@ class Ledger:
         portions = [replace(portion, loss=added(NO_LOSS, portion.loss)) for portion in request.portions]
         books = _Books(self, connection, now)
         limits = books.limits(allowed, analyst, portions)
-        refused = budgets.refusal(limits)
+        refused = budgets.refusal(limits, allowed.least)
         if refused is not None:
             raise refused
         head = self._append(connection, request, portions, last, (now, analyst, role))
@@ -228,6 +228,11 @@ class Ledger:
         """Every failure, or those of one analyst, oldest first; those that the owner has seen too."""
         name = None if analyst is None else clean(analyst)
         return self.store.read(lambda connection: failures.found(connection, name))
+
+    def unseen_failures(self, analyst: str | None = None) -> int:
+        """How many failures the owner has not seen: of one analyst, or of all."""
+        name = None if analyst is None else clean(analyst)
+        return self.store.read(lambda connection: failures.unseen(connection, name))
 
     def clear_failures(self, last: int) -> None:
         """Write that the owner has seen the failures up to this one."""
@@ -317,23 +322,27 @@ class Ledger:
                 before = tied
                 for scope, name, loss in scopes(row[2], row[3], self._portions(row[8])):
                     books[scope, name] = books.get((scope, name), NOTHING).plus(loss, str(row[1]))
-            kept = {(scope, name): self._spent(scope, name, rest) for scope, name, *rest in connection.execute(_TOTALS)}
-            if kept != books:
+            if self._totals(connection) != books:
                 raise problems.edited(self.store.path, count)
             self._check_head(connection)
             return count
 
         return self.store.write(work)
 
-    def _check_tail(self, connection: sqlite3.Connection) -> None:
-        """The newest charges, the dataset's total and the head that is remembered: this first, since the moment that `connection` sees
-        begins with its first SELECT, and a head that was read later could be newer."""
-        self._newest(connection)
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """The newest charges, all totals and the head that is remembered: this first, since the moment that `connection` sees begins
+        with its first SELECT, and a head that was read later could be newer."""
+        newest = self._newest(connection)
         last = connection.execute(_LAST, (TAIL + 1,)).fetchall()
         first = [] if len(last) > TAIL else [chain.FIRST]
         for (*row, tied), before in zip(last, [*(each[-1] for each in last[1:]), *first], strict=False):
             if not rows.holds(self.secret, before, row, tied):
                 raise problems.edited(self.store.path, row[0])
+        if not recount.agrees(connection, self._totals(connection)):
+            raise problems.edited(self.store.path, newest.charge)
+
+    def _totals(self, connection: sqlite3.Connection) -> dict[tuple[str, str], Spent]:
+        return {(scope, name): self._spent(scope, name, rest) for scope, name, *rest in connection.execute(_TOTALS)}
 
     def _newest(self, connection: sqlite3.Connection) -> Head:
         """The last charge, as far as it agrees with the totals and with the newest head that is known."""

@@ -87,6 +87,8 @@ class Connection:
 
     def __init__(self, session: Session) -> None:
         self._session: Session | None = session
+        self.messages = [(errors.Warning, errors.Warning(note)) for note in session.told]
+        """PEP 249's optional extension: what was noticed of the ledger when the data was opened."""
         self._settings = 0
         """How often SET or RESET changed the options."""
 
@@ -99,6 +101,11 @@ class Connection:
     @property
     def _is_open(self) -> bool:
         return self._session is not None
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether what is spent is forgotten with this connection."""
+        return self._open().in_memory
 
     def _open(self) -> Session:
         if self._session is None:

@@ -75,6 +75,7 @@ def status(cursor: Cursor, rows: int, seconds: float | None = None) -> str:
     counted = f"{rows:,} row{'s' * (rows != 1)}" + (f" in {seconds:.2f} s" if seconds is not None else "")
     lines.append(
         f"{counted}; {price}; remaining: epsilon {number(privacy.remaining)}, delta {number(privacy.remaining_delta)}"
+        f"{'; the ledger is in memory' * cursor.connection.in_memory}"
     )
     return "\n".join(harmless(line) for line in lines if line)
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from dpsql.errors import OperationalError
 from dpsql.plan import KeyValue, PublicTable
+
+
+class RaisedError(OperationalError):
+    """701 where the engine raised on what it computed, and not for want of memory, disk or time: that may be somebody's value."""
 
 
 class ExactTable:
@@ -41,8 +46,9 @@ class Engine(Protocol):
         bound   public tables that this statement alone sees, under their unqualified names; a declared table of the same
                 name is hidden from it
         cut     the secret that the parameter `$cut` of the statement stands for; it is bound, and enters no text
-        Raises  OperationalError 701 with constant text, 702 when the data is not the version that was opened, 703, 710 and 711
-                when the statement is ended; InternalError 903 where something else crosses than keys and integers
+        Raises  OperationalError 701 with constant text, a RaisedError where a value may be the reason, 702 when the data is not the
+                version that was opened, 703, 710 and 711 when the statement is ended; InternalError 903 where something else crosses
+                than keys and integers
         """
         ...
 

@@ -15,7 +15,7 @@ import duckdb
 
 from dpsql.domains import Value
 from dpsql.engines import fetch
-from dpsql.engines.base import ExactTable
+from dpsql.engines.base import ExactTable, RaisedError
 from dpsql.engines.loading import load_beside
 from dpsql.engines.locked import ask, connect, ending, name, one_select, require_process, run, text
 from dpsql.engines.values import measured, portable, value
@@ -32,6 +32,9 @@ _TEXTS = {
     903: "what crossed from the engine is not an integer, or no group key; nothing was released and what was charged stays charged",
 }
 """Constants: from here on data has been touched, and DuckDB's own messages quote it."""
+
+_MACHINE = (duckdb.IOException, OSError)
+"""What the engine lacks, whatever the values are; memory is a limit (711)."""
 
 Result = TypeVar("Result")
 
@@ -176,8 +179,7 @@ class DuckDBEngine:
             with self._cursor() as cursor:
                 return run(cursor, lambda: read(cursor)), None
         except (Exception, KeyboardInterrupt) as fault:
-            known = _own(fault) if isinstance(fault, Error) else code
-            return None, ending(fault) or error(known, _TEXTS.get(known, "an invariant of the engine failed"))
+            return None, ending(fault) or _told(fault, code)
 
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -188,9 +190,14 @@ class DuckDBEngine:
             cursor.close()
 
 
-def _own(fault: Error) -> int:
-    """The code of an error of dpsql's own that came out of the engine: an invariant failed."""
-    return 903 if fault.code == "DPSQL-903" else 901
+def _told(fault: BaseException, code: int) -> Error:
+    """The error of a failure, in constant text; what is an error of dpsql's own failed an invariant."""
+    if isinstance(fault, Error):
+        crossed = fault.code == "DPSQL-903"
+        return error(903, _TEXTS[903]) if crossed else error(901, "an invariant of the engine failed")
+    if code == 701 and not isinstance(fault, _MACHINE):
+        return RaisedError(701, _TEXTS[701])
+    return error(code, _TEXTS[code])
 
 
 def _remove(spill: Path, owner: int) -> None:

@@ -11,7 +11,7 @@ that is 0 for what is void alone, a function lies in a span where its distance f
 of intersections alone: Gram's matrix, of whose Cholesky factor the inverse grows by the rows of every question.
 
 Where a watched region is in the span, the noise of the answers that it is combined of says how exactly it is known. It is refused
-where the standard deviation is below SIGMA times k.
+where the standard deviation is below 10 k people.
 """
 
 from __future__ import annotations
@@ -46,8 +46,6 @@ from dpsql.guard.regions import (
 from dpsql.guard.sizes import Floats, Places, Sizes
 from dpsql.guard.tracker import Policy
 
-SIGMA = 10
-"""Times k: a number of people that is known less exactly than this is not exposed."""
 MOST_ANSWERS = 2_000
 """Of one space; later ones are compared in pairs alone."""
 MOST_WATCHED = 2_000
@@ -270,7 +268,7 @@ class Audit:
                 self._grow(space, question)
                 new = [place for place in space.exposed() if place not in before]
                 for place, spread in zip(new, space.exactness(new).tolist(), strict=True):
-                    if spread < SIGMA * self._policy.guard.k:
+                    if spread < self._policy.exposed:
                         return [self._problem(space.watched[place], spread, self._analysts <= {analyst})]
         finally:
             for space, mark in reversed(marks):

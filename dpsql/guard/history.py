@@ -6,9 +6,10 @@ to share a value in every column. Both are looked at for all regions together, b
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,7 @@ from dpsql.guard.regions import (
     share,
     without_void,
 )
-from dpsql.guard.sizes import Sizes
+from dpsql.guard.sizes import Places, Sizes
 
 _ALL = np.uint64(2**64 - 1)
 _COLUMNS, _BOXES = " several columns", " several boxes"
@@ -49,10 +50,14 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """An earlier region, and the statement that asked for it."""
+    """An earlier region, and the statement that asked for it.
+
+    spread  of all answers that its analyst has to it together, the standard deviation of the noise [units]
+    """
 
     region: Region
     past: Past
+    spread: float
 
 
 @dataclass(slots=True)
@@ -60,13 +65,15 @@ class _Bucket:
     """The regions of questions over the same tables.
 
     least    of the people, the smallest share that is not narrow
-    found    every region once for each analyst, with the first statement that asked for it; `seen` of both
+    found    every region once for each analyst, with the first statement that asked for it; `seen` the places of both
     total    whether everybody was asked for
     shares   of the people, expected, and
     most     as many as there can be, where the share of a condition is not known
     unknown  whether one is not known
+    apparents  of the people, how many what is known of them is expected to hold
     masks    for each column 64 bits that two regions share if they share a value
-    sizes    what they have in common with another
+    sizes    what they have in common with another, and
+    known    what is known of them has
     ordered  regions in the order of their shares, by kind
     wide     breakdowns into too many cells to be listed
     pairs    two regions that everybody is in one of, and a few people in both
@@ -74,36 +81,42 @@ class _Bucket:
 
     least: float
     found: list[Earlier] = field(default_factory=list)
-    seen: set[object] = field(default_factory=set)
+    seen: dict[object, int] = field(default_factory=dict)
     total: bool = False
     shares: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
     most: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
+    apparents: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
     unknown: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(64, dtype=bool))
     masks: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=lambda: Sizes(by_extent=False))
+    known: Sizes = field(default_factory=lambda: Sizes(by_extent=False))
     ordered: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
-    wide: list[tuple[Shape, Past]] = field(default_factory=list)
-    pairs: list[tuple[Region, Earlier]] = field(default_factory=list)
+    wide: list[tuple[Shape, Past, float]] = field(default_factory=list)
+    pairs: list[tuple[int, int]] = field(default_factory=list)
 
-    def add(self, region: Region, past: Past) -> None:
-        name = identity(region)
-        if (name, past.analyst) in self.seen:
+    def add(self, region: Region, past: Past, spread: float) -> None:
+        name = identity(region), past.analyst
+        before = self.seen.get(name)
+        if before is not None:
+            self.found[before] = replace(self.found[before], spread=together(self.found[before].spread, spread))
             return
-        self.seen.add((name, past.analyst))
+        place = self.seen[name] = len(self.found)
         self.total = self.total or is_everybody(region)
-        place = len(self.found)
         for other in self.completing(region, self.least):
             if common_to_all(region, other.region, self.least):
-                self.pairs.append((region, Earlier(other.region, past)))
+                self.pairs.append((place, self.seen[identity(other.region), other.past.analyst]))
         if place == len(self.shares):
             self.shares = np.concatenate([self.shares, np.empty(place)])
             self.most = np.concatenate([self.most, np.empty(place)])
+            self.apparents = np.concatenate([self.apparents, np.empty(place)])
             self.unknown = np.concatenate([self.unknown, np.empty(place, dtype=bool)])
             self.masks = {key: np.concatenate([old, np.full(place, _ALL)]) for key, old in self.masks.items()}
-        self.found.append(Earlier(region, past))
+        self.found.append(Earlier(region, past, spread))
         self.sizes.add(region)
-        size, self.unknown[place] = share(region), is_unknown(region)
-        self.shares[place], self.most[place] = size, share(apparent(region)) if self.unknown[place] else size
+        known = apparent(region)
+        self.known.add(known)
+        size, self.unknown[place], self.apparents[place] = share(region), is_unknown(region), share(known)
+        self.shares[place], self.most[place] = size, self.apparents[place] if self.unknown[place] else size
         insort(self.ordered.setdefault(_kind(region), []), (size, place))
         for key, mask in _masks(region).items():
             if key not in self.masks:
@@ -130,24 +143,42 @@ class _Bucket:
         for key, mask in _masks(region).items():
             if key in self.masks and len(places):
                 places = places[(self.masks[key][places] & mask) != 0]
-        if len(places) and not is_unknown(region):
-            places = places[self.unknown[places] | self._are_close(places, region, most)]
+        if len(places):
+            unknown = self.unknown[places] | is_unknown(region)
+            places = np.concatenate(
+                [self._known_close(places[unknown], region), self._close(places[~unknown], region, most)]
+            )
         for place in places.tolist():
             yield self.found[place]
-        for shape, past in self.wide:
+        for shape, past, spread in self.wide:
             for cell in shape.cell_of(region):
-                yield Earlier(cell, past)
+                yield Earlier(cell, past, spread)
 
-    def _are_close(self, places: npt.NDArray[np.int64], region: Region, most: float) -> npt.NDArray[np.bool_]:
-        """Whether less than `most` of the people can be what two regions differ by.
+    def _known_close(self, places: Places, region: Region) -> Places:
+        """Of regions with parts of unknown size, those of which one can be inside the other, or that can be nearly equal.
+
+        Why  where a region is inside another, what is known of it is inside what is known of that one; and two that are nearly equal
+             have more in common, as far as it is known, than they are apart (tracker.py)
+        """
+        if not len(places):
+            return places
+        known = apparent(region)
+        own, sizes = share(known), self.apparents[places]
+        common = self.known.common(known, places) + ROUNDING
+        return places[(common >= np.minimum(own, sizes)) | (3 * common >= own + sizes)]
+
+    def _close(self, places: Places, region: Region, most: float) -> Places:
+        """The regions of which less than `most` of the people can be what they differ by from another.
 
         Why  all but those of the larger one are in both; and one is inside the other, or they are nearly equal: apart they have no more
              than they have in common (tracker.py)
         """
+        if not len(places):
+            return places
         own, sizes = share(region), self.shares[places]
         common = self.sizes.common(region, places) + ROUNDING
         inside = common >= np.minimum(own, sizes)
-        return (np.maximum(own, sizes) - common < most) & (inside | (3 * common >= own + sizes))
+        return places[(np.maximum(own, sizes) - common < most) & (inside | (3 * common >= own + sizes))]
 
 
 def _kind(region: Region) -> str:
@@ -172,14 +203,24 @@ def _masks(region: Region) -> dict[str, np.uint64]:
 
 
 def common_to_all(one: Region, other: Region, least: float) -> Region:
-    """What two regions have in common, where that is less than `least` of the people and everybody is in one of them."""
+    """What two regions have in common, where that is less than `least` of the people and everybody is in one of them.
+
+    Why  neither is everybody by itself: a few people and the total are no pair of this kind, their sum tells nothing new
+    """
     try:
-        few = without_void(both(one, other, MOST_DIFFERENCE))
-        if not few or share(few) >= least or without_void(but_not(others(one), other, MOST_DIFFERENCE)):
+        rest = without_void(others(one))
+        few = without_void(both(one, other, MOST_DIFFERENCE)) if rest and without_void(others(other)) else NOTHING
+        if not few or share(few) >= least or without_void(but_not(rest, other, MOST_DIFFERENCE)):
             return NOTHING
     except Tangled:
         return NOTHING
     return few
+
+
+def together(one: float, other: float) -> float:
+    """The noise of two answers to one question, each weighted by its exactness."""
+    exactness = math.hypot(1 / one if one else math.inf, 1 / other if other else math.inf)
+    return 1 / exactness if exactness else math.inf
 
 
 class History:
@@ -193,12 +234,18 @@ class History:
         for question in past.questions:
             bucket = self._bucket(question.tables)
             for region in (*question.whole(), *question.parts()):
-                bucket.add(region, past)
-            bucket.wide += [(shape, past) for shape in question.shapes if shape.cells > MOST_CELLS]
+                bucket.add(region, past, question.spread)
+            bucket.wide += [(shape, past, question.spread) for shape in question.shapes if shape.cells > MOST_CELLS]
 
-    def add_region(self, tables: tuple[str, ...], region: Region, past: Past) -> None:
+    def add_region(self, tables: tuple[str, ...], region: Region, past: Past, spread: float) -> None:
         """One region alone."""
-        self._bucket(tables).add(region, past)
+        self._bucket(tables).add(region, past, spread)
+
+    def spread(self, tables: tuple[str, ...], region: Region, analyst: str) -> float:
+        """The noise of the answers that an analyst has to a region; infinite where there is none."""
+        bucket = self._buckets.get(tables)
+        place = bucket.seen.get((identity(region), analyst)) if bucket is not None else None
+        return bucket.found[place].spread if bucket is not None and place is not None else math.inf
 
     def _bucket(self, tables: tuple[str, ...]) -> _Bucket:
         return self._buckets.setdefault(tables, _Bucket(self._least))
@@ -213,10 +260,10 @@ class History:
         bucket = self._buckets.get(tables)
         return bucket.completing(region, most) if bucket is not None else iter(())
 
-    def around_all(self, tables: tuple[str, ...]) -> list[tuple[Region, Earlier]]:
+    def around_all(self, tables: tuple[str, ...]) -> list[tuple[Earlier, Earlier]]:
         """Pairs of regions that everybody is in one of, and a few people in both."""
         bucket = self._buckets.get(tables)
-        return list(bucket.pairs) if bucket is not None else []
+        return [(bucket.found[one], bucket.found[other]) for one, other in bucket.pairs] if bucket is not None else []
 
     def near(self, tables: tuple[str, ...], region: Region, most: float) -> Iterator[Earlier]:
         """What a region could be subtracted from, or from it, so that less than `most` of the people are left."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
 
 from dpsql.algebra.scalar import Scalar, literal_sql
@@ -112,9 +113,19 @@ def cells_of(axis: Axis, sqltype: SqlType, constants: Sequence[Scalar]) -> Point
     sets = [Listed(axis, 1 << place) for place in range(count)]
     sets += [Listed(axis, 0, frozenset({value})) for value in odd]
     sets += [Listed(axis, 1 << count), Listed(axis, 1 << (count + 1), frozenset(odd))]
-    texts = [literal_sql(value, sqltype) for value in (*axis.values, *odd)]
-    texts += ["NULL", _other(axis, sqltype, odd)]
-    return Points(axis, tuple(sets), f"SELECT unnest(range({len(texts)})), unnest([{', '.join(texts)}]::{sqltype}[])")
+    texts = [
+        _listed(axis, sqltype),
+        *(literal_sql(value, sqltype) for value in odd),
+        "NULL",
+        _other(axis, sqltype, odd),
+    ]
+    return Points(axis, tuple(sets), f"SELECT unnest(range({len(sets)})), unnest([{', '.join(texts)}]::{sqltype}[])")
+
+
+@lru_cache(maxsize=256)
+def _listed(axis: Axis, sqltype: SqlType) -> str:
+    """The declared values as SQL."""
+    return ", ".join(literal_sql(value, sqltype) for value in axis.values)
 
 
 def _other(axis: Axis, sqltype: SqlType, odd: Sequence[Value]) -> str:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from math import prod
 
 from dpsql.algebra import logic
 from dpsql.algebra.conditional import case as case_of
+from dpsql.algebra.mentions import mentions
 from dpsql.algebra.scalar import Scalar, boolean_literal, literal
 from dpsql.domains import Categories
 from dpsql.guard import regions
@@ -31,7 +33,8 @@ from dpsql.guard.regions import (
     share,
 )
 from dpsql.guard.rows import Lookup, Rows, rows_of
-from dpsql.guard.values import Opaque
+from dpsql.guard.texts import projected
+from dpsql.guard.values import Axis, Listed, Opaque, Values
 from dpsql.plan import Aggregate, Block, Bound
 from dpsql.schema.model import Schema
 from dpsql.sqltypes import BOOLEAN
@@ -46,7 +49,7 @@ HALF = 0.5
 """Of the people, whom a condition of unknown share is expected to keep, where a cell alone is judged."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shape:
     """One set of rows that a block reads, cut into cells.
 
@@ -74,9 +77,30 @@ class Shape:
     def cell_of(self, region: Region) -> Iterator[Region]:
         """Of too many cells those that a region is in, by every key."""
         if self.cells > MOST_CELLS:
-            inside = [[part for part in key if regions.within(region, part)] for key in self.keys]
+            inside = [[part for part in parts if regions.within(region, part)] for parts in self._around(region)]
             if all(len(parts) == 1 for parts in inside):
                 yield from self._asked(self._cells(inside))
+
+    def _around(self, region: Region) -> Iterator[Sequence[Region]]:
+        """Of each key the values that a region may be inside of.
+
+        Why  to try each of a list of thousands for every earlier question would be quadratic; values of a list have nothing in common,
+             so a region is inside of the one that its boxes have, or of none
+        """
+        known = regions.without_void(region)
+        for key, listed in zip(self.keys, self._listed, strict=True):
+            if listed is None:
+                yield key
+                continue
+            axis, places = listed
+            values = known[0].get(axis.key, axis.whole) if known else axis.nothing
+            place = places.get(_declared_bits(values))
+            yield [] if place is None else [key[place]]
+
+    @cached_property
+    def _listed(self) -> list[tuple[Axis, dict[int, int]] | None]:
+        """Of each key whose regions are one value each of one list the column, and which region has which value; else None."""
+        return [_one_by_one(key) for key in self.keys]
 
     def cell_shares(self) -> tuple[float, float]:
         """Between which shares those of the cells lie, if the rows do not choose among the keys."""
@@ -112,6 +136,7 @@ class Question:
     conditions  the regions of what each aggregate asks of a cell, by the text of its condition, for R2, and
     restricted  these conditions on the rows that it is about, by its name; None: all rows
     spread   the standard deviation of the noise, in the largest part that one person can have of an answer
+    plain    whether it is about everybody, alone or in groups of listed columns, and counts rows or adds up columns as they are
     """
 
     tables: tuple[str, ...]
@@ -120,6 +145,7 @@ class Question:
     conditions: tuple[tuple[str, Region], ...] = field(default=(), compare=False)
     restricted: tuple[tuple[str, Scalar | None], ...] = field(default=(), compare=False)
     spread: float = 0.0
+    plain: bool = field(default=False, compare=False)
 
     def whole(self) -> list[Region]:
         found = [region for shape in self.shapes for region in shape.whole()]
@@ -163,13 +189,26 @@ class Asking:
         self._schema = schema
         self._reader = reader
 
-    def question(self, block: Block, bounds: Sequence[Bound], blocks: Mapping[str, str]) -> Question:
+    def question(
+        self,
+        block: Block,
+        bounds: Sequence[Bound],
+        blocks: Mapping[str, str],
+        middles: Mapping[tuple[str, str], str] | None = None,
+    ) -> Question:
         """Whom a block asks about.
 
-        bounds  the bound tables of the statement
-        blocks  canonical texts of its blocks, by their names, for conditions on what they release
+        bounds   the bound tables of the statement
+        blocks   canonical texts of its blocks, by their names, for conditions on what they release
+        middles  for blocks and their columns that are means or medians of many people, of which declared column
         """
         named, released = _bounds(bounds, blocks)
+        read = {bound.name: projected(bound.sql) for bound in bounds} if middles else {}
+        held = {
+            name: middles[column]
+            for name, column in read.items()
+            if middles and column is not None and column in middles
+        }
         shapes: list[Shape] = []
         unsized: list[Scalar] = []
         conditions: dict[str, Region] = {}
@@ -178,7 +217,7 @@ class Asking:
         away = {text for rows in halves for text in (*rows.unclear, *rows.matched)}
         restricted = {aggregate.name: _restricted(aggregate, away) for aggregate in block.aggregates}
         for rows in halves:
-            context = Context(rows, named, released)
+            context = Context(rows, named, released, held)
             # conditions first: what is computed within a person has all of its values there
             parts = self._conditions(rows, context)
             cells = {
@@ -194,7 +233,19 @@ class Asking:
             unsized += context.unsized
             counted += rows.counted
         tables, shown = self._tables(counted), tuple(restricted.items())
-        return Question(tables, tuple(shapes), tuple(unsized), tuple(conditions.items()), shown)
+        return Question(
+            tables, tuple(shapes), tuple(unsized), tuple(conditions.items()), shown, plain=_is_plain(block, shapes)
+        )
+
+    def middles(self, block: Block, question: Question) -> dict[tuple[str, str], str]:
+        """A block and its columns that are means or medians of at least 2 k people, so that k are expected on each side; for each its
+        declared column."""
+        many = 2 * self._schema.guard.k / people(self._schema)
+        if block.keys or sum(_share(shape.base) for shape in question.shapes) < many:
+            return {}
+        values = {a.name: a.argument.origin for a in block.aggregates if a.argument is not None and a.condition is None}
+        whole = [a for a in block.aggregates if a.function == "avg" or (a.function == "quantile" and a.number == HALF)]
+        return {(block.name, a.name): values[a.name] for a in whole if values.get(a.name)}
 
     def _conditions(self, rows: Rows, context: Context) -> list[tuple[Lookup | Scalar, Truth]]:
         """What rows must meet: matches in public relations, and conditions."""
@@ -368,6 +419,24 @@ class Asking:
         return found - {name}
 
 
+def _declared_bits(values: Values) -> int:
+    """The declared values of a listed set, NULL where it is declared to occur."""
+    count = len(values.axis.values) + values.axis.nullable
+    return values.bits & ((1 << count) - 1) if isinstance(values, Listed) else 0
+
+
+def _one_by_one(key: Sequence[Region]) -> tuple[Axis, dict[int, int]] | None:
+    """The column of a key's regions, where each is one declared value of it, and each value's place among them."""
+    places: dict[int, int] = {}
+    sets = [next(iter(region[0].values())) for region in key if len(region) == 1 and len(region[0]) == 1]
+    axes = {values.axis for values in sets}
+    for place, values in enumerate(sets):
+        bits = _declared_bits(values)
+        if bits.bit_count() == 1:
+            places[bits] = place
+    return (axes.pop(), places) if len(axes) == 1 and len(places) == len(key) else None
+
+
 def _smallest(shape: Shape, select: Region) -> float:
     """The share of the smallest cell that anybody is expected in; of what is not known a half."""
     if shape.cells > MOST_CELLS:
@@ -390,6 +459,14 @@ def _smallest(shape: Shape, select: Region) -> float:
 def _share(region: Region) -> float:
     """The share of a region, of what is opaque a half."""
     return sum(prod(HALF if v.axis.opaque and not v.is_whole else v.share for v in box.values()) for box in region)
+
+
+def _is_plain(block: Block, shapes: Sequence[Shape]) -> bool:
+    """Whether a block asks for what everybody would see first: no condition, listed columns as keys, columns as they are."""
+    values = [value for aggregate in block.aggregates for value in aggregate.values]
+    keys = [key.scalar.is_column and not block.is_selected(i) for i, key in enumerate(block.keys)]
+    whole = all(shape.base == EVERYTHING and shape.selects == (EVERYTHING,) for shape in shapes)
+    return whole and len(shapes) == 1 and all(keys) and all(value.is_column for value in values)
 
 
 def _restricted(aggregate: Aggregate, away: Collection[str]) -> Scalar | None:
@@ -430,7 +507,7 @@ def _chooses_cells(part: Lookup | Scalar, keys: Collection[str], released: Colle
 
 
 def _holds_one(text: str, names: Collection[str]) -> bool:
-    return any(f'"{name}"' in text for name in names)
+    return any(mentions(text, name) for name in names)
 
 
 def _of_keys(s: Scalar, keys: Collection[str]) -> bool:
@@ -440,9 +517,12 @@ def _of_keys(s: Scalar, keys: Collection[str]) -> bool:
 
 
 def _bounds(bounds: Sequence[Bound], blocks: Mapping[str, str]) -> tuple[dict[str, Bound], frozenset[str]]:
-    """The bound tables by name; and the names of those that hold released values, and of what they are released by."""
+    """The bound tables by name; and the names of those that hold released values.
+
+    Why  conditions read those tables alone: what is called like a block in their texts is a table or a column of the caller's
+    """
     released: set[str] = set(blocks)
     for bound in bounds:
         if any(read in released for read in bound.reads):
             released.add(bound.name)
-    return {bound.name: bound for bound in bounds}, frozenset(released)
+    return {bound.name: bound for bound in bounds}, frozenset(released - set(blocks))

@@ -19,6 +19,7 @@ from fractions import Fraction
 from math import prod
 
 from dpsql.algebra import logic
+from dpsql.algebra.mentions import mentions
 from dpsql.algebra.scalar import NULL, Scalar, boolean_literal, integer_literal, literal, quoted
 from dpsql.algebra.scalar import column as stored_column
 from dpsql.domains import Categories, Interval, Value, integers
@@ -38,7 +39,7 @@ from dpsql.guard.regions import (
 )
 from dpsql.guard.rows import Lookup, Rows
 from dpsql.guard.steps import ORDERED, arithmetic, conversion, defined_at, matching
-from dpsql.guard.texts import RELEASED, TOKEN, declares, digest, replaced, short
+from dpsql.guard.texts import RELEASED, TOKEN, declares, digest, looked_for, replaced, short
 from dpsql.guard.values import Axis, Opaque, Ranged, Values, ranged
 from dpsql.plan import Bound
 from dpsql.schema.model import RESERVED, Schema, Table
@@ -98,7 +99,8 @@ class Context:
     """What conditions of one block are read against, and what was noticed on the way.
 
     bounds    the bound tables that the statement has
-    released  names of those that hold released values
+    released  names of those that hold released values, and
+    middles   for those that hold a mean or a median of many people, of which declared column
     unsized   columns that tell people apart, in conditions that could not be taken apart (R5)
     depth     how far inside other conditions the one is that is read
     work      how many boxes were made so far
@@ -111,6 +113,7 @@ class Context:
     rows: Rows
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     released: frozenset[str] = frozenset()
+    middles: Mapping[str, str] = field(default_factory=dict)
     unsized: list[Scalar] = field(default_factory=list)
     depth: int = 0
     work: int = 0
@@ -341,8 +344,7 @@ class Reader:
         Why  one such condition alone: two rows of one person may meet two of them, and no one row both
         """
         conditions = [part for part in s.args if part.sqltype.is_boolean]
-        plain = s.sql.count("SELECT") == 1 and not any(word in s.sql for word in (" JOIN ", "UNION", "GROUP BY"))
-        if not plain or any(part.is_column for part in conditions) or context.within not in ("", s.sql):
+        if looked_for(s.sql) is None or any(part.is_column for part in conditions) or context.within not in ("", s.sql):
             raise Opaque
         context.within = s.sql
         true = EVERYTHING
@@ -473,7 +475,7 @@ class Reader:
             places = [before for before, other in context.rows.scans if other == table]
             if declared is not None and not self._schema.one_row_per_unit(declared) and places.index(prefix):
                 key += f" {places.index(prefix) + 1}"
-        elif context.within and column.origin and f"{prefix}." in context.within:
+        elif context.within and column.origin and prefix in (looked_for(context.within) or ()):
             return self._axis_within(column)
         elif column.sql in context.rows.computed:
             key = f"computed {digest(self._named(context.rows.computed[column.sql], context))}"
@@ -559,7 +561,7 @@ class Reader:
             raise Opaque
         columns: dict[str, Scalar] = {}
         text = self._text(s, context, columns)
-        if any(f'"{name}"' in text for name in context.released):
+        if any(mentions(text, name) for name in context.released):
             raise Opaque
         axes: dict[str, tuple[Axis, Scalar]] = {}
         for column in columns.values():
@@ -587,7 +589,7 @@ class Reader:
     def _answers(self, sql: str, context: Context) -> list[object]:
         found = self._known.get(sql)
         if found is None:
-            public = [t.name for t in self._schema.tables if t.public and f'"{t.name}"' in sql]
+            public = [t.name for t in self._schema.tables if t.public and mentions(sql, t.name)]
             try:
                 found = [row[0] for row in self._evaluate(sql, public)]
             except Error as problem:
@@ -645,7 +647,7 @@ class Reader:
     def _with(self, sql: str, context: Context) -> str:
         """A question with the bound tables that it reads."""
         used: list[str] = []
-        waiting = [name for name in context.bounds if f'"{name}"' in sql]
+        waiting = [name for name in context.bounds if mentions(sql, name)]
         while waiting:
             name = waiting.pop()
             if name not in used:
@@ -669,14 +671,15 @@ class Reader:
             text = self._text(s, context, columns)
         except Tangled:
             text, columns = s.sql, {leaf.sql: leaf for leaf in s.leaves()}
-        released = any(f'"{name}"' in text for name in context.released)
+        released = any(mentions(text, name) for name in context.released)
         if not released:
             # rule 34: a condition on released values may be about any column
             # of identifiers R1 has said what there is to say
             inside = [part for part in s.walk() if part.is_column]
             context.unsized += [c for c in (*columns.values(), *inside) if c.role == "quasi" and not self._is_public(c)]
         key = f"opaque {digest(self._named(text, context))}"
-        axis = Axis(key, self._shown(text, context), (False, True), nullable=True, opaque=True, released=released)
+        shown, halved = self._shown(text, context), _at_the_middle(s, context)
+        axis = Axis(key, shown, (False, True), nullable=True, opaque=True, released=released, halved=halved)
         return Truth(box_of(axis.of(True)), box_of(axis.of(False)))
 
     def derived(self, s: Scalar, context: Context) -> Axis:
@@ -780,6 +783,26 @@ def _branches(s: Scalar) -> bool:
             s.args[0].sqltype.is_boolean or (s.function == "convert" and _branches(s.args[0]))
         )
     return s.sqltype.is_boolean and not s.is_column and not s.is_literal
+
+
+def _at_the_middle(s: Scalar, context: Context) -> bool:
+    """Whether a column, as it is, is compared with its own mean or median of many people, as it is."""
+    if s.function not in ORDERED:
+        return False
+    one, other = (_as_it_is(side) for side in s.args)
+    if one.function == "released":
+        one, other = other, one
+    of = {
+        column for name, column in context.middles.items() if other.function == "released" and mentions(other.sql, name)
+    }
+    return one.is_column and one.origin in of
+
+
+def _as_it_is(s: Scalar) -> Scalar:
+    """What is only converted or called otherwise."""
+    while s.renames or (s.function in ("cast", "convert") and len(s.args) == 1):
+        s = s.args[0]
+    return s
 
 
 def _is_strict(s: Scalar) -> bool:

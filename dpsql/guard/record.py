@@ -2,6 +2,10 @@
 
 A column is written down without its declared values, which the schema has; where the schema has other ones now, it is another column,
 and its old sets are only ever compared with each other.
+
+Records of version 1 are lists, [columns, questions], and hold a width that the noise leaves with probability 0.3173 at most, and any
+smaller one more often: the smallest one of whole quanta. So the standard deviation is more than half of it (Chebyshev: 0.3173 h^2 <=
+E Z^2), and half of it is what is read: nobody's old answer counts as noisier than it was.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from dpsql.guard.regions import Region
 from dpsql.guard.values import Axis, Cut, Listed, Ranged, Values
 
 Json = Any
+VERSION = 2
+"""Of what is written."""
 
 
 def written(questions: Sequence[Question]) -> str:
@@ -30,7 +36,7 @@ def written(questions: Sequence[Question]) -> str:
             axes[axis.key] = len(listed)
             bounds = None if axis.bounds is None else [_number(b) for b in axis.bounds]
             step = None if axis.step is None else _number(axis.step)
-            flags = [axis.nullable, axis.ranged, axis.integral, axis.opaque, axis.released]
+            flags = [axis.nullable, axis.ranged, axis.integral, axis.opaque, axis.released, axis.halved]
             listed.append([axis.key, axis.name, len(axis.values), bounds, step, flags, axis.temporal])
         return axes[axis.key]
 
@@ -52,7 +58,7 @@ def written(questions: Sequence[Question]) -> str:
         ]
         for question in questions
     ]
-    return json.dumps([listed, body], separators=(",", ":"))
+    return json.dumps({"version": VERSION, "columns": listed, "questions": body}, separators=(",", ":"))
 
 
 def read(text: str, known: Mapping[str, Axis]) -> list[Question]:
@@ -62,7 +68,7 @@ def read(text: str, known: Mapping[str, Axis]) -> list[Question]:
 
     Raises ValueError, TypeError, KeyError, IndexError, ArithmeticError where the text is none of ours.
     """
-    listed, body = json.loads(text)
+    listed, body, of_deviation = _parts(json.loads(text))
     if not all(type(name) is str for tables, _, _ in body for name in tables):
         raise ValueError("no names of tables")
     axes = [known.get(each[0]) or _axis(each) for each in listed]
@@ -83,19 +89,39 @@ def read(text: str, known: Mapping[str, Axis]) -> list[Question]:
                 )
                 for base, keys, selects in shapes
             ),
-            spread=float(spread),
+            spread=_spread(spread) * of_deviation,
         )
         for tables, spread, shapes in body
     ]
 
 
+def _parts(found: Json) -> tuple[Json, Json, float]:
+    """Columns, questions, and what of a written noise is at most the standard deviation."""
+    if isinstance(found, list):
+        listed, body = found
+        return listed, body, 0.5
+    if found["version"] != VERSION:
+        raise ValueError("no version that is known")
+    return found["columns"], found["questions"], 1.0
+
+
+def _spread(found: Json) -> float:
+    if not isinstance(found, int | float) or not found >= 0:
+        raise ValueError("no noise")
+    return float(found)
+
+
 def _axis(each: list[Json]) -> Axis:
     key, name, count, bounds, step, flags, temporal = each
-    nullable, ranged, integral, opaque, released = flags
+    nullable, ranged, integral, opaque, released, *more = flags
+    # version 1 knew no halves
+    halved = bool(more and more[0])
     ends = None if bounds is None else (Fraction(bounds[0]), Fraction(bounds[1]))
     values: tuple[Value, ...] = (False, True) if opaque else tuple(range(count))
     grid = None if step is None else Fraction(step)
-    return Axis(str(key), str(name), values, ends, grid, nullable, ranged, integral, opaque, released, str(temporal))
+    return Axis(
+        str(key), str(name), values, ends, grid, nullable, ranged, integral, opaque, released, str(temporal), halved
+    )
 
 
 def _values(values: Values) -> Json:

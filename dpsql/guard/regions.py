@@ -96,10 +96,10 @@ def share(region: Region) -> float:
 
 
 def apparent(region: Region) -> Region:
-    """A region without its opaque conditions: what is known of it."""
+    """A region without what is of unknown size in it: what is known of it. It holds the region."""
     found: Region = NOTHING
     for box in region:
-        known = ({key: values for key, values in box.items() if not values.axis.opaque},)
+        known = ({key: values for key, values in box.items() if not (values.axis.opaque or values.is_unsized)},)
         try:
             found = either(found, known)
         except Tangled:

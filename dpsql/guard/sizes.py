@@ -72,7 +72,7 @@ class _Column:
 
     def _worked_out(self, values: Values) -> Floats:
         if isinstance(values, Listed):
-            return np.array([self._size(values.both(other)) for other in self._sets])
+            return np.array([self._listed(values, other) for other in self._sets])
         # what two sets have in common beside NULL, whose size is that of NULL alone
         null = self._size(values.axis.null)
         found = np.zeros(len(self._sets))
@@ -82,6 +82,11 @@ class _Column:
             found += np.bincount(owners, np.maximum(lengths, 0), len(found))
         nulls = np.array([isinstance(other, Ranged) and other.null and values.null for other in self._sets])
         return np.asarray(found * (1 - null) + nulls * null)
+
+    def _listed(self, one: Listed, other: Values) -> float:
+        """What two listed sets have in common; most have nothing."""
+        assert isinstance(other, Listed)
+        return self._size(one.both(other)) if one.bits & other.bits or one.odd or other.odd else 0.0
 
     def _ranges_of(self, values: Ranged) -> tuple[tuple[float, float], ...]:
         return values.places if self._by_extent else values.people_below

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import sha256
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from dpsql.algebra.scalar import quoted
 
 TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*"(?:\."(?:[^"]|"")*")*)""")
 RELEASED = re.compile(r'\(SELECT "?c0"? FROM "[0-9a-f]{24}"[^)]*\)|"[0-9a-f]{24}"(\."?c[0-9]+"?)?')
@@ -19,6 +26,37 @@ _PLAIN = (
 def replaced(text: str, names: Mapping[str, str]) -> str:
     """SQL with columns replaced, outside of texts."""
     return TOKEN.sub(lambda found: names.get(found[0], found[0]), text) if names else text
+
+
+@lru_cache(maxsize=1_024)
+def looked_for(exists: str) -> frozenset[str] | None:
+    """The qualifier of the one table whose rows an EXISTS looks for; None where it looks for anything else: a join, a union, groups, or
+    a query of its own."""
+    try:
+        tree = sqlglot.parse_one(exists, dialect="duckdb")
+    except (SqlglotError, RecursionError):
+        return None
+    selects, scans = list(tree.find_all(exp.Select)), list(tree.find_all(exp.Table))
+    if len(selects) != 1 or len(scans) != 1 or tree.find(exp.Join, exp.SetOperation, exp.Group) is not None:
+        return None
+    return frozenset(quoted(scan.alias_or_name) for scan in scans)
+
+
+@lru_cache(maxsize=1_024)
+def projected(query: str) -> tuple[str, str] | None:
+    """The table and the column that a bound table reads as they are; None where it does anything else."""
+    try:
+        tree = sqlglot.parse_one(query, dialect="duckdb")
+    except (SqlglotError, RecursionError):
+        return None
+    inner = next((found.this for found in tree.find_all(exp.Subquery)), None)
+    if not isinstance(inner, exp.Select) or len(inner.expressions) != 1:
+        return None
+    read, source = inner.expressions[0].unalias(), inner.args.get("from_")
+    more = [name for name, arg in inner.args.items() if arg and name not in ("expressions", "from_")]
+    if more or not isinstance(read, exp.Column) or source is None or not isinstance(source.this, exp.Table):
+        return None
+    return source.this.name, read.name
 
 
 def declares(text: str, found: re.Match[str]) -> bool:

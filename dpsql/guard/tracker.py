@@ -13,14 +13,15 @@ Why  everything here reads the plan, the declared schema, public tables and what
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from dpsql.algebra.scalar import Scalar, goes_with
 from dpsql.errors import Error, error
 from dpsql.guard import words
-from dpsql.guard.history import Earlier, History, Past, common_to_all
+from dpsql.guard.history import Earlier, History, Past, common_to_all, together
 from dpsql.guard.questions import Question
 from dpsql.guard.regions import (
     MOST_DIFFERENCE,
@@ -43,6 +44,10 @@ from dpsql.guard.values import Ranged
 from dpsql.plan import Release
 from dpsql.schema.model import Guard
 
+READABLE = 10
+"""Times what one person can move it: a difference whose noise deviates by less can be read."""
+SIGMA = 10
+"""Times k: a number of people that is known less exactly than this is not exposed."""
 MOST_STATEMENT = 160
 """Letters of an earlier statement that a message shows."""
 
@@ -58,6 +63,11 @@ class Policy:
     def least(self) -> float:
         """Of the people, the smallest share that is not narrow."""
         return self.guard.k / self.people
+
+    @property
+    def exposed(self) -> float:
+        """A deviation above which a number of people is not exposed [units]."""
+        return float(SIGMA * self.guard.k)
 
     def count(self, part: float) -> int:
         return round(part * self.people)
@@ -149,13 +159,15 @@ class Conflict:
     shared: bool = False
 
 
-def check_pairs(questions: Sequence[Question], history: History, policy: Policy) -> Conflict | None:
+def check_pairs(questions: Sequence[Question], history: History, policy: Policy, analyst: str) -> Conflict | None:
     """R3: the first earlier question, or other part of the statement, that differs from a part of it by fewer than k people.
 
     Why  regions a = R minus h and b = h minus R. Where one is empty and the other is not, the answers differ by it: the individual
          tracker, and total minus one. Where both are a few people, they are two nearly equal sets: the general and the double
          tracker. What is only void (regions.py) is nobody. Regions that have nothing in common cannot be subtracted. Cells
          of one last band of a histogram are compared as if everybody was in it
+
+    analyst  who asks
     """
     parts = [question.parts() for question in questions]
     for question in questions:
@@ -163,25 +175,93 @@ def check_pairs(questions: Sequence[Question], history: History, policy: Policy)
         if found is not None:
             return found
     for question, cells in zip(questions, parts, strict=True):
+        compared = _Compared(question, history, policy, analyst)
         for region in (*question.whole(), *cells):
-            found = _against(question.tables, region, history, policy)
+            found = compared.with_history(region)
             if found is not None:
                 return found
-        for shape in question.shapes:
-            for cell, earlier in history.inside(question.tables, shape, policy.least):
-                found = _pair(cell, earlier, policy)
-                if found is not None:
-                    return found
+        found = compared.with_many_cells()
+        if found is not None:
+            return found
     here = History(policy.least)
     # what is compared with an answer of the statement itself is not known when it is written
-    nowhere = Past(0, "", "", ())
+    nowhere = Past(0, analyst, "", ())
     for question, cells in zip(questions, parts, strict=True):
+        compared = _Compared(replace(question, plain=False), here, policy, analyst)
         for region in cells or question.whole():
-            found = _against(question.tables, region, here, policy)
+            found = compared.with_history(region)
             if found is not None and not any(v.axis.released for v in found.difference.values()):
-                return Conflict(found.difference, found.alike, found.people, found.unknown, None)
-            here.add_region(question.tables, region, nowhere)
+                return replace(found, earlier=None)
+            here.add_region(question.tables, region, nowhere, question.spread)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A question that is compared with others.
+
+    history  of what was asked before
+    analyst  who asks
+    """
+
+    question: Question
+    history: History
+    policy: Policy
+    analyst: str
+
+    def with_history(self, region: Region) -> Conflict | None:
+        """One region of the question with all that it could be subtracted from."""
+        tables, spread = self.question.tables, self._spread(region)
+        for earlier in self.history.near(tables, region, self.policy.least):
+            if self._matters(earlier) and self._refuses(found := _pair(region, earlier, self.policy), spread, earlier):
+                return found
+        return self._with_total(region, spread)
+
+    def with_many_cells(self) -> Conflict | None:
+        """The cells of breakdowns into too many that earlier regions are in."""
+        for shape in self.question.shapes:
+            for cell, earlier in self.history.inside(self.question.tables, shape, self.policy.least):
+                if self._matters(earlier):
+                    found = _pair(cell, earlier, self.policy)
+                    if self._refuses(found, self._spread(cell), earlier):
+                        return found
+        return None
+
+    def _with_total(self, region: Region, spread: float) -> Conflict | None:
+        """The general tracker: two questions that together are about everybody, and have a few people in common; their sum minus the
+        total is those few. So an answer is compared with what an earlier one leaves of everybody too, once the total is known."""
+        tables, least = self.question.tables, self.policy.least
+        if is_everybody(region):
+            for one, other in self.history.around_all(tables):
+                if self._matters(one) and self._matters(other):
+                    found = _met(one.region, other, self.policy)
+                    if self._refuses(found, one.spread, other):
+                        return found
+            return None
+        if self.history.knows_total(tables):
+            for other in self.history.completing(tables, region, least):
+                if self._matters(other) and self._refuses(found := _met(region, other, self.policy), spread, other):
+                    return found
+        return None
+
+    def _spread(self, region: Region) -> float:
+        """The noise of all answers to a region that the analyst will have."""
+        return together(self.question.spread, self.history.spread(self.question.tables, region, self.analyst))
+
+    def _matters(self, earlier: Earlier) -> bool:
+        """Rule 52: what somebody else asked takes no plain answer."""
+        return not self.question.plain or earlier.past.analyst == self.analyst
+
+    def _refuses(self, found: Conflict | None, spread: float, earlier: Earlier) -> bool:
+        """Whether two answers that differ by a few people, or by a number that nobody knows, may not both be had.
+
+        Why  the few are refused wherever their number could be told at all, as in mode "audit"; what may as well be many, what
+             somebody else asked, and what a plain answer is beside, only where the difference can be read
+        """
+        if found is None:
+            return False
+        lenient = found.unknown or self.question.plain or earlier.past.analyst != self.analyst
+        return math.hypot(spread, earlier.spread) < (READABLE if lenient else self.policy.exposed)
 
 
 def _twice(question: Question, policy: Policy) -> Conflict | None:
@@ -193,31 +273,12 @@ def _twice(question: Question, policy: Policy) -> Conflict | None:
     return None
 
 
-def _against(tables: tuple[str, ...], region: Region, history: History, policy: Policy) -> Conflict | None:
-    for earlier in history.near(tables, region, policy.least):
-        found = _pair(region, earlier, policy)
-        if found is not None:
-            return found
-    return _with_total(tables, region, history, policy)
-
-
-def _with_total(tables: tuple[str, ...], region: Region, history: History, policy: Policy) -> Conflict | None:
-    """The general tracker: two questions that together are about everybody, and have a few people in common; their sum minus the
-    total is those few. So an answer is compared with what an earlier one leaves of everybody too, once the total is known."""
-    if is_everybody(region):
-        return next((found for one, other in history.around_all(tables) if (found := _met(one, other, policy))), None)
-    if not history.knows_total(tables):
-        return None
-    nearly = history.completing(tables, region, policy.least)
-    return next((found for other in nearly if (found := _met(region, other, policy))), None)
-
-
 def _met(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
     """What two regions have in common, where that is a few people and nobody is in neither."""
     few = common_to_all(region, earlier.region, policy.least)
     if not few:
         return None
-    return Conflict(few[0], {}, policy.count(share(few)), is_unknown(few), earlier.past)
+    return Conflict(few[0], {}, policy.count(share(few)), _unsure(few, policy), earlier.past)
 
 
 def _pair(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
@@ -242,8 +303,14 @@ def _pair(region: Region, earlier: Earlier, policy: Policy) -> Conflict | None:
         return Conflict({}, {}, 0, True, earlier.past)
     if not apart and ((narrow_b and (not a or narrow_a)) or (narrow_a and not b)):
         few = b if narrow_b else a
-        return Conflict(few[0], _alike(region, other), policy.count(share(few)), is_unknown(few), earlier.past)
+        unknown = _unsure(a, policy) or _unsure(b, policy)
+        return Conflict(few[0], _alike(region, other), policy.count(share(few)), unknown, earlier.past)
     return None
+
+
+def _unsure(few: Region, policy: Policy) -> bool:
+    """Whether a part that is narrow as far as it is known may be of many people."""
+    return bool(few) and share(apparent(few)) >= policy.least
 
 
 def _size(region: Region, other: Region, policy: Policy) -> Callable[[Region], float]:
@@ -270,10 +337,11 @@ def _nearly_equal(region: Region, other: Region, a: Region, b: Region, least: fl
     """Whether two regions that differ by a few people on both sides have more in common than apart: two small groups that overlap
     are no pair to subtract."""
     if is_unknown(a) or is_unknown(b):
-        # they differ in nothing but that
-        known, beside = apparent(region), apparent(other)
-        sides = (but_not(known, beside, MOST_DIFFERENCE), but_not(beside, known, MOST_DIFFERENCE))
-        return all(share(without_void(side)) < least for side in sides)
+        # they differ in nothing but that, as far as it is known
+        region, other = apparent(region), apparent(other)
+        a, b = (without_void(but_not(*sides, MOST_DIFFERENCE)) for sides in ((region, other), (other, region)))
+        if max(share(a), share(b)) >= least:
+            return False
     met, apart = share(both(region, other, MOST_DIFFERENCE)), share(a) + share(b)
     return met >= apart if met or apart else common(region, other) >= extent(a) + extent(b)
 

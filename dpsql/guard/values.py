@@ -1,16 +1,16 @@
 """Sets of values of one column, exact: declared values one by one, numbers as ranges, and NULL.
 
 A column is an *axis*. What its owner declares says how many people a set is expected to hold: values that are declared are equally
-frequent, NULL is one person in twenty where it is declared to occur. A set that holds nothing but what is not expected to occur at
-all (NULL in a column without NULLs, whatever is not declared taken together, everything beyond a bound) is *void*: that a condition
-leaves it out makes no difference between two questions.
+frequent, NULL is one person in twenty where it is declared to occur. A set that no declared value is in (NULL in a column without
+NULLs, what is not in the list, numbers beyond the bounds) is *void*: that a condition leaves it out makes no difference between two
+questions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -52,7 +52,8 @@ class Axis:
     integral  whether all of them are multiples of the step, by the type of the column
     opaque    whether it is no column but the answer to a condition that cannot be taken apart: how many people it selects is not
               known, and
-    released  whether it compares with what the same statement releases
+    released  whether it compares with what the same statement releases, and
+    halved    whether that is a mean or a median of many people: then half of the people are expected on either side
     temporal  "DATE" or "TIMESTAMP" where numbers stand for days or microseconds since 1970
     """
 
@@ -67,6 +68,12 @@ class Axis:
     opaque: bool = False
     released: bool = False
     temporal: str = ""
+    halved: bool = False
+    _places: Mapping[Value, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # of equal values the first, as a tuple finds them
+        object.__setattr__(self, "_places", {v: i for i, v in reversed(tuple(enumerate(self.values)))})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Axis) and self.key == other.key
@@ -93,9 +100,8 @@ class Axis:
         if self.ranged:
             number = Fraction(value)
             return ranged(self, [((number, 0), (number, 1))], False)
-        if value in self.values:
-            return Listed(self, 1 << self.values.index(value))
-        return Listed(self, 0, frozenset({value}))
+        place = self._places.get(value)
+        return Listed(self, 1 << place) if place is not None else Listed(self, 0, frozenset({value}))
 
 
 @dataclass(frozen=True)
@@ -149,14 +155,19 @@ class Listed:
     def is_void(self) -> bool:
         count = len(self.axis.values)
         expected = self.bits & ((1 << (count + (1 if self.axis.nullable else 0))) - 1)
-        return not expected and (self._rest or not self.odd) and not (self._rest and not count)
+        return not expected and (bool(count) or not (self._rest or self.odd))
+
+    @cached_property
+    def is_unsized(self) -> bool:
+        """Whether declared values can be in it, and nothing says how many people have them."""
+        return self.share == 0 and not self.is_void
 
     @cached_property
     def share(self) -> float:
         """Of the people, how many are expected to have one of these values."""
         if self.is_whole:
             return 1.0
-        if self.axis.opaque:
+        if self.axis.opaque and not self.axis.halved:
             return 0.0
         count = len(self.axis.values)
         null = NULL_SHARE if self.axis.nullable and self.bits >> count & 1 else 0.0
@@ -227,8 +238,23 @@ class Ranged:
             return not self.pieces
         low, high = self.axis.bounds
         below, above = _cut(self.axis, (low, 0)), _cut(self.axis, (high, 1))
-        # all that lies beyond a bound: a part of it was cut off by somebody who knows of a value there (rule 16)
-        return all(piece in ((START, below), (above, END)) for piece in self.pieces)
+        return all(b <= below or a >= above for a, b in self.pieces)
+
+    @cached_property
+    def is_unsized(self) -> bool:
+        """Whether declared values can be in it, and nothing says how many people have them: a number alone of a column without a step,
+        a range of one without bounds, or 0 alone, which many may have of whatever is counted or paid."""
+        return not self.is_void and (self.share == 0 or self._is_zero)
+
+    @property
+    def _is_zero(self) -> bool:
+        """Whether it holds 0 and no other declared value."""
+        if self.axis.bounds is None or (self.null and self.axis.nullable):
+            return False
+        low, high = self.axis.bounds
+        inside = ranged(self.axis, [((low, 0), (high, 1))], False).pieces
+        zero = ranged(self.axis, [((0, 0), (0, 1))], False).pieces
+        return tuple(_both(self.pieces, inside)) == zero
 
     @cached_property
     def is_end(self) -> bool:

@@ -21,12 +21,17 @@ MOST_NAMED = 6
 
 @dataclass(frozen=True, slots=True)
 class Bought:
-    """The parts with their noise. compared: why a mechanism was taken, where it was not asked for."""
+    """The parts with their noise.
+
+    compared  why a mechanism was taken, where it was not asked for
+    raised    whether the accuracy that was asked costs less than the owner's least
+    """
 
     measures: tuple[Measure, ...]
     selection: Selection | None
     chosen: tuple[Chosen, ...]
     compared: Comparison | None = None
+    raised: bool = False
 
     @property
     def loss(self) -> PrivacyLoss:
@@ -95,7 +100,7 @@ def _bought(parts: Parts, request: Request, mechanism: str) -> Bought:
         amounts = accurate.amounts(parts, request, request.goal.error, pricing)
         if amounts is None:
             raise _above_cap(parts, request)
-        return _with_noise(parts, amounts, pricing)
+        return _at_least(parts, amounts, pricing, pricing.of_epsilon(request.least))
     whole = request.amount(pricing)
     if request.weights is not None:
         return _with_noise(parts, [whole * s for s in _weighted(parts, request.weights)], pricing)
@@ -105,6 +110,14 @@ def _bought(parts: Parts, request: Request, mechanism: str) -> Bought:
     if found == shares.equal(len(parts)):
         return equal
     return _with_noise(parts, [whole * s for s in found], pricing)
+
+
+def _at_least(parts: Parts, amounts: Sequence[Fraction], pricing: Pricing, least: Fraction) -> Bought:
+    """The parts at an amount each; where they are less than the least together, at as many times it as makes up the least."""
+    whole = sum(amounts, Fraction(0))
+    if whole >= least:
+        return _with_noise(parts, amounts, pricing)
+    return replace(_with_noise(parts, [amount * least / whole for amount in amounts], pricing), raised=True)
 
 
 def _with_noise(parts: Parts, amounts: Sequence[Fraction], pricing: Pricing) -> Bought:

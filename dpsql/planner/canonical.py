@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from dpsql.algebra.scalar import quoted
 from dpsql.schema.model import RESERVED
 
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*")""")
@@ -19,15 +20,16 @@ def canonical(sql: str) -> str:
     True
     """
     numbers: dict[str, str] = {}
+    qualifying = {found["name"] for found in _TOKEN.finditer(sql) if sql.startswith(".", found.end())}
 
     def number(found: re.Match[str]) -> str:
         name = found["name"]
         if name is None:
             return found[0]
-        qualifies = sql[found.end() : found.end() + 1] == "."
+        qualifies = sql.startswith(".", found.end())
         declared = sql.startswith(" AS ", max(0, found.start() - 4)) and found.start() >= 4
         column = sql.startswith(".", found.start() - 1) and found.start() >= 1
-        if column or not (qualifies or (declared and f"{name}." in sql)):
+        if column or not (qualifies or (declared and name in qualifying)):
             return name
         return numbers.setdefault(name, f'"{RESERVED}{len(numbers)}"')
 
@@ -40,5 +42,5 @@ def renamed(sql: str, names: dict[str, str]) -> str:
     >>> renamed('SELECT "a" FROM "t" WHERE "a" = \'"t"\'', {"t": "u"})
     'SELECT "a" FROM "u" WHERE "a" = \'"t"\''
     """
-    quoted = {f'"{old}"': f'"{new}"' for old, new in names.items()}
-    return _TOKEN.sub(lambda found: quoted.get(found[0], found[0]), sql)
+    written = {quoted(old): quoted(new) for old, new in names.items()}
+    return _TOKEN.sub(lambda found: written.get(found[0], found[0]), sql)

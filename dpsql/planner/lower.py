@@ -31,6 +31,7 @@ from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.sum import Total
 from dpsql.aggregates.tally import Tally
 from dpsql.algebra.arithmetic import narrow
+from dpsql.algebra.mentions import mentions
 from dpsql.algebra.scalar import Scalar, literal_sql, quoted
 from dpsql.domains import Categories, Value, integers
 from dpsql.plan import (
@@ -76,7 +77,7 @@ def lower(release: Release, bounds: Sequence[Bound] = ()) -> CompiledRelease:
     listed = {part.bound for part in release.limited.block.lists}
     short = verified(release, statistics, names, inputs) if statistics else ()
     found = CompiledRelease(release, sql, (), short, tallies, matchings)
-    used = tuple(b.name for b in bounds if b.name in listed or any(quoted(b.name) in text for text in found.texts))
+    used = tuple(b.name for b in bounds if b.name in listed or any(mentions(text, b.name) for text in found.texts))
     return replace(found, bounds=used)
 
 

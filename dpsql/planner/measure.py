@@ -33,6 +33,7 @@ from dpsql.aggregates.term import WIDEST, Term, term
 from dpsql.aggregates.unit_total import unit_total
 from dpsql.algebra.logic import conjunction, is_null, negation
 from dpsql.algebra.mathematical import float_test
+from dpsql.algebra.mentions import mentions
 from dpsql.algebra.scalar import Scalar, quoted
 from dpsql.domains import LARGEST_DOUBLE, Categories, integers
 from dpsql.errors import Error, error
@@ -122,6 +123,7 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
         bought.chosen,
         read,
         bought.compared,
+        raised=bought.raised,
         suppressed=tuple(
             Suppression(list(ways[taken].found).index(name), few.k, small.outputs)
             for name, small in zip(names, few.small, strict=True)
@@ -410,5 +412,5 @@ def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[s
         str(request.accounted) if request.mechanism != "laplace" and (block.selects or asked.tallied or reads) else "",
     ]
     text = canonical("\n".join(parts))
-    used = [f"{name} is {made}" for name, made in reads.items() if quoted(name) in text]
+    used = [f"{name} is {made}" for name, made in reads.items() if mentions(text, name)]
     return hashlib.sha256("\n".join([text, *used, identity]).encode()).hexdigest()

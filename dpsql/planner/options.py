@@ -12,6 +12,7 @@ from dpsql.errors import Error, error
 from dpsql.loss import EpsilonDelta
 from dpsql.plan import Goal
 from dpsql.schema.model import MECHANISMS, Schema
+from dpsql.schema.write import exact
 
 NAMES = (
     "epsilon",
@@ -83,7 +84,10 @@ class Options:
         return Goal(self.error, self.relative, self.confidence if self.confidence is not None else CONFIDENCE)
 
     def price(self, schema: Schema) -> EpsilonDelta:
-        """The price asked for; for an accuracy the most that it may cost. Raises 502 where it is above the owner's cap."""
+        """The price asked for; for an accuracy the most that it may cost.
+
+        Raises 502 where it is above the owner's cap, 503 below the owner's least.
+        """
         query, caps = schema.privacy.query, schema.privacy.caps
         epsilon = caps.epsilon if self.error is not None else self.epsilon or query.epsilon
         asked = EpsilonDelta(epsilon, self.delta or query.delta)
@@ -94,6 +98,12 @@ class Options:
                     f"{name} = {float(value):g} is above the owner's cap of {float(cap):g} for one statement",
                     hint=f"write /* dpsql: {name}={float(cap):g} */ or less",
                 )
+        if asked.epsilon < schema.privacy.floor:
+            raise error(
+                503,
+                f"epsilon = {float(asked.epsilon):g} is below the owner's least of {exact(schema.privacy.floor)} for one statement",
+                hint=f"write /* dpsql: epsilon={exact(schema.privacy.floor)} */ or more",
+            )
         return asked
 
 

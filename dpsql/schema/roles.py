@@ -9,7 +9,8 @@ from dpsql.schema.model import Column, Schema, Table
 def default_role(schema: Schema, table: Table, column: Column) -> str:
     """The first that fits, so that what identifies a person is never taken for anything weaker.
 
-    A reference to any private table counts as one on the path to the unit: its values are those of an identifier.
+    A reference to any private table counts as one on the path to the unit: its values are those of an identifier. That a column can
+    tell people apart (`quasi`) its owner says: rule R5 refuses conditions on it.
     """
     reference = table.reference(column.name)
     target = schema.table(reference.table) if reference else None
@@ -18,9 +19,7 @@ def default_role(schema: Schema, table: Table, column: Column) -> str:
         return "identifier"
     if isinstance(column.domain, Categories) or column.domain_from or column.sqltype.is_boolean or target:
         return "dimension"
-    if isinstance(column.domain, Interval):
-        return "grid" if column.step is not None else "measure"
-    return "quasi"
+    return "grid" if isinstance(column.domain, Interval) and column.step is not None else "measure"
 
 
 def holds_unit(schema: Schema, table: Table, column: str) -> bool:

@@ -171,6 +171,8 @@ def _choices(privacy: Privacy) -> list[tuple[str, str]]:
         pairs.append(("window", quoted(privacy.window)))
     if privacy.partition is not None:
         pairs.append(("partition", quoted(".".join(privacy.partition))))
+    if privacy.least is not None:
+        pairs.append(("least", exact(privacy.least)))
     if not privacy.shared_answers:
         pairs.append(("shared_answers", "false"))
     return pairs

@@ -9,7 +9,7 @@ reasons.py   why the statement is answered
 
 from __future__ import annotations
 
-from dpsql.algebra.scalar import quoted
+from dpsql.algebra.mentions import mentions
 from dpsql.plan import Bound, Compiled, CompiledRelease
 from dpsql.planner.explain.priced import mechanism, price
 from dpsql.planner.explain.reasons import reasons
@@ -87,10 +87,10 @@ def _lists(bound: Bound, compiled: Compiled) -> bool:
 def _place(bound: Bound, part: CompiledRelease, words: Words) -> str:
     """Where a release reads a bound table."""
     block = part.release.limited.block
-    places = [f"where {words.expression(c)}" for c in block.source.where if quoted(bound.name) in c.sql]
+    places = [f"where {words.expression(c)}" for c in block.source.where if mentions(c.sql, bound.name)]
     if any(found.bound == bound.name for found in block.lists):
         places.append("as its group keys")
-    if not places and quoted(bound.name) in block.source.from_sql():
+    if not places and mentions(block.source.from_sql(), bound.name):
         places.append("in its joins")
     return f", {listed(places)}" if places else ""
 

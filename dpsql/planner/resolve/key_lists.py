@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql import domains
+from dpsql.algebra.mentions import mentions
 from dpsql.algebra.relations import Relation
 from dpsql.algebra.scalar import Scalar, quoted
 from dpsql.domains import Categories
@@ -80,8 +81,8 @@ def _of_public(statement: Statement, public: dict[int, Scalar], relation: Relati
     sql = f"SELECT DISTINCT {', '.join(items)} FROM {source}{where} ORDER BY ALL"
     columns = tuple((f"c{i}", wire_type(s)) for i, s in enumerate(scalars))
     # A name that stands in the text as something else is read for nothing; one that is read is never missed.
-    declared = tuple(sorted(t.name for t in statement.schema.tables if t.public and quoted(t.name) in sql))
-    own = tuple(b.name for b in statement.bounds if quoted(b.name) in sql)
+    declared = tuple(sorted(t.name for t in statement.schema.tables if t.public and mentions(sql, t.name)))
+    own = tuple(b.name for b in statement.bounds if mentions(sql, b.name))
     return KeyList(tuple(positions), statement.bound(Bound("", sql, columns, declared, own), "keys"))
 
 

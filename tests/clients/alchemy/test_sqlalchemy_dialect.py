@@ -356,7 +356,7 @@ query = { epsilon = 0.1 }
 [tables.visit]
 source = "visit.csv"
 [tables.visit.columns]
-name = { type = "VARCHAR" }
+name = { type = "VARCHAR", role = "quasi" }
 tag  = { type = "VARCHAR", domain = ["a", "it's"], nullable = true }
 """)
     schema = dpsql.Schema.from_toml(tmp_path / "schema.toml")

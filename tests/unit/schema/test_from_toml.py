@@ -318,8 +318,8 @@ def test_dates_count_from_1970(tmp_path: Path) -> None:
         ('{ type = "INTEGER", domain = { from = "ward.ward" } }', "dimension"),
         ('{ type = "DATE", bounds = [1970-01-02, 1971-01-01], step = 7 }', "grid"),
         ('{ type = "DOUBLE", bounds = [0, 1] }', "measure"),
-        ('{ type = "DOUBLE", step = 1 }', "quasi"),
-        ('{ type = "VARCHAR" }', "quasi"),
+        ('{ type = "DOUBLE", step = 1 }', "measure"),
+        ('{ type = "VARCHAR" }', "measure"),
         ('{ type = "VARCHAR", role = "measure" }', "measure"),
         ('{ type = "INTEGER", domain = [1], role = "quasi" }', "quasi"),
         ('{ type = "INTEGER", bounds = [1, 9], role = "dimension" }', "dimension"),
@@ -339,7 +339,7 @@ def test_roles_of_keys_and_references(tmp_path: Path) -> None:
 
 def test_a_part_of_a_longer_key_is_not_an_identifier(tmp_path: Path) -> None:
     schema = read(tmp_path, changed('key = ["visit_id"]', 'key = ["person_id", "visit_id"]'))
-    assert column(schema, "visit", "visit_id").role == "quasi"
+    assert column(schema, "visit", "visit_id").role == "measure"
 
 
 # --- files --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,113 @@
+"""What the guard decides does not hang on what is written inside a text: SQL words in a literal are letters and nothing else."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from dpsql.clients.dbapi import open_session
+from dpsql.errors import Error
+from dpsql.planner.canonical import canonical
+from dpsql.planner.parse import parse
+from dpsql.session import Session
+from tests.attacks.observing import ordinary
+from tests.support import clinic
+from tests.support.guard import forget
+from tests.support.noise import ZeroNoise
+
+ROUNDS = 120
+PLAIN = "zq"
+"""No declared value; what is in its place is none either."""
+WORDS = [
+    "SELECT", " SELECT ", "EXISTS (SELECT 1 FROM", " UNION ", " UNION ALL ", " JOIN ", " GROUP BY ", " WHERE ", " AS ", " of ", " NOT ",
+    " OR 1 = 1", "NULL", "--", "/* dpsql: fresh */", ";", "$cut", "(", ")", ",", "''", "\\", '"', '""', '"v".', '"p".', '"patient".',
+    '"visit"."tag"', '"release_0"', '"dpsql table 0"', '"dpsql table 1"."c0"', '"dpsql keys 0"', '"#0".', '"drug"', '"place"', "c0",
+]  # fmt: skip
+TIED = "v.patient_id = p.patient_id"
+VISITS = f"SELECT COUNT(*) FROM patient p WHERE EXISTS (SELECT 1 FROM visit v WHERE {TIED} AND"
+BUT_FEW = "AND NOT (p.age = 34 AND p.site = 1)"
+LARGEST = "SELECT site AS s, COUNT(*) AS n FROM patient GROUP BY site ORDER BY n DESC LIMIT 2"
+HISTORIES: list[list[str]] = [
+    [f"{VISITS} v.tag = 'b')", f"{VISITS} v.tag = 'b' AND v.tag <> {{}}) {BUT_FEW}"],
+    [f"{VISITS} v.year = 1)", f"{VISITS} v.year = 1 AND v.tag <> {{}}) {BUT_FEW}"],
+    [f"{VISITS} v.year > 1)", f"{VISITS} v.year > 1 AND v.tag <> {{}})"],
+    ["SELECT COUNT(*) FROM patient", f"{VISITS} v.tag IS DISTINCT FROM {{}} AND v.days <> 7)"],
+    ["SELECT COUNT(*) FROM patient", "SELECT COUNT(*) FROM patient WHERE note <> {}"],
+    ["SELECT COUNT(*) FROM patient", "SELECT COUNT(*) FROM patient WHERE NOT (age = 34 AND site = 1 AND city <> {})"],
+    ["SELECT site, COUNT(*) FROM patient GROUP BY site",
+     "SELECT COUNT(*) FROM patient WHERE site = 1 AND age <> 34 AND city NOT IN ({}, 'zz')"],
+    ["SELECT COUNT(*) FILTER (WHERE age + site > 40), COUNT(*) FILTER (WHERE age + site > 40 AND city || note <> {}) FROM patient"],
+    ["SELECT city, COUNT(*) FROM patient GROUP BY city", "SELECT city, COUNT(*) FROM patient WHERE city <> {} GROUP BY city"],
+    ["SELECT COUNT(*) FROM patient", "SELECT city, site, COUNT(*) FROM patient WHERE city || '1' <> {} GROUP BY city, site"],
+    ["SELECT COUNT(*) FROM patient WHERE age > (SELECT AVG(age) FROM patient)",
+     "SELECT COUNT(*) FROM patient WHERE age > (SELECT AVG(age) FROM patient) AND note <> {}"],
+    [f"SELECT site, COUNT(*) FROM patient JOIN ({LARGEST}) AS top ON site = s WHERE note <> {{}} GROUP BY site",
+     f"SELECT site, COUNT(*) FROM patient JOIN ({LARGEST}) AS top ON site = s GROUP BY site"],
+    ["SELECT COUNT(*), COUNT(*) FILTER (WHERE age * site <> 41 AND note <> {}) FROM patient"],
+    ["SELECT COUNT(*) FROM patient", "SELECT COUNT(*) FROM patient WHERE site IN (SELECT drug FROM drug WHERE label <> {})"],
+    ["SELECT COUNT(*) FROM patient",
+     "SELECT CASE WHEN age = 34 AND site = 1 THEN {} ELSE 'rest' END AS g, COUNT(*) FROM patient GROUP BY g"],
+    ["SELECT COUNT(*) FROM patient", "SELECT SUM(CASE WHEN note = {} THEN 0 ELSE 1 END) FROM patient"],
+    ["SELECT COUNT(*) FROM patient p LEFT JOIN visit v USING (patient_id)",
+     "SELECT COUNT(*) FROM patient p LEFT JOIN visit v ON p.patient_id = v.patient_id AND v.tag <> {} WHERE v.days IS NOT NULL"],
+    ["SELECT COUNT(*) FROM (SELECT patient_id, MAX(age) AS release_0 FROM patient WHERE note <> {} GROUP BY patient_id) AS t",
+     "SELECT COUNT(*) FROM (SELECT patient_id, MAX(age) AS release_0 FROM patient WHERE note <> {} GROUP BY patient_id) AS t "
+     "WHERE release_0 <> 41"],
+    ["SELECT COUNT(*) FROM patient", "SELECT COUNT(*) FROM (SELECT * FROM patient WHERE site = 1 UNION ALL SELECT * FROM patient WHERE "
+     "site <> 1 AND city <> {} AND age <> 34)"],
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("literals")
+    clinic.write(folder, ordinary())
+    found = open_session(clinic.schema(folder, guard="block"), None, ":memory:", noise=ZeroNoise())
+    yield found
+    found.close()
+
+
+def decisions(session: Session, history: Sequence[str], literal: str) -> list[tuple[str, tuple[object, ...]]]:
+    """What becomes of each statement with a text in its place; of those that are answered, how many people it is about."""
+    forget(session)
+    quoted = "'" + literal.replace("'", "''") + "'"
+    found: list[tuple[str, tuple[object, ...]]] = []
+    for sql in history:
+        asked = f"/* dpsql: fresh, epsilon=100 */ {sql.replace('{}', quoted)}"
+        try:
+            session.execute(asked)
+        except Error as problem:
+            found.append((problem.code, ()))
+            continue
+        rows = session.execute("SELECT id, people FROM dpsql.guard").rows
+        found.append(("", tuple(row[1] for row in rows if row[0] == rows[-1][0])))
+    return found
+
+
+def test_a_text_with_sql_words_in_it_changes_no_decision(session: Session) -> None:
+    chance = random.Random(10)
+    usual = [decisions(session, history, PLAIN) for history in HISTORIES]
+    assert {code for each in usual for code, _ in each} == {"", "DPSQL-602"}
+    for _ in range(ROUNDS):
+        place = chance.randrange(len(HISTORIES))
+        literal = "".join(chance.choices(WORDS, k=chance.choice([1, 1, 2, 3])))
+        assert decisions(session, HISTORIES[place], literal) == usual[place], (HISTORIES[place], literal)
+
+
+@pytest.mark.parametrize("word", [" UNION ", " JOIN ", "SELECT", " GROUP BY "])
+def test_one_word_in_a_text_opens_no_way_round(session: Session, word: str) -> None:
+    """Whoever has asked for those with a tag is refused the same without a few tags, whatever the tag is."""
+    codes = [code for code, _ in decisions(session, HISTORIES[0], word)]
+    assert codes == [code for code, _ in decisions(session, HISTORIES[0], "z")] == ["", "DPSQL-602"]
+
+
+def test_a_name_in_a_text_makes_no_alias_of_a_column(session: Session) -> None:
+    """Two texts that differ in the names of columns stay two, whatever texts stand in them."""
+    one = """SELECT 1 AS "x", 2 AS "y" WHERE 'a' <> '"x"."y".'"""
+    other = """SELECT 1 AS "y", 2 AS "x" WHERE 'a' <> '"x"."y".'"""
+    assert canonical(one) != canonical(other) and canonical(one) == one
+    # two answers, and two prices
+    sql = "SELECT COUNT(*) FROM patient WHERE note <> '\"release_0\"'"
+    assert session._compile(parse(sql)).releases[0].bounds == ()
