@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from dpsql.escaping import harmless
 from dpsql.spans import Span, caret
 
 
@@ -52,7 +53,7 @@ class Error(Exception):
         return self
 
     def __str__(self) -> str:
-        line = f"{self.code}: {self.message}" + (f"; {self.hint}" if self.hint else "")
+        line = harmless(f"{self.code}: {self.message}" + (f"; {self.hint}" if self.hint else ""), kept="\n\t")
         if self.span is None or self._sql is None:
             return line
         return f"{line}\n{caret(self._sql, self.span)}"

@@ -11,6 +11,7 @@ from dpsql.accounting.amounts import at_most, to_text
 from dpsql.accounting.failures import Failure
 from dpsql.accounting.ledger import Entry, Ledger
 from dpsql.charging import named
+from dpsql.escaping import harmless, harmless_json
 from dpsql.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.prices import nominal
 from dpsql.schema import spent
@@ -48,7 +49,7 @@ class BudgetReport:
 
     def __str__(self) -> str:
         parts = [self._dataset(), *self._others(), self._analysts(), self._latest(), self._failed()]
-        return "\n\n".join("\n".join(part) for part in parts if part)
+        return "\n\n".join("\n".join(map(harmless, part)) for part in parts if part)
 
     @property
     def json(self) -> str:
@@ -66,7 +67,7 @@ class BudgetReport:
                 {"charge": f.charge, "analyst": f.analyst, "time": f.time, "kind": f.kind} for f in self.failures
             ],
         }
-        return json.dumps(found, indent=2, ensure_ascii=False)
+        return harmless_json(json.dumps(found, indent=2, ensure_ascii=False), kept="\n")
 
     def _dataset(self) -> list[str]:
         whole, window = self.totals[0], self.privacy.window
@@ -123,7 +124,8 @@ class FailureReport:
 
     def __str__(self) -> str:
         before = f"; {self.seen:,} looked at before" if self.seen else ""
-        return "\n".join([f"{_counted_failures(len(self.unseen))}{before}", *map(_failure, self.unseen)])
+        lines = [f"{_counted_failures(len(self.unseen))}{before}", *map(_failure, self.unseen)]
+        return "\n".join(map(harmless, lines))
 
     @property
     def last(self) -> int:

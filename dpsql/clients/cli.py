@@ -113,8 +113,8 @@ def _session(options: argparse.Namespace) -> int:
 
 def complain(problem: Error, text: str) -> int:
     """Print an error and choose the exit code."""
-    from dpsql.clients.cells import harmless
     from dpsql.errors import BudgetError, IntegrityError, InterfaceError, InternalError, OperationalError, SchemaError
+    from dpsql.escaping import harmless
 
     print(harmless(text, kept="\n\t"), file=sys.stderr)
     if problem.code == "DPSQL-703":

@@ -36,7 +36,7 @@ def find_analyst(schema: Schema, name: str | None) -> Analyst:
     found = next((a for a in schema.analysts if a.name == name), None)
     if found is None:
         who = f"{name!r} is not a declared analyst" if name else "this dataset is open to declared analysts only"
-        raise error(803, who, hint='ask the owner, or write analyst="..." with a declared name')
+        raise error(803, who, hint="ask the owner, or name a declared analyst: analyst=NAME, --analyst NAME in a shell")
     return found
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from dpsql.clients import streams
 from dpsql.clients.bars import error_bars, with_bar
-from dpsql.clients.cells import brief_text, harmless
+from dpsql.clients.cells import brief_text
 from dpsql.clients.table import MOST_ROWS, fitted, number, vertical
+from dpsql.escaping import harmless
 
 if TYPE_CHECKING:
     from dpsql.clients.dbapi import Cursor

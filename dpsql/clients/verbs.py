@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dpsql.escaping import harmless
+
 if TYPE_CHECKING:
     from dpsql.accounting.ledger import Ledger
     from dpsql.owner import CheckReport
@@ -28,7 +30,7 @@ def run(verb: str, given: Sequence[str]) -> int:
     if verb == "budget" and options.failures:
         _show_failures(options)
     else:
-        print(_report(verb, options))
+        _print(_report(verb, options))
     return 0
 
 
@@ -52,6 +54,11 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _print(report: str) -> None:
+    """Every report of the owner's: its lines, and nothing else that a terminal would obey. JSON and drafts hold no such character."""
+    print(harmless(report, kept="\n"), flush=True)
+
+
 def _show_failures(options: argparse.Namespace) -> None:
     """Print what failed; once it is printed, the owner has seen it."""
     from dpsql import owner
@@ -60,7 +67,7 @@ def _show_failures(options: argparse.Namespace) -> None:
     ledger = _opened(Schema.from_toml(options.target), options)
     try:
         report = owner.failures(ledger)
-        print(report, flush=True)
+        _print(str(report))
         if report.unseen:
             ledger.clear_failures(report.last)
     finally:

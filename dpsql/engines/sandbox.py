@@ -54,7 +54,7 @@ class Sandbox:
 
     def __init__(self, memory: int | None = None, rows: int | None = None) -> None:
         self._process = os.getpid()
-        self._memory, self._rows = memory, rows
+        self._memory, self._most = memory, rows
         self._connection = _empty(memory)
         self._declared: duckdb.DuckDBPyConnection | None = None
         self._engine: DuckDBEngine | None = None
@@ -128,7 +128,7 @@ class Sandbox:
             columns = [(f"c{i}", _computed(sqltype)) for i, (_, sqltype) in enumerate(self.describe(sql))]
             items = ", ".join(portable(column, sqltype) for column, sqltype in columns)
             asked = f"SELECT {items} FROM ({sql}\n) AS t({', '.join(column for column, _ in columns)})"
-            most = f" LIMIT {self._rows + 1}" if self._rows is not None else ""
+            most = f" LIMIT {self._most + 1}" if self._most is not None else ""
 
             def work() -> tuple[list[object], ...]:
                 result = self._connection.execute(one_select(self._connection, asked + most))
@@ -138,6 +138,15 @@ class Sandbox:
 
             data = self._walled(lambda: run(self._connection, work), 706)
         return PublicTable(table, tuple(columns), data)
+
+    def try_out(self, sql: str) -> None:
+        """Run a question for nothing but to see that it can be run. Raises 106."""
+
+        def work() -> None:
+            self._read(self._connection.execute(one_select(self._connection, sql)))
+
+        with self._turn:
+            self._walled(lambda: run(self._connection, work), 106)
 
     def describe(self, sql: str) -> tuple[Typed, ...]:
         """The columns that a question over the loaded tables would have; it is not run. Raises 106."""
@@ -196,14 +205,14 @@ class Sandbox:
     def _read(self, result: duckdb.DuckDBPyConnection) -> tuple[list[Typed], list[tuple[object, ...]]]:
         """Columns and rows of a result that is made while it is read."""
         columns = [(str(c[0]), str(c[1])) for c in result.description or []]
-        if self._rows is None:
+        if self._most is None:
             return columns, result.fetchall()
-        rows = result.fetchmany(self._rows + 1)
+        rows = result.fetchmany(self._most + 1)
         self._require_few(len(rows))
         return columns, rows
 
     def _require_few(self, rows: int) -> None:
-        if self._rows is not None and rows > self._rows:
+        if self._most is not None and rows > self._most:
             raise error(cancellation.COUNTED, "more rows than the limits allow")
 
     def close(self) -> None:

@@ -95,6 +95,8 @@ def _above_cap(parts: Parts, request: Request) -> Error:
 
 
 def _bought(parts: Parts, request: Request, mechanism: str) -> Bought:
+    if not request.price.delta:
+        _check_pure(parts, mechanism)
     pricing = request.pricing(parts, mechanism)
     if request.goal is not None:
         amounts = accurate.amounts(parts, request, request.goal.error, pricing)
@@ -110,6 +112,18 @@ def _bought(parts: Parts, request: Request, mechanism: str) -> Bought:
     if found == shares.equal(len(parts)):
         return equal
     return _with_noise(parts, [whole * s for s in found], pricing)
+
+
+def _check_pure(parts: Parts, mechanism: str) -> None:
+    """Refuse what spends delta where the price has none. Raises 104."""
+    if parts.selects:
+        key = next(key for i, key in enumerate(parts.limited.block.keys) if parts.limited.block.is_selected(i))
+        what = "group keys that are not declared are selected at a delta, and this price has none"
+        raise error(104, what, hint="declare the key's domain, or write delta=1e-9", span=key.span)
+    if mechanism == "gaussian" and parts.statistics:
+        raise error(
+            104, "Gaussian noise spends delta, and this price has none", hint="write mechanism=laplace, or delta=1e-9"
+        )
 
 
 def _at_least(parts: Parts, amounts: Sequence[Fraction], pricing: Pricing, least: Fraction) -> Bought:
@@ -199,7 +213,8 @@ def _better(parts: Parts, request: Request) -> Bought:
         what = "threshold with its 95 % errors" if parts.selects else "95 % error"
         sizes = [_error(bought, parts, request) for _, bought in found]
     better = 0 if sizes[0] <= sizes[1] else 1
-    share = sizes[better] / sizes[1 - better]
+    # at large prices neither has an error
+    share = sizes[better] / sizes[1 - better] if sizes[1 - better] else Fraction(1)
     return replace(found[better][1], compared=Comparison(found[better][0], share, what))
 
 

@@ -123,7 +123,9 @@ def _epsilons(section: Section, query: Section | None, caps: Section | None) -> 
 
 
 def _deltas(section: Section, query: Section | None, caps: Section | None) -> Written:
-    return Written("delta", *(s.probability("delta") if s else None for s in (section, query, caps)))
+    """A price, and so a cap, may have none: noise that spends no delta is enough for much."""
+    total = section.probability("delta")
+    return Written("delta", total, *(s.share("delta") if s else None for s in (query, caps)))
 
 
 def _amounts(section: Section, written: Written, default: Fraction, factor: int) -> tuple[Fraction, Fraction, Fraction]:
@@ -133,7 +135,7 @@ def _amounts(section: Section, written: Written, default: Fraction, factor: int)
         return STAND_IN, STAND_IN, STAND_IN
     most = written.total if written.caps is None else min(written.caps, written.total)
     price = min(default, most) if written.query is None else written.query
-    return written.total, price, most if written.caps is not None else min(price * factor, most)
+    return written.total, price, most if written.caps is not None else min((price or default) * factor, most)
 
 
 def _compare(section: Section, written: Written) -> None:

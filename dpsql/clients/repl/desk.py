@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
 from dpsql.clients import output
-from dpsql.clients.cells import harmless
 from dpsql.clients.repl import running
 from dpsql.clients.repl.interrupts import Interrupts
 from dpsql.clients.repl.scanner import is_command
@@ -17,6 +16,7 @@ from dpsql.clients.repl.screen import Screen
 from dpsql.clients.statements import split
 from dpsql.clients.table import number
 from dpsql.errors import Error
+from dpsql.escaping import harmless
 
 if TYPE_CHECKING:
     from dpsql.clients.dbapi import Connection, Cursor, Privacy

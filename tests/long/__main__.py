@@ -1,0 +1,24 @@
+"""python -m tests.long VERB [options]: run one of the long checks; the verb says what it found, and fails where that is a fault."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+VERBS = {
+    "neighbours": "statements on databases with and without one person, over schemas with two ways to a person",
+}
+"""By name what each does; it is the `main` of the module of that name."""
+
+
+def main(arguments: list[str]) -> int:
+    verb = arguments[0] if arguments else ""
+    if verb not in VERBS:
+        print("\n".join(["python -m tests.long VERB", *(f"  {name:<12}{what}" for name, what in VERBS.items())]))
+        return 2
+    found: int = import_module(f"tests.long.{verb}").main(arguments[1:])
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
