@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -49,6 +50,7 @@ def _generated(pairs: int, seed: int, faults: list[str]) -> tuple[int, Counter[s
 
 def _stored(count: int, seed: int, faults: list[str]) -> tuple[int, int]:
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_STATE_HOME"] = folder
         cases = StoredCases(Path(folder), seed)
         try:
             cases.run(count)

@@ -181,7 +181,7 @@ def _history(
             seen.append((number, "still open", _seen(session, "SELECT AVG(age) FROM person")[0][0]))
             session.close()
         session = open_session(_schema(folder, shape, kind), None, folder / "market.ledger", ZeroNoise())
-        fresh = open_session(_schema(folder, shape, kind), None, folder / f"fresh {number}.ledger", ZeroNoise())
+        fresh = open_session(_schema(folder, shape, kind), None, ":memory:", ZeroNoise())
         for sql in (*asking, *asking[:4]):
             told, rows = _seen(session, sql)
             again, expected = _seen(fresh, sql)
