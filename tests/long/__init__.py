@@ -1,0 +1,1 @@
+"""What takes too long for each change: `python -m tests.long`."""
