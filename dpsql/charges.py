@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from dpsql.loss import EpsilonDelta, PrivacyLoss, total
 
@@ -88,6 +89,7 @@ class Budget:
     caps        of the analyst who asks, and of their role
     held        for analysts by name
     window      "day", "week" or "month": the total and the caps are for each; None: they never refill
+    least       the least epsilon that a statement may cost: less than that fits nobody
     """
 
     total: EpsilonDelta
@@ -95,3 +97,4 @@ class Budget:
     caps: tuple[Cap, ...] = ()
     held: tuple[Held, ...] = ()
     window: str | None = None
+    least: Fraction = Fraction(0)

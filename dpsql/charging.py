@@ -22,7 +22,7 @@ def budget_of(schema: Schema, analyst: Analyst | None = None) -> Budget:
     if analyst is not None:
         role = next((r for r in schema.roles if r.name == analyst.role), None)
         caps = [cap for scope, who in (("analyst", analyst), ("role", role)) if who for cap in _cap(scope, who, schema)]
-    return Budget(privacy.budget, privacy.accounting, tuple(caps), held, privacy.window)
+    return Budget(privacy.budget, privacy.accounting, tuple(caps), held, privacy.window, privacy.floor)
 
 
 def _cap(scope: str, who: Analyst | Role, schema: Schema) -> list[Cap]:

@@ -22,11 +22,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from dpsql.escaping import harmless
 from dpsql.spans import Span, caret
 
 
 class Warning(Exception):
-    """PEP 249: an important warning. dpsql raises none."""
+    """PEP 249: an important warning. dpsql raises none; they stand in `messages` of connections and cursors."""
 
 
 class Error(Exception):
@@ -52,7 +53,7 @@ class Error(Exception):
         return self
 
     def __str__(self) -> str:
-        line = f"{self.code}: {self.message}" + (f"; {self.hint}" if self.hint else "")
+        line = harmless(f"{self.code}: {self.message}" + (f"; {self.hint}" if self.hint else ""), kept="\n\t")
         if self.span is None or self._sql is None:
             return line
         return f"{line}\n{caret(self._sql, self.span)}"
@@ -113,6 +114,7 @@ CODES: dict[int, tuple[type[Error], str]] = {
     107: (NotSupportedError, "the statement is too long, too deep or too large"),
     108: (ProgrammingError, "parameters that do not fit the placeholders"),
     109: (ProgrammingError, "a missing, nested or misplaced aggregate"),
+    110: (OperationalError, "planning took longer than the owner's limit; nothing was charged"),
     201: (NotSupportedError, "a sum over values without bounds"),
     202: (NotSupportedError, "arithmetic that could overflow on some data"),
     203: (NotSupportedError, "a choice among values that are not declared"),
@@ -126,6 +128,7 @@ CODES: dict[int, tuple[type[Error], str]] = {
     402: (NotSupportedError, "a join or subquery that is not supported"),
     501: (BudgetError, "the budget left does not cover the price"),
     502: (BudgetError, "the price is above the owner's cap for one statement"),
+    503: (BudgetError, "the price is below the owner's least for one statement"),
     601: (NotSupportedError, "the guard: a condition, group or aggregate that singles out identifiers"),
     602: (NotSupportedError, "the guard: an answer that differs from another one by a few people"),
     603: (
@@ -135,12 +138,18 @@ CODES: dict[int, tuple[type[Error], str]] = {
     604: (NotSupportedError, "the guard: an answer that adds up, with those before it, to one about a few people"),
     701: (OperationalError, "the engine failed; the charge stands"),
     702: (OperationalError, "the data changed while the statement ran; the charge stands"),
-    703: (OperationalError, "interrupted; the charge stands"),
+    703: (OperationalError, "interrupted; the charge stands where one was made"),
     704: (OperationalError, "the ledger cannot be read or written"),
     705: (IntegrityError, "the ledger is damaged or belongs to another dataset"),
     706: (OperationalError, "the released result could not be post-processed; the charge stands"),
     707: (OperationalError, "a data source cannot be read"),
     708: (OperationalError, "the data is not approved"),
+    709: (OperationalError, "too many statements failed, and the owner has not looked at them; nothing was charged"),
+    710: (OperationalError, "ended at the owner's limit of seconds"),
+    711: (OperationalError, "ended at the owner's limit of memory"),
+    712: (OperationalError, "ended at the owner's limit of rows"),
+    713: (OperationalError, "somebody else works out the same answer, and takes too long"),
+    714: (IntegrityError, "the data is bound to another ledger"),
     801: (SchemaError, "the declared schema has mistakes"),
     802: (InterfaceError, "the connection or cursor was used wrongly"),
     803: (InterfaceError, "the analyst is not declared"),

@@ -98,6 +98,28 @@ def empty(asked: Release, key_types: dict[str, SqlType]) -> PublicTable:
     return _without_rows(asked.name, _columns(asked, key_types))
 
 
+def typical(table: PublicTable) -> PublicTable:
+    """The table with one row of values that follow from its types alone: an engine that takes them converts what there can be."""
+    return PublicTable(table.name, table.columns, tuple([_typical(sqltype)] for _, sqltype in table.columns))
+
+
+def _typical(sqltype: SqlType) -> object:
+    match sqltype.name:
+        case "VARCHAR":
+            return "x"
+        case "BOOLEAN":
+            return True
+        case "DATE":
+            return "2000-01-01"
+        case "TIMESTAMP":
+            return "2000-01-01 00:00:00"
+        case "FLOAT" | "DOUBLE":
+            return 1.5
+        case "DECIMAL":
+            return "0"
+    return 1
+
+
 def _without_rows(name: str, columns: Typed) -> PublicTable:
     return PublicTable(name, columns, tuple([] for _ in columns))
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dpsql import binding
 from dpsql.accounting.chain import Head, certified
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import read_record, write_record
@@ -19,10 +20,11 @@ from dpsql.engines.public import fill
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import declared
 from dpsql.errors import error
+from dpsql.escaping import harmless
 from dpsql.opening import approve_version, require_unchanged
 from dpsql.preparing import prepare as prepare_snapshot
-from dpsql.preparing import require_place
-from dpsql.reporting import BudgetReport, report, warnings
+from dpsql.preparing import remove_left, require_place
+from dpsql.reporting import BudgetReport, failures, report, warnings
 from dpsql.schema.draft import draft
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Schema, Table
@@ -32,6 +34,9 @@ OUTSIDE_THE_PROMISE = (
     "itself a function of the data, and what it gives away is outside the promise: choose limits from what is known\n"
     "of the subject."
 )
+
+
+__all__ = ["CheckReport", "budget", "certificate", "check", "failures", "init"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class CheckReport:
                 f"prepared: {self.snapshot.folder}, {self.snapshot.size:,} bytes; as private as the data itself"
             )
         parts += [f"note: {warning}" for warning in self.warnings]
-        return "\n\n".join([*parts, OUTSIDE_THE_PROMISE])
+        return harmless("\n\n".join([*parts, OUTSIDE_THE_PROMISE]), kept="\n")
 
 
 def init(source: str | os.PathLike[str]) -> str:
@@ -75,22 +80,27 @@ def check(
     *,
     prepare: bool = False,
     certificates: Sequence[Head] = (),
+    new_ledger: bool = False,
     told: Callable[[str, int, int], None] = lambda step, done, total: None,
 ) -> CheckReport:
     """Verify the ledger, and what is declared and cannot be enforced; approve this version of the data, and show exact facts.
 
     prepare       write the prepared snapshot of this version too, beside the ledger
     certificates  the places of charges that are known from certificates, and must be in the ledger
+    new_ledger    the data was bound to another ledger, and is to this one from now on
     told          is called with each step that begins, the steps that are done, and all of them
     Errors   705 the ledger is damaged; 707 a file is missing or cannot be read; 804 the data has not the declared structure
              and is not approved; 704 the snapshot cannot be written, the approval stands; 801, 802 there is nothing to
-             prepare, or no place for it
+             prepare, or no place for it; 714 the data is bound to another ledger
     """
+    if not new_ledger:
+        binding.require(schema, ledger)
     if prepare:
         require_place(schema, ledger)
     private = sum(not t.public for t in schema.tables)
     begin = _steps(told, 2 + private * (2 if prepare else 1))
     begin("the ledger")
+    remove_left(ledger)
     charges = ledger.verify()
     for head in certificates:
         ledger.require(head)
@@ -98,7 +108,7 @@ def check(
     engine = DuckDBEngine.open(schema)
     try:
         filled = fill(engine, schema)
-        version = approve_version(engine, filled, ledger)
+        version, notes = approve_version(engine, filled, ledger, new_ledger=new_ledger)
         facts = tuple(_facts(engine, filled, t, begin) for t in filled.tables if not t.public)
         require_unchanged(engine)
     finally:
@@ -106,7 +116,7 @@ def check(
     _record(schema, ledger, version, verified(filled, facts))
     snapshot = prepare_snapshot(schema, ledger, version, begin) if prepare else None
     public = tuple(t for t in filled.tables if t.public)
-    return CheckReport(schema.name, version, facts, public, snapshot, charges, tuple(warnings(schema)))
+    return CheckReport(schema.name, version, facts, public, snapshot, charges, (*warnings(schema), *notes))
 
 
 def _steps(told: Callable[[str, int, int], None], total: int) -> Callable[[str], None]:

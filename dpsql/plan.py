@@ -437,6 +437,7 @@ class Release:
     compared     why it has its mechanism, where "auto" took it
     entries      the values of the partition column that it is about, as the ledger names them; None: any
     suppressed   what is not shown where the noisy number of people is too small
+    raised       whether it costs the owner's least, which is more than the accuracy that was asked needs
     """
 
     limited: Limited
@@ -450,6 +451,7 @@ class Release:
     compared: Comparison | None = None
     entries: tuple[str, ...] | None = None
     suppressed: tuple[Suppression, ...] = ()
+    raised: bool = False
 
     @property
     def parts(self) -> tuple[Measure | Chosen, ...]:

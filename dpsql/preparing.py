@@ -50,6 +50,13 @@ def prepare(schema: Schema, ledger: Ledger, version: str, begin: Callable[[str],
     return found
 
 
+def remove_left(ledger: Ledger) -> None:
+    """Remove what a preparation that was killed has left beside the ledger."""
+    root = snapshot_folder(ledger)
+    if root is not None:
+        snapshot.remove_left(root)
+
+
 def _kept(root: Path, schema: Schema, ledger: Ledger, version: str) -> Snapshot | None:
     """The snapshot that is there, if its bytes are those that were written: connections that read it are not disturbed."""
     record = read_record(ledger, version, declared(schema))

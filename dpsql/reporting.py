@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.accounting.amounts import at_most, to_text
+from dpsql.accounting.failures import Failure
 from dpsql.accounting.ledger import Entry, Ledger
 from dpsql.charging import named
+from dpsql.escaping import harmless, harmless_json
 from dpsql.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.prices import nominal
 from dpsql.schema import spent
@@ -19,6 +21,11 @@ from dpsql.spending import Row, Spender, Total, charge_row, charges, spender_row
 
 MOST_CHARGES_SHOWN = 10
 LONGEST_STATEMENT = 100
+_WORDS = {
+    "engine": "the engine did not finish it",
+    "crossing": "the engine gave something that is no integer",
+    "release": "no noise could be added",
+}
 _TITLES = {"entry": "by value of the partition", "role": "by role", "reservation": "reserved"}
 _OF_A_YEAR = {"day": 365, "week": 52, "month": 12}
 
@@ -30,6 +37,7 @@ class BudgetReport:
     totals    the dataset's, of values of the partition, of roles and analysts, reservations: see spending.Total
     spenders  every analyst who is declared or was charged
     charges   all of them, oldest first
+    failures  statements that failed and that the owner has not looked at
     """
 
     dataset: str
@@ -37,10 +45,11 @@ class BudgetReport:
     totals: tuple[Total, ...]
     spenders: tuple[Spender, ...]
     charges: tuple[Entry, ...]
+    failures: tuple[Failure, ...] = ()
 
     def __str__(self) -> str:
-        parts = [self._dataset(), *self._others(), self._analysts(), self._latest()]
-        return "\n\n".join("\n".join(part) for part in parts if part)
+        parts = [self._dataset(), *self._others(), self._analysts(), self._latest(), self._failed()]
+        return "\n\n".join("\n".join(map(harmless, part)) for part in parts if part)
 
     @property
     def json(self) -> str:
@@ -54,8 +63,11 @@ class BudgetReport:
             "budget": [_object("budget", total_row(t, self.privacy), _exact_total(t)) for t in self.totals],
             "analysts": [_object("analysts", spender_row(s), named(s.spent)) for s in self.spenders],
             "ledger": [{**_object("ledger", charge_row(e), named(e.loss)), "time": e.time} for e in self.charges],
+            "failures": [
+                {"charge": f.charge, "analyst": f.analyst, "time": f.time, "kind": f.kind} for f in self.failures
+            ],
         }
-        return json.dumps(found, indent=2, ensure_ascii=False)
+        return harmless_json(json.dumps(found, indent=2, ensure_ascii=False), kept="\n")
 
     def _dataset(self) -> list[str]:
         whole, window = self.totals[0], self.privacy.window
@@ -77,6 +89,10 @@ class BudgetReport:
     def _analysts(self) -> list[str]:
         return ["by analyst", *(f"  {_spender(each)}" for each in self.spenders)] if self.spenders else []
 
+    def _failed(self) -> list[str]:
+        count = len(self.failures)
+        return [f"{_counted_failures(count)}: look at them with `dpsql budget SCHEMA --failures`"] if count else []
+
     def _latest(self) -> list[str]:
         latest = self.charges[-MOST_CHARGES_SHOWN:]
         title = f"last {len(latest)} of {len(self.charges):,} charges, newest first"
@@ -91,7 +107,37 @@ def report(schema: Schema, ledger: Ledger) -> BudgetReport:
         tuple(totals(schema, ledger)),
         tuple(spenders(schema, ledger)),
         tuple(charges(ledger)),
+        tuple(each for each in ledger.failures() if each.cleared is None),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class FailureReport:
+    """Statements that failed after they were charged. str() is the text for the owner: statements and kinds, no values.
+
+    unseen  those that the owner has not looked at, oldest first
+    seen    how many were looked at before
+    """
+
+    unseen: tuple[Failure, ...]
+    seen: int
+
+    def __str__(self) -> str:
+        before = f"; {self.seen:,} looked at before" if self.seen else ""
+        lines = [f"{_counted_failures(len(self.unseen))}{before}", *map(_failure, self.unseen)]
+        return "\n".join(map(harmless, lines))
+
+    @property
+    def last(self) -> int:
+        """The newest one that is shown; 0 for none."""
+        return max((each.id for each in self.unseen), default=0)
+
+
+def failures(ledger: Ledger) -> FailureReport:
+    """What failed. Reads no data, and clears nothing: Ledger.clear_failures does, once it is shown."""
+    found = ledger.failures()
+    unseen = tuple(each for each in found if each.cleared is None)
+    return FailureReport(unseen, len(found) - len(unseen))
 
 
 def warnings(schema: Schema) -> list[str]:
@@ -162,6 +208,15 @@ def _charge(entry: Entry) -> str:
     statement = " ".join(entry.statement.split())
     shown = statement if len(statement) <= LONGEST_STATEMENT else statement[: LONGEST_STATEMENT - 3] + "..."
     return f"{entry.id}  {entry.time}  {printable(entry.analyst)}  {loss_text(entry.loss)}  {shown}"
+
+
+def _counted_failures(count: int) -> str:
+    return f"{count:,} statement{'s' * (count != 1)} failed after the charge and not looked at yet"
+
+
+def _failure(failure: Failure) -> str:
+    statement = printable(" ".join(failure.statement.split()))
+    return f"  charge {failure.charge}  {failure.time}  {printable(failure.analyst)}  {_WORDS[failure.kind]}\n    {statement}"
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------------

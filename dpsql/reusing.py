@@ -258,13 +258,24 @@ class Reusing:
             rest = DiscreteGaussian.for_rho(measure.sensitivity.l2_squared, measure.loss.rho - vector.rho)
             if rest.sigma_squared > WIDEST_SCALE**2:
                 return None
-            rho = rest.rho(measure.sensitivity.l2_squared)
-            claimed = NO_MU if measure.loss.mu_squared == NO_MU else 2 * rho
-            measures.append(replace(measure, noise=rest, loss=replace(measure.loss, rho=rho, mu_squared=claimed)))
+            measures.append(_with_rho(measure, measure.loss.rho - vector.rho))
             first.append((cells, vector.rho))
             names.append(vector.fingerprint)
         bought = replace(release, measures=tuple(measures), loss=total(m.loss for m in measures))
         return TopUp(replace(part, release=bought), tuple(first), tuple(dict.fromkeys(names)))
+
+    def dearer(self, part: CompiledRelease, topped: TopUp, factor: Fraction) -> tuple[CompiledRelease, TopUp]:
+        """A release and what is bought of it in addition, for so many times the price; the release has the noise that is then in it."""
+        more: list[Measure] = []
+        whole: list[Measure] = []
+        pairs = zip(part.release.measures, topped.part.release.measures, topped.first, strict=True)
+        for asked, bought, (_, first) in pairs:
+            own = _with_rho(bought, bought.loss.rho * factor)
+            more.append(own)
+            whole.append(_with_rho(asked, first + own.loss.rho))
+        again = replace(part, release=replace(part.release, measures=tuple(whole), loss=total(m.loss for m in whole)))
+        release = replace(topped.part.release, measures=tuple(more), loss=total(m.loss for m in more), raised=True)
+        return again, replace(topped, part=replace(topped.part, release=release))
 
     def _cheaper(self, asked: Asked, measure: Measure, question: str) -> Vector | None:
         """The dearest stored vector of the same cells with Gaussian noise that is cheaper than this measure."""
@@ -364,6 +375,14 @@ class Reusing:
             for target, cell in zip(whole, cells, strict=True):
                 target[i] += cell[row]
         return whole
+
+
+def _with_rho(measure: Measure, rho: Fraction) -> Measure:
+    """A measure with the Gaussian noise that costs this."""
+    noise = DiscreteGaussian.for_rho(measure.sensitivity.l2_squared, rho)
+    cost = noise.rho(measure.sensitivity.l2_squared)
+    claimed = NO_MU if measure.loss.mu_squared == NO_MU else 2 * cost
+    return replace(measure, noise=noise, loss=replace(measure.loss, rho=cost, mu_squared=claimed))
 
 
 @dataclass(frozen=True, slots=True)

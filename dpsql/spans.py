@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpsql.escaping import harmless
+
 if TYPE_CHECKING:
     from sqlglot import exp
 
@@ -35,7 +37,8 @@ def span_of(node: exp.Expression) -> Span | None:
 
 
 def caret(sql: str, span: Span) -> str:
-    """Two lines under a `line L, column C` heading: the text of the line and carets beneath the span."""
+    """Two lines under a `line L, column C` heading: the text of the line, without what a terminal would obey, and carets beneath
+    the span."""
     start = max(0, min(span.start, len(sql)))
     first = sql.rfind("\n", 0, start) + 1
     last = sql.find("\n", start)
@@ -45,8 +48,11 @@ def caret(sql: str, span: Span) -> str:
     shift = max(0, column - 60)
     shown = line[shift : shift + 110]
     heading = f"  line {sql.count(chr(10), 0, start) + 1}, column {column + 1}"
-    carets = "^" * min(width, max(1, len(shown) - (column - shift)))
-    return f"{heading}\n    {shown}\n    {' ' * (column - shift)}{carets}"
+    parts = shown[: column - shift], shown[column - shift : column - shift + width], shown[column - shift + width :]
+    before, marked, after = (harmless(part, kept="\t") for part in parts)
+    # a tab beneath a tab: the carets stand where the text does
+    indent = "".join("\t" if character == "\t" else " " for character in before)
+    return f"{heading}\n    {before}{marked}{after}\n    {indent}{'^' * max(1, len(marked))}"
 
 
 def _closed(sql: str, start: int, end: int) -> int:

@@ -152,8 +152,11 @@ def remaining(applying: Iterable[Limit]) -> EpsilonDelta:
     return EpsilonDelta(min(limit.epsilon_left() for limit in found), min(limit.delta_left for limit in found))
 
 
-def refusal(applying: Sequence[Limit]) -> Error | None:
-    """None if what is asked fits every limit, else error 501: what it costs, what is left of which total, what would fit."""
+def refusal(applying: Sequence[Limit], least: Fraction = Fraction(0)) -> Error | None:
+    """None if what is asked fits every limit, else error 501: what it costs, what is left of which total, what would fit.
+
+    least  no statement may cost a smaller epsilon
+    """
     exceeded = [limit for limit in applying if limit.asked != NO_LOSS and not limit.admits]
     if not exceeded:
         return None
@@ -173,14 +176,14 @@ def refusal(applying: Sequence[Limit]) -> Error | None:
         )
         shortfalls.append(f"delta {at_least(loss.delta)}, {at_most(rest)} is left of {whole}{share}")
         fits.append(("delta", rest))
-    refused = error(501, f"this costs {' and '.join(shortfalls)}", hint=_what_fits(fits, tightest))
-    if isinstance(refused, BudgetError) and [name for name, _ in fits] == ["epsilon"] and left > 0:
+    refused = error(501, f"this costs {' and '.join(shortfalls)}", hint=_what_fits(fits, tightest, least))
+    if isinstance(refused, BudgetError) and [name for name, _ in fits] == ["epsilon"] and left > 0 and left >= least:
         refused.fits = Fraction(at_most(left))
     return refused
 
 
-def _what_fits(fits: Sequence[tuple[str, Fraction]], tightest: Limit) -> str:
-    if all(rest > 0 for _, rest in fits):
+def _what_fits(fits: Sequence[tuple[str, Fraction]], tightest: Limit, least: Fraction) -> str:
+    if all(rest > 0 and (name != "epsilon" or rest >= least) for name, rest in fits):
         return ", ".join(f"{name}={at_most(rest)}" for name, rest in fits) + " would fit"
     if [name for name, _ in fits] == ["delta"] and tightest.spent.delta <= tightest.keeps.delta:
         return "a statement whose delta is 0 would fit"

@@ -90,6 +90,7 @@ def write_head(path: Path, head: Head) -> None:
             descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
             try:
                 os.write(descriptor, f"{head.charge} {head.link}\n".encode("ascii"))
+                os.fsync(descriptor)  # else a crash of the machine may leave an empty one
             finally:
                 os.close(descriptor)
             os.replace(draft, path)

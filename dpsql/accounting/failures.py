@@ -5,12 +5,15 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-KINDS = ("engine", "disk", "release")
-"""engine: it did not finish the statement. disk: there was no room for what it wrote. release: no noise could be added."""
+KINDS = ("engine", "crossing", "release")
+"""engine: it did not finish the statement. crossing: what it gave is no integer. release: no noise could be added to it."""
+MOST = 3
+"""So many that the owner has not seen end an analyst's new statements."""
 
 _PUT = "INSERT INTO failure (charge, analyst, time, kind) VALUES (?, ?, ?, ?)"
 _ALL = """SELECT failure.id, charge, failure.analyst, failure.time, kind, statement, cleared
 FROM failure JOIN charge ON charge.id = failure.charge"""
+_UNSEEN = "SELECT count(*) FROM failure WHERE cleared IS NULL"
 _CLEAR = "UPDATE failure SET cleared = ? WHERE cleared IS NULL AND id <= ?"
 
 
@@ -36,6 +39,13 @@ def found(connection: sqlite3.Connection, analyst: str | None) -> list[Failure]:
     """Every failure, or those of one analyst, oldest first."""
     where, values = ("", ()) if analyst is None else (" WHERE failure.analyst = ?", (analyst,))
     return [Failure(*row) for row in connection.execute(f"{_ALL}{where} ORDER BY failure.id", values)]
+
+
+def unseen(connection: sqlite3.Connection, analyst: str | None) -> int:
+    """How many failures the owner has not seen: of one analyst, or of all."""
+    where, values = ("", ()) if analyst is None else (" AND analyst = ?", (analyst,))
+    ((count,),) = connection.execute(f"{_UNSEEN}{where}", values)
+    return int(count)
 
 
 def clear(connection: sqlite3.Connection, last: int, time: str) -> None:

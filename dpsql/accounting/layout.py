@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import sqlite3
+import time
 from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +17,8 @@ from dpsql.errors import Error
 
 LAYOUT = 4
 SECRET_BYTES = 32
+_DRAFT = re.compile(r"\.(ledger|head)-[0-9a-f]{16}(-wal|-shm|-journal)?")
+_OLD = 3600  # seconds
 
 META = "INSERT INTO meta (layout, identity, ledger, secret, created) VALUES (?, ?, ?, ?, ?)"
 
@@ -93,6 +97,14 @@ def create(path: Path, identity: str) -> None:
         for suffix in ("", "-wal", "-shm", "-journal"):
             Path(f"{draft}{suffix}").unlink(missing_ok=True)
     _sync_folder(path.parent)
+
+
+def sweep(folder: Path) -> None:
+    """Remove the drafts of ledgers and heads that killed processes left, once they are old. What goes wrong is no error."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            if _DRAFT.fullmatch(name) and time.time() - (folder / name).stat().st_mtime > _OLD:
+                (folder / name).unlink(missing_ok=True)
 
 
 def layout_of(connection: sqlite3.Connection, path: str, known: Collection[int]) -> int | Error:

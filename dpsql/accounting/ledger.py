@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpsql.accounting import budget as budgets
-from dpsql.accounting import chain, claims, failures, layout, problems, rows, switches
+from dpsql.accounting import chain, claims, failures, layout, problems, recount, rows, switches
 from dpsql.accounting.chain import NO_HEAD, Head
 from dpsql.accounting.failures import Failure
 from dpsql.accounting.filters import added
@@ -90,7 +90,7 @@ class Ledger:
         """Open the ledger of the dataset that `identity` names, or make it; ":memory:" ends with the process."""
         ledger = Ledger(Store.open(path, identity))
         try:
-            ledger.store.moment(ledger._check_tail)
+            ledger.store.moment(ledger._check)
         except BaseException:
             ledger.close()
             raise
@@ -114,12 +114,14 @@ class Ledger:
         budget: Budget,
         holder: str = "",
         *,
+        seconds: float | None = None,
         since: int = 0,
         decide: Decide | None = None,
     ) -> Receipt | None:
         """Charge one statement, or refuse it and change nothing.
 
         holder  whose claim on its releases it becomes, for as long as they are worked out (claims.py)
+        seconds [s] the longest that the claim may last; None: no end
         since   the last charge that `decide` has seen
         decide  sees what was charged after it, while nobody else can charge; what it raises refuses the statement
         Output  None: another statement has stored one of its releases meanwhile, or is working it out; nothing was charged
@@ -132,7 +134,7 @@ class Ledger:
         def work(connection: sqlite3.Connection) -> tuple[Receipt, Head] | None:
             if decide is not None:
                 decide([Asked(*row) for row in connection.execute(_ASKED, (since,))])
-            return self._charge(connection, request, budget, holder)
+            return self._charge(connection, request, budget, holder, seconds)
 
         done = self.store.write(work)
         if done is None:
@@ -147,28 +149,44 @@ class Ledger:
         """Let go of a holder's claims: what they were for is stored, or failed."""
         self.store.write(lambda connection: claims.drop(connection, holder))
 
+    def is_claimed(self, fingerprints: Sequence[str]) -> bool:
+        """Whether somebody is working one of these releases out."""
+        names = [clean(fingerprint) for fingerprint in fingerprints]
+        return self.store.read(
+            lambda connection: any(claims.is_taken(connection, name, layout.now()) for name in names)
+        )
+
+    def holds(self, holder: str) -> bool:
+        """Whether a holder claims something: then it was charged."""
+        return self.store.read(lambda connection: claims.holds(connection, holder))
+
     def _charge(
-        self, connection: sqlite3.Connection, request: ChargeRequest, allowed: Budget, holder: str
+        self,
+        connection: sqlite3.Connection,
+        request: ChargeRequest,
+        allowed: Budget,
+        holder: str,
+        seconds: float | None,
     ) -> tuple[Receipt, Head] | None:
-        last = self._newest(connection)
+        last, now = self._newest(connection), layout.now()
         names = [clean(fingerprint) for fingerprint in request.fingerprints]
-        if holder and any(claims.is_taken(connection, name) for name in names):
+        if holder and any(claims.is_taken(connection, name, now) for name in names):
             return None
         if holder and not request.fresh and any(connection.execute(_STORED, (name,)).fetchone() for name in names):
             return None
-        now, analyst = layout.now(), clean(request.analyst)
+        analyst = clean(request.analyst)
         role = None if request.role is None else clean(request.role)
         portions = [replace(portion, loss=added(NO_LOSS, portion.loss)) for portion in request.portions]
         books = _Books(self, connection, now)
         limits = books.limits(allowed, analyst, portions)
-        refused = budgets.refusal(limits)
+        refused = budgets.refusal(limits, allowed.least)
         if refused is not None:
             raise refused
         head = self._append(connection, request, portions, last, (now, analyst, role))
         for scope, name, loss in scopes(analyst, role, portions):
             books.add(scope, name, loss)
         if holder:
-            claims.take(connection, names, holder, now)
+            claims.take(connection, names, holder, now, claims.until(now, seconds))
         return Receipt(head.charge, request.loss, budgets.remaining(limit.after for limit in limits)), head
 
     def _append(
@@ -210,6 +228,11 @@ class Ledger:
         """Every failure, or those of one analyst, oldest first; those that the owner has seen too."""
         name = None if analyst is None else clean(analyst)
         return self.store.read(lambda connection: failures.found(connection, name))
+
+    def unseen_failures(self, analyst: str | None = None) -> int:
+        """How many failures the owner has not seen: of one analyst, or of all."""
+        name = None if analyst is None else clean(analyst)
+        return self.store.read(lambda connection: failures.unseen(connection, name))
 
     def clear_failures(self, last: int) -> None:
         """Write that the owner has seen the failures up to this one."""
@@ -299,23 +322,27 @@ class Ledger:
                 before = tied
                 for scope, name, loss in scopes(row[2], row[3], self._portions(row[8])):
                     books[scope, name] = books.get((scope, name), NOTHING).plus(loss, str(row[1]))
-            kept = {(scope, name): self._spent(scope, name, rest) for scope, name, *rest in connection.execute(_TOTALS)}
-            if kept != books:
+            if self._totals(connection) != books:
                 raise problems.edited(self.store.path, count)
             self._check_head(connection)
             return count
 
         return self.store.write(work)
 
-    def _check_tail(self, connection: sqlite3.Connection) -> None:
-        """The newest charges, the dataset's total and the head that is remembered: this first, since the moment that `connection` sees
-        begins with its first SELECT, and a head that was read later could be newer."""
-        self._newest(connection)
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """The newest charges, all totals and the head that is remembered: this first, since the moment that `connection` sees begins
+        with its first SELECT, and a head that was read later could be newer."""
+        newest = self._newest(connection)
         last = connection.execute(_LAST, (TAIL + 1,)).fetchall()
         first = [] if len(last) > TAIL else [chain.FIRST]
         for (*row, tied), before in zip(last, [*(each[-1] for each in last[1:]), *first], strict=False):
             if not rows.holds(self.secret, before, row, tied):
                 raise problems.edited(self.store.path, row[0])
+        if not recount.agrees(connection, self._totals(connection)):
+            raise problems.edited(self.store.path, newest.charge)
+
+    def _totals(self, connection: sqlite3.Connection) -> dict[tuple[str, str], Spent]:
+        return {(scope, name): self._spent(scope, name, rest) for scope, name, *rest in connection.execute(_TOTALS)}
 
     def _newest(self, connection: sqlite3.Connection) -> Head:
         """The last charge, as far as it agrees with the totals and with the newest head that is known."""

@@ -120,7 +120,11 @@ def older(path: str, charge: int) -> Error:
 
 def bad_head(path: str) -> Error:
     """Error 705: the file beside the ledger that says how far it went."""
-    return error(705, f"{shown(path)} does not say how far the ledger went", hint="restore it, or the ledger with it")
+    return error(
+        705,
+        f"{shown(path)} does not say how far the ledger went",
+        hint="restore it; if the ledger beside it is the newest there is, remove it",
+    )
 
 
 def gone(path: str) -> Error:

@@ -210,6 +210,7 @@ def _prepared(path: str, identity: str) -> Path | Error:
     """
     try:
         file = Path(os.path.realpath(path))
+        layout.sweep(file.parent)
         orphan = file.with_name(file.name + "-wal").exists()  # asked first: a ledger that is being made has none yet
         if not file.exists():
             if orphan:

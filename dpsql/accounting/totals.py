@@ -18,7 +18,7 @@ from dpsql.accounting.filters import added
 from dpsql.loss import NO_LOSS, PrivacyLoss
 
 WINDOWS = ("day", "week", "month")
-_INFINITE = "inf"
+INFINITE = "inf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _spent_of(text: str) -> Spent | None:
 def loss_texts(loss: PrivacyLoss) -> list[str]:
     """A loss as exact texts."""
     measures = (loss.epsilon, loss.delta, loss.squares, loss.rho, loss.mu_squared)
-    return [_INFINITE if measure is None else to_text(measure) for measure in measures]
+    return [INFINITE if measure is None else to_text(measure) for measure in measures]
 
 
 def loss_of(texts: object) -> PrivacyLoss | None:
@@ -104,7 +104,7 @@ def _loss(texts: object) -> PrivacyLoss:
 
 
 def _open(text: object) -> Fraction | None:
-    return None if text == _INFINITE else _amount(text)
+    return None if text == INFINITE else _amount(text)
 
 
 def _amount(text: object) -> Fraction:

@@ -118,7 +118,9 @@ def magnitudes(scalar: Scalar, condition: Scalar | None) -> Magnitudes:
             lower, upper = max(lower, math.ceil(known.lower / quantum)), min(upper, math.floor(known.upper / quantum))
     # constants beyond MOST leave nothing between the two
     lower, upper = min(lower, most), max(upper, -most)
-    return Magnitudes(Term(scalar, min(lower, upper), max(lower, upper, 1), quantum), condition)
+    low, high = min(lower, upper), max(lower, upper, 1)
+    # a constant is its own two limits
+    return Magnitudes(Term(scalar, low if low < high else low - 1, high, quantum), condition)
 
 
 def _quantum(scalar: Scalar, bounds: Interval | None) -> Fraction:

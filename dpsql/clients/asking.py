@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 import dpsql
-from dpsql.clients.cells import harmless
 from dpsql.clients.cli import complain
 from dpsql.clients.output import FOR_PEOPLE, show, status
 from dpsql.clients.statements import Statement, split
 from dpsql.errors import Error, error
+from dpsql.escaping import harmless
 
 if TYPE_CHECKING:
     from dpsql.clients.dbapi import Connection, Cursor
@@ -73,6 +73,8 @@ class Writer:
         self._out = out
         self._mode: str = options.mode or ("table" if terminal else "csv")
         self._people = self._mode in FOR_PEOPLE
+        # a plan is lines for people unless a mode was asked for by name
+        self._plans_as_lines = self._people or options.mode is None
         self._beside = out if self._people else sys.stderr
         seen = self._people or self._beside.isatty()
         self._status: bool = options.status if options.status is not None else seen
@@ -94,7 +96,7 @@ class Writer:
         self._out.flush()
 
     def _rows(self, cursor: Cursor, statement: Statement) -> int:
-        if self._people and statement.explains:
+        if self._plans_as_lines and statement.explains:
             plan = cursor.fetchall()
             self._out.writelines(harmless(str(row[0])) + "\n" for row in plan)
             return len(plan)

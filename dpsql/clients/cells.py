@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
-# What moves a cursor, colours, hides or reorders text: C0 and C1 controls, DEL, separators of lines, marks of direction, surrogates.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+from dpsql.escaping import harmless, harmless_json
+
 _ENCODER = json.JSONEncoder(ensure_ascii=False).encode
-_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 NUMBERS = frozenset((int, float, Decimal))
@@ -84,22 +82,7 @@ def _json_object(value: Mapping[object, object]) -> str:
 
 def json_string(text: str) -> str:
     """A JSON string that a terminal may show too: what json.dumps leaves of control characters is escaped."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", _ENCODER(text))
-
-
-def harmless(text: str, kept: str = "") -> str:
-    """The text with every character that a terminal would obey written as an escape.
-
-    kept  characters that stay
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return _UNSAFE.sub(lambda found: found[0] if found[0] in kept else _escape(found[0]), text)
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    return _SHORT.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+    return harmless_json(_ENCODER(text))
 
 
 def columns_of(text: str) -> int:

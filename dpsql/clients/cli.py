@@ -24,7 +24,8 @@ owner's verbs:
   dpsql init SOURCE     draft a schema from the names and types of a folder or DuckDB file
   dpsql check SCHEMA    verify ledger and structure, show exact facts, approve the data (for the owner's eyes);
                         --prepare also writes a sorted private copy beside the ledger, for faster answers
-  dpsql budget SCHEMA   what is spent and what is left; --json prints all of it, --plot draws it over time
+  dpsql budget SCHEMA   what is spent and what is left; --json prints all of it, --plot draws it over time;
+                        --failures shows what failed after the charge, and lets its analysts ask again
 
 exit codes: 0 answered, 1 refused, 2 usage or schema, 3 budget exhausted, 4 engine or ledger failure, 130 interrupted"""
 
@@ -112,8 +113,8 @@ def _session(options: argparse.Namespace) -> int:
 
 def complain(problem: Error, text: str) -> int:
     """Print an error and choose the exit code."""
-    from dpsql.clients.cells import harmless
     from dpsql.errors import BudgetError, IntegrityError, InterfaceError, InternalError, OperationalError, SchemaError
+    from dpsql.escaping import harmless
 
     print(harmless(text, kept="\n\t"), file=sys.stderr)
     if problem.code == "DPSQL-703":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from dpsql import errors
 from dpsql.clients.types import read_type
 from dpsql.errors import error
+from dpsql.escaping import harmless
 from dpsql.mechanisms.prices import nominal
 from dpsql.plan import Accuracy
 from dpsql.session import Answer
@@ -172,8 +173,8 @@ class Cursor:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the guard warns of, in mode "warn"."""
-        return self._executed().notes
+        """What the guard warns of, in mode "warn"; a line each."""
+        return tuple(map(harmless, self._executed().notes))
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 

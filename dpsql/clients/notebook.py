@@ -9,6 +9,7 @@ from html import escape
 from dpsql.clients.bars import rounded_up
 from dpsql.clients.cells import brief_text
 from dpsql.clients.table import number
+from dpsql.escaping import harmless
 from dpsql.mechanisms.prices import nominal
 from dpsql.plan import Accuracy
 from dpsql.session import Answer
@@ -29,7 +30,7 @@ def html(answer: Answer) -> str:
         for row, accuracy in zip(rows, answer.accuracy[: len(rows)], strict=True)
     )
     table = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
-    return f'{table}\n<p style="{_DIM}">{escape("; ".join(_status(answer)))}</p>'
+    return f'{table}\n<p style="{_DIM}">{escape(harmless("; ".join(_status(answer))))}</p>'
 
 
 def _cell(value: object, accuracy: Accuracy | None) -> str:
@@ -74,4 +75,4 @@ def _status(answer: Answer) -> list[str]:
 
 
 def _text(text: str) -> str:
-    return escape(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")
+    return escape(harmless(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…", kept="\n\t"))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from dpsql.clients import streams
 from dpsql.clients.bars import error_bars, with_bar
-from dpsql.clients.cells import brief_text, harmless
+from dpsql.clients.cells import brief_text
 from dpsql.clients.table import MOST_ROWS, fitted, number, vertical
+from dpsql.escaping import harmless
 
 if TYPE_CHECKING:
     from dpsql.clients.dbapi import Cursor
@@ -75,6 +76,7 @@ def status(cursor: Cursor, rows: int, seconds: float | None = None) -> str:
     counted = f"{rows:,} row{'s' * (rows != 1)}" + (f" in {seconds:.2f} s" if seconds is not None else "")
     lines.append(
         f"{counted}; {price}; remaining: epsilon {number(privacy.remaining)}, delta {number(privacy.remaining_delta)}"
+        f"{'; the ledger is in memory' * cursor.connection.in_memory}"
     )
     return "\n".join(harmless(line) for line in lines if line)
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TextIO
 
-from dpsql.clients.cells import cut, harmless
+from dpsql.clients.cells import cut
+from dpsql.escaping import harmless
 
 Told = Callable[[str, int, int], None]
 BAR = 20  # columns

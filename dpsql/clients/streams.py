@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from dpsql.clients.cells import NUMBERS, exact_text, harmless, json_string, json_text
+from dpsql.clients.cells import NUMBERS, exact_text, json_string, json_text
+from dpsql.escaping import harmless
 
 Row = Sequence[object]
 Batches = Iterable[Sequence[Row]]

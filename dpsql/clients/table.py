@@ -7,7 +7,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, TypeAlias
 
 from dpsql.clients.bars import NOISE, error_bars, with_bar
-from dpsql.clients.cells import columns_of, cut, harmless
+from dpsql.clients.cells import columns_of, cut
+from dpsql.escaping import harmless
 
 if TYPE_CHECKING:
     from fractions import Fraction

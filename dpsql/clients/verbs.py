@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dpsql.escaping import harmless
+
 if TYPE_CHECKING:
     from dpsql.accounting.ledger import Ledger
     from dpsql.owner import CheckReport
@@ -24,7 +26,11 @@ _DESCRIPTIONS = {
 
 def run(verb: str, given: Sequence[str]) -> int:
     """Run one verb with what stands behind it, and return the exit code. Raises dpsql.Error."""
-    print(_report(verb, _parser(verb).parse_args(given)))
+    options = _parser(verb).parse_args(given)
+    if verb == "budget" and options.failures:
+        _show_failures(options)
+    else:
+        _print(_report(verb, options))
     return 0
 
 
@@ -36,24 +42,53 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     if verb == "check":
         what = "write a copy of the private tables, sorted by unit, beside the ledger, for faster answers"
         parser.add_argument("--prepare", action="store_true", help=what)
+        begins = "bind the data to this ledger, in place of another one: what was spent there counts no more"
+        parser.add_argument("--new-ledger", action="store_true", help=begins)
         known = "a certificate, or a JSON list of them: their charges must be in the ledger"
         parser.add_argument("--certificate", metavar="FILE", help=known)
     if verb == "budget":
         parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+        failed = "show the statements that failed after they were charged, and let analysts ask again"
+        parser.add_argument("--failures", action="store_true", help=failed)
         parser.add_argument("--plot", action="store_true", help="draw what was spent over time (in a terminal: always)")
     return parser
 
 
-def _report(verb: str, options: argparse.Namespace) -> str:
+def _print(report: str) -> None:
+    """Every report of the owner's: its lines, and nothing else that a terminal would obey. JSON and drafts hold no such character."""
+    print(harmless(report, kept="\n"), flush=True)
+
+
+def _show_failures(options: argparse.Namespace) -> None:
+    """Print what failed; once it is printed, the owner has seen it."""
     from dpsql import owner
+    from dpsql.schema.model import Schema
+
+    ledger = _opened(Schema.from_toml(options.target), options)
+    try:
+        report = owner.failures(ledger)
+        _print(str(report))
+        if report.unseen:
+            ledger.clear_failures(report.last)
+    finally:
+        ledger.close()
+
+
+def _opened(schema: Schema, options: argparse.Namespace) -> Ledger:
     from dpsql.accounting.ledger import Ledger
     from dpsql.clients.dbapi import default_ledger, ledger_identity
+
+    return Ledger.open(options.ledger or default_ledger(schema), ledger_identity(schema))
+
+
+def _report(verb: str, options: argparse.Namespace) -> str:
+    from dpsql import owner
     from dpsql.schema.model import Schema
 
     if verb == "init":
         return owner.init(options.target)
     schema = Schema.from_toml(options.target)
-    ledger = Ledger.open(options.ledger or default_ledger(schema), ledger_identity(schema))
+    ledger = _opened(schema, options)
     try:
         if verb == "budget":
             return _budget(owner.budget(schema, ledger), options)
@@ -69,7 +104,9 @@ def _check(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> Check
 
     known = owner.certificate(read(options.certificate)) if options.certificate is not None else []
     with progress(sys.stderr) as told:
-        return owner.check(schema, ledger, prepare=options.prepare, certificates=known, told=told)
+        return owner.check(
+            schema, ledger, prepare=options.prepare, certificates=known, new_ledger=options.new_ledger, told=told
+        )
 
 
 def _budget(report: BudgetReport, options: argparse.Namespace) -> str:

@@ -49,11 +49,16 @@ class Signature:
 
         Reads every byte. Raises OSError where a file cannot be read.
         """
-        keyed = hmac.new(secret, f"content\n{structure}\n".encode(), hashlib.sha256)
-        for path, size, *_ in self.files:
-            if size >= 0:
-                keyed.update(_digest(Path(path)))
-        return keyed.hexdigest()
+        return content(self.digests(), secret, structure)
+
+    def digests(self) -> bytes:
+        """A hash of each of these files, wherever they are. Reads every byte. Raises OSError where a file cannot be read."""
+        return b"".join(_digest(Path(path)) for path, size, *_ in self.files if size >= 0)
+
+
+def content(digests: bytes, secret: bytes, structure: str) -> str:
+    """Text that stands for the bytes of some files and for what is declared about them; without the key it says nothing."""
+    return hmac.new(secret, f"content\n{structure}\n".encode() + digests, hashlib.sha256).hexdigest()
 
 
 def _look(path: Path) -> tuple[str, int, int, int, int]:

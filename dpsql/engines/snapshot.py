@@ -141,9 +141,11 @@ def draft(root: Path, schema: Schema) -> Iterator[Path]:
     """A private folder with an empty private file for every table; what is not published is removed. Raises 704."""
     failed = False
     folder = root / f".draft-{secrets.token_hex(8)}"
+    held: int | None = None
     try:
         _private_folder(root)
         folder.mkdir(mode=0o700)
+        held = _held(folder)
         for file in files(folder, schema):
             os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError:
@@ -153,6 +155,8 @@ def draft(root: Path, schema: Schema) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        if held is not None:
+            os.close(held)
 
 
 def publish(folder: Path, root: Path, version: str) -> None:
@@ -176,6 +180,31 @@ def remove_others(root: Path, version: str) -> None:
     for path in root.iterdir():
         if path.name != version:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_left(root: Path) -> None:
+    """Remove drafts that nobody writes any more: a process that was killed leaves one, and it holds people's rows."""
+    with contextlib.suppress(OSError):
+        for path in (*root.glob(".draft-*"), *root.glob(".old-*")):
+            held = _held(path)
+            if held is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                os.close(held)
+
+
+def _held(folder: Path) -> int | None:
+    """A descriptor with a lock on a folder, which the system takes back from who dies; None where another has it, or none can."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def _private_folder(root: Path) -> None:

@@ -21,12 +21,17 @@ MOST_NAMED = 6
 
 @dataclass(frozen=True, slots=True)
 class Bought:
-    """The parts with their noise. compared: why a mechanism was taken, where it was not asked for."""
+    """The parts with their noise.
+
+    compared  why a mechanism was taken, where it was not asked for
+    raised    whether the accuracy that was asked costs less than the owner's least
+    """
 
     measures: tuple[Measure, ...]
     selection: Selection | None
     chosen: tuple[Chosen, ...]
     compared: Comparison | None = None
+    raised: bool = False
 
     @property
     def loss(self) -> PrivacyLoss:
@@ -90,12 +95,14 @@ def _above_cap(parts: Parts, request: Request) -> Error:
 
 
 def _bought(parts: Parts, request: Request, mechanism: str) -> Bought:
+    if not request.price.delta:
+        _check_pure(parts, mechanism)
     pricing = request.pricing(parts, mechanism)
     if request.goal is not None:
         amounts = accurate.amounts(parts, request, request.goal.error, pricing)
         if amounts is None:
             raise _above_cap(parts, request)
-        return _with_noise(parts, amounts, pricing)
+        return _at_least(parts, amounts, pricing, pricing.of_epsilon(request.least))
     whole = request.amount(pricing)
     if request.weights is not None:
         return _with_noise(parts, [whole * s for s in _weighted(parts, request.weights)], pricing)
@@ -105,6 +112,26 @@ def _bought(parts: Parts, request: Request, mechanism: str) -> Bought:
     if found == shares.equal(len(parts)):
         return equal
     return _with_noise(parts, [whole * s for s in found], pricing)
+
+
+def _check_pure(parts: Parts, mechanism: str) -> None:
+    """Refuse what spends delta where the price has none. Raises 104."""
+    if parts.selects:
+        key = next(key for i, key in enumerate(parts.limited.block.keys) if parts.limited.block.is_selected(i))
+        what = "group keys that are not declared are selected at a delta, and this price has none"
+        raise error(104, what, hint="declare the key's domain, or write delta=1e-9", span=key.span)
+    if mechanism == "gaussian" and parts.statistics:
+        raise error(
+            104, "Gaussian noise spends delta, and this price has none", hint="write mechanism=laplace, or delta=1e-9"
+        )
+
+
+def _at_least(parts: Parts, amounts: Sequence[Fraction], pricing: Pricing, least: Fraction) -> Bought:
+    """The parts at an amount each; where they are less than the least together, at as many times it as makes up the least."""
+    whole = sum(amounts, Fraction(0))
+    if whole >= least:
+        return _with_noise(parts, amounts, pricing)
+    return replace(_with_noise(parts, [amount * least / whole for amount in amounts], pricing), raised=True)
 
 
 def _with_noise(parts: Parts, amounts: Sequence[Fraction], pricing: Pricing) -> Bought:
@@ -186,7 +213,8 @@ def _better(parts: Parts, request: Request) -> Bought:
         what = "threshold with its 95 % errors" if parts.selects else "95 % error"
         sizes = [_error(bought, parts, request) for _, bought in found]
     better = 0 if sizes[0] <= sizes[1] else 1
-    share = sizes[better] / sizes[1 - better]
+    # at large prices neither has an error
+    share = sizes[better] / sizes[1 - better] if sizes[1 - better] else Fraction(1)
     return replace(found[better][1], compared=Comparison(found[better][0], share, what))
 
 

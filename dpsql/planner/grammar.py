@@ -282,7 +282,10 @@ def _functions() -> list[str]:
 def unsupported(node: exp.Expression) -> Error:
     hint = _FIXES.get(type(node).__name__)
     if isinstance(node, exp.Anonymous):
-        word = str(node.this).lower()
+        word = str(node.this).lower().strip('"')
+        if word in ALLOWED_NAMES:
+            what = "write it in SELECT, HAVING or ORDER BY of a query about people's rows, without quotes"
+            return error(102, f"{word.upper()[:40]}() cannot stand here", hint=what, span=span_of(node))
         near = difflib.get_close_matches(word, _functions(), 1, cutoff=0.8)
         hint = _NAMED_FIXES.get(word) or (f"did you mean {near[0].upper()}()?" if near else None)
     if hint is None and isinstance(node, exp.Func):

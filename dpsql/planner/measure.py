@@ -123,6 +123,7 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
         bought.chosen,
         read,
         bought.compared,
+        raised=bought.raised,
         suppressed=tuple(
             Suppression(list(ways[taken].found).index(name), few.k, small.outputs)
             for name, small in zip(names, few.small, strict=True)

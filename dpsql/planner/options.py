@@ -12,6 +12,7 @@ from dpsql.errors import Error, error
 from dpsql.loss import EpsilonDelta
 from dpsql.plan import Goal
 from dpsql.schema.model import MECHANISMS, Schema
+from dpsql.schema.write import exact
 
 NAMES = (
     "epsilon",
@@ -37,7 +38,7 @@ _NUMBER = re.compile(r"\d{0,20}(?:\.\d{0,30})?(?:[eE][+-]?\d{1,2})?")
 class Options:
     """None is "not asked for": the next less local place decides, at last the schema.
 
-    epsilon, delta        the price of the whole statement
+    epsilon, delta        the price of the whole statement; delta may be 0, where nothing spends any
     max_rows, max_groups  [rows], [groups] of one unit
     max_values            [values] of one unit in one group, where different values are counted
     error, relative       an accuracy in place of epsilon, in the columns' own unit, or as a share of the declared people
@@ -83,10 +84,13 @@ class Options:
         return Goal(self.error, self.relative, self.confidence if self.confidence is not None else CONFIDENCE)
 
     def price(self, schema: Schema) -> EpsilonDelta:
-        """The price asked for; for an accuracy the most that it may cost. Raises 502 where it is above the owner's cap."""
+        """The price asked for; for an accuracy the most that it may cost.
+
+        Raises 502 where it is above the owner's cap, 503 below the owner's least.
+        """
         query, caps = schema.privacy.query, schema.privacy.caps
         epsilon = caps.epsilon if self.error is not None else self.epsilon or query.epsilon
-        asked = EpsilonDelta(epsilon, self.delta or query.delta)
+        asked = EpsilonDelta(epsilon, self.delta if self.delta is not None else query.delta)
         for name, value, cap in (("epsilon", asked.epsilon, caps.epsilon), ("delta", asked.delta, caps.delta)):
             if value > cap:
                 raise error(
@@ -94,6 +98,12 @@ class Options:
                     f"{name} = {float(value):g} is above the owner's cap of {float(cap):g} for one statement",
                     hint=f"write /* dpsql: {name}={float(cap):g} */ or less",
                 )
+        if asked.epsilon < schema.privacy.floor:
+            raise error(
+                503,
+                f"epsilon = {float(asked.epsilon):g} is below the owner's least of {exact(schema.privacy.floor)} for one statement",
+                hint=f"write /* dpsql: epsilon={exact(schema.privacy.floor)} */ or more",
+            )
         return asked
 
 
@@ -101,11 +111,15 @@ def set_option(options: Options, name: str, text: str, *, long_names: bool = Fal
     """`options` with one of them set from its text. Raises 104 for an unknown name or a value that does not fit."""
     known = {**{n: n for n in NAMES}, **(LONG_NAMES if long_names else {})}
     plain = name.strip().lower()
+    if plain in FLAGS:
+        raise error(104, f"{plain} is of one statement, not of a session", hint=f"write /* dpsql: {plain} */ in it")
     if plain not in known:
         raise _unknown(plain, list(known))
     field = known[plain]
     value = text.strip().strip("'\"")
     match field:
+        case "delta" if _is_zero(value):
+            return replace(options, delta=Fraction(0))
         case "epsilon" | "delta":
             return _priced(replace(options, **{field: _positive(field, value)}))  # type: ignore[arg-type]
         case "error":
@@ -129,8 +143,13 @@ def set_option(options: Options, name: str, text: str, *, long_names: bool = Fal
 def _positive(name: str, text: str) -> Fraction:
     number = Fraction(text) if text and _NUMBER.fullmatch(text) and re.search(r"\d", text) else Fraction(0)
     if number <= 0 or (name == "delta" and number >= 1):
-        raise error(104, f"{name} must be a positive number{' below 1' * (name == 'delta')}", hint=f"write {name}=0.1")
+        what = "a number from 0 to below 1" if name == "delta" else "a positive number"
+        raise error(104, f"{name} must be {what}", hint=f"write {name}={'1e-9' if name == 'delta' else '0.1'}")
     return number
+
+
+def _is_zero(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None and re.search(r"\d", text) is not None and Fraction(text) == 0
 
 
 def _priced(options: Options) -> Options:

@@ -57,6 +57,7 @@ def compile_statement(
         options.weights,
         options.goal,
         privacy.units,
+        privacy.floor,
     )
     small = guard.small(limited, resolved.bounds) if guard is not None else {}
     releases: list[Release] = []

@@ -26,6 +26,7 @@ class Request:
     weights    one for each aggregate, in their order; None: planner/shares.py decides
     goal       an accuracy in place of the price
     units      how many units the owner declares there to be, or None
+    least      the least epsilon that it may cost, where an accuracy decides
     """
 
     price: EpsilonDelta
@@ -35,6 +36,7 @@ class Request:
     weights: tuple[Fraction, ...] | None = None
     goal: Goal | None = None
     units: int | None = None
+    least: Fraction = Fraction(0)
 
     @property
     def text(self) -> str:

@@ -19,6 +19,7 @@ delta = 1e-6                   # CHECK: well below one over the number of people
 # units = 10000                # your public estimate of the number of people
 # query = { epsilon = 0.1, delta = 1e-9 }
 # caps = { epsilon = 0.5, delta = 1e-8 }
+# least = 0.001                # the least that a statement may cost, if it costs anything
 # accounting = "auto"          # auto | sequential | advanced | zcdp | gdp: how the losses of statements add up
 # window = "month"             # day | week | month: the total is for each of them; n of them lose n times
 # partition = "person.site"    # a column that stays the same for a person: each of its values has a total of its own

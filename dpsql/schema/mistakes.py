@@ -30,12 +30,12 @@ class Mistakes:
         return any(line.startswith((f"{place}:", f"{place},")) for line in self.lines)
 
     def raise_any(self) -> None:
-        """Raise SchemaError (DPSQL-801), if there are any, with one useful first line, then one line a mistake."""
+        """Raise SchemaError (DPSQL-801), if there are any: the first line tells one of them, then one line for each other."""
         if len(self.lines) == 1:
             raise error(801, f"{self.file}: {self.lines[0]}")
         if self.lines:
             first = f"{self.file} has {len(self.lines)} mistakes: {self.lines[0]}"
-            raise error(801, "\n".join([first, *(f"{self.file}: {line}" for line in self.lines)]))
+            raise error(801, "\n".join([first, *(f"{self.file}: {line}" for line in self.lines[1:])]))
 
 
 def shown(value: object) -> str:

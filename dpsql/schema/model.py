@@ -132,6 +132,7 @@ class Privacy:
     window          one of WINDOWS: the total is for each of them, so that n windows lose n times; None: it never refills
     partition       (table, column) that is constant for a unit: each of its values has a total of its own; or None
     shared_answers  whether an analyst is given the answers that another one paid for
+    least           [nats] the least epsilon that a statement may cost, as the owner wrote it; None: a hundredth of the default price
     """
 
     unit: str
@@ -146,6 +147,15 @@ class Privacy:
     window: str | None = None
     partition: tuple[str, str] | None = None
     shared_answers: bool = True
+    least: Fraction | None = None
+
+    @property
+    def floor(self) -> Fraction:
+        """[nats] The least epsilon that a statement may cost, if it costs anything.
+
+        Why  an answer at a price near nothing is worth nothing, and is remembered all the same
+        """
+        return self.query.epsilon / 100 if self.least is None else self.least
 
     @property
     def unit_table(self) -> str | None:
@@ -162,6 +172,22 @@ class Guard:
 
     mode: str = "block"
     k: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one statement of an analyst may take; all of it is fixed before any data is read, and public.
+
+    seconds       [s] of the engine and of the sandbox, together
+    memory        [bytes] of both
+    rows          [rows] of a result, and of what a statement lists as group keys
+    plan_seconds  [s] of reading and pricing it, before the charge
+    """
+
+    seconds: Fraction = Fraction(60)
+    memory: int = 2_000_000_000
+    rows: int = 1_000_000
+    plan_seconds: Fraction = Fraction(5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +242,7 @@ class Schema:
     roles: tuple[Role, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     folder: Path = Path(".")
+    limits: Limits = Limits()
 
     def table(self, name: str) -> Table | None:
         """The table of that name; SQL names do not depend on case."""

@@ -111,6 +111,9 @@ def _check_amounts(privacy: Privacy, reservations: tuple[Reservation, ...], mist
             if price > most and not mistakes.at(_at(reservation)):
                 remedy = f"write {key} = {exact(most)}, or raise caps"
                 mistakes.add(_at(reservation), f"one refresh has more {key} than caps", remedy)
+        if reservation.epsilon < privacy.floor and not mistakes.at(_at(reservation)):
+            remedy = f"write epsilon = {exact(privacy.floor)}, or lower least"
+            mistakes.add(_at(reservation), "one refresh has less epsilon than the least of a statement", remedy)
     if privacy.accounting != "sequential" or any(mistakes.at(_at(r)) for r in reservations):
         return
     for key, kept, total in (

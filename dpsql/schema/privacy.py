@@ -10,6 +10,7 @@ from dpsql.schema.columns import column_name
 from dpsql.schema.mistakes import shown
 from dpsql.schema.model import ACCOUNTINGS, MECHANISMS, ROW, WINDOWS, Privacy
 from dpsql.schema.section import Section
+from dpsql.schema.write import exact
 
 LOSS = {"epsilon": "0.5", "delta": "1e-8"}
 PRIVACY = {
@@ -19,6 +20,7 @@ PRIVACY = {
     "units": "10000",
     "query": "{ epsilon = 0.1, delta = 1e-9 }",
     "caps": "{ epsilon = 0.5, delta = 1e-8 }",
+    "least": "0.001",
     "max_cells": "1000000",
     "mechanism": '"auto"',
     "household": "4",
@@ -67,7 +69,17 @@ def read_privacy(top: Section) -> Privacy:
         _one_of(section, "window", WINDOWS),
         column_name(section, "partition"),
         "shared_answers" not in section or section.flag("shared_answers"),
+        _least(section, price.epsilon),
     )
+
+
+def _least(section: Section, price: Fraction) -> Fraction | None:
+    """The least price, never above the default one; None where the owner leaves it to that."""
+    found = section.positive("least")
+    if found is not None and found > price:
+        section.wrong("least is above the default price", f"write least = {exact(price)} or less, or raise query")
+        return None
+    return found
 
 
 def _one_of(section: Section, key: str, words: tuple[str, ...]) -> str | None:
@@ -111,7 +123,9 @@ def _epsilons(section: Section, query: Section | None, caps: Section | None) -> 
 
 
 def _deltas(section: Section, query: Section | None, caps: Section | None) -> Written:
-    return Written("delta", *(s.probability("delta") if s else None for s in (section, query, caps)))
+    """A price, and so a cap, may have none: noise that spends no delta is enough for much."""
+    total = section.probability("delta")
+    return Written("delta", total, *(s.share("delta") if s else None for s in (query, caps)))
 
 
 def _amounts(section: Section, written: Written, default: Fraction, factor: int) -> tuple[Fraction, Fraction, Fraction]:
@@ -121,7 +135,7 @@ def _amounts(section: Section, written: Written, default: Fraction, factor: int)
         return STAND_IN, STAND_IN, STAND_IN
     most = written.total if written.caps is None else min(written.caps, written.total)
     price = min(default, most) if written.query is None else written.query
-    return written.total, price, most if written.caps is not None else min(price * factor, most)
+    return written.total, price, most if written.caps is not None else min((price or default) * factor, most)
 
 
 def _compare(section: Section, written: Written) -> None:

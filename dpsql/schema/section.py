@@ -114,6 +114,15 @@ class Section:
             self.misfit(key, "a number above 0 and below 1")
         return None
 
+    def share(self, key: str) -> Fraction | None:
+        """An exact number from zero to below one."""
+        found = number(self.values.get(key))
+        if found is not None and 0 <= found < 1:
+            return found
+        if key in self.values:
+            self.misfit(key, "a number from 0 to below 1")
+        return None
+
     def names(self, key: str) -> tuple[str, ...]:
         """A list of different names; () where it is absent."""
         value = self.values.get(key, [])

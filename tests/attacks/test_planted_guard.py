@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpsql import guarding
 from dpsql.algebra.scalar import Scalar
 from dpsql.clients.dbapi import open_session
 from dpsql.domains import Value
@@ -127,8 +128,27 @@ def refused_is_remembered(patch: Patch) -> None:
     patch.setattr(audit._Space, "back_to", lambda self, mark: None)
 
 
+def nothing_is_readable(patch: Patch) -> None:
+    """However exact two answers are, what they differ by is not read."""
+    patch.setattr(tracker, "READABLE", 0)
+
+
+def noise_is_forgotten(patch: Patch) -> None:
+    """Every answer counts as nothing but noise."""
+    patch.setattr(guarding, "_spread", lambda release: float("inf"))
+
+
+def everything_is_plain(patch: Patch) -> None:
+    """What chooses a few people is answered like the total."""
+    patch.setattr(questions, "_is_plain", lambda block, shapes: True)
+    patch.setattr(tracker, "READABLE", 0)
+
+
 CASES: list[tuple[Callable[[Patch], None], list[str]]] = [
     (without_the_opaque_share, [TOTAL, f"{TOTAL} WHERE weight + income <> 77"]),
+    (nothing_is_readable, [TOTAL, f"{TOTAL} WHERE weight + income <> 77"]),
+    (noise_is_forgotten, [TOTAL, f"{TOTAL} WHERE NOT {FEW}"]),
+    (everything_is_plain, [TOTAL, f"{TOTAL} WHERE NOT {FEW}"]),
     (three_values_as_two, [f"{TOTAL} WHERE NOT female", f"{TOTAL} WHERE NOT female OR (female IS NULL AND {FEW})"]),
     (null_is_expected_everywhere, [TOTAL, f"{TOTAL} WHERE NOT (age = 30 AND site = 1)"]),
     (casts_hold_everything, [TOTAL, f"{TOTAL} WHERE CAST(code AS TINYINT) IS NOT NULL"]),

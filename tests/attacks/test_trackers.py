@@ -30,7 +30,7 @@ RAISED = [
     ("epsilon = 4.0 ", "epsilon = 1e6 "),
     ("delta   = 1e-6", "delta = 0.5"),
     ("caps    = { epsilon = 0.5, delta = 1e-8 }", "caps = { epsilon = 1000.0, delta = 0.4 }"),
-    ("query   = { epsilon = 0.1", "query = { epsilon = 10.0"),
+    ("query   = { epsilon = 0.1", "least = 0.001\nquery = { epsilon = 10.0"),
 ]
 """The price is one at which every difference of two answers can be read."""
 Parameters = Sequence[object] | Mapping[str, object]

@@ -143,11 +143,13 @@ def test_a_program_is_given_rows_alone(schema: Path) -> None:
     assert len(shown.splitlines()) == 4 and shown.count(" +-15") == 2
 
 
-def test_a_plan_is_text_for_people_and_a_column_for_programs(schema: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_is_lines_unless_a_mode_is_named(schema: Path, capsys: pytest.CaptureFixture[str]) -> None:
     explained = [str(schema), "-c", "/* why */ EXPLAIN SELECT COUNT(*) FROM person"]
     assert main([*explained, *TABLE]) == 0
     assert capsys.readouterr().out.startswith("release_0: the number of rows\n")
     assert main(explained) == 0
+    assert capsys.readouterr().out.startswith("release_0: the number of rows\n")
+    assert main([*explained, "--mode", "csv"]) == 0
     assert capsys.readouterr().out.startswith("plan\nrelease_0: the number of rows\n")
 
 

@@ -397,10 +397,14 @@ def test_the_line_under_a_result() -> None:
         epsilon=Fraction(0), delta=0, remaining=Fraction(39, 10), remaining_delta=5e-7, cached=False, releases=0
     )
     accuracy = [(None, Accuracy(1.0, 4.0, 0.95))]
-    cursor = SimpleNamespace(privacy=free, description=[("a",), ("b\x1b",)], accuracy=accuracy)
+    beside = SimpleNamespace(in_memory=False)
+    cursor = SimpleNamespace(privacy=free, description=[("a",), ("b\x1b",)], accuracy=accuracy, connection=beside)
     left = "remaining: epsilon 3.9, delta 5e-07"
     assert status(cursor, 1) == f"1 row; free; {left}"  # type: ignore[arg-type]
     assert status(cursor, 12345, 0.126) == f"12,345 rows in 0.13 s; free; {left}"  # type: ignore[arg-type]
+    beside.in_memory = True
+    assert status(cursor, 1) == f"1 row; free; {left}; the ledger is in memory"  # type: ignore[arg-type]
+    beside.in_memory = False
     free.cached = True
     assert status(cursor, 2) == f"95 % error: b\\x1b +-1.5\n2 rows; stored answer, free; {left}"  # type: ignore[arg-type]
     free.cached, free.releases, free.epsilon, free.delta = False, 1, Fraction(1, 10), 1e-9

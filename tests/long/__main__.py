@@ -1,45 +1,25 @@
-"""The long runs: python -m tests.long totality --expressions 1000000"""
+"""python -m tests.long VERB [options]: run one of the long checks; the verb says what it found, and fails where that is a fault."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
-import time
-from pathlib import Path
+from importlib import import_module
 
-from tests.support.totality import World, expressions, statements
-
-STEP = 10_000
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.long", description=__doc__)
-    parser.add_argument("part", choices=["totality"])
-    parser.add_argument("--expressions", type=int, default=1_000_000, help="how many (default 1,000,000)")
-    parser.add_argument(
-        "--statements", type=int, default=500, help="expressions that stand in every clause (default 500)"
-    )
-    parser.add_argument("--seed", type=int, default=1, help="of the first ten thousand (default 1)")
-    options = parser.parse_args()
-    return 1 if totality(options.expressions, options.statements, options.seed) else 0
+VERBS = {
+    "neighbours": "statements on databases with and without one person, over schemas with two ways to a person",
+    "totality": "random expressions over the extremes of every type, on which the engine must not raise",
+}
+"""By name what each does; it is the `main` of the module of that name."""
 
 
-def totality(count: int, clauses: int, seed: int) -> int:
-    """How many problems the fuzzer finds; each is printed once it is found."""
-    found, began = 0, time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder))
-        for start in range(0, count, STEP):
-            problems = expressions(world, seed + start // STEP, min(STEP, count - start))
-            found += len(problems)
-            print(f"{start + STEP:,} expressions, {found} problems, {time.monotonic() - began:,.0f} s", flush=True)
-            print(*problems, sep="\n", end="\n" if problems else "", flush=True)
-        taken, problems = statements(world, seed, clauses)
-        print(f"{taken:,} statements, {len(problems)} problems, {time.monotonic() - began:,.0f} s", *problems, sep="\n")
-        world.close()
-    return found + len(problems)
+def main(arguments: list[str]) -> int:
+    verb = arguments[0] if arguments else ""
+    if verb not in VERBS:
+        print("\n".join(["python -m tests.long VERB", *(f"  {name:<12}{what}" for name, what in VERBS.items())]))
+        return 2
+    found: int = import_module(f"tests.long.{verb}").main(arguments[1:])
+    return found
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

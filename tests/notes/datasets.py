@@ -65,6 +65,6 @@ def _opened(name: str) -> Opened:
 
 def copy_to(folder: Path) -> None:
     """What a reader at the top of the repository has: the examples, without anybody's ledger, and the clinic."""
-    without_ledgers = shutil.ignore_patterns("*.ledger*")
+    without_ledgers = shutil.ignore_patterns("*.ledger*", "*.dpsql")
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=without_ledgers)
     shutil.copytree(ROOT / "tests/notes/clinic", folder / "clinic", ignore=without_ledgers)

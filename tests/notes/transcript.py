@@ -27,7 +27,8 @@ def desk() -> Iterator[Names]:
     names: Names = {"__name__": "__main__"}
     with tempfile.TemporaryDirectory(prefix="dpsql-notes-") as folder, patch("dpsql.session.SystemNoise", ZeroNoise):
         copy_to(Path(folder))
-        with contextlib.chdir(folder):
+        state = patch.dict(os.environ, {"XDG_STATE_HOME": str(Path(folder) / "state")})
+        with contextlib.chdir(folder), state:
             yield names
 
 

@@ -124,6 +124,7 @@ def schema(folder: Path, *, unit: str = "row") -> Schema:
         "delta = 0.5",
         "query = { epsilon = 1.0, delta = 1e-3 }",
         "caps = { epsilon = 1000000.0, delta = 0.4 }",
+        "least = 1e-15",
         '[guard]\nmode = "off"',
     ]
     if unit != "row":

@@ -340,6 +340,14 @@ def fill(connection: duckdb.DuckDBPyConnection, market: Market, data: Database) 
             connection.execute(f"INSERT INTO {name} VALUES {rows}")
 
 
+def columns_of(market: Market, table: str) -> dict[str, str]:
+    """The type of each column of a table."""
+    declared = (
+        c.strip().split(" ", 1) for c in COLUMNS[table].format(type=market.type, orders=market.orders).split(", ")
+    )
+    return {name.strip('"'): sqltype for name, sqltype in declared}
+
+
 def literal(value: object) -> str:
     """A stored value as SQL."""
     if value is None:
@@ -350,11 +358,19 @@ def literal(value: object) -> str:
 
 
 def write(folder: Path, market: Market, data: Database, kind: str = "duckdb") -> None:
-    """The database where a schema with that source finds it: one DuckDB file, or a CSV or Parquet file for each table."""
-    path = folder / "market.duckdb"
-    path.unlink(missing_ok=True)
+    """The database where a schema with that source finds it: one DuckDB file, or a CSV or Parquet file for each table.
+
+    What is there already may be open: it is put aside, not written over.
+    """
+    path = folder / "market new.duckdb"
     with duckdb.connect(":memory:" if kind != "duckdb" else str(path)) as connection:
         fill(connection, market, data)
         for name in COLUMNS if kind != "duckdb" else ():
             options = "(HEADER, FORCE_QUOTE *)" if kind == "csv" else "(FORMAT parquet)"
-            connection.execute(f"COPY {name} TO '{folder / name}.{kind}' {options}")
+            # Parquet has no HUGEINT, and DuckDB would round it: the text of the number is read as one.
+            columns = columns_of(market, name) if kind == "parquet" else {}
+            big = [f'CAST("{c}" AS VARCHAR) AS "{c}"' for c, t in columns.items() if t == "HUGEINT"]
+            rows = f"(SELECT * REPLACE ({', '.join(big)}) FROM {name})" if big else name
+            connection.execute(f"COPY {rows} TO '{folder / name}.{kind}' {options}")
+    if kind == "duckdb":
+        path.replace(folder / "market.duckdb")

@@ -39,6 +39,7 @@ from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
+from dpsql.release import _sums as exact_sums
 from dpsql.schema.model import Schema
 from tests.support import clinic, losses, staging, tallies
 from tests.support.generate import statement
@@ -50,6 +51,7 @@ Cells = dict[Key, tuple[int, ...]]
 Vectors = list[Cells]
 Part = tuple[str, CompiledRelease]
 Tables = dict[str, PublicTable]
+Sums = tuple[list[Key], list[list[int]]]
 ACCOUNTINGS = ("sequential", "zcdp")
 """With which Gaussian noise is charged an epsilon and a delta, or rho."""
 
@@ -172,15 +174,7 @@ def vectors(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: s
     """The exact cells of every measure, by key. The engine must not raise, whatever the data."""
     if not part.release.measures:
         return []
-    problem = ""
-    try:
-        rows = connection.execute(part.sql.replace(CUT, "'secret'")).fetchall()
-    except duckdb.Error as raised:
-        problem = str(raised)
-    if problem:
-        raise Violation(f"the engine raised on {sql}: {problem}\n{part.sql}")
-    keys = [tuple(row[: part.key_columns]) for row in rows]
-    sums = [[whole(row[part.key_columns + i]) for row in rows] for i in range(part.sum_columns)]
+    keys, sums = _matched(connection, part, sql) if part.matchings else _summed(connection, part, sql)
     declared = [key.values for key in part.release.keys]
     for key in keys:
         for value, values in zip(key, declared, strict=True):
@@ -193,6 +187,32 @@ def vectors(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: s
         start += measure.statistic.sums
         found.append(dict(zip(keys, zip(*cells, strict=True), strict=True)))
     return found
+
+
+def _summed(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> Sums:
+    problem = ""
+    try:
+        rows = connection.execute(part.sql.replace(CUT, "'secret'")).fetchall()
+    except duckdb.Error as raised:
+        problem = str(raised)
+    if problem:
+        raise Violation(f"the engine raised on {sql}: {problem}\n{part.sql}")
+    keys = [tuple(row[: part.key_columns]) for row in rows]
+    return keys, [[whole(row[part.key_columns + i]) for row in rows] for i in range(part.sum_columns)]
+
+
+def _matched(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> Sums:
+    """The same where distinct values are counted, which the release stage matches with units."""
+    problem = ""
+    found: staging.Exact | None = None
+    try:
+        found = staging.exact(connection, part, ())
+    except duckdb.Error as raised:
+        problem = str(raised)
+    if found is None:
+        raise Violation(f"the engine raised on {sql}: {problem}\n{part.texts}")
+    keys, sums = exact_sums(part, found.sums, found.matchings)
+    return list(zip(*keys, strict=True)) if keys else [()], [list(column) for column in sums]
 
 
 def _compare(measure: Measure, one: dict[Key, tuple[int, ...]], other: dict[Key, tuple[int, ...]], sql: str) -> None:

@@ -16,6 +16,7 @@ from dpsql.algebra.scalar import quoted
 from dpsql.clients.harlequin.status import short_type
 from dpsql.clients.table import number
 from dpsql.domains import Categories, Interval, Unbounded, Value
+from dpsql.escaping import harmless
 from dpsql.schema import spent
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.sqltypes import SqlType
@@ -125,7 +126,7 @@ def _domain(column: Column) -> str:
 def _value(value: Value, sqltype: SqlType) -> str:
     """A bound or a value of a domain, as it is written in SQL without the quotes."""
     if isinstance(value, str):
-        return value
+        return harmless(value)
     if sqltype.name == "DATE":
         return (_EPOCH + timedelta(days=int(value))).date().isoformat()
     if sqltype.name == "TIMESTAMP":

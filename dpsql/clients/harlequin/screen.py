@@ -11,6 +11,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from dpsql.escaping import harmless
+
 if TYPE_CHECKING:
     from harlequin.app import Harlequin
 
@@ -50,5 +52,6 @@ def current_screen() -> Screen | None:
 
 
 def plain(text: str) -> str:
-    """Text that Rich and Textual show as it is, where they would read `[...]` as markup."""
+    """Text that Rich and Textual show as it is, where they would read `[...]` as markup, and that no terminal obeys."""
+    text = harmless(text, kept="\n\t")
     return text.replace("\\", "\\\\").replace("[", "\\[") if "[" in text else text

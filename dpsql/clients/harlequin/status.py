@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dpsql.clients.dbapi import Cursor, Privacy
 from dpsql.clients.table import number
+from dpsql.escaping import harmless
 from dpsql.plan import Accuracy
 
 _TYPES = {
@@ -51,7 +52,7 @@ def column_labels(cursor: Cursor) -> list[tuple[str, str]]:
     bought = cursor.privacy.releases or cursor.privacy.cached
     widths = _half_widths(len(columns), cursor.accuracy if bought else [])
     return [
-        (name, short_type(str(kind)) + (f" ±{_rounded_up(width)}" if width is not None else ""))
+        (harmless(name), short_type(str(kind)) + (f" ±{_rounded_up(width)}" if width is not None else ""))
         for (name, kind, *_), width in zip(columns, widths, strict=True)
     ]
 

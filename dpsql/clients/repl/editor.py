@@ -23,6 +23,7 @@ from dpsql.clients.repl.history import history_file
 from dpsql.clients.repl.scanner import Token, is_command, is_complete, tokens
 from dpsql.clients.repl.screen import Screen
 from dpsql.clients.repl.words import FUNCTIONS, KEYWORDS
+from dpsql.escaping import harmless
 from dpsql.schema.model import Schema
 
 STYLE = {
@@ -109,7 +110,7 @@ class _Completions(Completer):  # type: ignore[misc]
             yield from self._paths.get_completions(Document(argument), event)
             return
         for found in complete(text, document.cursor_position, self._schema, candidates):
-            yield Completion(found.text, -found.replaced, display_meta=found.about)
+            yield Completion(found.text, -found.replaced, harmless(found.text), harmless(found.about))
 
 
 class _Colours(Lexer):  # type: ignore[misc]

@@ -10,6 +10,7 @@ reasons.py   why the statement is answered
 from __future__ import annotations
 
 from dpsql.algebra.mentions import mentions
+from dpsql.escaping import harmless
 from dpsql.plan import Bound, Compiled, CompiledRelease
 from dpsql.planner.explain.priced import mechanism, price
 from dpsql.planner.explain.reasons import reasons
@@ -20,14 +21,18 @@ from dpsql.schema.model import Schema
 
 
 def explain(compiled: Compiled, schema: Schema) -> str:
-    """The plan as text, one fact a line."""
+    """The plan as text, one fact a line, without what a terminal would obey: lines are as many as facts, whatever a constant holds."""
+    return "\n".join(map(harmless, _lines(compiled, schema)))
+
+
+def _lines(compiled: Compiled, schema: Schema) -> list[str]:
     shell = compiled.plan.shell
     if shell.spent:
-        return "free: answered from the ledger alone, exactly"
+        return ["free: answered from the ledger alone, exactly"]
     if shell.empty:
-        return "free: answered from the declared schema alone"
+        return ["free: answered from the declared schema alone"]
     if not compiled.releases:
-        return "public: reads no people's rows, so the answer is exact and free\nsql: " + shell.sql
+        return ["public: reads no people's rows, so the answer is exact and free", f"sql: {shell.sql}"]
     words = {r.name: Words.of_relation(r.limited.block.source) for r in compiled.plan.releases}
     lines: list[str] = []
     told: set[str] = set()
@@ -39,7 +44,7 @@ def explain(compiled: Compiled, schema: Schema) -> str:
         if bound.name not in told:
             lines += _bound(bound, compiled, words)
     lines += [f"answer: {shell.sql}", *_computed(compiled), *price(compiled, schema), "answered because:"]
-    return "\n".join([*lines, *(f"  {reason}" for reason in reasons(compiled, words, schema))])
+    return [*lines, *(f"  {reason}" for reason in reasons(compiled, words, schema))]
 
 
 def _release(part: CompiledRelease, compiled: Compiled, words: Words, schema: Schema) -> list[str]:

@@ -81,6 +81,21 @@ def test_what_is_written_reads_back_as_the_same(asked: list[Question]) -> None:
     assert record.written(found) == text
 
 
+def test_a_record_of_version_1_counts_with_half_of_its_width() -> None:
+    """Its noise deviates by more than that, so no old answer counts as noisier than it was."""
+    question = Question(("patient",), (Shape(({CITY.key: CITY.of("b")},)),), spread=14.0)
+    now = json.loads(record.written([question]))
+    assert now["version"] == record.VERSION == 2
+    columns = [
+        [key, name, count, bounds, step, flags[:5], kind]
+        for key, name, count, bounds, step, flags, kind in now["columns"]
+    ]
+    (before,) = record.read(json.dumps([columns, now["questions"]]), KNOWN)
+    assert before == replace(question, spread=7.0)
+    with pytest.raises(ValueError, match="version"):
+        record.read(json.dumps({**now, "version": 3}), KNOWN)
+
+
 # --- questions of statements ------------------------------------------------------------------------------------------
 
 

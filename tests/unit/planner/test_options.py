@@ -46,7 +46,7 @@ def test_values(name: str, text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [("epsilon", ""), ("epsilon", "."), ("epsilon", "-1"), ("epsilon", "1/2"), ("epsilon", "inf"), ("epsilon", "1e400"),
-     ("delta", "1"), ("delta", "0"), ("max_rows", "0"), ("max_rows", "٣"), ("max_rows", "12345678"), ("mechanism", ""), ("noise", "0"),
+     ("delta", "1"), ("delta", "-1"), ("max_rows", "0"), ("max_rows", "٣"), ("max_rows", "12345678"), ("mechanism", ""), ("noise", "0"),
      ("error", "0"), ("error", "%"), ("error", "-5"), ("error", "5%%"), ("confidence", "0.4"), ("confidence", "1"),
      ("confidence", "95%"), ("weights", ""), ("weights", "1:"), ("weights", "1:0"), ("weights", "1:-1"), ("weights", "a:b"),
      ("weights", ":".join("1" * 1001))],

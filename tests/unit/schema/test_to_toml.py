@@ -121,6 +121,7 @@ def privacies(draw: st.DrawFn) -> Privacy:
     query, caps, budget = (
         EpsilonDelta(Fraction(e, 10**6), Fraction(d, 10**12)) for e, d in zip(epsilons, deltas, strict=True)
     )
+    small = query.epsilon / 10**5  # below every refresh of a reservation
     mechanism, household = draw(st.sampled_from(MECHANISMS)), draw(st.none() | st.integers(2, 100))
     return Privacy(
         "person.id",
@@ -134,6 +135,7 @@ def privacies(draw: st.DrawFn) -> Privacy:
         accounting=draw(st.sampled_from(ACCOUNTINGS)),
         window=draw(st.none() | st.sampled_from(WINDOWS)),
         shared_answers=draw(st.booleans()),
+        least=draw(st.none() | st.just(small)) if query.epsilon * 100 <= caps.epsilon else small,
     )
 
 
