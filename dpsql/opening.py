@@ -45,7 +45,9 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
     """
     binding.require(schema, ledger)
     notes: tuple[str, ...] = (binding.IN_MEMORY,) if ledger.store.file is None else ()
-    engine = DuckDBEngine.open(schema, find=lambda signature: _snapshot(signature, schema, ledger))
+    engine = DuckDBEngine.open(
+        schema, find=lambda signature: _snapshot(signature, schema, ledger), memory=engine_memory(schema)
+    )
     try:
         filled = fill(engine, schema)
         version = approved_version(engine, schema, ledger)
@@ -53,7 +55,7 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
             verify_public(engine, filled)
             notes += binding.mark(schema, ledger) if approve else ()
         elif approve:
-            version, told = approve_version(engine, filled, ledger)
+            version, told = _approved_here(filled, ledger)
             notes += told
         if version is None:
             raise error(
@@ -67,6 +69,26 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
         engine.close()
         raise
     return Dataset(filled, engine, version, facts, notes)
+
+
+def engine_memory(schema: Schema) -> int:
+    """[bytes] of the owner's limit that the engine has; each of the sandbox's two databases, of which one works at a time, has a
+    quarter."""
+    return schema.limits.memory // 2
+
+
+def sandbox_memory(schema: Schema) -> int:
+    """[bytes] of the owner's limit that each of the sandbox's databases has."""
+    return schema.limits.memory // 4
+
+
+def _approved_here(schema: Schema, ledger: Ledger) -> tuple[str, tuple[str, ...]]:
+    """Verify and approve as the owner's `check` does: without the limits of statements."""
+    engine = DuckDBEngine.open(schema)
+    try:
+        return approve_version(engine, schema, ledger)
+    finally:
+        engine.close()
 
 
 def approved_version(engine: DuckDBEngine, schema: Schema, ledger: Ledger) -> str | None:

@@ -6,16 +6,17 @@ text, and the charge stands.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 
-from dpsql import failing
+from dpsql import cancellation, failing
 from dpsql.accounting import claims
 from dpsql.accounting.answers import Answers
-from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.ledger import Asked, Ledger
 from dpsql.accounting.vectors import Vectors
 from dpsql.charges import Receipt
 from dpsql.charging import budget_of, certificate, request_of
@@ -126,11 +127,31 @@ class Released:
         return self.found.fingerprints
 
 
+class Patience:
+    """How long one statement waits for others who work out the same answer.
+
+    seconds  [s] the most that the engine may take for a statement: who waited for two that were stopped waits for no third
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + 2 * (seconds + claims.MARGIN_SECONDS)
+
+    def wait(self, is_claimed: Callable[[], bool]) -> None:
+        """Until nobody holds the claim. Raises 703 where the statement is interrupted, 713 where it waits too long."""
+        while True:
+            cancellation.check()
+            time.sleep(PAUSE_SECONDS)
+            if not is_claimed():
+                return
+            if time.monotonic() > self._until:
+                what = "somebody else works out the same answer, and takes too long; nothing was charged"
+                raise error(713, what, hint="ask again later")
+
+
 class Releasing:
     """The releases of one analyst's statements on one dataset.
 
     identity  schema_identity of the declared schema
-    stopped   set where a waiting statement is to end
     """
 
     def __init__(
@@ -154,7 +175,6 @@ class Releasing:
         self._budget = budget_of(dataset.schema, analyst)
         self._texts = Texts(dataset.schema, dataset.facts)
         self._reusing = Reusing(self._answers, Vectors(ledger), identity, self._whose)
-        self.stopped = threading.Event()
 
     def release(
         self,
@@ -166,48 +186,63 @@ class Releasing:
     ) -> Released:
         """Every release of a statement: read off stored answers, and the missing ones charged together and run.
 
-        While somebody else works one of them out, their answer is waited for; where they fail, it is charged here.
+        While somebody else works one of them out, their answer is waited for; where they fail, or take longer than they may, it is
+        charged here.
         """
+        statement = cancellation.current()
+        limits = self._dataset.schema.limits
+        patience = Patience(float(limits.seconds))
+        while True:
+            with statement.planning():
+                found = self._found(compiled, paid, fresh)
+                asked = self._guarding.asked(questions, [part.release for part in found.missing])
+                found.notes += tuple(str(finding) for finding in self._guarding.compare(asked))
+            most = (self._dataset.schema.privacy.max_cells, limits.rows)
+            staged = Staged(found.compiled, dict(found.tables), columns, self._sandbox, self.need, *most)
+            staged.bind_public()
+            if not found.missing:
+                return Released(found, staged, Receipt(None, NO_LOSS, self.remaining()))
+            with statement.planning():
+                guarded = self._ledger.guarded
+                for part in found.missing:
+                    self._texts.check(part, compiled.bounds, everywhere=guarded)
+            receipt = self._bought(found, staged, fresh, asked)
+            if receipt is not None:
+                return Released(found, staged, receipt)
+            names = [self.fingerprint(part) for part in found.missing]
+            patience.wait(partial(self._ledger.is_claimed, names))
+
+    def _bought(self, found: Found, staged: Staged, fresh: bool, asked: Sequence[Question]) -> Receipt | None:
+        """Charge what is missing and run it; None where somebody else works one of them out: nothing was charged."""
         holder = claims.new_holder()
         with claims.released(holder):
             try:
-                return self._bought(compiled, paid, columns, fresh, questions, holder)
+                receipt = self._charged(found, holder, fresh, asked)
+                if receipt is not None:
+                    staged.charged = True
+                    with failing.counted(self._ledger, receipt.id, self._analyst):
+                        for part in found.missing:
+                            staged.noisy[part.release.name] = self._run(part, receipt, staged, found, fresh)
+                return receipt
             except BaseException:
                 # nobody is to wait for what failed
                 with suppress(Error):
                     self._ledger.drop(holder)
                 raise
 
-    def _bought(
-        self,
-        compiled: Compiled,
-        paid: Sequence[CompiledRelease],
-        columns: tuple[tuple[str, str], ...],
-        fresh: bool,
-        questions: Mapping[str, Question],
-        holder: str,
-    ) -> Released:
-        while True:
-            found = self._found(compiled, paid, fresh)
-            asked = self._guarding.asked(questions, [part.release for part in found.missing])
-            found.notes += tuple(str(finding) for finding in self._guarding.compare(asked))
-            most = self._dataset.schema.privacy.max_cells
-            staged = Staged(found.compiled, dict(found.tables), columns, self._sandbox, self.need, most)
-            staged.bind_public()
-            if not found.missing:
-                return Released(found, staged, Receipt(None, NO_LOSS, self.remaining()))
-            guarded = self._ledger.guarded
-            for part in found.missing:
-                self._texts.check(part, compiled.bounds, everywhere=guarded)
-            receipt = self._charge(compiled, found, holder, fresh, asked)
-            if receipt is not None:
-                break
-            self._wait()
-        staged.charged = True
-        with failing.counted(self._ledger, receipt.id, self._analyst):
-            for part in found.missing:
-                staged.noisy[part.release.name] = self._run(part, receipt, staged, found, fresh)
-        return Released(found, staged, receipt)
+    def _charged(self, found: Found, holder: str, fresh: bool, asked: Sequence[Question]) -> Receipt | None:
+        """The charge; from here on the end of the statement says that it stands."""
+        statement, receipt = cancellation.current(), None
+        statement.check()
+        try:
+            receipt = self._charge(found, holder, fresh, asked)
+            statement.charged = receipt is not None
+        except KeyboardInterrupt:
+            # a program's own handler of SIGINT raised it somewhere: before the charge was durable, or after
+            statement.charged = self._ledger.holds(holder)
+            statement.cancel()
+        statement.check()
+        return receipt
 
     def missing(self, compiled: Compiled, fresh: bool) -> list[CompiledRelease]:
         """What would have to be bought of a statement now."""
@@ -243,40 +278,38 @@ class Releasing:
                 f"raised to the owner's least price, epsilon {float(least):g}: the error is smaller than asked",
             )
 
-    def _wait(self) -> None:
-        """For somebody else's answer, a moment. Raises 703."""
-        if self.stopped.wait(PAUSE_SECONDS):
-            raise error(703, "interrupted; nothing was charged")
-
     @property
     def _whose(self) -> str:
         """The data version, and the analyst where answers are not shared."""
         alone = "" if self._dataset.schema.privacy.shared_answers else f":{self._analyst.name}"
         return f"{self._dataset.version}{alone}"
 
-    def _charge(
-        self, compiled: Compiled, found: Found, holder: str, fresh: bool, asked: Sequence[Question]
-    ) -> Receipt | None:
+    def _charge(self, found: Found, holder: str, fresh: bool, asked: Sequence[Question]) -> Receipt | None:
         """One durable transaction before the engine is called; nothing below gives it back. See Ledger.charge."""
         failing.require_few(self._ledger, self._dataset.schema, self._analyst)
         if not self._dataset.engine.unchanged():
             raise error(708, "the data files changed since the connection was opened", hint="open a new connection")
         names = [self.fingerprint(part) for part in found.missing]
         certified = [
-            certificate(part.release, name, compiled, self._dataset.schema, self._identity)
+            certificate(part.release, name, found.compiled, self._dataset.schema, self._identity)
             for part, name in zip(found.missing, names, strict=True)
         ]
         text = record.written(asked) if asked else ""
         request = request_of(
-            compiled, found.missing, names, self._analyst, self._dataset.version, certified, fresh, text
+            found.compiled, found.missing, names, self._analyst, self._dataset.version, certified, fresh, text
         )
         return self._ledger.charge(
             request,
             self._budget,
             holder,
+            seconds=float(self._dataset.schema.limits.seconds) + claims.MARGIN_SECONDS,
             since=self._guarding.last,
-            decide=(lambda rows: self._guarding.decide(asked, rows)) if asked else None,
+            decide=(lambda rows: self._decide(asked, rows)) if asked else None,
         )
+
+    def _decide(self, asked: Sequence[Question], rows: list[Asked]) -> None:
+        with cancellation.current().planning():
+            self._guarding.decide(asked, rows)
 
     def certificates(self, fingerprints: Sequence[str]) -> list[dict[str, object]]:
         """What was certified of stored releases."""
@@ -364,11 +397,12 @@ class Releasing:
         matchings: Sequence[ExactTable],
     ) -> NoisyTable:
         """The release stage; what goes wrong in it is raised anew, without the frames that hold exact sums."""
-        code, text = 901, "the noise could not be added"
         try:
             return release(part, exact, self._noise, lists, tallies, matchings)
         except KeyboardInterrupt:
-            code, text = 703, "interrupted"
+            problem = cancellation.current().ended(cancellation.INTERRUPTED)
         except Exception:
-            pass
-        raise error(code, f"{text}; nothing was released and what was charged stays charged")
+            problem = cancellation.current().problem() or error(
+                901, "the noise could not be added; nothing was released and what was charged stays charged"
+            )
+        raise problem

@@ -6,15 +6,20 @@ below has touched data: its errors are constant text, and the charge stands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import os
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
 
-from dpsql import spending
+from dpsql import cancellation, spending
 from dpsql.accounting.amounts import at_most
 from dpsql.accounting.ledger import Ledger
+from dpsql.cancellation import Cancellation
 from dpsql.charges import Receipt
+from dpsql.engines.locked import require_process
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import BudgetError, Error, error
 from dpsql.escaping import harmless
@@ -23,7 +28,7 @@ from dpsql.guard.questions import Question
 from dpsql.guarding import GUARD_TABLE, Guarding
 from dpsql.loss import NO_LOSS, PrivacyLoss, total
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
-from dpsql.opening import Dataset
+from dpsql.opening import Dataset, sandbox_memory
 from dpsql.plan import Accuracy, Compiled, CompiledRelease, PublicTable
 from dpsql.planner.accurate import name_of
 from dpsql.planner.explain import explain
@@ -83,7 +88,10 @@ class Session:
         self._ledger = ledger
         self._analyst = analyst
         self._identity = schema_identity(dataset.schema)
-        self.sandbox = Sandbox()
+        self._process = os.getpid()
+        self._turn = threading.Lock()
+        self._running: Cancellation | None = None
+        self.sandbox = Sandbox(sandbox_memory(dataset.schema), dataset.schema.limits.rows)
         self.sandbox.define(dataset.schema)
         self.sandbox.share(dataset.engine, dataset.schema)
         self._options: dict[str, Options] = {}
@@ -95,17 +103,17 @@ class Session:
 
     def execute(self, sql: str, parameters: Parameters = ()) -> Answer:
         """Answer one statement, or raise an Error that says why not."""
-        self._releasing.stopped.clear()
         return self._guarded(sql, lambda: self._execute(sql, parameters))
 
     def explain(self, sql: str, parameters: Parameters = ()) -> str:
         """The plan of a statement, without running or charging it."""
 
         def planned() -> str:
-            parsed = self._parse(sql, parameters)
-            if parsed.kind == "catalog":
-                return f"free: {catalog_text(parsed, self.schema)} of the declared schema"
-            return "" if parsed.tree is None else self._explain(parsed)
+            with cancellation.current().planning():
+                parsed = self._parse(sql, parameters)
+                if parsed.kind == "catalog":
+                    return f"free: {catalog_text(parsed, self.schema)} of the declared schema"
+                return "" if parsed.tree is None else self._explain(parsed)
 
         return self._guarded(sql, planned)
 
@@ -117,29 +125,53 @@ class Session:
             asked = asked_for(sql, parameters, self._options)
             if asked is not None and self._recent.get(asked) is not None:
                 return self._receipt(NO_LOSS), 0
-            parsed = self._parse(sql, parameters)
-            if parsed.kind != "query":
-                return self._receipt(NO_LOSS), 0
-            compiled = self._compile(parsed)
-            missing = self._releasing.missing(compiled, parsed.options.fresh)
+            with cancellation.current().planning():
+                parsed = self._parse(sql, parameters)
+                if parsed.kind != "query":
+                    return self._receipt(NO_LOSS), 0
+                compiled = self._compile(parsed)
+                missing = self._releasing.missing(compiled, parsed.options.fresh)
             return self._receipt(total(part.release.loss for part in missing)), len(missing)
 
         return self._guarded(sql, priced)
 
-    @staticmethod
-    def _guarded(sql: str, work: Callable[[], Result]) -> Result:
-        """Errors show the place; an exception that nobody foresaw is a constant text, without its chain: it may hold values."""
+    def _guarded(self, sql: str, work: Callable[[], Result]) -> Result:
+        """Errors show the place; an exception that nobody foresaw is a constant text, without its chain: it may hold values.
+
+        Raises 802 in a fork of the process that opened the session, and where a statement is running; 703, 710 and 110 where it
+        is ended
+        """
+        limits = self.schema.limits
+        statement = Cancellation(float(limits.seconds), float(limits.plan_seconds))
         problem: Error
         try:
-            return work()
+            require_process(self._process)
+            with cancellation.under(statement), self._alone(statement):
+                result = work()
+                statement.check()
+            return result
         except Error as raised:
             problem = raised
+        except KeyboardInterrupt:
+            problem = statement.ended(cancellation.INTERRUPTED)
         except Exception:
             problem = error(
                 901, "an invariant of dpsql failed; nothing was released, and what was charged stays charged"
             )
         # Without the frames below: their variables may hold exact values.
         raise problem.located(sql).with_traceback(None)
+
+    @contextmanager
+    def _alone(self, statement: Cancellation) -> Iterator[None]:
+        """One statement at a time: it is the one that `interrupt` ends. Raises 802 where another is running."""
+        if not self._turn.acquire(blocking=False):
+            raise error(802, "another statement is running on this connection", hint="open one connection per thread")
+        try:
+            self._running = statement
+            yield
+        finally:
+            self._running = None
+            self._turn.release()
 
     def _execute(self, sql: str, parameters: Parameters) -> Answer:
         """The newest answer to the same text, or a new one."""
@@ -152,21 +184,24 @@ class Session:
         return replace(answer, rows=list(answer.rows), receipt=self._receipt(NO_LOSS), cached=True, releases=0)
 
     def _answered(self, sql: str, parameters: Parameters, asked: Hashable | None) -> Answer:
-        parsed = self._parse(sql, parameters)
+        with cancellation.current().planning():
+            parsed = self._parse(sql, parameters)
         if parsed.kind == "catalog":
             return self._free(*self.sandbox.catalog(catalog_text(parsed, self.schema)))
         if parsed.tree is None:
             return self._set(parsed)
         self.sandbox.forget()
         if parsed.kind == "explain":
-            return self._free((("plan", "VARCHAR"),), [(line,) for line in self._explain(parsed).splitlines()])
-        compiled, questions = self._compile_with_questions(parsed)
-        columns = self._describe(compiled, parsed.plain)
+            with cancellation.current().planning():
+                return self._free((("plan", "VARCHAR"),), [(line,) for line in self._explain(parsed).splitlines()])
+        with cancellation.current().planning():
+            compiled, questions = self._compile_with_questions(parsed)
+            columns = self._describe(compiled, parsed.plain)
+            findings = self._guarding.check(compiled, questions)
         if compiled.plan.shell.spent:
             self.sandbox.spent(self._spent(compiled.plan.shell.spent))
         if compiled.plan.shell.empty:
             return self._free(columns, self.sandbox.catalog(compiled.plan.shell.sql)[1])
-        findings = self._guarding.check(compiled, questions)
         paid = [part for part in compiled.releases if part.release.parts]
         done = self._with_prospect(
             parsed, lambda: self._releasing.release(compiled, paid, columns, parsed.options.fresh, questions)
@@ -211,7 +246,8 @@ class Session:
         """The half-width of the first column that has one before it is released, in words."""
         cheaper = replace(parsed.options, epsilon=epsilon, error=None, relative=False, confidence=None)
         try:
-            plan = self._compile(replace(parsed, options=cheaper)).plan
+            with cancellation.current().planning():
+                plan = self._compile(replace(parsed, options=cheaper)).plan
         except Error:
             return None
         for one in plan.releases:
@@ -364,9 +400,10 @@ class Session:
         return self._dataset.schema
 
     def interrupt(self) -> None:
-        self._releasing.stopped.set()
-        self._dataset.engine.interrupt()
-        self.sandbox.interrupt()
+        """End the statement that is running, from any thread; nothing where none is."""
+        statement = self._running
+        if statement is not None:
+            statement.cancel()
 
     def close(self) -> None:
         self.sandbox.close()

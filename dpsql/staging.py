@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import overload
 
+from dpsql import cancellation
 from dpsql.algebra.scalar import quoted
 from dpsql.engines.sandbox import Sandbox
 from dpsql.errors import Error, error
@@ -38,6 +39,7 @@ class Staged:
     columns    (name, type) of the result
     need       sees that the sandbox can read declared public tables
     max_cells  [groups] the most that listed keys may make
+    max_rows   [groups] the same, of the owner's limits of one statement
     charged    whether the statement was paid for: then an error says that the charge stands
 
     Each release is loaded into the sandbox once, when something reads it.
@@ -51,12 +53,13 @@ class Staged:
         sandbox: Sandbox,
         need: Callable[[Sequence[str]], None],
         max_cells: int,
+        max_rows: int | None = None,
     ) -> None:
         self._compiled = compiled
         self._columns = columns
         self._sandbox = sandbox
         self._need = need
-        self._max_cells = max_cells
+        self._max_cells, self._max_rows = max_cells, max_rows
         self._parts = {part.release.name: part for part in compiled.releases}
         self._bounds = {bound.name: bound for bound in compiled.bounds}
         self._tables: dict[str, PublicTable] = {}
@@ -116,6 +119,8 @@ class Staged:
         if groups > self._max_cells:
             what = f"the listed keys make more than {self._max_cells:,} groups"
             raise self._problem(304, what, "group by fewer or coarser columns")
+        if self._max_rows is not None and groups > self._max_rows:
+            raise cancellation.current().ended(cancellation.COUNTED)
 
     def _problem(self, code: int, what: str, hint: str = "") -> Error:
         return error(code, f"{what}; what was charged stays charged") if self.charged else error(code, what, hint=hint)

@@ -1,7 +1,8 @@
 """Who is working out a release that was charged: whoever asks for the same meanwhile waits for the stored answer.
 
-A claim names its process, by number and start, and holds as long as the process lives; within the process, as long as the statement
-runs. A process that was killed holds nothing: the next one pays.
+A claim names its process, by number and start, and the time when it ends. It holds as long as the process lives, and within
+the process as long as the statement runs, but no longer than that. Whoever was killed or stopped, or hangs, holds nothing in the
+end: the next one pays.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from functools import lru_cache
 
-_FIND = "SELECT holder FROM claim WHERE fingerprint = ?"
+_FIND = "SELECT holder, until FROM claim WHERE fingerprint = ?"
 _PUT = "INSERT OR REPLACE INTO claim (fingerprint, holder, taken, until) VALUES (?, ?, ?, ?)"
 _DROP = "DELETE FROM claim WHERE holder = ?"
 _DONE = "DELETE FROM claim WHERE fingerprint = ?"
+_HOLDS = "SELECT 1 FROM claim WHERE holder = ? LIMIT 1"
+MARGIN_SECONDS = 30.0
+"""What a statement may take beyond its engine: noise, and writing it down."""
+LONGEST_SECONDS = 10.0**9
 _held: set[str] = set()
 """The claims of this process."""
 
@@ -37,10 +43,18 @@ def released(holder: str) -> Iterator[None]:
         _held.discard(holder)
 
 
-def is_taken(connection: sqlite3.Connection, fingerprint: str) -> bool:
-    """Whether somebody who lives is working this release out."""
+def is_taken(connection: sqlite3.Connection, fingerprint: str, now: str) -> bool:
+    """Whether somebody who lives is working this release out, and may still be.
+
+    now  UTC, ISO 8601
+    """
     row = connection.execute(_FIND, (fingerprint,)).fetchone()
-    return row is not None and _lives(str(row[0]))
+    return row is not None and _holds(str(row[0]), str(row[1]), now)
+
+
+def holds(connection: sqlite3.Connection, holder: str) -> bool:
+    """Whether a holder has claims: then what they are for was charged."""
+    return connection.execute(_HOLDS, (holder,)).fetchone() is not None
 
 
 def take(connection: sqlite3.Connection, fingerprints: Sequence[str], holder: str, taken: str, until: str = "") -> None:
@@ -48,8 +62,8 @@ def take(connection: sqlite3.Connection, fingerprints: Sequence[str], holder: st
 
     taken, until  UTC, ISO 8601: processes share no other clock; "": without an end
     """
-    for (other,) in connection.execute("SELECT DISTINCT holder FROM claim").fetchall():
-        if not _lives(str(other)):
+    for other, last in connection.execute("SELECT DISTINCT holder, until FROM claim").fetchall():
+        if not _holds(str(other), str(last), taken):
             drop(connection, str(other))
     connection.executemany(_PUT, [(name, holder, taken, until) for name in fingerprints])
 
@@ -61,6 +75,22 @@ def done(connection: sqlite3.Connection, fingerprint: str) -> None:
 
 def drop(connection: sqlite3.Connection, holder: str) -> None:
     connection.execute(_DROP, (holder,))
+
+
+def until(now: str, seconds: float | None) -> str:
+    """When a claim ends that may last so long; "" for ever.
+
+    >>> until("2025-01-01T00:00:00.000+00:00", 90)
+    '2025-01-01T00:01:30.000+00:00'
+    """
+    if seconds is None:
+        return ""
+    end = datetime.fromisoformat(now) + timedelta(seconds=min(seconds, LONGEST_SECONDS))
+    return end.isoformat(timespec="milliseconds")
+
+
+def _holds(holder: str, last: str, now: str) -> bool:
+    return (not last or now <= last) and _lives(holder)
 
 
 def _lives(holder: str) -> bool:

@@ -114,12 +114,14 @@ class Ledger:
         budget: Budget,
         holder: str = "",
         *,
+        seconds: float | None = None,
         since: int = 0,
         decide: Decide | None = None,
     ) -> Receipt | None:
         """Charge one statement, or refuse it and change nothing.
 
         holder  whose claim on its releases it becomes, for as long as they are worked out (claims.py)
+        seconds [s] the longest that the claim may last; None: no end
         since   the last charge that `decide` has seen
         decide  sees what was charged after it, while nobody else can charge; what it raises refuses the statement
         Output  None: another statement has stored one of its releases meanwhile, or is working it out; nothing was charged
@@ -132,7 +134,7 @@ class Ledger:
         def work(connection: sqlite3.Connection) -> tuple[Receipt, Head] | None:
             if decide is not None:
                 decide([Asked(*row) for row in connection.execute(_ASKED, (since,))])
-            return self._charge(connection, request, budget, holder)
+            return self._charge(connection, request, budget, holder, seconds)
 
         done = self.store.write(work)
         if done is None:
@@ -147,16 +149,32 @@ class Ledger:
         """Let go of a holder's claims: what they were for is stored, or failed."""
         self.store.write(lambda connection: claims.drop(connection, holder))
 
+    def is_claimed(self, fingerprints: Sequence[str]) -> bool:
+        """Whether somebody is working one of these releases out."""
+        names = [clean(fingerprint) for fingerprint in fingerprints]
+        return self.store.read(
+            lambda connection: any(claims.is_taken(connection, name, layout.now()) for name in names)
+        )
+
+    def holds(self, holder: str) -> bool:
+        """Whether a holder claims something: then it was charged."""
+        return self.store.read(lambda connection: claims.holds(connection, holder))
+
     def _charge(
-        self, connection: sqlite3.Connection, request: ChargeRequest, allowed: Budget, holder: str
+        self,
+        connection: sqlite3.Connection,
+        request: ChargeRequest,
+        allowed: Budget,
+        holder: str,
+        seconds: float | None,
     ) -> tuple[Receipt, Head] | None:
-        last = self._newest(connection)
+        last, now = self._newest(connection), layout.now()
         names = [clean(fingerprint) for fingerprint in request.fingerprints]
-        if holder and any(claims.is_taken(connection, name) for name in names):
+        if holder and any(claims.is_taken(connection, name, now) for name in names):
             return None
         if holder and not request.fresh and any(connection.execute(_STORED, (name,)).fetchone() for name in names):
             return None
-        now, analyst = layout.now(), clean(request.analyst)
+        analyst = clean(request.analyst)
         role = None if request.role is None else clean(request.role)
         portions = [replace(portion, loss=added(NO_LOSS, portion.loss)) for portion in request.portions]
         books = _Books(self, connection, now)
@@ -168,7 +186,7 @@ class Ledger:
         for scope, name, loss in scopes(analyst, role, portions):
             books.add(scope, name, loss)
         if holder:
-            claims.take(connection, names, holder, now)
+            claims.take(connection, names, holder, now, claims.until(now, seconds))
         return Receipt(head.charge, request.loss, budgets.remaining(limit.after for limit in limits)), head
 
     def _append(

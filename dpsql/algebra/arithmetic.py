@@ -231,7 +231,7 @@ def _binary_domain(operator: str, left: Scalar, right: Scalar) -> tuple[Domain, 
     if isinstance(left.domain, Categories) and isinstance(right.domain, Categories) and exact:
         numeric = not any(isinstance(v, str) for v in left.domain.values + right.domain.values)
         mapped = domains.map_integers(left.domain, right.domain, _EXACT[operator]) if numeric else None
-        if mapped is not None:
+        if mapped is not None and (not floats or domains.hull(mapped[0]) is not None):
             return mapped
     a, b = finite_hull(left), finite_hull(right)
     if a is None or b is None:

@@ -206,7 +206,9 @@ def microseconds(moment: datetime) -> int:
 def literal(value: Value | None, sqltype: SqlType) -> Scalar:
     """A constant of a type; dates in days and timestamps in microseconds since 1970."""
     if value is None:
-        return Scalar("literal", (), "NULL", sqltype, nullable=True)
+        # with its type, so that the engine has none to infer
+        text = "NULL" if sqltype == NULL_TYPE else f"CAST(NULL AS {sqltype})"
+        return Scalar("literal", (), text, sqltype, nullable=True)
     if sqltype.is_float and not isinstance(value, str):
         value = as_float(Fraction(value), sqltype)
     domain: Domain = Categories((value,))

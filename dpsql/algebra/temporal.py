@@ -142,6 +142,8 @@ def _starts(part: str, scalar: Scalar) -> Domain:
         found.append(_value(scalar.sqltype, at))
         if len(found) > domains.MOST_CATEGORIES:
             return Interval(Fraction(found[0]), bounds.upper)
+        if at > datetime.max - _STEPS[part]:
+            break
         at = _start(part, at + _STEPS[part])
     return Categories(tuple(found))
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
@@ -91,7 +89,6 @@ class Connection:
         self._session: Session | None = session
         self.messages = [(errors.Warning, errors.Warning(note)) for note in session.told]
         """PEP 249's optional extension: what was noticed of the ledger when the data was opened."""
-        self._lock = threading.Lock()
         self._settings = 0
         """How often SET or RESET changed the options."""
 
@@ -117,10 +114,9 @@ class Connection:
 
     def _execute(self, sql: str, parameters: Parameters) -> Answer:
         _check_text(sql)
-        with self._alone() as session:
-            answer = session.execute(sql, parameters)
-            self._settings += not answer.columns
-            return answer
+        answer = self._open().execute(sql, parameters)
+        self._settings += not answer.columns
+        return answer
 
     def _has_result(self, sql: str, parameters: Parameters) -> bool:
         """Whether a statement gives rows, by its text alone. Raises 1xx where it cannot be read."""
@@ -133,17 +129,6 @@ class Connection:
         except errors.Error as raised:
             problem = raised
         raise problem.located(sql)
-
-    @contextmanager
-    def _alone(self) -> Iterator[Session]:
-        """The session, for one statement at a time. Raises 802 where another is running."""
-        session = self._open()
-        if not self._lock.acquire(blocking=False):
-            raise error(802, "another statement is running on this connection", hint="open one connection per thread")
-        try:
-            yield session
-        finally:
-            self._lock.release()
 
     def cursor(self) -> Cursor:
         """A new cursor."""
@@ -161,13 +146,11 @@ class Connection:
     def explain(self, sql: str, parameters: Parameters = ()) -> str:
         """The plan of a statement as text: what is released, how one person can change it, price and error. Free."""
         _check_text(sql)
-        with self._alone() as session:
-            return session.explain(sql, parameters)
+        return self._open().explain(sql, parameters)
 
     def price(self, sql: str, parameters: Parameters = ()) -> Privacy:
         """What a statement would cost now, and what is left before it. Free; nothing is run."""
-        with self._alone() as session:
-            receipt, releases = session.price(sql, parameters)
+        receipt, releases = self._open().price(sql, parameters)
         loss, left = receipt.loss, receipt.remaining
         return Privacy(nominal(loss), loss.delta, left.epsilon, left.delta, False, releases, loss.rho)
 
@@ -185,7 +168,8 @@ class Connection:
         self._open()
 
     def interrupt(self) -> None:
-        """Stop the running statement, from another thread. Its charge stands."""
+        """End the running statement with 703, from another thread or a signal handler: at whatever stage it is. It says whether it was
+        charged. Nothing where none is running."""
         self._open().interrupt()
 
     def close(self) -> None:

@@ -46,13 +46,10 @@ class Engine(Protocol):
         bound   public tables that this statement alone sees, under their unqualified names; a declared table of the same
                 name is hidden from it
         cut     the secret that the parameter `$cut` of the statement stands for; it is bound, and enters no text
-        Raises  OperationalError 701 with constant text, a RaisedError where a value may be the reason, 703 when interrupted, 702 when
-                the data is not the version that was opened; InternalError 903 where something else crosses than keys and integers
+        Raises  OperationalError 701 with constant text, a RaisedError where a value may be the reason, 702 when the data is not the
+                version that was opened, 703, 710 and 711 when the statement is ended; InternalError 903 where something else crosses
+                than keys and integers
         """
-        ...
-
-    def interrupt(self) -> None:
-        """Stop the statement that is running, from another thread."""
         ...
 
     def close(self) -> None: ...

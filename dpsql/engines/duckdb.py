@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from dpsql.domains import Value
 from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable, RaisedError
 from dpsql.engines.loading import load_beside
-from dpsql.engines.locked import ask, connect, interruptible, name, one_select, text, was_interrupted
+from dpsql.engines.locked import ask, connect, ending, name, one_select, require_process, run, text
 from dpsql.engines.values import measured, portable, value
 from dpsql.engines.views import Find, Shown, show
 from dpsql.errors import Error, error
@@ -28,16 +27,14 @@ from dpsql.schema.model import Schema, Table
 _TEXTS = {
     701: "the engine could not finish the statement; nothing was released and what was charged stays charged",
     702: "the data changed after it was opened; nothing was released and what was charged stays charged",
-    703: "interrupted; nothing was released and what was charged stays charged",
     704: "the prepared snapshot cannot be written beside the ledger; see that its disk has room",
     707: "a data source cannot be read",
     903: "what crossed from the engine is not an integer, or no group key; nothing was released and what was charged stays charged",
 }
 """Constants: from here on data has been touched, and DuckDB's own messages quote it."""
 
-_MACHINE = (duckdb.IOException, duckdb.OutOfMemoryException, MemoryError, OSError)
-"""What the engine lacks, whatever the values are."""
-_RAISED = -701
+_MACHINE = (duckdb.IOException, OSError)
+"""What the engine lacks, whatever the values are; memory is a limit (711)."""
 
 Result = TypeVar("Result")
 
@@ -53,13 +50,12 @@ class DuckDBEngine:
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, shown: Shown, spill: Path) -> None:
+        self._process = os.getpid()
         self._connection = connection
         self._shown = shown
         self.tables = {t.name: t for t in shown.tables}
         self.signature = shown.signature
         self._remove = weakref.finalize(self, _remove, spill, os.getpid())
-        self._running: set[duckdb.DuckDBPyConnection] = set()
-        self._guard = threading.Lock()
 
     def __repr__(self) -> str:
         return "<DuckDBEngine>"
@@ -68,14 +64,17 @@ class DuckDBEngine:
         raise TypeError("an engine cannot be copied or pickled")
 
     @staticmethod
-    def open(schema: Schema, *, find: Find = lambda _: None, outputs: Iterable[Path] = ()) -> DuckDBEngine:
+    def open(
+        schema: Schema, *, find: Find = lambda _: None, outputs: Iterable[Path] = (), memory: int | None = None
+    ) -> DuckDBEngine:
         """Show the declared tables. Public tables get all columns that dpsql computes with. Raises 707, 804.
 
         find     given the files' signature, the prepared snapshot to read private tables from, or None
         outputs  files that `write` may write
+        memory   [bytes] the most that it may hold; the rest goes to disk
         """
         spill = Path(tempfile.mkdtemp(prefix="dpsql-"))
-        connection = connect(spill)
+        connection = connect(spill, memory=memory)
         try:
             shown = show(connection, schema, find, outputs)
         except BaseException:
@@ -101,7 +100,7 @@ class DuckDBEngine:
         return self._walled(lambda cursor: cursor.execute(one_select(cursor, sql)).fetchall(), 707)
 
     def write(self, sql: str, file: Path) -> None:
-        """Write the rows of a question to one of the outputs, in their order, as Parquet; for the owner. Raises 704, 702, 703."""
+        """Write the rows of a question to one of the outputs, in their order, as Parquet; for the owner. Raises 704, 702, 703, 711."""
         copy = f"COPY ({sql}) TO {text(str(file))} (FORMAT parquet, USE_TMP_FILE false)"
         self._walled(lambda cursor: cursor.execute(copy).fetchall(), 704)
 
@@ -148,15 +147,10 @@ class DuckDBEngine:
         if not self.unchanged():
             raise error(702, _TEXTS[702])
 
-    def interrupt(self) -> None:
-        """Stop every statement that is running, from another thread."""
-        with self._guard:
-            for cursor in self._running:
-                cursor.interrupt()
-
     def close(self) -> None:
-        """Let the files go, and remove what was spilled."""
-        self._connection.close()
+        """Let the files go, and remove what was spilled; a fork of the process leaves both to it."""
+        if self._process == os.getpid():
+            self._connection.close()
         self._remove()
 
     def _public(self, table: str) -> Table:
@@ -167,45 +161,43 @@ class DuckDBEngine:
 
     def _walled(self, read: Callable[[duckdb.DuckDBPyConnection], Result], code: int) -> Result:
         """Run something on a fresh cursor; raise what goes wrong as constant text, outside of any except block."""
-        before = self.unchanged()
-        result, failed = self._attempt(read, code) if before else (None, 702)
-        if failed != 703 and not self.unchanged():
-            failed = 702
-        if failed == _RAISED:
-            raise RaisedError(701, _TEXTS[701])
-        if failed is not None or result is None:
-            raise error(failed or code, _TEXTS.get(failed or code, "an invariant of the engine failed"))
+        require_process(self._process)
+        self.require_unchanged()
+        result, problem = self._attempt(read, code)
+        if problem is None or problem.code in (f"DPSQL-{code}", "DPSQL-901", "DPSQL-903"):
+            self.require_unchanged()
+        if problem is not None:
+            raise problem
+        if result is None:
+            raise error(code, _TEXTS[code])
         return result
 
     def _attempt(
         self, read: Callable[[duckdb.DuckDBPyConnection], Result], code: int
-    ) -> tuple[Result | None, int | None]:
+    ) -> tuple[Result | None, Error | None]:
         try:
             with self._cursor() as cursor:
-                return interruptible(cursor, lambda: read(cursor)), None
+                return run(cursor, lambda: read(cursor)), None
         except (Exception, KeyboardInterrupt) as fault:
-            if was_interrupted(fault):
-                return None, 703
-            if isinstance(fault, Error):
-                return None, _own(fault)
-            return None, _RAISED if code == 701 and not isinstance(fault, _MACHINE) else code
+            return None, ending(fault) or _told(fault, code)
 
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         cursor = self._connection.cursor()
-        with self._guard:
-            self._running.add(cursor)
         try:
             yield cursor
         finally:
-            with self._guard:
-                self._running.discard(cursor)
             cursor.close()
 
 
-def _own(fault: Error) -> int:
-    """The code of an error of dpsql's own that came out of the engine: an invariant failed."""
-    return 903 if fault.code == "DPSQL-903" else 901
+def _told(fault: BaseException, code: int) -> Error:
+    """The error of a failure, in constant text; what is an error of dpsql's own failed an invariant."""
+    if isinstance(fault, Error):
+        crossed = fault.code == "DPSQL-903"
+        return error(903, _TEXTS[903]) if crossed else error(901, "an invariant of the engine failed")
+    if code == 701 and not isinstance(fault, _MACHINE):
+        return RaisedError(701, _TEXTS[701])
+    return error(code, _TEXTS[code])
 
 
 def _remove(spill: Path, owner: int) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import threading
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import duckdb
 
-from dpsql.errors import error
+from dpsql import cancellation
+from dpsql.cancellation import Cancellation
+from dpsql.errors import Error, error
 
 Settings = dict[str, str | bool | int | float | list[str]]
 Result = TypeVar("Result")
 POLL = 0.05  # [seconds] between two looks at whether an interrupted statement has stopped
+_ENDED = ("DPSQL-110", "DPSQL-703", "DPSQL-710", "DPSQL-711", "DPSQL-712")
 BASE_SETTINGS: Settings = {
     "python_enable_replacements": False,
     "autoinstall_known_extensions": False,
@@ -24,17 +31,36 @@ BASE_SETTINGS: Settings = {
 }
 
 
-def connect(spill: Path | None, threads: int | None = None) -> duckdb.DuckDBPyConnection:
-    """A new in-memory database that still may open files; what it cannot hold in memory goes to `spill`, or nowhere."""
+def connect(spill: Path | None, threads: int | None = None, memory: int | None = None) -> duckdb.DuckDBPyConnection:
+    """A new in-memory database that still may open files; what it cannot hold in memory goes to `spill`, or nowhere.
+
+    memory  [bytes] the most that it may hold; None: DuckDB's own limit
+    """
     settings: Settings = {**BASE_SETTINGS, "temp_directory": str(spill) if spill else ""}
+    if memory is not None:
+        settings["memory_limit"] = f"{memory}B"
     if threads is not None:
         settings["threads"] = threads
     connection = duckdb.connect(":memory:", config=settings)
+    _outlive_forks(connection)
     # casts between timestamps with and without a zone would else depend on where the program runs
     connection.execute("SET TimeZone = 'UTC'")
     # DuckDB 2.0 moves TRY_CAST into its CSV reader, and a value that does not fit then loses its whole row
     connection.execute(f"SET GLOBAL disabled_optimizers = {text(_known_optimizer(connection, 'type_pushdown'))}")
     return connection
+
+
+def _outlive_forks(connection: duckdb.DuckDBPyConnection) -> None:
+    """In a child process, keep a connection for ever: to close it there would wait for threads that the parent alone has."""
+    known = weakref.ref(connection)
+
+    def in_child() -> None:
+        alive = known()
+        if alive is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(alive))
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=in_child)
 
 
 def _known_optimizer(connection: duckdb.DuckDBPyConnection, optimizer: str) -> str:
@@ -74,61 +100,83 @@ def ask(connection: duckdb.DuckDBPyConnection, sql: str, cut: str) -> duckdb.Duc
     return connection.execute(statement, {"cut": cut} if named else None)
 
 
-def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Result]) -> Result:
-    """Run something that may take long on a connection, so that Ctrl-C stops it at once and raises KeyboardInterrupt.
+def run(connection: duckdb.DuckDBPyConnection, work: Callable[[], Result]) -> Result:
+    """Run something that may take long on a connection, in a thread of its own; when its statement is to end, so does it.
 
-    DuckDB 2.0 notices Ctrl-C only by luck when the main thread is busy inside it, so there another thread does the work.
+    Why     DuckDB forgets an interrupt that comes before it runs, so it is repeated until the work has ended; and it notices Ctrl-C
+            only by luck when the main thread is busy inside it
+    Errors  703, 710, 110 the statement was ended; else what the work raises
     """
-    if threading.current_thread() is not threading.main_thread():
-        return work()
-    results: list[Result] = []
-    faults: list[BaseException] = []
-    # not Thread.join: Python 3.11 takes a thread for dead when Ctrl-C comes in the middle of it
-    done = threading.Event()
-    worker = threading.Thread(target=_collect, args=(work, results, faults, done), daemon=True)
-    stopped = not _started(worker)
-    while not done.is_set():
-        try:
-            done.wait(POLL)
-        except KeyboardInterrupt:
-            stopped = True
-        if stopped and worker.ident is None:
-            # Ctrl-C came before the thread began, so it never will
-            break
-        if stopped:
-            connection.interrupt()
-    if stopped:
-        raise KeyboardInterrupt
-    if faults:
-        raise faults[0]
-    return results[0]
+    statement = cancellation.current()
+    found: _Found[Result] = _Found(work)
+    with statement.running():
+        worker = threading.Thread(target=found.work, daemon=True)
+        _start(worker, statement)
+        # not Thread.join: Python 3.11 takes a thread for dead when Ctrl-C comes in the middle of it; one without a number never began
+        while worker.ident is not None and not found.done.is_set():
+            with _ended_by_ctrl_c(statement):
+                found.done.wait(POLL)
+            if statement.problem() is not None:
+                connection.interrupt()
+    return found.result()
 
 
-def _started(worker: threading.Thread) -> bool:
-    """Start a thread; False if Ctrl-C came meanwhile."""
-    try:
+def _start(worker: threading.Thread, statement: Cancellation) -> None:
+    with _ended_by_ctrl_c(statement):
         worker.start()
-    except KeyboardInterrupt:
-        return False
-    return True
 
 
-def _collect(
-    work: Callable[[], Result], results: list[Result], faults: list[BaseException], done: threading.Event
-) -> None:
+@contextmanager
+def _ended_by_ctrl_c(statement: Cancellation) -> Iterator[None]:
+    """For the owner's verbs, and programs that handle SIGINT themselves."""
     try:
-        results.append(work())
-    except BaseException as fault:
-        faults.append(fault)
-    finally:
-        done.set()
+        yield
+    except KeyboardInterrupt:
+        statement.cancel()
 
 
-def was_interrupted(fault: BaseException) -> bool:
-    """Whether DuckDB stopped because it was asked to; for Ctrl-C it raises a bare RuntimeError."""
-    if isinstance(fault, KeyboardInterrupt | duckdb.InterruptException):
-        return True
-    return isinstance(fault, RuntimeError) and str(fault) == "Query interrupted"
+class _Found(Generic[Result]):
+    """What came of some work."""
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        self.done = threading.Event()
+        self._work = work
+        self._results: list[Result] = []
+        self._fault: BaseException | None = None
+
+    def work(self) -> None:
+        try:
+            self._results.append(self._work())
+        except BaseException as fault:
+            self._fault = fault
+        finally:
+            self.done.set()
+
+    def result(self) -> Result:
+        """Raises what the work raised."""
+        if self._fault is not None:
+            raise self._fault
+        return self._results[0]
+
+
+def ending(fault: BaseException) -> Error | None:
+    """The error to raise where a statement was ended, by its limits or from outside; None for any other fault."""
+    statement = cancellation.current()
+    if isinstance(fault, Error):
+        return statement.ended(int(fault.code[-3:])) if fault.code in _ENDED else None
+    if isinstance(fault, MemoryError | duckdb.OutOfMemoryException):
+        return statement.ended(cancellation.FILLED)
+    # for Ctrl-C it raises a bare RuntimeError
+    bare = isinstance(fault, RuntimeError) and str(fault) == "Query interrupted"
+    if bare or isinstance(fault, KeyboardInterrupt | duckdb.InterruptException):
+        return statement.ended(cancellation.INTERRUPTED)
+    return None
+
+
+def require_process(opener: int) -> None:
+    """Raise 802 in a process other than that which opened a connection: a fork has DuckDB's memory and none of its threads."""
+    if os.getpid() != opener:
+        raise error(802, "the connection belongs to the process that opened it", hint="open one in this process")
 
 
 def name(identifier: str) -> str:

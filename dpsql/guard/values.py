@@ -184,7 +184,7 @@ class Listed:
             null = _NULL if self.axis.nullable else 0.0
             odd = (-_POINT if self._rest else _POINT) * len(self.odd)
             return bool(self.bits & 1) * null + self._rest * (1 - null) + odd
-        return ((self.bits & ((1 << count) - 1)).bit_count() + (0 if self._rest else _POINT * len(self.odd))) / count
+        return (self.bits & ((1 << count) - 1)).bit_count() / count
 
     @cached_property
     def mask(self) -> int:

@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.cancellation import check
 from dpsql.errors import error
 from dpsql.mechanisms.exact_sampler import uniform
 
@@ -58,6 +59,7 @@ def choose(costs: Integers, weights: Integers, rate: Fraction, kind: Kind) -> in
             Ding, Kifer et al. 2021, The Permute-and-Flip Mechanism Is Identical to Report-Noisy-Max with Exponential
             Noise (arXiv 2105.07260)
     """
+    check()
     _check(costs, weights, rate)
     heads = _first_bits(costs.size)
     above = costs - costs.min()

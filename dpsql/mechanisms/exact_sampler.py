@@ -18,6 +18,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.cancellation import check
 from dpsql.errors import error
 from dpsql.mechanisms.rounding import FINEST, MOST_SCALE
 
@@ -95,6 +96,7 @@ def _collect(attempts: Callable[[int], Integers], size: int) -> list[int]:
     """Accepted values, in the order they came, until there are enough."""
     found: list[int] = []
     while len(found) < size:
+        check()
         found.extend(attempts(min(size - len(found), MOST_AT_ONCE) + 8).tolist())
     return found[:size]
 

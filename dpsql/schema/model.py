@@ -175,6 +175,22 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What one statement of an analyst may take; all of it is fixed before any data is read, and public.
+
+    seconds       [s] of the engine and of the sandbox, together
+    memory        [bytes] of both
+    rows          [rows] of a result, and of what a statement lists as group keys
+    plan_seconds  [s] of reading and pricing it, before the charge
+    """
+
+    seconds: Fraction = Fraction(60)
+    memory: int = 2_000_000_000
+    rows: int = 1_000_000
+    plan_seconds: Fraction = Fraction(5)
+
+
+@dataclass(frozen=True, slots=True)
 class Role:
     """Several analysts, and the most that they may spend together; None is no cap below the dataset's total."""
 
@@ -226,6 +242,7 @@ class Schema:
     roles: tuple[Role, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     folder: Path = Path(".")
+    limits: Limits = Limits()
 
     def table(self, name: str) -> Table | None:
         """The table of that name; SQL names do not depend on case."""

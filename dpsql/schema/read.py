@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpsql.schema.checks import check
+from dpsql.schema.limits import read_limits
 from dpsql.schema.mistakes import Mistakes, shown, suggestion
 from dpsql.schema.model import GUARD_MODES, Guard, Privacy, Schema, Table
 from dpsql.schema.partition import check_partition
@@ -20,7 +21,7 @@ from dpsql.schema.roles import default_role
 from dpsql.schema.section import Section
 from dpsql.schema.tables import Declared, read_columns, read_tables, spelt_column
 
-TOP = dict.fromkeys(("dataset", "privacy", "guard", "roles", "analysts", "reservations", "tables"), "{ ... }")
+TOP = dict.fromkeys(("dataset", "privacy", "guard", "limits", "roles", "analysts", "reservations", "tables"), "{ ... }")
 DATASET = {"name": '"clinic"', "source": '"."', "ledger": '"clinic.ledger"'}
 GUARD = {"mode": '"block"', "k": "20"}
 NOT_IN_A_FILE_NAME = '/\\:*?"<>|'
@@ -36,7 +37,8 @@ def read(document: Mapping[str, object], folder: Path, mistakes: Mistakes) -> Sc
     declared = read_tables(top, source)
     tables = tuple(read_columns(declared))
     privacy = _spelt(privacy, declared)
-    schema = Schema(name, source or "", ledger, privacy, guard, tables, analysts, roles, reservations, folder)
+    limits = read_limits(top)
+    schema = Schema(name, source or "", ledger, privacy, guard, tables, analysts, roles, reservations, folder, limits)
     schema = replace(schema, tables=tuple(_with_roles(schema, t) for t in tables))
     check_people(schema, mistakes)
     check(schema, frozenset(d.table.name for d in declared if d.broken), mistakes)

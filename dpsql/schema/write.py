@@ -10,8 +10,20 @@ from fractions import Fraction
 from dpsql.domains import Categories, Interval, Value
 from dpsql.errors import error
 from dpsql.loss import EpsilonDelta
-from dpsql.schema.model import ACCOUNTINGS, MECHANISMS, Analyst, Column, Privacy, Reservation, Role, Schema, Table
+from dpsql.schema.model import (
+    ACCOUNTINGS,
+    MECHANISMS,
+    Analyst,
+    Column,
+    Limits,
+    Privacy,
+    Reservation,
+    Role,
+    Schema,
+    Table,
+)
 from dpsql.schema.roles import default_role
+from dpsql.schema.sizes import written
 from dpsql.sqltypes import SqlType
 
 EPOCH = datetime(1970, 1, 1)
@@ -26,7 +38,8 @@ def write(schema: Schema) -> str:
 
     Raises SchemaError (DPSQL-801) where a number has no exact decimal: the file could not say it.
     """
-    parts = [_dataset(schema), _privacy(schema.privacy), _guard(schema), *map(_role, schema.roles)]
+    parts = [_dataset(schema), _privacy(schema.privacy), _guard(schema), *_limits(schema.limits)]
+    parts += map(_role, schema.roles)
     parts += [*_analysts(schema.analysts), *map(_reservation, schema.reservations)]
     parts += [_table(schema, t) for t in schema.tables]
     return "\n\n".join(parts) + "\n"
@@ -167,6 +180,21 @@ def _choices(privacy: Privacy) -> list[tuple[str, str]]:
 
 def _guard(schema: Schema) -> str:
     return _lines("[guard]", [("mode", quoted(schema.guard.mode)), ("k", str(schema.guard.k))])
+
+
+def _limits(limits: Limits) -> list[str]:
+    """What the owner chose other than the defaults."""
+    own = Limits()
+    pairs = []
+    if limits.seconds != own.seconds:
+        pairs.append(("seconds", exact(limits.seconds)))
+    if limits.memory != own.memory:
+        pairs.append(("memory", quoted(written(limits.memory))))
+    if limits.rows != own.rows:
+        pairs.append(("rows", str(limits.rows)))
+    if limits.plan_seconds != own.plan_seconds:
+        pairs.append(("plan_seconds", exact(limits.plan_seconds)))
+    return [_lines("[limits]", pairs)] if pairs else []
 
 
 def _analysts(analysts: tuple[Analyst, ...] | None) -> list[str]:

@@ -68,7 +68,7 @@ def test_an_engine_failure_is_constant_text(tmp_path: Path, monkeypatch: pytest.
                 sql: str,
                 keys: int,
                 sums: int,
-                bound: object = (),
+                *_: object,
                 run: Callable[..., object] = original,
             ) -> object:
                 return run(engine, "SELECT CAST('Wilhelmina ' || count(*) AS INTEGER) FROM patient", keys, sums)

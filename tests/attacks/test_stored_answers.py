@@ -746,7 +746,8 @@ def test_rule_40_a_claim_is_let_go_when_it_ends_between_the_charge_and_the_engin
             raise KeyboardInterrupt
 
         monkeypatch.setattr(session._ledger, "charge", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Error) as raised:
             session.execute(COUNTED)
+        assert str(raised.value) == "DPSQL-703: interrupted; the charge stands"
         assert not claims._held
         assert session._ledger.store.read(lambda c: c.execute("SELECT * FROM claim").fetchall()) == []

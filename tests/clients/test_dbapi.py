@@ -148,12 +148,13 @@ def test_objects_show_and_pickle_nothing(connection: dpsql.Connection) -> None:
 
 
 def test_two_threads_do_not_share_a_connection(connection: dpsql.Connection) -> None:
-    connection._lock.acquire()
+    turn = connection._open()._turn
+    turn.acquire()
     found: list[str] = []
     thread = threading.Thread(target=lambda: found.append(code(connection.execute, "SELECT 1")))
     thread.start()
     thread.join()
-    connection._lock.release()
+    turn.release()
     assert found == ["DPSQL-802"]
 
 

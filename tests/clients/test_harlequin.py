@@ -203,7 +203,7 @@ def test_cancelling_ends_the_statement_and_its_charge_stands(connection: DpsqlCo
     while thread.is_alive():
         connection.cancel()
         thread.join(0.1)
-    assert found[0].msg == "DPSQL-703: interrupted; what was charged stays charged"
+    assert found[0].msg == "DPSQL-703: interrupted; the charge stands"
     assert found[0].title == "The statement failed. What was charged stays charged."
     assert connection._privacy.remaining == Fraction(39, 10)
 

@@ -256,7 +256,7 @@ def averages_with_the_weights_swapped(patch: Patch) -> None:
 
 
 def claims_that_nobody_heeds(patch: Patch) -> None:
-    patch.setattr(claims, "is_taken", lambda connection, fingerprint: False)
+    patch.setattr(claims, "is_taken", lambda connection, fingerprint, now: False)
 
 
 def newest_answers_whatever_is_stored(patch: Patch) -> None:

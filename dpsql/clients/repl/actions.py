@@ -239,6 +239,7 @@ def watch(desk: Desk, argument: str) -> None:
     )
     try:
         while desk.is_free(desk.last) and desk.ask(desk.last):
-            threading.Event().wait(seconds)
+            with desk.interrupts.raised():
+                threading.Event().wait(seconds)
     except KeyboardInterrupt:
         desk.screen.say()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
 from dpsql.clients import output
 from dpsql.clients.repl import running
+from dpsql.clients.repl.interrupts import Interrupts
 from dpsql.clients.repl.scanner import is_command
 from dpsql.clients.repl.screen import Screen
 from dpsql.clients.statements import split
@@ -62,6 +63,7 @@ class Desk:
     last     the last question that was answered, or ""
     told     whether it was said what an error is
     reading  how many files are being read, one inside another
+    interrupts  the handler of Ctrl-C
     """
 
     connection: Connection
@@ -77,6 +79,7 @@ class Desk:
     last: str = ""
     told: bool = False
     reading: int = 0
+    interrupts: Interrupts = field(default_factory=Interrupts)
 
     @property
     def to_file(self) -> bool:
@@ -85,7 +88,8 @@ class Desk:
     def work(self, task: Callable[[], Result]) -> running.Outcome[Result]:
         """Do what may take long; Ctrl-C stops it."""
         try:
-            return running.run(task, self.connection.interrupt, self.screen.running)
+            pressed, cancel = lambda: self.interrupts.pressed, self.connection.interrupt
+            return running.run(task, pressed, cancel, self.screen.running)
         finally:
             self.screen.stopped()
 
@@ -113,7 +117,8 @@ class Desk:
         if outcome.problem is not None:
             return self._failed(outcome, before)
         with outcome.result() as cursor:
-            self._show(cursor, outcome.seconds, explained=explained)
+            with self.interrupts.raised():
+                self._show(cursor, outcome.seconds, explained=explained)
             if cursor.description is not None and not explained:
                 self.last = sql
         return True

@@ -13,6 +13,7 @@ from dpsql.clients.repl.actions import Leave, Stopped
 from dpsql.clients.repl.banner import banner
 from dpsql.clients.repl.commands import act
 from dpsql.clients.repl.desk import Desk, Reader
+from dpsql.clients.repl.interrupts import Interrupts
 from dpsql.clients.repl.plain import Plain
 from dpsql.clients.repl.screen import Screen
 from dpsql.errors import Error
@@ -32,35 +33,47 @@ def run(connection: Connection, schema_path: str | Path, options: argparse.Names
     """
     screen = Screen.here()
     schema = connection.schema
+    interrupts = Interrupts()
     desk = Desk(
         connection,
         schema,
         getattr(options, "analyst", None) or "default",
         screen,
-        _editor(schema, screen),
+        _editor(schema, screen, interrupts),
         act,
         mode=getattr(options, "mode", None) or "table",
         bars=bool(getattr(options, "accuracy", False)),
         results=screen.out,
+        interrupts=interrupts,
     )
-    screen.tell(banner(desk))
-    try:
-        while _round(desk):
-            pass
-    finally:
-        desk.results_to(screen.out)
+    with interrupts.listening():
+        try:
+            screen.tell(banner(desk))
+            _rounds(desk)
+        finally:
+            desk.results_to(screen.out)
     return 0
 
 
-def _editor(schema: Schema, screen: Screen) -> Reader:
+def _rounds(desk: Desk) -> None:
+    """Entries until the end."""
+    goes_on = True
+    while goes_on:
+        # prompt_toolkit has Python's own handler put back for a moment
+        with suppress(KeyboardInterrupt):
+            desk.interrupts.listen()
+            goes_on = _round(desk)
+
+
+def _editor(schema: Schema, screen: Screen, interrupts: Interrupts) -> Reader:
     """What reads here; where it could be better, say so."""
     shown = f"{schema.name}> "
     prompt = shown if len(shown) <= screen.width // 3 else "> "
     if not screen.moves or not sys.stdin.isatty():
-        return Plain(prompt)
+        return Plain(prompt, interrupts)
     if find_spec("prompt_toolkit") is None:
         screen.tell(MISSING)
-        return Plain(prompt)
+        return Plain(prompt, interrupts)
     from dpsql.clients.repl.editor import Editor
 
     return Editor(schema, screen, prompt)
@@ -69,7 +82,9 @@ def _editor(schema: Schema, screen: Screen) -> Reader:
 def _round(desk: Desk) -> bool:
     """One entry; False at the end."""
     try:
-        desk.take(desk.editor.read())
+        entry = desk.editor.read()
+        desk.interrupts.pressed = False
+        desk.take(entry)
     except KeyboardInterrupt:
         desk.screen.tell("(\\q or Ctrl-D leaves)", "faint")
     except (EOFError, Leave):

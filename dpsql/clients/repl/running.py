@@ -36,11 +36,14 @@ class Outcome(Generic[Result]):
         return self.value
 
 
-def run(work: Callable[[], Result], cancel: Callable[[], None], tick: Callable[[float], None]) -> Outcome[Result]:
+def run(
+    work: Callable[[], Result], pressed: Callable[[], bool], cancel: Callable[[], None], tick: Callable[[float], None]
+) -> Outcome[Result]:
     """Do some work, and wait for its end.
 
-    cancel  asks the work to stop, from this thread; asked again until it did, since what was not running yet cannot be stopped
-    tick    is told now and then how long it has taken
+    pressed  whether the work is to stop
+    cancel   asks the work to stop, from this thread; asked again until it did, since what was not running yet cannot be stopped
+    tick     is told now and then how long it has taken
     """
     outcome: Outcome[Result] = Outcome()
     done = threading.Event()
@@ -56,13 +59,10 @@ def run(work: Callable[[], Result], cancel: Callable[[], None], tick: Callable[[
     begun = time.perf_counter()
     # Where the process ends, the answer has no reader.
     threading.Thread(target=working, name="dpsql statement", daemon=True).start()
-    while not done.is_set():
-        try:
-            while not done.wait(TICK):
-                if outcome.cancelled:
-                    cancel()
-                tick(time.perf_counter() - begun)
-        except KeyboardInterrupt:
-            outcome.cancelled = True
+    while not done.wait(TICK):
+        outcome.cancelled = pressed()
+        if outcome.cancelled:
+            cancel()
+        tick(time.perf_counter() - begun)
     outcome.seconds = time.perf_counter() - begun
     return outcome

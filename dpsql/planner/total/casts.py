@@ -19,7 +19,10 @@ def cast(value: Known, target: SqlType) -> Ruled | None:
     if value.sqltype == target:
         return always(Known(target, value.limits, value.null, least=value.least))
     found = converted(value, target)
-    if value.sqltype == NULL or target.is_text:
+    if value.sqltype == NULL:
+        # no value at all: any limits hold
+        return always(Known(target, None if target.is_text else Interval(Fraction(1), Fraction(1))))
+    if target.is_text:
         return always(Known(target, None, value.null))
     if not (_computes(value.sqltype) and _computes(target)):
         return None

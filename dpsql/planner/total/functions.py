@@ -26,13 +26,15 @@ _UNITS = {
 _FARTHEST = interval(-30_000 * 366 * DAY, 30_000 * 366 * DAY)
 """[microseconds] Far inside what TIMESTAMP holds."""
 _LONGEST = 2**32
+NOTHING = Known(DOUBLE, interval(1, 1))
+"""What stands for a bare NULL: a value that every function of numbers has a result for."""
 
 
 def texts(count: int, result: SqlType = VARCHAR) -> Rule:
     """A function of so many texts."""
 
     def rule(args: Sequence[Known]) -> Ruled | None:
-        if len(args) != count or any(not (a.sqltype.is_text or a.sqltype.name == "NULL") for a in args):
+        if len(args) != count or any(not (a.sqltype.is_text or _is_nothing(a)) for a in args):
             return None
         null = any(a.null for a in args)
         return always(Known(BIGINT, interval(0, _LONGEST), null) if result == BIGINT else of_type(result, null=null))
@@ -44,7 +46,13 @@ def position(args: Sequence[Known]) -> Ruled | None:
     """SUBSTRING, LEFT, RIGHT: a text and one or two bare integers."""
     text, places = args[0], args[1:]
     plain = all(p.literal and p.limits is not None and abs(p.limits.lower) < 10_000 for p in places)
-    return always(Known(VARCHAR, None, text.null)) if text.sqltype.is_text and places and plain else None
+    kind = text.sqltype.is_text or _is_nothing(text)
+    return always(Known(VARCHAR, None, text.null)) if kind and places and plain else None
+
+
+def _is_nothing(known: Known) -> bool:
+    """Whether a value stands for a bare NULL, which any function takes (values.py)."""
+    return known == NOTHING
 
 
 def any_text(args: Sequence[Known]) -> Ruled | None:

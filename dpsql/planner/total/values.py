@@ -140,7 +140,7 @@ class Values:
                 return rule(self, node, scope)
         plain = _FUNCTIONS.get(type(node).__name__)
         if plain is not None:
-            return self._ruled(node, plain([self.value(a, scope) for a in _arguments(node)]))
+            return self._ruled(node, plain([_typed(self.value(a, scope)) for a in _arguments(node)]))
         raise unknown(node)
 
     def _ruled(self, node: exp.Expression, ruled: Ruled | None) -> Known:
@@ -151,10 +151,9 @@ class Values:
             return ruled.known
         if node.find(*_NO_GUARD) is None:
             self._guard(node)
-            return replace(ruled.known, null=True)
-        if ruled.by == "proof":
-            return ruled.known
-        raise unknown(node)
+        elif ruled.by != "proof":
+            raise unknown(node)
+        return ruled.known if ruled.by == "proof" else replace(ruled.known, null=True)
 
     def _guard(self, node: exp.Expression) -> None:
         guard = exp.Try()
@@ -315,32 +314,32 @@ class Values:
     # --- operators ------------------------------------------------------------------------------------------------
 
     def arithmetic(self, node: exp.Expression, scope: Scope) -> Known:
-        a, b = self.value(node.this, scope), self.value(node.expression, scope)
+        a, b = _beside(self.value(node.this, scope), self.value(node.expression, scope))
         if isinstance(node, exp.Add) and a.sqltype.is_temporal:
             return self._ruled(node, functions.shift(a, b))
         return self._ruled(node, arithmetic.arithmetic(_ARITHMETIC[type(node)], a, b))
 
     def division(self, node: exp.Expression, scope: Scope) -> Known:
-        a, b = self.value(node.this, scope), self.value(node.expression, scope)
+        a, b = _beside(self.value(node.this, scope), self.value(node.expression, scope))
         return self._ruled(node, _DIVISIONS[type(node)](a, b))
 
     def negative(self, node: exp.Expression, scope: Scope) -> Known:
-        return self._ruled(node, arithmetic.negative(self.value(node.this, scope)))
+        return self._ruled(node, arithmetic.negative(_typed(self.value(node.this, scope))))
 
     def absolute(self, node: exp.Expression, scope: Scope) -> Known:
-        return self._ruled(node, arithmetic.absolute(self.value(node.this, scope)))
+        return self._ruled(node, arithmetic.absolute(_typed(self.value(node.this, scope))))
 
     def logarithm(self, node: exp.Expression, scope: Scope) -> Known:
         rule = _LOGARITHMS.get(node.this.name) if isinstance(node.this, exp.Literal) else None
         if rule is None or node.expression is None:
             raise unknown(node)
-        return self._ruled(node, rule([self.value(node.expression, scope)]))
+        return self._ruled(node, rule([_typed(self.value(node.expression, scope))]))
 
     def rounding(self, node: exp.Expression, scope: Scope) -> Known:
         digits = node.args.get("decimals")
         if digits is None:
-            return self._ruled(node, functions.to_whole("round")([self.value(node.this, scope)]))
-        return self._ruled(node, functions.round_to([self.value(n, scope) for n in (node.this, digits)]))
+            return self._ruled(node, functions.to_whole("round")([_typed(self.value(node.this, scope))]))
+        return self._ruled(node, functions.round_to([_typed(self.value(n, scope)) for n in (node.this, digits)]))
 
     def trimmed(self, node: exp.Expression, scope: Scope) -> Known:
         if node.expression is not None:
@@ -361,7 +360,7 @@ class Values:
         name, args = node.name.lower(), list(node.expressions)
         if name == "date_part" and len(args) == 2 and _is_text(args[0]):
             return self._ruled(node, functions.date_part(args[0].name.lower(), self.value(args[1], scope)))
-        values = [self.value(arg, scope) for arg in args]
+        values = [_typed(self.value(arg, scope)) for arg in args]
         if name in _NAMED:
             return self._ruled(node, _NAMED[name](values))
         return self._ruled(node, functions.span(name, values))
@@ -537,6 +536,22 @@ _OPERATORS: Mapping[type[exp.Expression], Rule] = {
     exp.ToDays: Values.span,
     exp.Anonymous: Values.named,
 }
+
+
+def _beside(a: Known, b: Known) -> tuple[Known, Known]:
+    """The operands of an operator; a bare NULL takes the type of the other side, and what is done with it is NULL."""
+    if a.sqltype == NULL and b.sqltype == NULL:
+        return integer(0), integer(0)
+    return _typed(a, b), _typed(b, a)
+
+
+def _typed(value: Known, other: Known | None = None) -> Known:
+    """A bare NULL as a value of a type: no function is worked out for it."""
+    if value.sqltype != NULL:
+        return value
+    if other is None:
+        return functions.NOTHING
+    return Known(other.sqltype, interval(1, 1) if other.sqltype.is_number else None)
 
 
 def _arguments(node: exp.Expression) -> list[exp.Expression]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -331,6 +333,19 @@ def test_ctrl_c_of_what_is_free_charges_nothing(slow: Terminal) -> None:
     slow.until("Ctrl-C cancels")
     slow.send(CTRL_C)
     assert "nothing was charged" in slow.answered()
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.001, 0.01, 0.05])
+def test_two_quick_ctrl_c_never_leave(slow: Terminal, pause: float) -> None:
+    for _ in range(3):
+        slow.clear()
+        slow.send(SLOW_AND_FREE + ENTER)
+        slow.until("Ctrl-C cancels")
+        for _ in range(3):
+            slow.process.kill(signal.SIGINT)
+            time.sleep(pause)
+        assert "nothing was charged" in slow.answered()
+    assert "42" in slow.ask("SELECT 40 + 2 AS answer;")
 
 
 # --- terminals of every kind ------------------------------------------------------------------------------------------------------

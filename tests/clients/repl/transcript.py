@@ -14,6 +14,7 @@ from dpsql.clients.repl.actions import Leave
 from dpsql.clients.repl.banner import banner
 from dpsql.clients.repl.commands import act
 from dpsql.clients.repl.desk import Desk
+from dpsql.clients.repl.interrupts import Interrupts
 from dpsql.clients.repl.plain import Plain
 from dpsql.clients.repl.scanner import is_complete
 from dpsql.clients.repl.screen import Screen
@@ -48,7 +49,7 @@ def replayed(body: str) -> str:
     out.write(COMMAND + "\n")
     with desk(), dpsql.connect(SCHEMA, ledger=":memory:") as connection, patch.dict(os.environ, {"COLUMNS": "100"}):
         screen = Screen(out, colour=False, moves=False)
-        here = Desk(connection, connection.schema, "default", screen, Plain(PROMPT), act, results=out)
+        here = Desk(connection, connection.schema, "default", screen, Plain(PROMPT, Interrupts()), act, results=out)
         screen.tell(banner(here))
         for entry in entered(body):
             out.write(PROMPT + entry.replace("\n", "\n" + MORE) + "\n")

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -70,6 +71,19 @@ def test_a_refused_charge_claims_nothing(ledger: Ledger, asks: Asks) -> None:
     with pytest.raises(BudgetError):
         ledger.charge(asks("101"), BUDGET, claims.new_holder())
     assert ledger.charge(asks("0.1"), BUDGET, claims.new_holder()) is not None
+
+
+def test_nobody_holds_a_claim_for_ever(ledger: Ledger, asks: Asks) -> None:
+    """Not a process that was stopped, nor a thread of this one that hangs."""
+    first = claims.new_holder()
+    assert ledger.charge(asks("0.1"), BUDGET, first, seconds=0.2) is not None and ledger.holds(first)
+    second = claims.new_holder()
+    assert ledger.charge(asks("0.1"), BUDGET, second) is None and ledger.is_claimed(["fingerprint"])
+    assert not ledger.holds(second)
+    time.sleep(0.3)
+    assert not ledger.is_claimed(["fingerprint"])
+    assert ledger.charge(asks("0.1"), BUDGET, second, seconds=1e300) is not None
+    assert ledger.holds(second) and not ledger.holds(first)
 
 
 def test_holders_differ() -> None:

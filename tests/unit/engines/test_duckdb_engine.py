@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from clinic_files import ROWS, clinic, one_table, write_csv, write_parquet
 
+from dpsql.cancellation import Cancellation, under
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.errors import Error, InternalError, OperationalError
 
@@ -340,8 +341,10 @@ SLOW = "SELECT count(*) FROM range(1000000000) a, range(100000) b WHERE (a.range
 
 
 def test_an_interrupt_from_a_thread(engine: DuckDBEngine) -> None:
-    threading.Timer(0.2, engine.interrupt).start()
-    assert code(engine, SLOW) == "DPSQL-703"
+    statement = Cancellation()
+    threading.Timer(0.2, statement.cancel).start()
+    with under(statement):
+        assert code(engine, SLOW) == "DPSQL-703"
     assert exact(engine, "SELECT count(*) FROM person", 0, 1) == ((), ([4],))
 
 
@@ -352,6 +355,33 @@ def test_ctrl_c(engine: DuckDBEngine) -> None:
         assert code(engine, SLOW) == "DPSQL-703"
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_that_came_before(engine: DuckDBEngine) -> None:
+    statement = Cancellation()
+    statement.cancel()
+    with under(statement):
+        assert code(engine, SLOW) == "DPSQL-703"
+
+
+def test_a_limit_of_time(engine: DuckDBEngine) -> None:
+    with under(Cancellation(seconds=0.3)):
+        assert exact(engine, "SELECT count(*) FROM person", 0, 1) == ((), ([4],))
+        begun = time.monotonic()
+        assert code(engine, SLOW) == "DPSQL-710"
+        assert time.monotonic() - begun < 5
+        assert code(engine, "SELECT count(*) FROM person") == "DPSQL-710", "it is of the statement, not of each run"
+    assert exact(engine, "SELECT count(*) FROM person", 0, 1) == ((), ([4],))
+
+
+def test_a_limit_of_memory(tmp_path: Path) -> None:
+    engine = DuckDBEngine.open(clinic(tmp_path), memory=64_000_000)
+    with pytest.raises(OperationalError) as raised:
+        engine.exact("SELECT len(list(range)) FROM range(100000000)", 0, 1)
+    assert str(raised.value).startswith("DPSQL-711: the statement took more memory than the owner's limit; nothing was")
+    assert raised.value.__context__ is None
+    assert exact(engine, "SELECT count(*) FROM person", 0, 1) == ((), ([4],))
+    engine.close()
 
 
 # --- the version that was opened ----------------------------------------------------------------------------------

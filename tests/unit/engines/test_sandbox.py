@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from clinic_files import clinic
 
+from dpsql.cancellation import Cancellation, under
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.public import fill
 from dpsql.engines.sandbox import Sandbox
@@ -209,8 +210,11 @@ SLOW = "SELECT count(*) FROM range(1000000000) a, range(100000) b WHERE (a.range
 
 
 def test_an_interrupt_from_a_thread(sandbox: Sandbox) -> None:
-    threading.Timer(0.2, sandbox.interrupt).start()
-    assert fault(sandbox, SLOW) == "DPSQL-703"
+    statement = Cancellation()
+    threading.Timer(0.2, statement.cancel).start()
+    with under(statement):
+        assert fault(sandbox, SLOW) == "DPSQL-703"
+        assert fault(sandbox, "SELECT 1") == "DPSQL-703"
     assert sandbox.run("SELECT 1")[1] == [(1,)]
 
 
@@ -222,6 +226,30 @@ def test_ctrl_c(sandbox: Sandbox) -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert sandbox.run("SELECT 1")[1] == [(1,)]
+
+
+def test_a_limit_of_rows() -> None:
+    sandbox = Sandbox(rows=3)
+    assert len(sandbox.run("SELECT * FROM range(3)")[1]) == 3
+    assert sandbox.table("t", "SELECT * FROM range(3)").data == ([0, 1, 2],)
+    begun = time.monotonic()
+    for question in (sandbox.run, lambda sql: sandbox.table("t", sql)):
+        with pytest.raises(OperationalError) as raised:
+            question("SELECT * FROM range(1000000) a, range(1000000) b")
+        assert raised.value.code == "DPSQL-712" and raised.value.__context__ is None
+    assert time.monotonic() - begun < 5
+    sandbox.close()
+
+
+def test_a_limit_of_memory() -> None:
+    sandbox = Sandbox(memory=64_000_000)
+    doubled = "".join(f", t{i + 1} AS (SELECT s || s AS s FROM t{i})" for i in range(30))
+    assert (
+        fault(sandbox, f"WITH t0 AS (SELECT 'x' AS s FROM range(3)){doubled} SELECT length(s) FROM t30") == "DPSQL-711"
+    )
+    assert fault(sandbox, "SELECT * FROM range(100000000) ORDER BY hash(range)") == "DPSQL-711"
+    assert sandbox.run("SELECT 1")[1] == [(1,)]
+    sandbox.close()
 
 
 def test_threads_take_turns(sandbox: Sandbox) -> None:

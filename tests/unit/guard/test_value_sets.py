@@ -173,10 +173,20 @@ def test_of_integers_a_strict_bound_is_one_that_is_not(axis: Axis) -> None:
     )
 
 
-def test_an_undeclared_value_is_void_unless_it_is_asked_for() -> None:
+def test_what_no_declared_value_is_in_is_void() -> None:
     others = both(CITY.null.others(), Listed(CITY, 0b111).others())
     assert others.is_void and both(others, CITY.of("zz").others()).is_void
-    assert not CITY.of("zz").is_void
+    assert CITY.of("zz").is_void and CITY.of("zz").extent == 0
+    assert not FREE.of("zz").is_void and FREE.of("zz").is_unsized
+    beyond = ranged(AGE, [((Fraction(200), 0), (Fraction(201), 0))], False)
+    assert beyond.is_void and not beyond.is_unsized
+
+
+def test_what_nobody_knows_the_size_of() -> None:
+    """One number alone where there is no step or no bound, and 0; not what has a share as declared."""
+    alone = ranged(INCOME, [((Fraction(10), 0), (Fraction(10), 1))], False)
+    assert alone.is_unsized and not alone.is_void
+    assert not AGE.whole.is_unsized and not ranged(AGE, [((Fraction(10), 0), (Fraction(11), 0))], False).is_unsized
 
 
 def test_the_share_of_a_range_counts_the_points_of_its_grid() -> None:

@@ -1,0 +1,213 @@
+"""Random expression trees over the extremes of every type, run as they are printed; a query that fails is halved until it is found."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+
+from dpsql.algebra.relations import scan
+from dpsql.algebra.scalar import Scalar
+from dpsql.domains import Interval
+from dpsql.errors import Error
+from dpsql.planner.lower import CUT
+from dpsql.planner.options import Options
+from dpsql.planner.parse import parse
+from dpsql.planner.planning import compile_statement
+from dpsql.planner.resolve.scalars import scalar
+from dpsql.planner.resolve.scope import Scope, scope_of
+from dpsql.planner.total import tables_of, total
+from dpsql.planner.total.relations import Relations
+from dpsql.schema.model import Schema
+from tests.attacks.expressions import BINARY, CASTS, UNARY
+from tests.support import extremes
+
+CONSTANTS = (
+    "0", "1", "-1", "0.0", "0.5", "-0.5", "1e0", "0e0", "1e308", "-5e-324", "9223372036854775807", "2147483648", "0.5 - 0.5",
+    "99999999999999999999999999999999999999", "170141183460469231731687303715884105727", "'a'", "''", "'12'", "true", "NULL",
+    "DATE '0001-01-01'", "DATE '9999-12-31'", "TIMESTAMP '9999-12-31'", "DATE '2020-02-29'", "0.00000000000000000000000000000000001",
+)  # fmt: skip
+MORE = (
+    "{0} * 0.0", "0.0 * {0}", "{0} * (0.0 * {1})", "{0} * (0.5 - 0.5)", "{0} * 1", "{0} + 0", "{0} - {0}", "{0} * CAST(0 AS HUGEINT)",
+    "CASE WHEN {0} BETWEEN 0 AND 1 THEN {1} END", "CASE WHEN {0} BETWEEN {1} AND {1} THEN {0} ELSE {1} END", "COALESCE({0} * 0, {1})",
+    "LEAST(GREATEST({0}, 0), 0)", "LEAST(GREATEST({0}, 0), 1) * {1}", "CASE WHEN {0} IS NULL THEN 0 ELSE {1} END", "{0} // {0}",
+    *(f"CAST({{0}} * 0.0 AS {sqltype})" for sqltype in CASTS[:9]),
+)  # fmt: skip
+TEMPLATES = (*UNARY, *BINARY, *MORE)
+CLAUSES = (
+    "SELECT COUNT({x}) FROM extreme",
+    "SELECT dp_sum({x}, lower := -5.5, upper := 7) FROM extreme",
+    "SELECT COUNT(*) FROM extreme WHERE ({x}) IS NOT NULL",
+    "SELECT {x} AS k, COUNT(*) FROM extreme GROUP BY 1",
+    "SELECT COUNT(*) FILTER (WHERE ({x}) IS NULL) FROM extreme",
+    "SELECT COUNT(CASE WHEN l_boolean THEN {x} END) FROM extreme",
+    "SELECT COUNT(*) FROM (SELECT person_id, MAX({x}) AS m FROM extreme GROUP BY person_id) AS p WHERE m IS NOT NULL",
+    "SELECT COUNT(*) FROM (SELECT person_id, COUNT(*) AS n FROM extreme GROUP BY person_id HAVING MAX({x}) IS NULL) AS p",
+    "SELECT COUNT(*) FROM (SELECT person_id, SUM({x}) AS m FROM extreme GROUP BY person_id) AS p WHERE m > 0",
+    "SELECT COUNT(*) FROM extreme JOIN person ON person_id = id AND ({x}) IS NOT NULL",
+    "SELECT COUNT(*) FROM person LEFT JOIN (SELECT person_id, {x} AS x FROM extreme) AS e ON e.person_id = id",
+    "SELECT COUNT(x) FROM person LEFT JOIN (SELECT person_id, {x} AS x FROM extreme) AS e ON e.person_id = id",
+    "SELECT COUNT(*) FROM extreme WHERE ({x}) IN ({x}, NULL)",
+)
+BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """An expression as it is written, and what the planner made of it."""
+
+    text: str
+    scalar: Scalar
+
+
+@dataclass(slots=True)
+class World:
+    """The extremes in engines: all of them, without one person, and nobody."""
+
+    folder: Path
+    schema: Schema = field(init=False)
+    by_person: Schema = field(init=False)
+    connections: list[duckdb.DuckDBPyConnection] = field(init=False)
+    scope: Scope = field(init=False)
+    refused: int = 0
+
+    def __post_init__(self) -> None:
+        self.schema, self.by_person = extremes.schema(self.folder), extremes.schema(self.folder, unit="person.id")
+        table = self.schema.tables[0]
+        self.scope = scope_of(scan(self.schema, table, table.name))
+        self.connections = [duckdb.connect(config={"threads": "1"}) for _ in range(3)]
+        for connection, gone in zip(self.connections, ("false", "= 3", "IS NOT NULL"), strict=True):
+            extremes.fill(connection)
+            for name, column in (("extreme", "person_id"), ("person", "id")):
+                connection.execute(f"DELETE FROM {name} WHERE {gone if gone == 'false' else f'{column} {gone}'}")
+
+    def close(self) -> None:
+        for connection in self.connections:
+            connection.close()
+
+    # --- expressions --------------------------------------------------------------------------------------------------
+
+    def forms(self, chance: random.Random) -> Iterator[Form]:
+        """Random trees without end: each is made of columns, constants, and what was made before."""
+        pool: dict[str, list[Form]] = {}
+        for (_, name), column in self.scope.columns.items():
+            pool.setdefault(column.sqltype.name, []).append(Form(name, column))
+        for text in CONSTANTS:
+            found = self._built(text, text)
+            if found is not None:
+                pool.setdefault(found.scalar.sqltype.name, []).append(found)
+        first = {name: len(forms) for name, forms in pool.items()}
+        trees = [parse(f"SELECT COUNT(*), {t.format('a', 'b')}").tree.expressions[-1] for t in TEMPLATES]  # type: ignore[union-attr]
+        while True:
+            place = chance.randrange(len(trees))
+            a, b = (chance.choice(pool[chance.choice(sorted(pool))]) for _ in range(2))
+            try:
+                made = scalar(trees[place], Scope({("t", "a"): a.scalar, ("t", "b"): b.scalar}))
+            except Error as refused:
+                assert not refused.code.startswith("DPSQL-9"), TEMPLATES[place].format(a.text, b.text)
+                self.refused += 1
+                continue
+            found = Form(TEMPLATES[place].format(f"({a.text})", f"({b.text})"), made)
+            if len(made.sql) > 2000 or len(found.text) > 1500:
+                continue
+            yield found
+            kept = pool.setdefault(made.sqltype.name, [])
+            if len(kept) < first.get(made.sqltype.name, 0) + 40:
+                kept.append(found)
+            else:
+                kept[chance.randrange(first.get(made.sqltype.name, 0), len(kept))] = found
+
+    def _built(self, text: str, sql: str) -> Form | None:
+        try:
+            return Form(text, scalar(parse(f"SELECT COUNT(*), {sql}").tree.expressions[-1], self.scope))  # type: ignore[union-attr]
+        except Error:
+            return None
+
+    def problems(self, forms: Sequence[Form]) -> list[str]:
+        """What is refused, what the engine raises on, and what leaves the limits that were derived for it."""
+        items = ", ".join(f"{form.scalar.sql} AS c{i}" for i, form in enumerate(forms))
+        text = f'SELECT {items} FROM "extreme" AS "extreme"'
+        try:
+            printed = total(text, tables_of(self.schema))
+            guarded = total(text, tables_of(self.schema), everywhere=True)
+            known = self._known(text)
+            ends = ", ".join(
+                f"CAST(min(c{i}) AS VARCHAR), CAST(max(c{i}) AS VARCHAR), count(c{i})" for i in range(len(forms))
+            )
+            rows = [self.connections[0].execute(f"SELECT {ends} FROM ({sql})").fetchone() for sql in (printed, guarded)]
+        except (Error, duckdb.Error) as raised:
+            if len(forms) == 1:
+                return [f"{str(raised)[:300]} ON {forms[0].text} AS {forms[0].scalar.sql}"]
+            half = len(forms) // 2
+            return self.problems(forms[:half]) + self.problems(forms[half:])
+        assert rows[0] is not None and rows[1] is not None
+        found: list[str] = []
+        for i, form in enumerate(forms):
+            low, high, _ = rows[0][3 * i : 3 * i + 3]
+            if rows[0][3 * i : 3 * i + 3] != rows[1][3 * i : 3 * i + 3]:
+                found.append(f"a guard changes it ON {form.text} AS {form.scalar.sql}")
+            numbers = form.scalar.sqltype.is_number
+            for what, limits in (("the algebra", form.scalar.limits), ("the checker", known[i])):
+                if numbers and limits is not None and not (_inside(low, limits) and _inside(high, limits)):
+                    found.append(
+                        f"{low} to {high} leaves the limits of {what}, {limits}, ON {form.text} AS {form.scalar.sql}"
+                    )
+        return found
+
+    def _known(self, text: str) -> list[Interval | None]:
+        from dpsql.planner.total import _deep, _parsed
+
+        with _deep():
+            columns = Relations(tables_of(self.schema)).query(_parsed(text), None, {})
+        return [known.limits for known in columns.values()]
+
+    # --- statements ---------------------------------------------------------------------------------------------------
+
+    def run(self, form: Form, clause: str) -> tuple[bool, str]:
+        """(whether the planner takes a statement, what an engine raised on it)."""
+        sql = clause.format(x=form.text)
+        try:
+            compiled = compile_statement(parse(sql), Options(), self.by_person, "")
+            tables = tables_of(self.by_person)
+            texts = [text for part in compiled.releases for text in part.texts]
+            printed = [total(text, tables, everywhere=everywhere) for text in texts for everywhere in (False, True)]
+        except Error as refused:
+            return False, f"{refused} ON {sql}" if refused.code.startswith("DPSQL-9") else ""
+        outcomes = []
+        for connection in self.connections:
+            raised = ""
+            for text in printed:
+                try:
+                    connection.execute(text, {"cut": "00"} if CUT in text else {}).fetchall()
+                except duckdb.Error as problem:
+                    raised = str(problem)[:300]
+            outcomes.append(raised)
+        return True, f"{outcomes} ON {sql}" if any(outcomes) else ""
+
+
+def _inside(text: str | None, limits: Interval) -> bool:
+    return text is None or (text not in ("nan", "inf", "-inf") and Fraction(text) in limits)
+
+
+def expressions(world: World, seed: int, count: int) -> list[str]:
+    """What is wrong with `count` random expressions."""
+    made, problems = world.forms(random.Random(seed)), []
+    for start in range(0, count, BATCH):
+        problems += world.problems([next(made) for _ in range(min(BATCH, count - start))])
+    return problems
+
+
+def statements(world: World, seed: int, count: int) -> tuple[int, list[str]]:
+    """How many statements were taken, and what is wrong with them: `count` expressions, each in every clause."""
+    made, taken, problems = world.forms(random.Random(seed)), 0, []
+    for _ in range(count):
+        form = next(made)
+        for clause in CLAUSES:
+            ran, problem = world.run(form, clause)
+            taken += ran
+            problems += [problem] if problem else []
+    return taken, problems
