@@ -21,7 +21,7 @@ from dpsql.domains import hull
 from dpsql.errors import error
 from dpsql.planner.total.known import Known, of_type
 from dpsql.planner.total.relations import Columns, Relations, Tables
-from dpsql.planner.total.values import NotTotalError
+from dpsql.planner.total.walk import NotTotalError
 from dpsql.schema.facts import bounds_fact
 from dpsql.schema.model import UNIT_COLUMN, Column, Schema, Table, with_unit
 from dpsql.sqltypes import SqlType
@@ -56,13 +56,18 @@ def total(text: str, tables: Tables, *, everywhere: bool = False) -> str:
 
     Raises 902 where a part of it can have no guard, or is not known at all.
     """
+    return derived(text, tables, everywhere=everywhere)[0]
+
+
+def derived(text: str, tables: Tables, *, everywhere: bool = False) -> tuple[str, Columns]:
+    """The text as `total` gives it, and what its columns can be. Raises 902."""
     problem = ""
     with _deep():
         try:
             tree = _parsed(text)
             relations = Relations(tables, everywhere=everywhere)
-            relations.query(tree, None, {})
-            return _printed(tree) if relations.values.guarded else text
+            columns = relations.query(tree, None, {})
+            return (_printed(tree) if relations.walk.guarded else text), columns
         except NotTotalError as part:
             problem = str(part)
         except (SqlglotError, RecursionError):

@@ -7,12 +7,16 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from dpsql.planner.total.aggregates import AGGREGATES
 from dpsql.planner.total.known import Known, either
-from dpsql.planner.total.values import Scope, Values, unknown
+from dpsql.planner.total.operators import OPERATORS
+from dpsql.planner.total.structure import STRUCTURE
+from dpsql.planner.total.walk import Rule, Scope, Walk, unknown
 
 Columns = dict[str, Known]
 Tables = Mapping[str, Columns]
 _CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "with_", "limit"}
+RULES: Mapping[str, Rule] = {**STRUCTURE, **OPERATORS, **AGGREGATES}
 _JOINS = {"", "INNER", "CROSS", "LEFT", "FULL", "SEMI", "ANTI", "OUTER"}
 
 
@@ -24,11 +28,11 @@ class Relations:
     """
 
     tables: Tables
-    values: Values = field(init=False)
+    walk: Walk = field(init=False)
     everywhere: bool = False
 
     def __post_init__(self) -> None:
-        self.values = Values(self.everywhere, self._inside)
+        self.walk = Walk(RULES, self.everywhere, self._inside)
 
     def _inside(self, node: exp.Expression, scope: Scope) -> Sequence[Known]:
         return list(self.query(node, scope, {}).values())
@@ -78,16 +82,16 @@ class Relations:
         for join in list(node.args.get("joins") or []):
             self._join(join, scope, named)
         if node.args.get("where") is not None:
-            self.values.condition(node.args["where"].this, scope)
+            self.walk.condition(node.args["where"].this, scope)
         columns = self._shown(node, scope)
         scope.aliases = columns
         group = node.args.get("group")
         if group is not None and {k for k, v in group.args.items() if v} - {"expressions"}:
             raise unknown(group)
         for key in list(group.expressions) if group is not None else []:
-            self.values.value(key, scope)
+            self.walk.value(key, scope)
         if node.args.get("having") is not None:
-            self.values.condition(node.args["having"].this, scope)
+            self.walk.condition(node.args["having"].this, scope)
         return columns
 
     def _shown(self, node: exp.Expression, scope: Scope) -> Columns:
@@ -98,9 +102,9 @@ class Relations:
                     raise unknown(item)
                 columns |= {name: known for (_, name), known in scope.columns.items()}
             elif isinstance(item, exp.Alias):
-                columns[item.alias.lower()] = self.values.value(item.this, scope)
+                columns[item.alias.lower()] = self.walk.value(item.this, scope)
             else:
-                columns[item.name.lower() or f"#{i}"] = self.values.value(item, scope)
+                columns[item.name.lower() or f"#{i}"] = self.walk.value(item, scope)
         return {name: replace(known, literal=False) for name, known in columns.items()}
 
     def _source(self, node: exp.Expression, scope: Scope, named: Tables) -> None:
@@ -130,7 +134,7 @@ class Relations:
         self._source(node.this, right, named)
         both = Scope(scope.columns | right.columns, scope.outer)
         if node.args.get("on") is not None:
-            self.values.condition(node.args["on"], both)
+            self.walk.condition(node.args["on"], both)
         if words & {"SEMI", "ANTI"}:
             return
         if words & {"LEFT", "FULL"}:

@@ -1,0 +1,114 @@
+"""The walk over the expressions of printed text: each node by the rule of its kind, a guard where a rule finds no proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from dpsql.planner.total.casts import boolean
+from dpsql.planner.total.facts import Facts
+from dpsql.planner.total.known import Known
+from dpsql.planner.total.rules import Ruled
+
+_NO_GUARD = (
+    exp.AggFunc,
+    exp.Window,
+    exp.Query,
+    exp.Exists,
+    exp.Explode,
+    exp.Comprehension,
+    exp.Placeholder,
+    exp.Filter,
+)
+"""What the engine's TRY does not take inside."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """The columns that an expression can name: (source, name), both in lower case."""
+
+    columns: dict[tuple[str, str], Known]
+    outer: Scope | None = None
+    aliases: dict[str, Known] = field(default_factory=dict)
+
+    def find(self, source: str, name: str) -> Known | None:
+        found = [k for (s, n), k in self.columns.items() if n == name and source in ("", s)]
+        if len(found) == 1:
+            return found[0]
+        if not found and not source and name in self.aliases:
+            return self.aliases[name]
+        return self.outer.find(source, name) if not found and self.outer is not None else None
+
+
+class NotTotalError(Exception):
+    """Some part of a text is outside what is known to be total."""
+
+
+def unknown(node: exp.Expression) -> NotTotalError:
+    return NotTotalError(type(node).__name__)
+
+
+@dataclass(slots=True)
+class Walk:
+    """Works out the values of expressions, and puts a guard around every operator that may raise.
+
+    rules       by the parser's name of a node: versions of it differ in which they know
+    everywhere  whether an operator that is proved total gets a guard all the same
+    guarded     how many guards there are so far
+    query       the values of a query inside an expression: the column that it shows
+    """
+
+    rules: Mapping[str, Rule]
+    everywhere: bool
+    query: Callable[[exp.Expression, Scope], Sequence[Known]]
+    guarded: int = 0
+    facts: list[Facts] = field(default_factory=list)
+    known: dict[int, Known] = field(default_factory=dict)
+
+    def value(self, node: exp.Expression, scope: Scope) -> Known:
+        """What an expression can be. Raises NotTotalError."""
+        found = self._value(node, scope)
+        parent = node.parent
+        whole = parent if isinstance(parent, exp.Try) else node
+        for facts in self.facts:
+            known = facts.get(whole) if any(type(whole) is type(other) for other in facts) else None
+            if known is not None:
+                limits = known.limits if known.limits is not None else found.limits
+                found = replace(found, limits=limits, null=found.null and known.null, least=known.least or found.least)
+        self.known[id(whole)] = found
+        return found
+
+    def condition(self, node: exp.Expression, scope: Scope) -> Known:
+        found = self.value(node, scope)
+        if not boolean(found):
+            raise unknown(node)
+        return found
+
+    def _value(self, node: exp.Expression, scope: Scope) -> Known:
+        rule = self.rules.get(type(node).__name__)
+        if rule is None:
+            raise unknown(node)
+        return rule(self, node, scope)
+
+    def ruled(self, node: exp.Expression, ruled: Ruled | None) -> Known:
+        """The value that a rule gives; a guard goes around the operator where it may raise."""
+        if ruled is None:
+            raise unknown(node)
+        if ruled.by == "always" or (ruled.by == "proof" and not self.everywhere):
+            return ruled.known
+        if node.find(*_NO_GUARD) is None:
+            self._guard(node)
+        elif ruled.by != "proof":
+            raise unknown(node)
+        return ruled.known if ruled.by == "proof" else replace(ruled.known, null=True)
+
+    def _guard(self, node: exp.Expression) -> None:
+        guard = exp.Try()
+        node.replace(guard)
+        guard.set("this", node)
+        self.guarded += 1
+
+
+Rule = Callable[[Walk, exp.Expression, Scope], Known]
