@@ -318,7 +318,7 @@ def test_ctrl_c_during_the_query(schema: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert out == "" and "stays charged" in errors and "Traceback" not in errors
+    assert out == "" and "the charge stands" in errors and "Traceback" not in errors
     assert "epsilon 0.1" in spent(schema)
 
 
