@@ -16,6 +16,8 @@ from contextvars import ContextVar
 from dpsql.errors import Error, error
 
 INTERRUPTED, PLANNED, TIMED, FILLED, COUNTED = 703, 110, 710, 711, 712
+_CLOCKS = {PLANNED: time.thread_time, TIMED: time.monotonic}
+"""What planning takes is this thread's own; the engine works in threads of its own."""
 _BEFORE, _AFTER = "nothing was charged", "the charge stands"
 
 
@@ -23,7 +25,8 @@ class Cancellation:
     """What may end one statement.
 
     seconds       [s] the most that engine and sandbox may take together; None: no limit
-    plan_seconds  [s] the most that everything before the charge may take, without what they run
+    plan_seconds  [s] the most of the processor that reading and pricing may take, without what they run: a busy machine ends nobody's
+                  statement
     charged       whether the statement was paid for: what its end says of the price
     Threads       `cancel` from any; the rest from the statement's own
     """
@@ -33,8 +36,8 @@ class Cancellation:
         self._cancelled = False
         self._allowed = {TIMED: seconds, PLANNED: plan_seconds}
         self._left = dict(self._allowed)
-        self._stage: tuple[int, float] | None = None
-        """The limit that holds now, and when it ends."""
+        self._stages: dict[int, float] = {}
+        """The limits that hold now, and when they end by their clocks."""
 
     def cancel(self) -> None:
         """Ask the statement to end."""
@@ -44,9 +47,8 @@ class Cancellation:
         """Why the statement is to end now; None where it may go on."""
         if self._cancelled:
             return self.ended(INTERRUPTED)
-        if self._stage is not None and time.monotonic() >= self._stage[1]:
-            return self.ended(self._stage[0])
-        return None
+        passed = next((code for code, end in self._stages.items() if _CLOCKS[code]() >= end), None)
+        return self.ended(passed) if passed is not None else None
 
     def check(self) -> None:
         """Raise 703, 710 or 110 where the statement is to end."""
@@ -59,7 +61,7 @@ class Cancellation:
         return _Stage(self, PLANNED)
 
     def running(self) -> _Stage:
-        """While engine or sandbox run; what they do for the plan is part of planning."""
+        """While engine or sandbox run, for the plan too."""
         return _Stage(self, TIMED)
 
     def ended(self, code: int) -> Error:
@@ -90,10 +92,10 @@ class _Stage:
 
     def __enter__(self) -> None:
         self._statement.check()
-        if self._statement._stage is None:
-            self._begun = time.monotonic()
+        if self._code not in self._statement._stages:
+            self._begun = _CLOCKS[self._code]()
             left = self._statement._left[self._code]
-            self._statement._stage = (self._code, float("inf") if left is None else self._begun + left)
+            self._statement._stages[self._code] = float("inf") if left is None else self._begun + left
 
     def __exit__(self, kind: object, value: object, traceback: object) -> None:
         try:
@@ -103,8 +105,8 @@ class _Stage:
             if self._begun is not None:
                 left = self._statement._left[self._code]
                 if left is not None:
-                    self._statement._left[self._code] = left - (time.monotonic() - self._begun)
-                self._statement._stage = None
+                    self._statement._left[self._code] = left - (_CLOCKS[self._code]() - self._begun)
+                del self._statement._stages[self._code]
 
 
 _current: ContextVar[Cancellation | None] = ContextVar("statement", default=None)

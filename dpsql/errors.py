@@ -114,7 +114,7 @@ CODES: dict[int, tuple[type[Error], str]] = {
     107: (NotSupportedError, "the statement is too long, too deep or too large"),
     108: (ProgrammingError, "parameters that do not fit the placeholders"),
     109: (ProgrammingError, "a missing, nested or misplaced aggregate"),
-    110: (OperationalError, "planning took longer than the owner's limit; nothing was charged"),
+    110: (NotSupportedError, "planning took longer than the owner's limit; nothing was charged"),
     201: (NotSupportedError, "a sum over values without bounds"),
     202: (NotSupportedError, "arithmetic that could overflow on some data"),
     203: (NotSupportedError, "a choice among values that are not declared"),

@@ -1,20 +1,30 @@
-"""What every test has: a state folder of its own, never that of whoever runs the tests."""
+"""What every test has: a state folder of its own, never that of whoever runs the tests, and bundled data that is bound to no ledger."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from dpsql import binding
+from dpsql.schema.model import Schema
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
 STATE = "XDG_STATE_HOME"
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """For whatever is opened outside of a test."""
     os.environ[STATE] = tempfile.mkdtemp(prefix="dpsql-tests-state-")
+    binding._files = _bound_files
+
+
+def _bound_files(schema: Schema, files: Callable[[Schema], list[Path]] = binding._files) -> list[Path]:
+    """Tests open the bundled data in place, each with a ledger of its own, while others do; what is about binding has a copy."""
+    return [file for file in files(schema) if EXAMPLES not in file.parents]
 
 
 @pytest.fixture(autouse=True)

@@ -174,14 +174,14 @@ def _least(width: Callable[[Fraction], float | None], most: Fraction) -> Fractio
 # --- above the cap ------------------------------------------------------------------------------------------------
 
 
-def above_cap(parts: Parts, request: Request, mechanisms: Sequence[str]) -> Error:
-    """502: what the accuracy would cost, and which accuracy the cap would buy."""
+def above_cap(ways: Sequence[Parts], request: Request, mechanisms: Sequence[str]) -> Error:
+    """502: what the accuracy would cost in the cheapest of several ways, and which accuracy the cap would buy."""
     goal, cap = request.goal, request.price.epsilon
     assert goal is not None
 
     def cost(wanted: Fraction) -> Fraction | None:
-        pricings = [request.pricing(parts, mechanism) for mechanism in mechanisms]
-        found = [(pricing, amounts(parts, request, wanted, pricing)) for pricing in pricings]
+        pricings = [(parts, request.pricing(parts, mechanism)) for parts in ways for mechanism in mechanisms]
+        found = [(pricing, amounts(parts, request, wanted, pricing)) for parts, pricing in pricings]
         return min((pricing.epsilon(each) for pricing, each in found if each is not None), default=None)
 
     def is_cheap(place: int) -> bool:

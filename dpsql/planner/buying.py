@@ -50,7 +50,7 @@ def buy(parts: Parts, request: Request) -> Bought:
         _check_weights(parts, request.weights)
     bought = _better(parts, request) if request.mechanism == "auto" else _bought(parts, request, request.mechanism)
     if request.goal is not None and not costs_at_most(bought.loss, request.price):
-        raise _above_cap(parts, request)
+        raise _above_cap((parts,), request)
     return bought
 
 
@@ -67,7 +67,8 @@ def buy_one(ways: Sequence[Parts], request: Request) -> tuple[int, Bought]:
         except Error as problem:
             problems.append(problem)
     if not found:
-        raise problems[0].with_traceback(None) from None
+        dear = len(ways) > 1 and problems[0].code == "DPSQL-502"
+        raise (_above_cap(ways, request) if dear else problems[0]).with_traceback(None) from None
     best = found[0]
     for other in found[1:]:
         if request.goal is not None:
@@ -88,9 +89,9 @@ def _errs_no_more(one: dict[str, float], other: dict[str, float]) -> bool:
     return all(width <= other[name] for name, width in one.items())
 
 
-def _above_cap(parts: Parts, request: Request) -> Error:
+def _above_cap(ways: Sequence[Parts], request: Request) -> Error:
     return accurate.above_cap(
-        parts, request, request.accounted.auto if request.mechanism == "auto" else (request.mechanism,)
+        ways, request, request.accounted.auto if request.mechanism == "auto" else (request.mechanism,)
     )
 
 
@@ -101,7 +102,7 @@ def _bought(parts: Parts, request: Request, mechanism: str) -> Bought:
     if request.goal is not None:
         amounts = accurate.amounts(parts, request, request.goal.error, pricing)
         if amounts is None:
-            raise _above_cap(parts, request)
+            raise _above_cap((parts,), request)
         return _at_least(parts, amounts, pricing, pricing.of_epsilon(request.least))
     whole = request.amount(pricing)
     if request.weights is not None:

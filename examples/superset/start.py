@@ -82,7 +82,7 @@ def environment(folder: Path) -> str:
 def data(folder: Path) -> Path:
     """A copy of the data, so that what is spent here is spent of a budget of its own."""
     if not folder.exists():
-        shutil.copytree(PROJECT / "examples" / "randhie", folder, ignore=shutil.ignore_patterns("*.ledger*"))
+        shutil.copytree(PROJECT / "examples" / "randhie", folder, ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
     return folder / "schema.toml"
 
 

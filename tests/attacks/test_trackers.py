@@ -525,14 +525,15 @@ ABSENT = [
     # the side of an outer join that stays away for a few
     ("nhefs", TOTAL, f"SELECT COUNT(*) FROM {SIDE} WHERE q.asthma OR NOT q.asthma"),
     ("nhefs", TOTAL, f"SELECT COUNT(*) FROM {SIDE} WHERE q.asthma IS NOT NULL"),
-    ("nhefs", TOTAL, f"SELECT q.sex, COUNT(*) FROM {SIDE} GROUP BY q.sex"),
+    ("nhefs", "SELECT sex, COUNT(*) FROM patients GROUP BY sex", f"SELECT q.sex, COUNT(*) FROM {SIDE} GROUP BY q.sex"),
     ("nhefs", TOTAL, f"SELECT SUM(COALESCE(q.age, 0)) FROM {SIDE}"),
     ("nhefs", where("sex = 'male'"), f"SELECT COUNT(*) FROM {SIDE} WHERE q.sex IS NOT DISTINCT FROM 'male'"),
     ("nhefs", where("sex = 'male'"), f"SELECT COUNT(*) FROM {SIDE} WHERE NOT (q.sex IS DISTINCT FROM 'male')"),
     ("nhefs", TOTAL, f"SELECT COUNT(*) FROM {SIDE} WHERE q.sex IS DISTINCT FROM NULL"),
     ("randhie", PEOPLE, f"SELECT COUNT(l.plan) FROM {PLANS}"),
     ("randhie", PEOPLE, f"SELECT COUNT(*) FROM {PLANS} WHERE l.plan IS NOT NULL"),
-    ("randhie", PEOPLE, f"SELECT l.coinsurance_pct, COUNT(*) FROM {PLANS} GROUP BY 1"),
+    ("randhie", "SELECT coinsurance_pct, COUNT(*) FROM person JOIN plan USING (plan) GROUP BY 1",
+     f"SELECT l.coinsurance_pct, COUNT(*) FROM {PLANS} GROUP BY 1"),
     # a value of the person's own rows
     ("nhefs", TOTAL, f"SELECT COUNT((SELECT MAX(age) {OWN})) FROM patients p"),
     ("nhefs", TOTAL, f"SELECT SUM((SELECT COUNT(*) {OWN})) FROM patients p"),

@@ -56,7 +56,7 @@ def example(name: str, folder: Path) -> Schema:
     """An example's schema over a copy of its data, with a budget that a bench does not exhaust."""
     target = folder / name
     if not target.exists():
-        shutil.copytree(EXAMPLES / name, target)
+        shutil.copytree(EXAMPLES / name, target, ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
     declared = Schema.from_toml(target / "schema.toml")
     return replace(declared, privacy=replace(declared.privacy, budget=ENDLESS))
 

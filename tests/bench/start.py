@@ -25,7 +25,9 @@ PARTS = (
 def measure(rounds: int) -> None:
     """Warm: the ledger is there, the data is approved, and every file was read before."""
     with tempfile.TemporaryDirectory(prefix="dpsql-bench-") as folder:
-        shutil.copytree(ROOT / "examples/randhie", Path(folder) / "randhie", ignore=shutil.ignore_patterns("*.ledger*"))
+        shutil.copytree(
+            ROOT / "examples/randhie", Path(folder) / "randhie", ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql")
+        )
         tasks = {name: partial(_run, code) for name, code in PARTS}
         tasks["dpsql SCHEMA, to its first prompt"] = partial(_start, Path(folder))
         times = {name: Times() for name in tasks}

@@ -45,7 +45,7 @@ def dpsql(*arguments: str, stdin: str | None = None, **environment: str) -> subp
 
 @pytest.fixture
 def schema(tmp_path: Path) -> Path:
-    shutil.copytree(RANDHIE, tmp_path / "randhie", ignore=shutil.ignore_patterns("*.ledger*"))
+    shutil.copytree(RANDHIE, tmp_path / "randhie", ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
     return tmp_path / "randhie/schema.toml"
 
 

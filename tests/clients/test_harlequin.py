@@ -321,7 +321,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of its own, where Harlequin keeps its history and caches, and a dataset without anybody's ledger."""
     for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
-    shutil.copytree(ROOT / "examples/randhie", tmp_path / "randhie", ignore=shutil.ignore_patterns("*.ledger*"))
+    shutil.copytree(
+        ROOT / "examples/randhie", tmp_path / "randhie", ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql")
+    )
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

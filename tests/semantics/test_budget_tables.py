@@ -28,7 +28,7 @@ role = "interns"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    shutil.copytree(RANDHIE, tmp_path / "randhie", ignore=shutil.ignore_patterns("*.ledger*"))
+    shutil.copytree(RANDHIE, tmp_path / "randhie", ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
     return tmp_path / "randhie"
 
 

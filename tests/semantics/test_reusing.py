@@ -211,7 +211,7 @@ def test_rule_41_one_group_of_rows_that_are_cut_is_asked_anew(session: Session, 
 @pytest.mark.parametrize("what", ["COUNT(*)", "SUM(medical_usd)", "AVG(md_visits)"])
 def test_rule_41_one_group_where_a_key_allows_no_more_rows(tmp_path: Path, what: str) -> None:
     """A person and a year, of five declared ones: nobody has more than the five rows that are allowed."""
-    copied = shutil.copytree(RANDHIE, tmp_path / "data", ignore=shutil.ignore_patterns("*.ledger*"))
+    copied = shutil.copytree(RANDHIE, tmp_path / "data", ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
     with closing(open_session(copied / "schema.toml", None, ":memory:", noise=ZeroNoise())) as session:
         session.execute(f"SELECT year, child, {what} FROM person_year GROUP BY ALL")
         plain = duckdb.connect()

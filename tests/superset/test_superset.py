@@ -196,7 +196,9 @@ def refused(superset: Running, window: Browser, sql: str, line: str, database: i
 
 def a_time_line(superset: Running, window: Browser) -> None:
     """Data with a time, added as a user adds it: a database, a dataset, a chart by month within a range."""
-    shutil.copytree(ROOT / "tests/notes/clinic", superset.folder / "clinic", ignore=shutil.ignore_patterns("*.ledger*"))
+    shutil.copytree(
+        ROOT / "tests/notes/clinic", superset.folder / "clinic", ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql")
+    )
     uri = f"dpsql:///{superset.folder}/clinic/schema.toml"
     database = window.api("POST", "/api/v1/database/", {"database_name": "clinic", "sqlalchemy_uri": uri})["id"]
     table = {"database": database, "schema": "main", "table_name": "visit"}

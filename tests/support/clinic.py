@@ -28,7 +28,7 @@ epsilon = 1000000.0
 delta = 0.5
 query = { epsilon = 1.0, delta = 1e-3 }
 caps = { epsilon = 1000000.0, delta = 0.4 }
-least = 1e-15
+least = 1e-18
 """
 ROW = UNIT.replace('unit = "patient.patient_id"', 'unit = "row"')
 PATIENT = """

@@ -31,7 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     clinic.schema(found)
     path = found / "patient.toml"
     text = path.read_text().replace('mode = "off"', 'mode = "block"')
-    path.write_text(text.replace("[tables.visit]", f"{WIDE}{LARGE}{LISTED}[tables.visit]"))
+    text = text.replace("[tables.visit]", f"{WIDE}{LARGE}{LISTED}[tables.visit]")
+    path.write_text(f"{text}\n[limits]\nplan_seconds = 60\n")  # how long it takes is asserted here
     _write(found)
     return found
 

@@ -82,6 +82,7 @@ source = "wide.duckdb"
 unit = "person.id"
 epsilon = 100.0
 delta = 0.1
+least = 1e-17
 units = 5000
 query = { epsilon = 1.0, delta = 1e-6 }
 caps = { epsilon = 10.0, delta = 1e-3 }

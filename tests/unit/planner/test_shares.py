@@ -145,7 +145,10 @@ def test_equal_parts_stay_equal(schema: Schema) -> None:
 
 
 def test_without_a_declared_number_shares_are_equal(tmp_path: Path) -> None:
-    assert losses("SELECT COUNT(*), SUM(age) FROM patient", clinic.schema(tmp_path)) == ["1/2", "1/2"]
+    assert losses("SELECT COUNT(*) FILTER (WHERE female), SUM(age) FROM patient", clinic.schema(tmp_path)) == [
+        "1/2",
+        "1/2",
+    ]
 
 
 def test_private_keys_have_no_declared_size(schema: Schema) -> None:
@@ -154,14 +157,14 @@ def test_private_keys_have_no_declared_size(schema: Schema) -> None:
 
 def test_what_is_expected_is_at_least_its_half_width(schema: Schema) -> None:
     """Where noise is larger than everything that is there, no part is worth more than another."""
-    sql = "/* dpsql: epsilon=0.00001 */ SELECT COUNT(*), dp_sum(age, lower := 0, upper := 50) FROM patient"
+    sql = "/* dpsql: epsilon=0.00001 */ SELECT COUNT(*) FILTER (WHERE female), dp_sum(age, lower := 0, upper := 50) FROM patient"
     first, second = (part.loss.epsilon for part in release(sql, schema).parts)
     assert first + second == Fraction(1, 10**5)
     assert abs(first - second) < Fraction(1, 10**7)
 
 
 def test_tallies_take_an_equal_share_and_the_statistics_divide_the_rest(schema: Schema) -> None:
-    sql = "SELECT MEDIAN(age), COUNT(*), dp_sum(income, lower := 0, upper := 80) FROM patient"
+    sql = "SELECT MEDIAN(age), COUNT(*) FILTER (WHERE female), dp_sum(income, lower := 0, upper := 80) FROM patient"
     found = release(sql, schema)
     assert [str(m.loss.epsilon) for m in found.chosen] == ["1/3"]
     assert total(m.loss for m in found.measures).epsilon == Fraction(2, 3)
@@ -169,7 +172,9 @@ def test_tallies_take_an_equal_share_and_the_statistics_divide_the_rest(schema: 
 
 
 def test_gaussian_noise_shares_delta_equally(schema: Schema) -> None:
-    found = release("/* dpsql: mechanism=gaussian */ SELECT COUNT(*), SUM(income) FROM patient", schema)
+    found = release(
+        "/* dpsql: mechanism=gaussian */ SELECT COUNT(*) FILTER (WHERE female), SUM(income) FROM patient", schema
+    )
     assert {m.loss.delta for m in found.measures} == {Fraction(1, 2000)}
     assert found.loss.epsilon == 1 and found.loss.delta == Fraction(1, 1000)
     assert len({m.loss.epsilon for m in found.measures}) == 2
@@ -214,8 +219,12 @@ def test_proportions_are_whole_steps_above_zero(weights: list[int]) -> None:
 def test_every_part_reads_text_and_schema_alone() -> None:
     """The same statement, spelled in two ways, has the same shares."""
     schema = Schema.from_toml(RANDHIE)
-    one = losses("SELECT COUNT(*) AS n, SUM(income) AS s FROM person", schema)
-    assert one == losses("select sum(income), count(*) from person", schema) == ["307/5000", "193/5000"]
+    one = losses("SELECT COUNT(*) FILTER (WHERE site = 1) AS n, SUM(income) AS s FROM person", schema)
+    assert (
+        one
+        == losses("select sum(income), count(*) filter (where site = 1) from person", schema)
+        == ["307/5000", "193/5000"]
+    )
 
 
 # --- weights that the caller gives --------------------------------------------------------------------------------
