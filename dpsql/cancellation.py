@@ -16,6 +16,8 @@ from contextvars import ContextVar
 from dpsql.errors import Error, error
 
 INTERRUPTED, PLANNED, TIMED, FILLED, COUNTED = 703, 110, 710, 711, 712
+ENDED = tuple(f"DPSQL-{code}" for code in (INTERRUPTED, PLANNED, TIMED, FILLED, COUNTED))
+"""The codes of a statement that was ended; wherever planning was then says nothing of it."""
 _CLOCKS = {PLANNED: time.thread_time, TIMED: time.monotonic}
 """What planning takes is this thread's own; the engine works in threads of its own."""
 _BEFORE, _AFTER = "nothing was charged", "the charge stands"
@@ -34,6 +36,7 @@ class Cancellation:
     def __init__(self, seconds: float | None = None, plan_seconds: float | None = None) -> None:
         self.charged = False
         self._cancelled = False
+        self._seen: int | None = None
         self._allowed = {TIMED: seconds, PLANNED: plan_seconds}
         self._left = dict(self._allowed)
         self._stages: dict[int, float] = {}
@@ -54,7 +57,14 @@ class Cancellation:
         """Raise 703, 710 or 110 where the statement is to end."""
         found = self.problem()
         if found is not None:
+            self._seen = int(found.code[-3:])
             raise found
+
+    def told(self, raised: Error) -> Error:
+        """The error to tell: that of the statement's end, whatever those who caught it on its way made of it."""
+        if self._seen is None:
+            return raised
+        return self.ended(self._seen)
 
     def planning(self) -> _Stage:
         """While the statement is read and priced."""

@@ -53,7 +53,7 @@ class Guarding:
 
     def _evaluate(self, sql: str, public: Sequence[str]) -> list[tuple[object, ...]]:
         self._sandbox.need(public)
-        return self._sandbox.run(sql)[1]
+        return self._sandbox.rows(sql)
 
     # --- one statement ------------------------------------------------------------------------------------------------
 

@@ -151,13 +151,15 @@ class Session:
                 statement.check()
             return result
         except Error as raised:
-            problem = raised
+            problem = statement.told(raised)
         except KeyboardInterrupt:
             problem = statement.ended(cancellation.INTERRUPTED)
         except Exception:
             problem = error(
                 901, "an invariant of dpsql failed; nothing was released, and what was charged stays charged"
             )
+        if problem.code in cancellation.ENDED:
+            problem.span = None
         # Without the frames below: their variables may hold exact values.
         raise problem.located(sql).with_traceback(None)
 

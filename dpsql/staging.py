@@ -209,7 +209,7 @@ class Computed:
             for text in self.wanted.values()
         )
         source = f"{quoted(own)} AS {quoted(self.name)}"
-        _, rows = self.sandbox.run(f"SELECT {ROW_NUMBER}, {items} FROM {source} GROUP BY {ROW_NUMBER}")
+        rows = self.sandbox.rows(f"SELECT {ROW_NUMBER}, {items} FROM {source} GROUP BY {ROW_NUMBER}")
         found: dict[int, dict[object, tuple[float, float]]] = {}
         for i, column in enumerate(self.wanted):
             found[column] = {}

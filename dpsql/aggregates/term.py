@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from dpsql.algebra.scalar import Scalar, decimal_text, finite_hull, limits_of
 from dpsql.domains import LARGEST_DOUBLE, Interval
@@ -192,6 +193,7 @@ def _quantum(scalar: Scalar, bounds: Interval, widest: int) -> Fraction:
     return quantum
 
 
+@lru_cache(maxsize=256)
 def _natural_quantum(sqltype: SqlType, bounds: Interval) -> Fraction:
     if sqltype.is_decimal:
         return Fraction(1, 10**sqltype.scale)

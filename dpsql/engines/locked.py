@@ -20,7 +20,6 @@ from dpsql.errors import Error, error
 Settings = dict[str, str | bool | int | float | list[str]]
 Result = TypeVar("Result")
 POLL = 0.05  # [seconds] between two looks at whether an interrupted statement has stopped
-_ENDED = ("DPSQL-110", "DPSQL-703", "DPSQL-710", "DPSQL-711", "DPSQL-712")
 BASE_SETTINGS: Settings = {
     "python_enable_replacements": False,
     "autoinstall_known_extensions": False,
@@ -163,7 +162,7 @@ def ending(fault: BaseException) -> Error | None:
     """The error to raise where a statement was ended, by its limits or from outside; None for any other fault."""
     statement = cancellation.current()
     if isinstance(fault, Error):
-        return statement.ended(int(fault.code[-3:])) if fault.code in _ENDED else None
+        return statement.ended(int(fault.code[-3:])) if fault.code in cancellation.ENDED else None
     if isinstance(fault, MemoryError | duckdb.OutOfMemoryException):
         return statement.ended(cancellation.FILLED)
     # for Ctrl-C it raises a bare RuntimeError

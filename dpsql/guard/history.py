@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.cancellation import check
 from dpsql.guard.questions import MOST_CELLS, Question, Shape
 from dpsql.guard.regions import (
     MOST_DIFFERENCE,
@@ -149,6 +150,7 @@ class _Bucket:
                 [self._known_close(places[unknown], region), self._close(places[~unknown], region, most)]
             )
         for place in places.tolist():
+            check()
             yield self.found[place]
         for shape, past, spread in self.wide:
             for cell in shape.cell_of(region):

@@ -22,6 +22,7 @@ from dpsql.algebra import logic
 from dpsql.algebra.mentions import mentions
 from dpsql.algebra.scalar import NULL, Scalar, boolean_literal, integer_literal, literal, quoted
 from dpsql.algebra.scalar import column as stored_column
+from dpsql.cancellation import check
 from dpsql.domains import Categories, Interval, Value, integers
 from dpsql.errors import Error
 from dpsql.guard.points import MOST_PIECES, MOST_POINTS, Grid, Points, cells_of, region_of
@@ -79,6 +80,8 @@ _STRICT = frozenset(
     ]
 )
 """Functions that are NULL where an operand is, by the first word of their names."""
+_ENDED = ("DPSQL-110", "DPSQL-703", "DPSQL-711")
+"""The statement has ended, whatever the condition says."""
 Evaluate = Callable[[str, Sequence[str]], list[tuple[object, ...]]]
 """Rows of a question over constants and the public tables that are named."""
 
@@ -141,6 +144,7 @@ class Reader:
         known = context.truths.get(condition.sql)
         if known is not None:
             return known
+        check()
         context.depth += 1
         try:
             if context.depth > MOST_DEPTH or context.work > MOST_WORK:
@@ -593,7 +597,8 @@ class Reader:
             try:
                 found = [row[0] for row in self._evaluate(sql, public)]
             except Error as problem:
-                if problem.code == "DPSQL-703":
+                check()
+                if problem.code in _ENDED:
                     raise
                 found = None
             if found is None:

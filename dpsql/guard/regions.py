@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import prod
 
+from dpsql.cancellation import check
 from dpsql.guard.values import Values
 
 Box = dict[str, Values]
@@ -38,6 +39,7 @@ def box_of(values: Values) -> Region:
 
 def both(first: Region, second: Region, most: int = MOST_BOXES) -> Region:
     """What is in both. Raises Tangled."""
+    check()
     return _listed((met for a in first for b in second if (met := _met(a, b)) is not None), most)
 
 
@@ -45,6 +47,7 @@ def but_not(first: Region, second: Region, most: int = MOST_BOXES) -> Region:
     """What is in the first and not in the second. Raises Tangled."""
     rest = first
     for taken in second:
+        check()
         rest = _listed((piece for box in rest for piece in _outside(box, taken)), most)
     return rest
 
@@ -76,6 +79,7 @@ def joined(region: Region) -> Region:
     boxes = list(region)
     grown = True
     while grown:
+        check()
         grown = False
         for i, box in enumerate(boxes):
             for j in range(i):

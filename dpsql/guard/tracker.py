@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from dpsql.algebra.scalar import Scalar, goes_with
+from dpsql.cancellation import check
 from dpsql.errors import Error, error
 from dpsql.guard import words
 from dpsql.guard.history import Earlier, History, Past, common_to_all, together
@@ -177,6 +178,7 @@ def check_pairs(questions: Sequence[Question], history: History, policy: Policy,
     for question, cells in zip(questions, parts, strict=True):
         compared = _Compared(question, history, policy, analyst)
         for region in (*question.whole(), *cells):
+            check()
             found = compared.with_history(region)
             if found is not None:
                 return found
@@ -189,6 +191,7 @@ def check_pairs(questions: Sequence[Question], history: History, policy: Policy,
     for question, cells in zip(questions, parts, strict=True):
         compared = _Compared(replace(question, plain=False), here, policy, analyst)
         for region in cells or question.whole():
+            check()
             found = compared.with_history(region)
             if found is not None and not any(v.axis.released for v in found.difference.values()):
                 return replace(found, earlier=None)

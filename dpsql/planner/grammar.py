@@ -10,6 +10,7 @@ import difflib
 
 from sqlglot import exp
 
+from dpsql.cancellation import check
 from dpsql.errors import Error, error
 from dpsql.schema.model import RESERVED
 from dpsql.spans import span_of
@@ -222,6 +223,7 @@ def check_nodes(tree: exp.Expression) -> None:
     names: dict[str, str] = {}
     for node in tree.walk(bfs=False):
         assert isinstance(node, exp.Expression)
+        check()
         if isinstance(node, exp.Identifier):
             _check_name(node, names)
         parts = ALLOWED.get(type(node))

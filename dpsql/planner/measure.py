@@ -35,6 +35,7 @@ from dpsql.algebra.logic import conjunction, is_null, negation
 from dpsql.algebra.mathematical import float_test
 from dpsql.algebra.mentions import mentions
 from dpsql.algebra.scalar import Scalar, quoted
+from dpsql.cancellation import check
 from dpsql.domains import LARGEST_DOUBLE, Categories, integers
 from dpsql.errors import Error, error
 from dpsql.loss import NO_LOSS
@@ -163,6 +164,7 @@ def _statistics(limited: Limited, selects: bool, units: int | None, *, together:
     by_two: dict[tuple[str, str], list[Aggregate]] = {}
     others: list[Aggregate] = []
     for aggregate in limited.block.aggregates:
+        check()
         if aggregate.argument is None:
             others.append(aggregate)
         elif aggregate.looks_at_values:

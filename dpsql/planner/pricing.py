@@ -15,6 +15,7 @@ from math import exp, log
 
 from dpsql.aggregates.base import Limits, Statistic
 from dpsql.aggregates.tally import Tallied, Terms
+from dpsql.cancellation import check
 from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.conversions import (
     approximate,
@@ -108,6 +109,7 @@ class Pricing:
 
     def measured(self, name: str, statistic: Statistic, limits: Limits, amount: Fraction) -> Measure:
         """A statistic with the noise that costs an amount."""
+        check()
         sensitivity = statistic.sensitivity(limits)
         if self.mechanism == "laplace":
             noise = DiscreteLaplace.for_loss(sensitivity.l1, amount)
@@ -124,6 +126,7 @@ class Pricing:
 
     def terms(self, tallied: Tallied, limits: Limits, amount: Fraction) -> Terms:
         """The terms on which something is released of a tally for an amount."""
+        check()
         if not self.by_rho:
             return Terms(limits, amount, self.kind)
         guess, wanted = log(epsilon_at_most_rho(amount) or _LEAST), log(amount)

@@ -32,6 +32,6 @@ def _memory(section: Section) -> int | None:
         return None
     found = size(written)
     if found is None or not LEAST_MEMORY <= found <= MOST_MEMORY:
-        section.misfit("memory", "a size, 64MB or more,")
+        section.misfit("memory", "a size, 64MB or more")
         return None
     return found

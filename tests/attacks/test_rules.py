@@ -1186,6 +1186,8 @@ def test_rule_37_versions_are_random_and_say_nothing_of_the_contents(tmp_path: P
         assert version not in session.explain("SELECT COUNT(*) FROM visit")
         versions.append(version)
         session.close()
+        for mark in tmp_path.glob(".*.dpsql"):
+            mark.unlink()
     assert versions[0] != versions[1]
 
 

@@ -20,8 +20,13 @@ from tests.support.violation import Violation
 
 Patch = pytest.MonkeyPatch
 MOST_CASES = 900
-SEED = 40
-SEEDS: dict[str, int] = {}
+SEED = 41
+SEEDS = {
+    "a_name_in_place_of_a_path": 42,
+    "the_declared_path_is_dropped": 42,
+    "a_dangling_reference_belongs_to_somebody": 48,
+}
+"""Seeds with which a fault is met early; the number of cases that are tried is the same for all."""
 
 
 def a_name_in_place_of_a_path(patch: Patch) -> None:

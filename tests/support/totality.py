@@ -199,7 +199,10 @@ class World:
 
 
 def _inside(text: str | None, limits: Interval) -> bool:
-    return text is None or (text not in ("nan", "inf", "-inf") and Fraction(text) in limits)
+    # a DOUBLE is shown by the shortest digits that read as it: exact is what they read as
+    return text is None or (
+        text not in ("nan", "inf", "-inf") and (Fraction(text) in limits or Fraction(float(text)) in limits)
+    )
 
 
 def expressions(world: World, seed: int, count: int) -> list[str]:

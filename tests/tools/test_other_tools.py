@@ -53,8 +53,9 @@ class Place:
             return [row[0] for row in connection.execute("SELECT statement FROM dpsql.ledger ORDER BY id").fetchall()]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data of each test's own: it keeps to the ledger of that test."""
     return bi.write(tmp_path_factory.mktemp("visits"))
 
 

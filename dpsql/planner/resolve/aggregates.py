@@ -11,6 +11,7 @@ from sqlglot import exp
 from dpsql.aggregates.sum import sum_type
 from dpsql.algebra.logic import conjunction, truth
 from dpsql.algebra.scalar import Scalar, finite_hull
+from dpsql.cancellation import check
 from dpsql.domains import Categories, integers
 from dpsql.errors import Error, error
 from dpsql.mechanisms.randomized_response import LEAST, MOST
@@ -97,6 +98,7 @@ class Collector:
 
     def add(self, node: exp.Expression) -> Asked:
         """What a node asks. Raises 102 for what has no mechanism, 106, 109, 201 for its argument."""
+        check()
         problem: Error
         try:
             asked = self._read(node)

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.algebra.relations import Relation
 from dpsql.algebra.scalar import NULL_TYPE, Scalar, finite_hull
+from dpsql.cancellation import check
 from dpsql.errors import Error, error
 from dpsql.plan import ROW_NUMBER, Block, GroupKey
 from dpsql.planner.grammar import AGGREGATES
@@ -46,6 +47,7 @@ class _Rewriter:
 
     def rewrite(self, node: exp.Expression) -> exp.Expression:
         """`node` with each aggregate and each group key replaced by its released column. Raises 305 for a bare column."""
+        check()
         if is_end(node):
             assert isinstance(node, exp.Anonymous)
             value = self.rewrite(argument_of(node))

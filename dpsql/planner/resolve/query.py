@@ -7,6 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.algebra.per_unit import union_all
+from dpsql.cancellation import check
 from dpsql.errors import error
 from dpsql.planner.resolve.grouping_sets import flatten
 from dpsql.planner.resolve.people import rows_of_people
@@ -26,6 +27,7 @@ def query(statement: Statement, node: exp.Expression, env: Env) -> Query:
 
     Raises 402 for queries that mix people's rows with public ones, and what the resolvers of its parts raise.
     """
+    check()
     node = unparenthesised(node)
     if isinstance(node, exp.Select):
         return _select(statement, node, _with(node, env))

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from dpsql.algebra import arithmetic, buckets, casting, conditional, logic, mathematical, temporal, text
 from dpsql.algebra.scalar import NULL, Scalar, boolean_literal, number_literal, text_literal
+from dpsql.cancellation import check
 from dpsql.errors import Error, error
 from dpsql.planner.grammar import AGGREGATES, SHELL_ONLY, name_of, unsupported
 from dpsql.planner.resolve.scope import Scope, text_of
@@ -28,6 +29,7 @@ def scalar(node: exp.Expression, scope: Scope) -> Scalar:
         known = scope.built.get(id(part))
         if known is not None:
             return known[1]
+        check()
         problem: Error
         try:
             found_here = scope.adjusted(_build(part, scope, build))

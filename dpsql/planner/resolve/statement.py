@@ -11,6 +11,7 @@ from dpsql.algebra.lengths import LONGEST_BOUND
 from dpsql.algebra.per_unit import distinct, holds_unit
 from dpsql.algebra.relations import From, Named, Relation, distinct_names
 from dpsql.algebra.scalar import Scalar, column, quoted
+from dpsql.cancellation import check
 from dpsql.domains import UNBOUNDED
 from dpsql.errors import error
 from dpsql.plan import ROW_NUMBER, Block, Bound, PublicTable, PublicTypes, end_column, intervals_table, redrawn_table
@@ -125,6 +126,7 @@ class Statement:
         """The name of a block: of an equal one, if the statement has it already (rule 33), whatever its tables are called."""
         asked = _asked(block)
         for known in self.blocks:
+            check()
             if _asked(known) == asked:
                 return known.name
         name, count = f"release_{len(self.blocks)}", len(self.blocks)
@@ -179,6 +181,7 @@ class Statement:
 
     def reads(self, tree: exp.Expression) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(declared public tables, blocks and bound tables) that a public query reads."""
+        check()
         names = {node.name for node in tree.find_all(exp.Table) if not node.db or node.db.lower() == MAIN}
         own = {block.name for block in self.blocks} | {bound.name for bound in self.bounds}
         own |= {table(block.name) for block in self.blocks for table in (intervals_table, redrawn_table)}

@@ -47,7 +47,7 @@ def replayed(body: str) -> str:
     """The session as it comes out now; how long a statement took stays as it is written."""
     out = io.StringIO()
     out.write(COMMAND + "\n")
-    with desk(), dpsql.connect(SCHEMA, ledger=":memory:") as connection, patch.dict(os.environ, {"COLUMNS": "100"}):
+    with desk(), dpsql.connect(SCHEMA) as connection, patch.dict(os.environ, {"COLUMNS": "100"}):
         screen = Screen(out, colour=False, moves=False)
         here = Desk(connection, connection.schema, "default", screen, Plain(PROMPT, Interrupts()), act, results=out)
         screen.tell(banner(here))
