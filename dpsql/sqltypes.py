@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from dpsql.domains import Interval
 
@@ -85,15 +86,20 @@ class SqlType:
     @property
     def range(self) -> Interval | None:
         """Every value that the type can hold [its own unit]; None where a value may be infinite, NaN or not a number."""
-        if self.is_integer:
-            bits, signed = INTEGER_BITS[self.name]
-            low = -(2 ** (bits - 1)) if signed else 0
-            high = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
-            return Interval(Fraction(low), Fraction(high))
-        if self.is_decimal:
-            most = Fraction(10**self.width - 1, 10**self.scale)
-            return Interval(-most, most)
-        return None
+        return _range(self)
+
+
+@lru_cache(1000)
+def _range(sqltype: SqlType) -> Interval | None:
+    if sqltype.is_integer:
+        bits, signed = INTEGER_BITS[sqltype.name]
+        low = -(2 ** (bits - 1)) if signed else 0
+        high = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
+        return Interval(Fraction(low), Fraction(high))
+    if sqltype.is_decimal:
+        most = Fraction(10**sqltype.width - 1, 10**sqltype.scale)
+        return Interval(-most, most)
+    return None
 
 
 BOOLEAN, VARCHAR, DATE, TIMESTAMP = SqlType("BOOLEAN"), SqlType("VARCHAR"), SqlType("DATE"), SqlType("TIMESTAMP")

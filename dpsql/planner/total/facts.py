@@ -10,7 +10,8 @@ from sqlglot import exp
 from dpsql.domains import Interval
 from dpsql.planner.total.known import Known, meet
 
-Facts = dict[exp.Expression, Known]
+Facts = dict[object, Known]
+"""By `key`."""
 Value = Callable[[exp.Expression], Known]
 _WITHOUT_NAN = (exp.LT, exp.LTE)
 
@@ -24,10 +25,22 @@ def learnt(condition: exp.Expression, value: Value) -> Facts:
     facts: Facts = {}
     for part in _conjuncts(condition):
         for node, known in _of(part, value):
-            before = facts.get(node, known)
+            before = facts.get(key(node), known)
             limits = meet(before.limits, known.limits)
-            facts[node] = replace(known, limits=limits, least=known.least or before.least)
+            facts[key(node)] = replace(known, limits=limits, least=known.least or before.least)
     return facts
+
+
+def key(node: exp.Expression) -> object:
+    """What an expression is told by: a column by its name, which is compared faster than a tree."""
+    return (node.text("table"), node.name) if isinstance(node, exp.Column) else node
+
+
+def told(facts: Facts, node: exp.Expression) -> Known | None:
+    """What is known of an expression."""
+    if isinstance(node, exp.Column):
+        return facts.get(key(node))
+    return facts.get(node) if any(type(node) is type(other) for other in facts) else None
 
 
 def _conjuncts(condition: exp.Expression) -> Iterator[exp.Expression]:

@@ -186,11 +186,18 @@ def tried(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
 
 
 def _type(node: exp.Expression) -> SqlType:
-    text = node.sql("duckdb")
-    found = parse_type("HUGEINT" if text == "INT128" else text)
-    if found is None:
-        raise unknown(node)
-    return found
+    key = (node.this, *(part.name for part in node.expressions))
+    if key not in _TYPES:
+        text = node.sql("duckdb")
+        found = parse_type("HUGEINT" if text == "INT128" else text)
+        if found is None:
+            raise unknown(node)
+        _TYPES[key] = found
+    return _TYPES[key]
+
+
+_TYPES: dict[tuple[object, ...], SqlType] = {}
+"""By the parser's name and parameters: at most as many as dpsql computes with."""
 
 
 def _is_text(node: exp.Expression) -> bool:

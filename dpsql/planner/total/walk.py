@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from dpsql.planner.total.casts import boolean
-from dpsql.planner.total.facts import Facts
+from dpsql.planner.total.facts import Facts, told
 from dpsql.planner.total.known import Known
 from dpsql.planner.total.rules import Ruled
 
@@ -73,7 +73,7 @@ class Walk:
         parent = node.parent
         whole = parent if isinstance(parent, exp.Try) else node
         for facts in self.facts:
-            known = facts.get(whole) if any(type(whole) is type(other) for other in facts) else None
+            known = told(facts, whole)
             if known is not None:
                 limits = known.limits if known.limits is not None else found.limits
                 found = replace(found, limits=limits, null=found.null and known.null, least=known.least or found.least)
