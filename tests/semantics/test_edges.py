@@ -12,7 +12,7 @@ import pytest
 
 from dpsql.clients.dbapi import open_session
 from dpsql.errors import Error
-from tests.semantics.plain import Beside, beside, close, guarded, tolerances
+from tests.semantics.plain import UNLIMITED, Beside, beside, close, guarded, tolerances
 from tests.semantics.test_statements import crowded
 from tests.support import clinic
 from tests.support.generate import CONDITIONS, KEYS, UNITS, value
@@ -382,3 +382,34 @@ def test_totals_of_a_sum_that_may_be_missing_are_refused(both: Beside) -> None:
     with pytest.raises(Error) as refused:
         both.ask("SELECT site, dp_sum(age, bounds := 'auto') FROM patient GROUP BY ROLLUP (site)")
     assert refused.value.code == "DPSQL-102"
+
+
+# --- totals of one unit on a coarser grid than their type ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stepped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
+    """An integer column whose declared step is 3, and values of that grid."""
+    text = UNLIMITED.replace("bounds = [-3, 30]", "bounds = [-3, 30], step = 3")
+    data = crowded(11)
+    data["visit"] = [(*row[:4], row[4] if row[4] is None else int(str(row[4])) // 3 * 3, row[5]) for row in data["visit"]]
+    opened = beside(tmp_path_factory.mktemp("stepped"), data, text=text)
+    yield opened
+    opened.close()
+
+
+WIDE = "CAST(year AS DECIMAL(38,30))"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM (SELECT patient_id, SUM(days) AS m FROM visit GROUP BY patient_id) AS p WHERE m > 18",
+        "SELECT COUNT(*) FROM (SELECT SUM(days) OVER (PARTITION BY patient_id) AS m FROM visit) AS p WHERE m > 18",
+        f"SELECT COUNT(*) FROM (SELECT SUM({WIDE}) OVER (PARTITION BY patient_id) AS m FROM visit) AS p WHERE m > 8",
+        f"SELECT COUNT(*) FROM (SELECT patient_id, SUM({WIDE}) AS m FROM visit GROUP BY patient_id) AS p WHERE m > 8",
+        f"SELECT COUNT(*) FROM (SELECT patient_id, SUM({WIDE}) AS m FROM visit GROUP BY patient_id) AS p WHERE m BETWEEN 2 AND 8",
+    ],
+)
+def test_a_total_of_one_unit_is_in_the_unit_of_its_values(sql: str, stepped: Beside) -> None:
+    stepped.check(sql)

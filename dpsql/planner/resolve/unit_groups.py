@@ -190,16 +190,12 @@ class _Found:
             sql = f"(CAST({total} AS DOUBLE) * {_ratio(scale)} / NULLIF({count}, 0))"
             domain: Domain = hull if hull is not None else UNBOUNDED
             return Computed(sql, _like(DOUBLE, domain, None, nullable), _identifying(value, condition))
-        sqltype = sum_type(value.sqltype)
-        if sqltype.is_float:
-            sql = f"(CAST({total} AS DOUBLE) * {_ratio(scale)})"
-            return Computed(
-                sql, _like(sqltype, self._sum_domain(value, hull), None, nullable), _identifying(value, condition)
-            )
-        integral = value.integral or value.sqltype.is_boolean
+        sqltype, sql = total_as(value, total, scale)
+        limits = None if sqltype.is_float else sqltype.range
+        integral = (value.integral or value.sqltype.is_boolean) and not sqltype.is_float
         return Computed(
-            total,
-            _like(sqltype, self._sum_domain(value, hull), sqltype.range, nullable, integral),
+            sql,
+            _like(sqltype, self._sum_domain(value, hull), limits, nullable, integral),
             _identifying(value, condition),
         )
 
@@ -281,6 +277,14 @@ def exact_sum(value: Scalar, hull: Interval | None, word: str, where: str) -> tu
         f"{word} within one person's rows needs bounds, so that no order of rows shows in it",
         hint="declare bounds for its columns, or write LEAST(GREATEST(x, 0), 100)",
     )
+
+
+def total_as(value: Scalar, total: str, scale: Fraction) -> tuple[SqlType, str]:
+    """A sum in the type that SUM gives; in DOUBLE where it was added on a coarser grid (a declared step, bounds too wide for the type)."""
+    sqltype = sum_type(value.sqltype)
+    if sqltype.is_float or scale != 1:
+        return DOUBLE, f"(CAST({total} AS DOUBLE) * {_ratio(scale)})"
+    return sqltype, total
 
 
 def _ratio(scale: Fraction) -> str:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.aggregates.sum import sum_type
 from dpsql.algebra.per_unit import Computed, windowed
 from dpsql.algebra.relations import Named, Relation, derived
 from dpsql.algebra.scalar import Scalar, finite_hull, literal, one_form
@@ -17,9 +16,9 @@ from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.syntax import parts_of
-from dpsql.planner.resolve.unit_groups import counted, decides, exact_sum, picked, sum_domain
+from dpsql.planner.resolve.unit_groups import counted, decides, exact_sum, picked, sum_domain, total_as
 from dpsql.spans import span_of
-from dpsql.sqltypes import DOUBLE, SqlType
+from dpsql.sqltypes import DOUBLE
 
 _RANKS: dict[type[exp.Expression], str] = {exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank"}
 _SHIFTS: dict[type[exp.Expression], str] = {exp.Lag: "lag", exp.Lead: "lead"}
@@ -235,12 +234,12 @@ def _total(node: exp.Expression, scope: Scope, rows: int | None) -> tuple[Comput
         domain: Domain = hull if hull is not None else UNBOUNDED
         like = replace(literal(None, DOUBLE), domain=domain, nullable=True)
         return Computed("", like, shows), f"(CAST({total} AS DOUBLE) * {ratio} / NULLIF({count}, 0))", False
-    sqltype: SqlType = sum_type(value.sqltype)
+    sqltype, sql = total_as(value, total, scale)
     like = replace(
         literal(None, sqltype),
         domain=sum_domain(hull, rows),
-        limits=sqltype.range,
+        limits=None if sqltype.is_float else sqltype.range,
         nullable=True,
-        integral=value.integral,
+        integral=value.integral and not sqltype.is_float,
     )
-    return Computed("", like, shows), f"(CAST({total} AS DOUBLE) * {ratio})" if sqltype.is_float else total, False
+    return Computed("", like, shows), sql, False

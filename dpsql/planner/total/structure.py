@@ -83,8 +83,9 @@ def coalesce(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
 
 def nullif(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     values = [walk.value(n, scope) for n in (node.this, node.expression)]
-    if common(*values) != values[0].sqltype:
+    if common(*values) is None:
         raise unknown(node)
+    # compared in the common type, given in the first's
     return replace(values[0], null=True, literal=False)
 
 

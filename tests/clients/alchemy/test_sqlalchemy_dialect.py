@@ -313,7 +313,7 @@ def test_tables_as_they_are_declared(engine: sa.engine.Engine) -> None:
     assert inspector.get_check_constraints("plan") == []
     assert inspector.get_foreign_keys("person_year", schema="main")[0]["referred_schema"] == "main"
     for within in ("public", "randhie"):
-        assert inspector.has_schema(within) and inspector.has_table("person", schema=within)
+        assert inspector.has_table("person", schema=within)
         assert sa.Table("plan", sa.MetaData(), schema=within, autoload_with=engine).columns.keys() == [
             "plan",
             "coinsurance_pct",
@@ -321,7 +321,9 @@ def test_tables_as_they_are_declared(engine: sa.engine.Engine) -> None:
         assert asked(engine, sa.text(f"SELECT COUNT(*) FROM {within}.plan")) == asked(
             engine, sa.text("SELECT COUNT(*) FROM plan")
         )
-    assert not inspector.has_schema("other") and not inspector.has_table("person", schema="dpsql")
+    assert not inspector.has_table("person", schema="dpsql")
+    if hasattr(inspector, "has_schema"):  # from SQLAlchemy 2.0
+        assert inspector.has_schema("public") and inspector.has_schema("randhie") and not inspector.has_schema("other")
 
 
 def test_columns_say_what_is_declared(engine: sa.engine.Engine) -> None:
