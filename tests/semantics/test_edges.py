@@ -392,7 +392,9 @@ def stepped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
     """An integer column whose declared step is 3, and values of that grid."""
     text = UNLIMITED.replace("bounds = [-3, 30]", "bounds = [-3, 30], step = 3")
     data = crowded(11)
-    data["visit"] = [(*row[:4], row[4] if row[4] is None else int(str(row[4])) // 3 * 3, row[5]) for row in data["visit"]]
+    data["visit"] = [
+        (*row[:4], row[4] if row[4] is None else int(str(row[4])) // 3 * 3, row[5]) for row in data["visit"]
+    ]
     opened = beside(tmp_path_factory.mktemp("stepped"), data, text=text)
     yield opened
     opened.close()

@@ -280,7 +280,7 @@ def exact_sum(value: Scalar, hull: Interval | None, word: str, where: str) -> tu
 
 
 def total_as(value: Scalar, total: str, scale: Fraction) -> tuple[SqlType, str]:
-    """A sum in the type that SUM gives; in DOUBLE where it was added on a coarser grid (a declared step, bounds too wide for the type)."""
+    """A sum in the type that SUM gives; in DOUBLE where the grid is coarser than the type (a declared step, very wide bounds)."""
     sqltype = sum_type(value.sqltype)
     if sqltype.is_float or scale != 1:
         return DOUBLE, f"(CAST({total} AS DOUBLE) * {_ratio(scale)})"
