@@ -26,7 +26,7 @@ from dpsql.clients.types import (
     Timestamp,
     TimestampFromTicks,
 )
-from dpsql.errors import (
+from dpsql.core.errors import (
     BudgetError,
     DatabaseError,
     DataError,

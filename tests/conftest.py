@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql import binding
+from dpsql.dataset import binding
 from dpsql.schema.model import Schema
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -10,8 +10,8 @@ from dpsql.accounting import claims, payload, vectors
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.store import clean
 from dpsql.accounting.vectors import Vector
-from dpsql.errors import error
-from dpsql.plan import NoisyTable
+from dpsql.core.errors import error
+from dpsql.plan.tables import NoisyTable
 
 _GET = "SELECT digest, payload FROM answer WHERE fingerprint = ?"
 _CHARGE = "SELECT charge FROM answer WHERE fingerprint = ?"

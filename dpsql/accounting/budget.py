@@ -9,10 +9,10 @@ from fractions import Fraction
 from dpsql.accounting.amounts import at_least, at_most
 from dpsql.accounting.filters import Filter, added, filter_of
 from dpsql.accounting.totals import Spent
-from dpsql.charges import Budget, Held
-from dpsql.errors import BudgetError, Error, error
-from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss
+from dpsql.core.errors import BudgetError, Error, error
+from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.prices import nominal
+from dpsql.plan.charges import Budget, Held
 
 MOST_COUNTED = 2**40
 """How far what is left is counted in statements."""

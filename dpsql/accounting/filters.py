@@ -26,7 +26,7 @@ from functools import lru_cache
 from math import isqrt, tanh
 
 from dpsql.accounting.amounts import bounded
-from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss
+from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.conversions import epsilon_at_most_mu, epsilon_at_most_rho
 from dpsql.mechanisms.reach import largest_mu_squared, largest_rho, largest_squares
 

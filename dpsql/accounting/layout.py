@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dpsql.accounting import problems
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 
 LAYOUT = 4
 SECRET_BYTES = 32

@@ -16,9 +16,9 @@ from dpsql.accounting.filters import added
 from dpsql.accounting.rows import EVERYBODY, scopes
 from dpsql.accounting.store import Store, clean
 from dpsql.accounting.totals import NOTHING, Spent, combined, largest, spent_of
-from dpsql.charges import Budget, ChargeRequest, Portion, Receipt
-from dpsql.errors import error
-from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
+from dpsql.core.errors import error
+from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
+from dpsql.plan.charges import Budget, ChargeRequest, Portion, Receipt
 
 _PLACES = ", ".join("?" * len((*rows.TIED, "form", "link")))
 _APPEND = f"INSERT INTO charge ({rows.FIELDS}, link) VALUES ({_PLACES})"

@@ -16,9 +16,9 @@ from dpsql.accounting import chain, layout, rows
 from dpsql.accounting.amounts import from_text
 from dpsql.accounting.filters import added
 from dpsql.accounting.totals import NOTHING, Spent
-from dpsql.charges import Portion
-from dpsql.loss import NO_LOSS
+from dpsql.core.loss import NO_LOSS
 from dpsql.mechanisms.conversions import pure
+from dpsql.plan.charges import Portion
 
 _TABLES_OF = {
     1: ("meta", "charge", "total", "answer", "version", "signature"),

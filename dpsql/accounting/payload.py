@@ -10,7 +10,7 @@ from typing import cast
 
 import numpy as np
 
-from dpsql.plan import KeyValue, NoisyTable
+from dpsql.plan.tables import KeyValue, NoisyTable
 
 _COMPRESS_FROM = 4096  # bytes
 _BINARY_FROM = 1000  # integers

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 
-from dpsql.errors import Error, error
+from dpsql.core.errors import Error, error
 
 _DAMAGED = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_SCHEMA})
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})

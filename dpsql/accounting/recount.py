@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from dpsql.accounting.rows import EVERYBODY
 from dpsql.accounting.totals import INFINITE, WINDOWS, Spent, start_of
-from dpsql.loss import PrivacyLoss
+from dpsql.core.loss import PrivacyLoss
 
 _CHARGES = "SELECT analyst, role, portions, substr(time, 1, 10) FROM charge"
 _MEASURES = 5

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from dpsql.accounting import chain
 from dpsql.accounting.totals import loss_of, loss_texts
-from dpsql.charges import Portion
-from dpsql.loss import PrivacyLoss, total
+from dpsql.core.loss import PrivacyLoss, total
+from dpsql.plan.charges import Portion
 
 FORM = 4
 """How the rows that are written now are tied: by the layout that brought their fields."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dpsql.accounting import chain, layout, migration, problems
-from dpsql.errors import Error, error
+from dpsql.core.errors import Error, error
 
 MEMORY = ":memory:"
 TIMEOUT_SECONDS = 10.0

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from dpsql.accounting.amounts import from_text, to_text
 from dpsql.accounting.filters import added
-from dpsql.loss import NO_LOSS, PrivacyLoss
+from dpsql.core.loss import NO_LOSS, PrivacyLoss
 
 WINDOWS = ("day", "week", "month")
 INFINITE = "inf"

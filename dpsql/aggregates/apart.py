@@ -16,7 +16,7 @@ import numpy as np
 from dpsql.aggregates.base import Column, Floats, Noise
 from dpsql.aggregates.ends import Ends
 from dpsql.aggregates.term import Term
-from dpsql.sqltypes import DOUBLE, SqlType
+from dpsql.core.sqltypes import DOUBLE, SqlType
 
 _STEPS = 32
 _AT_ONCE = 20_000

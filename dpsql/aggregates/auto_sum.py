@@ -33,16 +33,16 @@ from dpsql.aggregates.base import Column
 from dpsql.aggregates.sum import in_type, to_double
 from dpsql.aggregates.tally import Counts, Terms
 from dpsql.aggregates.term import FINEST, Term
-from dpsql.algebra.scalar import Scalar, finite_hull, limits_of
-from dpsql.domains import LARGEST_DOUBLE, Interval
-from dpsql.errors import error
-from dpsql.loss import PrivacyLoss
+from dpsql.core.domains import LARGEST_DOUBLE, Interval
+from dpsql.core.errors import error
+from dpsql.core.loss import PrivacyLoss
+from dpsql.core.sqltypes import SqlType
+from dpsql.expressions.scalar import Scalar, finite_hull, limits_of
 from dpsql.mechanisms.additive import shown
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.rounding import MOST_SCALE
 from dpsql.mechanisms.source import NoiseSource
-from dpsql.sqltypes import SqlType
 
 SHARE = Fraction(1, 5)
 """The share of the price that the counts take."""

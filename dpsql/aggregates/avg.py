@@ -25,8 +25,8 @@ from dpsql.aggregates.count import counting
 from dpsql.aggregates.ends import Ends
 from dpsql.aggregates.sum import clamped_total, column_in_type, filtered
 from dpsql.aggregates.term import Term
-from dpsql.algebra.scalar import Scalar
-from dpsql.sqltypes import DOUBLE, SqlType
+from dpsql.core.sqltypes import DOUBLE, SqlType
+from dpsql.expressions.scalar import Scalar
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.algebra.scalar import Scalar
-from dpsql.sqltypes import SqlType
+from dpsql.core.sqltypes import SqlType
+from dpsql.expressions.scalar import Scalar
 
 Floats = npt.NDArray[np.float64]
 

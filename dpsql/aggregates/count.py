@@ -14,8 +14,8 @@ import numpy as np
 
 from dpsql.aggregates.base import Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.ends import Ends
-from dpsql.algebra.scalar import Scalar
-from dpsql.sqltypes import BIGINT, SqlType
+from dpsql.core.sqltypes import BIGINT, SqlType
+from dpsql.expressions.scalar import Scalar
 
 
 @dataclass(frozen=True, slots=True)

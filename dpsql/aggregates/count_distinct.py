@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dpsql.aggregates.base import Limits, Sensitivity, UnitSums
 from dpsql.aggregates.count import counting
-from dpsql.algebra.scalar import Scalar
+from dpsql.expressions.scalar import Scalar
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpsql.aggregates.base import Limits, Matching, Sensitivity
-from dpsql.algebra.scalar import Scalar
+from dpsql.expressions.scalar import Scalar
 
 
 @dataclass(frozen=True, slots=True)

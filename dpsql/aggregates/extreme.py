@@ -25,9 +25,9 @@ from dpsql.aggregates.base import Column
 from dpsql.aggregates.grid import Grid, as_value
 from dpsql.aggregates.quantile import runs
 from dpsql.aggregates.tally import Counts, Terms, Value
-from dpsql.loss import PrivacyLoss
+from dpsql.core.loss import PrivacyLoss
+from dpsql.core.sqltypes import SqlType
 from dpsql.mechanisms.source import NoiseSource
-from dpsql.sqltypes import SqlType
 
 _OUTSIDE = 0.05
 

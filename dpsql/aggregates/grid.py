@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from dpsql.aggregates.sum import in_type
 from dpsql.aggregates.term import WIDEST, Term
-from dpsql.algebra.scalar import Scalar, finite_hull
-from dpsql.sqltypes import HUGEINT, SqlType
+from dpsql.core.sqltypes import HUGEINT, SqlType
+from dpsql.expressions.scalar import Scalar, finite_hull
 
 MOST_BUCKETS = 2**16
 LEAST_BUCKETS = 2**10

@@ -19,10 +19,10 @@ import numpy as np
 
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.tally import Counts, Terms, Value
-from dpsql.algebra.scalar import Scalar
-from dpsql.loss import PrivacyLoss
+from dpsql.core.loss import PrivacyLoss
+from dpsql.core.sqltypes import SqlType
+from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.source import NoiseSource
-from dpsql.sqltypes import SqlType
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from dpsql.aggregates.base import Limits, Sensitivity, UnitSums, sensitivity_of_
 from dpsql.aggregates.count import counting
 from dpsql.aggregates.sum import filtered
 from dpsql.aggregates.term import Term
-from dpsql.algebra.scalar import Scalar
+from dpsql.expressions.scalar import Scalar
 
 Numbers = npt.NDArray[Any]
 """Cells, one row each: Python integers, for values that are exact until the last division, or DOUBLE."""

@@ -19,7 +19,7 @@ from dpsql.aggregates.moments import Moments, Numbers
 from dpsql.aggregates.resampling import Resampled
 from dpsql.aggregates.sum import column_in_type
 from dpsql.aggregates.term import Term
-from dpsql.sqltypes import BIGINT, DOUBLE, SqlType
+from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
 
 SHOWN = 3
 """[standard deviations of the noise] What is divided by a variance is NULL unless the variance stands out so far (rule 44)."""

@@ -33,11 +33,11 @@ import numpy.typing as npt
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.grid import Grid, as_value
 from dpsql.aggregates.tally import Counts, Terms
-from dpsql.loss import PrivacyLoss
+from dpsql.core.loss import PrivacyLoss
+from dpsql.core.sqltypes import SqlType
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.source import NoiseSource
-from dpsql.sqltypes import SqlType
 
 INTERVAL = Fraction(1, 5)
 """The share of a quantile's price that its interval takes."""

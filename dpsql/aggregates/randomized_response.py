@@ -25,13 +25,13 @@ from statistics import NormalDist
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.mode import Listed
 from dpsql.aggregates.tally import Counts, Terms
-from dpsql.algebra.scalar import Scalar
-from dpsql.loss import PrivacyLoss
+from dpsql.core.loss import PrivacyLoss
+from dpsql.core.sqltypes import DOUBLE
+from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.randomized_response import RandomizedResponse
 from dpsql.mechanisms.source import NoiseSource
-from dpsql.sqltypes import DOUBLE
 
 
 def answers(condition: Scalar, counted: Scalar | None) -> Listed:

@@ -14,9 +14,9 @@ from fractions import Fraction
 from dpsql.aggregates.base import Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.ends import Ends
 from dpsql.aggregates.term import Term
-from dpsql.algebra.scalar import Scalar, decimal_text
-from dpsql.domains import LARGEST_DOUBLE
-from dpsql.sqltypes import DOUBLE, HUGEINT, SqlType, decimal
+from dpsql.core.domains import LARGEST_DOUBLE
+from dpsql.core.sqltypes import DOUBLE, HUGEINT, SqlType, decimal
+from dpsql.expressions.scalar import Scalar, decimal_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from fractions import Fraction
 from typing import Protocol
 
 from dpsql.aggregates.base import Column, Limits
-from dpsql.algebra.scalar import Scalar
-from dpsql.loss import PrivacyLoss
+from dpsql.core.loss import PrivacyLoss
+from dpsql.core.sqltypes import SqlType
+from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.conversions import choice, pure
 from dpsql.mechanisms.exact_choice import Kind
 from dpsql.mechanisms.source import NoiseSource
-from dpsql.sqltypes import SqlType
 
 Value = int | str | bool
 

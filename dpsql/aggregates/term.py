@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from dpsql.algebra.scalar import Scalar, decimal_text, finite_hull, limits_of
-from dpsql.domains import LARGEST_DOUBLE, Interval
-from dpsql.errors import error
-from dpsql.sqltypes import SqlType
+from dpsql.core.domains import LARGEST_DOUBLE, Interval
+from dpsql.core.errors import error
+from dpsql.core.sqltypes import SqlType
+from dpsql.expressions.scalar import Scalar, decimal_text, finite_hull, limits_of
 
 WIDEST = 2**40
 """The most quanta between the bounds: larger ranges get a coarser grid, so that noise scales stay far below 2^52."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from dpsql.aggregates.base import Limits, Sensitivity, UnitSums
 from dpsql.aggregates.sum import filtered
 from dpsql.aggregates.term import Term, term
-from dpsql.algebra.scalar import Scalar, finite_hull
-from dpsql.domains import Interval
-from dpsql.errors import error
+from dpsql.core.domains import Interval
+from dpsql.core.errors import error
+from dpsql.expressions.scalar import Scalar, finite_hull
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ import dpsql
 from dpsql.clients.cli import complain
 from dpsql.clients.output import FOR_PEOPLE, show, status
 from dpsql.clients.statements import Statement, split
-from dpsql.errors import Error, error
-from dpsql.escaping import harmless
+from dpsql.core.errors import Error, error
+from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:
     from dpsql.clients.dbapi import Connection, Cursor

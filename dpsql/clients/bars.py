@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dpsql.clients.cells import brief_text
 
 if TYPE_CHECKING:
-    from dpsql.plan import Accuracy
+    from dpsql.plan.tables import Accuracy
 
 NOISE = "noise > value"
 

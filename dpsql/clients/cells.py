@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
-from dpsql.escaping import harmless, harmless_json
+from dpsql.core.escaping import harmless, harmless_json
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False).encode
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dpsql.clients.output import MODES
 
 if TYPE_CHECKING:
-    from dpsql.errors import Error
+    from dpsql.core.errors import Error
 
 VERBS = ("init", "check", "budget")
 REFUSED, USAGE, EXHAUSTED, FAILED, INTERRUPTED = 1, 2, 3, 4, 130
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: list[str]) -> int:
-    from dpsql.errors import Error
+    from dpsql.core.errors import Error
 
     try:
         if given and given[0] in VERBS:
@@ -113,8 +113,15 @@ def _session(options: argparse.Namespace) -> int:
 
 def complain(problem: Error, text: str) -> int:
     """Print an error and choose the exit code."""
-    from dpsql.errors import BudgetError, IntegrityError, InterfaceError, InternalError, OperationalError, SchemaError
-    from dpsql.escaping import harmless
+    from dpsql.core.errors import (
+        BudgetError,
+        IntegrityError,
+        InterfaceError,
+        InternalError,
+        OperationalError,
+        SchemaError,
+    )
+    from dpsql.core.escaping import harmless
 
     print(harmless(text, kept="\n\t"), file=sys.stderr)
     if problem.code == "DPSQL-703":

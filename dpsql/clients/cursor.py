@@ -8,13 +8,13 @@ from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from dpsql import errors
 from dpsql.clients.types import read_type
-from dpsql.errors import error
-from dpsql.escaping import harmless
+from dpsql.core import errors
+from dpsql.core.errors import error
+from dpsql.core.escaping import harmless
 from dpsql.mechanisms.prices import nominal
-from dpsql.plan import Accuracy
-from dpsql.session import Answer
+from dpsql.plan.tables import Accuracy
+from dpsql.session.session import Answer
 
 if TYPE_CHECKING:
     import pandas

@@ -7,13 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-from dpsql import errors
 from dpsql.clients.cursor import Cursor, Parameters, Privacy
-from dpsql.errors import error
+from dpsql.core import errors
+from dpsql.core.errors import error
 from dpsql.mechanisms.prices import nominal
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.schema.model import Analyst, Schema
-from dpsql.session import Answer, Session
+from dpsql.session.session import Answer, Session
 
 __all__ = ["Connection", "Cursor", "Parameters", "Privacy", "default_ledger", "find_analyst", "ledger_identity"]
 __all__ += ["open_connection", "open_session"]
@@ -53,7 +53,7 @@ def open_session(
     noise  where randomness comes from; tests alone pass one
     """
     from dpsql.accounting.ledger import Ledger
-    from dpsql.opening import open_dataset
+    from dpsql.dataset.opening import open_dataset
 
     declared = schema if isinstance(schema, Schema) else Schema.from_toml(schema)
     who = find_analyst(declared, analyst)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from fractions import Fraction
 
-from dpsql.algebra.scalar import EPOCH
-from dpsql.domains import Categories, Interval, Value
+from dpsql.core.domains import Categories, Interval, Value
+from dpsql.core.sqltypes import SqlType
+from dpsql.expressions.scalar import EPOCH
 from dpsql.schema.model import ROW, Column, Schema, Table
-from dpsql.sqltypes import SqlType
 
 FEW = 6
 """Values of a domain that a line shows."""

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpsql.clients.types import ResultType, read_type
-from dpsql.errors import error
+from dpsql.core.errors import error
 
 if TYPE_CHECKING:
     import pandas

@@ -9,10 +9,10 @@ from html import escape
 from dpsql.clients.bars import rounded_up
 from dpsql.clients.cells import brief_text
 from dpsql.clients.table import number
-from dpsql.escaping import harmless
+from dpsql.core.escaping import harmless
 from dpsql.mechanisms.prices import nominal
-from dpsql.plan import Accuracy
-from dpsql.session import Answer
+from dpsql.plan.tables import Accuracy
+from dpsql.session.session import Answer
 
 MOST_ROWS = 60
 MOST_COLUMNS = 40

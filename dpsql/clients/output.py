@@ -10,7 +10,7 @@ from dpsql.clients import streams
 from dpsql.clients.bars import error_bars, with_bar
 from dpsql.clients.cells import brief_text
 from dpsql.clients.table import MOST_ROWS, fitted, number, vertical
-from dpsql.escaping import harmless
+from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:
     from dpsql.clients.dbapi import Cursor

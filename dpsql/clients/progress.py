@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TextIO
 
 from dpsql.clients.cells import cut
-from dpsql.escaping import harmless
+from dpsql.core.escaping import harmless
 
 Told = Callable[[str, int, int], None]
 BAR = 20  # columns

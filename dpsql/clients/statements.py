@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpsql.spans import Span, caret
+from dpsql.core.spans import Span, caret
 
 if TYPE_CHECKING:
-    from dpsql.errors import Error
+    from dpsql.core.errors import Error
 
 # What may hold a semicolon that ends nothing, by its first characters; the semicolon that does; and what looks like an opening and is
 # none: a division, a name with a dollar in it.

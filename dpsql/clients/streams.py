@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from dpsql.clients.cells import NUMBERS, exact_text, json_string, json_text
-from dpsql.escaping import harmless
+from dpsql.core.escaping import harmless
 
 Row = Sequence[object]
 Batches = Iterable[Sequence[Row]]

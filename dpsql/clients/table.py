@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dpsql.clients.bars import NOISE, error_bars, with_bar
 from dpsql.clients.cells import columns_of, cut
-from dpsql.escaping import harmless
+from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from dpsql.plan import Accuracy
+    from dpsql.plan.tables import Accuracy
 
 __all__ = ["MOST_ROWS", "error_bars", "fitted", "number", "table", "vertical"]
 

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpsql.escaping import harmless
+from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:
     from dpsql.accounting.ledger import Ledger
-    from dpsql.owner import CheckReport
-    from dpsql.reporting import BudgetReport
+    from dpsql.accounting.reporting import BudgetReport
+    from dpsql.dataset.owner import CheckReport
     from dpsql.schema.model import Schema
 
 WIDTH = 80  # of what is drawn, where there is no terminal
@@ -61,7 +61,7 @@ def _print(report: str) -> None:
 
 def _show_failures(options: argparse.Namespace) -> None:
     """Print what failed; once it is printed, the owner has seen it."""
-    from dpsql import owner
+    from dpsql.dataset import owner
     from dpsql.schema.model import Schema
 
     ledger = _opened(Schema.from_toml(options.target), options)
@@ -82,7 +82,7 @@ def _opened(schema: Schema, options: argparse.Namespace) -> Ledger:
 
 
 def _report(verb: str, options: argparse.Namespace) -> str:
-    from dpsql import owner
+    from dpsql.dataset import owner
     from dpsql.schema.model import Schema
 
     if verb == "init":
@@ -98,9 +98,9 @@ def _report(verb: str, options: argparse.Namespace) -> str:
 
 
 def _check(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> CheckReport:
-    from dpsql import owner
     from dpsql.clients.asking import read
     from dpsql.clients.progress import progress
+    from dpsql.dataset import owner
 
     known = owner.certificate(read(options.certificate)) if options.certificate is not None else []
     with progress(sys.stderr) as told:

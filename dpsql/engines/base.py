@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from dpsql.errors import OperationalError
-from dpsql.plan import KeyValue, PublicTable
+from dpsql.core.errors import OperationalError
+from dpsql.plan.tables import KeyValue, PublicTable
 
 
 class RaisedError(OperationalError):
@@ -16,7 +16,7 @@ class RaisedError(OperationalError):
 class ExactTable:
     """Exact sums per group, on their way to the release stage.
 
-    Nothing but dpsql/release.py calls `open_exact` (tests/architecture checks it); there is no repr, no iteration, no pickle.
+    Nothing but dpsql/release/noisy.py calls `open_exact` (tests/architecture checks it); there is no repr, no iteration, no pickle.
     """
 
     __slots__ = ("__keys", "__sums")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import duckdb
 
+from dpsql.core.errors import error
 from dpsql.engines import sources
 from dpsql.engines.locked import connect
-from dpsql.errors import error
 from dpsql.schema.draft import DraftTable
 
 SUFFIXES = (".parquet", ".csv")

@@ -13,15 +13,15 @@ from typing import TypeVar
 
 import duckdb
 
-from dpsql.domains import Value
+from dpsql.core.domains import Value
+from dpsql.core.errors import Error, error
 from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable, RaisedError
 from dpsql.engines.loading import load_beside
 from dpsql.engines.locked import ask, connect, ending, name, one_select, require_process, run, text
 from dpsql.engines.values import measured, portable, value
 from dpsql.engines.views import Find, Shown, show
-from dpsql.errors import Error, error
-from dpsql.plan import PublicTable
+from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema, Table
 
 _TEXTS = {

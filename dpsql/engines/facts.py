@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.domains import Categories, Interval
+from dpsql.core.domains import Categories, Interval
+from dpsql.core.sqltypes import SqlType
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.locked import name
 from dpsql.engines.sources import too_long
 from dpsql.engines.values import literal, measured
 from dpsql.schema.facts import bounds_fact, rows_fact, unit_fact
 from dpsql.schema.model import ROW, Column, Reference, Schema, Table
-from dpsql.sqltypes import SqlType
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import duckdb
 
-from dpsql.errors import error
-from dpsql.plan import KeyValue
-from dpsql.sqltypes import INTEGER_BITS
+from dpsql.core.errors import error
+from dpsql.core.sqltypes import INTEGER_BITS
+from dpsql.plan.tables import KeyValue
 
 _EXACT_IN_NUMPY = frozenset(set(INTEGER_BITS) - {"HUGEINT"} | {"BOOLEAN", "VARCHAR", "FLOAT", "DOUBLE"})
 """HUGEINT and DECIMAL would become DOUBLE there."""

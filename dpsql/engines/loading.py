@@ -6,9 +6,9 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.sqltypes import SqlType
 from dpsql.engines.locked import name
-from dpsql.plan import PublicTable
-from dpsql.sqltypes import SqlType
+from dpsql.plan.tables import PublicTable
 
 _INPUT = "dpsql input"
 _VALUE, _NULL, _NAN = 0, 1, 2

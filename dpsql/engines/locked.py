@@ -13,9 +13,9 @@ from typing import Generic, TypeVar
 
 import duckdb
 
-from dpsql import cancellation
-from dpsql.cancellation import Cancellation
-from dpsql.errors import Error, error
+from dpsql.core import cancellation
+from dpsql.core.cancellation import Cancellation
+from dpsql.core.errors import Error, error
 
 Settings = dict[str, str | bool | int | float | list[str]]
 Result = TypeVar("Result")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpsql.domains import MOST_CATEGORIES, UNBOUNDED, Categories, Domain, categories, interval
+from dpsql.core.domains import MOST_CATEGORIES, UNBOUNDED, Categories, Domain, categories, interval
+from dpsql.core.sqltypes import SqlType
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.locked import name
 from dpsql.engines.sources import raise_all
@@ -12,7 +13,6 @@ from dpsql.engines.values import measured, value
 from dpsql.schema.mistakes import printable, suggestion
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.schema.roles import default_role
-from dpsql.sqltypes import SqlType
 
 MOST_LISTED = 1_000
 """A public column with at most this many values is a list of them; the limit keeps opening fast."""

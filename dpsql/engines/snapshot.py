@@ -18,11 +18,11 @@ from pathlib import Path
 
 import duckdb
 
+from dpsql.core.errors import error
+from dpsql.core.sqltypes import SqlType
 from dpsql.engines.locked import name, text
 from dpsql.engines.signature import Signature
-from dpsql.errors import error
 from dpsql.schema.model import ROW, UNIT_COLUMN, Schema, Table, with_unit
-from dpsql.sqltypes import SqlType
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
 

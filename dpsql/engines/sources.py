@@ -8,12 +8,12 @@ from pathlib import Path
 
 import duckdb
 
+from dpsql.core.errors import Error, error
+from dpsql.core.sqltypes import VARCHAR, SqlType, parse_type
 from dpsql.engines import delimited
 from dpsql.engines.locked import name, text
-from dpsql.errors import Error, error
 from dpsql.schema.mistakes import printable, suggestion
 from dpsql.schema.model import RESERVED, Column, Schema, Table
-from dpsql.sqltypes import VARCHAR, SqlType, parse_type
 
 ATTACHED = "dpsql source"
 Typed = tuple[str, str]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dpsql.domains import Value
+from dpsql.core.domains import Value
+from dpsql.core.errors import error
+from dpsql.core.sqltypes import SqlType
 from dpsql.engines.locked import text
-from dpsql.errors import error
-from dpsql.sqltypes import SqlType
 
 
 def measured(column: str, sqltype: SqlType) -> str:

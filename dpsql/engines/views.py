@@ -8,7 +8,8 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.domains import UNBOUNDED
+from dpsql.core.domains import UNBOUNDED
+from dpsql.core.sqltypes import parse_type
 from dpsql.engines import delimited, snapshot, sources
 from dpsql.engines.locked import lock, name
 from dpsql.engines.signature import Signature
@@ -16,7 +17,6 @@ from dpsql.engines.snapshot import Snapshot
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
 from dpsql.schema.paths import require_agreeing
-from dpsql.sqltypes import parse_type
 
 Find = Callable[[Signature], Snapshot | None]
 Part = tuple[Table, sources.Source, list[sources.Typed]]

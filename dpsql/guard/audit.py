@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.errors import Error, error
+from dpsql.core.errors import Error, error
 from dpsql.guard import words
 from dpsql.guard.history import Past
 from dpsql.guard.questions import Question

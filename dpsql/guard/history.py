@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.cancellation import check
+from dpsql.core.cancellation import check
 from dpsql.guard.questions import MOST_CELLS, Question, Shape
 from dpsql.guard.regions import (
     MOST_DIFFERENCE,

@@ -11,12 +11,12 @@ from fractions import Fraction
 from functools import lru_cache
 from math import prod
 
-from dpsql.algebra.scalar import Scalar, literal_sql
-from dpsql.domains import Value
+from dpsql.core.domains import Value
+from dpsql.core.sqltypes import SqlType
+from dpsql.expressions.scalar import Scalar, literal_sql
 from dpsql.guard.regions import EVERYTHING, NOTHING, Region, Tangled, box_of
 from dpsql.guard.values import END, START, Axis, Cut, Listed, Opaque, Piece, Values, ranged
 from dpsql.schema.model import RESERVED
-from dpsql.sqltypes import SqlType
 
 MOST_POINTS = 100_000
 """Of declared values, or combinations of them, at which a condition is evaluated."""

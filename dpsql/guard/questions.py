@@ -13,11 +13,12 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
-from dpsql.algebra import logic
-from dpsql.algebra.conditional import case as case_of
-from dpsql.algebra.mentions import mentions
-from dpsql.algebra.scalar import Scalar, boolean_literal, literal
-from dpsql.domains import Categories
+from dpsql.core.domains import Categories
+from dpsql.core.sqltypes import BOOLEAN
+from dpsql.expressions import logic
+from dpsql.expressions.conditional import case as case_of
+from dpsql.expressions.mentions import mentions
+from dpsql.expressions.scalar import Scalar, boolean_literal, literal
 from dpsql.guard import regions
 from dpsql.guard.reading import Context, Reader, Truth
 from dpsql.guard.regions import (
@@ -35,9 +36,8 @@ from dpsql.guard.regions import (
 from dpsql.guard.rows import Lookup, Rows, rows_of
 from dpsql.guard.texts import projected
 from dpsql.guard.values import Axis, Listed, Opaque, Values
-from dpsql.plan import Aggregate, Block, Bound
+from dpsql.plan.resolved import Aggregate, Block, Bound
 from dpsql.schema.model import Schema
-from dpsql.sqltypes import BOOLEAN
 
 MOST_CELLS = 1_000
 """Of one block that are compared one by one; a breakdown into more is compared as a whole, and cell by cell with what asks for one."""

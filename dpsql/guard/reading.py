@@ -18,31 +18,20 @@ from decimal import Decimal
 from fractions import Fraction
 from math import prod
 
-from dpsql.algebra import logic
-from dpsql.algebra.mentions import mentions
-from dpsql.algebra.scalar import NULL, Scalar, boolean_literal, integer_literal, literal, quoted
-from dpsql.algebra.scalar import column as stored_column
-from dpsql.cancellation import check
-from dpsql.domains import Categories, Interval, Value, integers
-from dpsql.errors import Error
+from dpsql.core.cancellation import check
+from dpsql.core.domains import Categories, Interval, Value, integers
+from dpsql.core.errors import Error
+from dpsql.expressions import logic
+from dpsql.expressions.mentions import mentions
+from dpsql.expressions.scalar import NULL, Scalar, boolean_literal, integer_literal, literal, quoted
+from dpsql.expressions.scalar import column as stored_column
 from dpsql.guard.points import MOST_PIECES, MOST_POINTS, Grid, Points, cells_of, region_of
-from dpsql.guard.regions import (
-    EVERYTHING,
-    NOTHING,
-    Region,
-    Tangled,
-    both,
-    box_of,
-    but_not,
-    either,
-    joined,
-    others,
-)
+from dpsql.guard.regions import EVERYTHING, NOTHING, Region, Tangled, both, box_of, but_not, either, joined, others
 from dpsql.guard.rows import Lookup, Rows
 from dpsql.guard.steps import ORDERED, arithmetic, conversion, defined_at, matching
 from dpsql.guard.texts import RELEASED, TOKEN, declares, digest, looked_for, replaced, short
 from dpsql.guard.values import Axis, Opaque, Ranged, Values, ranged
-from dpsql.plan import Bound
+from dpsql.plan.resolved import Bound
 from dpsql.schema.model import RESERVED, Schema, Table
 
 MOST_REFERRED = 20_000

@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from dpsql.domains import Value
+from dpsql.core.domains import Value
 from dpsql.guard.questions import Question, Shape
 from dpsql.guard.regions import Region
 from dpsql.guard.values import Axis, Cut, Listed, Ranged, Values

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import prod
 
-from dpsql.cancellation import check
+from dpsql.core.cancellation import check
 from dpsql.guard.values import Values
 
 Box = dict[str, Values]

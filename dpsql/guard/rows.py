@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from dpsql.algebra.logic import conjunction, disjunction
-from dpsql.algebra.relations import Relation
-from dpsql.algebra.scalar import Scalar
-from dpsql.errors import error
+from dpsql.core.errors import error
+from dpsql.expressions.logic import conjunction, disjunction
+from dpsql.expressions.scalar import Scalar
+from dpsql.relations.relations import Relation
 
 _SAME_ROWS = ("derived", "projected", "renamed", "per_unit", "distinct", "windowed")
 

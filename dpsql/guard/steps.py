@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpsql.algebra.temporal import DAY
-from dpsql.domains import Value
+from dpsql.core.domains import Value
+from dpsql.core.sqltypes import SqlType
+from dpsql.expressions.temporal import DAY
 from dpsql.guard.values import END, START, Axis, Opaque, Piece, Values, ranged
-from dpsql.sqltypes import SqlType
 
 MOST_FACTOR = 10**6
 """Of constants in arithmetic."""

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from dpsql.algebra.scalar import Scalar, goes_with
-from dpsql.cancellation import check
-from dpsql.errors import Error, error
+from dpsql.core.cancellation import check
+from dpsql.core.errors import Error, error
+from dpsql.expressions.scalar import Scalar, goes_with
 from dpsql.guard import words
 from dpsql.guard.history import Earlier, History, Past, common_to_all, together
 from dpsql.guard.questions import Question
@@ -42,7 +42,7 @@ from dpsql.guard.regions import (
     without_void,
 )
 from dpsql.guard.values import Ranged
-from dpsql.plan import Release
+from dpsql.plan.releases import Release
 from dpsql.schema.model import Guard
 
 READABLE = 10

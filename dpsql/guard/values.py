@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from dpsql.domains import Value
+from dpsql.core.domains import Value
 
 NULL_SHARE = 0.05
 """Of the people, who have NULL in a column that can be NULL."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 
-from dpsql.algebra.scalar import EPOCH, days
-from dpsql.algebra.temporal import DAY
-from dpsql.domains import Value
+from dpsql.core.domains import Value
+from dpsql.expressions.scalar import EPOCH, days
+from dpsql.expressions.temporal import DAY
 from dpsql.guard.regions import Box, Region
 from dpsql.guard.values import Listed, Piece, Ranged, Values
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.loss import PrivacyLoss
+from dpsql.core.loss import PrivacyLoss
 from dpsql.mechanisms.source import NoiseSource
 
 Floats = npt.NDArray[np.float64]

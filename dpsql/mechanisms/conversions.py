@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import cosh, sqrt, tanh
 
-from dpsql.loss import EpsilonDelta, PrivacyLoss
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.bounds import (
     DIGITS,
     LARGE,

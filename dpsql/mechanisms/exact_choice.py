@@ -21,8 +21,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.cancellation import check
-from dpsql.errors import error
+from dpsql.core.cancellation import check
+from dpsql.core.errors import error
 from dpsql.mechanisms.exact_sampler import uniform
 
 Integers = npt.NDArray[np.int64]

@@ -18,8 +18,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.cancellation import check
-from dpsql.errors import error
+from dpsql.core.cancellation import check
+from dpsql.core.errors import error
 from dpsql.mechanisms.rounding import FINEST, MOST_SCALE
 
 Integers = npt.NDArray[np.int64]

@@ -12,7 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from dpsql.loss import EpsilonDelta, PrivacyLoss
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.additive import Floats, check_copies, half_width_of
 from dpsql.mechanisms.gaussian_tail import upper_tail
 from dpsql.mechanisms.rounding import drawn_sigma

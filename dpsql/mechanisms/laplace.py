@@ -8,7 +8,7 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from math import floor, log
 
-from dpsql.loss import PrivacyLoss
+from dpsql.core.loss import PrivacyLoss
 from dpsql.mechanisms.additive import Floats, check_copies, half_width_of, shown
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.rounding import drawn_scale

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dpsql.loss import EpsilonDelta, PrivacyLoss
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.conversions import epsilon_at_least_rho, rho_at_most
 
 

@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import exp, log, log1p, sqrt
 
-from dpsql.loss import EpsilonDelta
+from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.bounds import DIGITS, MARGIN, ROOT, SLACK, decimal, down, mills
 
 _LEAST_EPSILON = Fraction(1, 10**30)

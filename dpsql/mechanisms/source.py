@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Protocol
 
-from dpsql.errors import error
+from dpsql.core.errors import error
 from dpsql.mechanisms import exact_choice, exact_sampler
 from dpsql.mechanisms.exact_choice import Integers, Kind
 from dpsql.mechanisms.rounding import MOST_SCALE, drawn_scale, drawn_sigma

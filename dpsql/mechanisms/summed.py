@@ -11,8 +11,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from dpsql.errors import error
-from dpsql.loss import PrivacyLoss
+from dpsql.core.errors import error
+from dpsql.core.loss import PrivacyLoss
 from dpsql.mechanisms.additive import AdditiveNoise, Floats, check_copies
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace

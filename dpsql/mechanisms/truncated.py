@@ -10,7 +10,7 @@ from math import exp, expm1, floor, log
 
 import numpy as np
 
-from dpsql.loss import EpsilonDelta, PrivacyLoss
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.additive import Floats, check_copies, half_width_of, shown, smallest
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace

@@ -19,9 +19,10 @@ from dpsql.aggregates.base import Estimate, Noise
 from dpsql.aggregates.count import CountOf
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.of_moments import OfMoments
-from dpsql.errors import Error, error
+from dpsql.core.errors import Error, error
 from dpsql.mechanisms.additive import AdditiveNoise, smallest
-from dpsql.plan import Aggregate, Goal, Limited, Shell
+from dpsql.plan.limited import Limited
+from dpsql.plan.resolved import Aggregate, Goal, Shell
 from dpsql.planner.noises import noisy, selecting
 from dpsql.planner.pricing import Pricing
 from dpsql.planner.request import Parts, Request

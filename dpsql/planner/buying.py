@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.errors import Error, error
-from dpsql.loss import PrivacyLoss, only_delta, total
+from dpsql.core.errors import Error, error
+from dpsql.core.loss import PrivacyLoss, only_delta, total
 from dpsql.mechanisms.prices import costs_at_most, nominal
-from dpsql.plan import Chosen, Comparison, Measure, Selection
+from dpsql.plan.releases import Chosen, Comparison, Measure, Selection
 from dpsql.planner import accurate, shares
 from dpsql.planner.noises import noisy, selecting
 from dpsql.planner.pricing import MECHANISMS, Pricing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dpsql.algebra.scalar import quoted
+from dpsql.expressions.scalar import quoted
 from dpsql.schema.model import RESERVED
 
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*")""")

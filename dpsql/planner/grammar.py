@@ -10,10 +10,10 @@ import difflib
 
 from sqlglot import exp
 
-from dpsql.cancellation import check
-from dpsql.errors import Error, error
+from dpsql.core.cancellation import check
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import span_of
 from dpsql.schema.model import RESERVED
-from dpsql.spans import span_of
 
 # Parts that change nothing, or that only print differently.
 _HARMLESS = {

@@ -6,11 +6,11 @@ from fractions import Fraction
 from math import ceil
 
 from dpsql.aggregates.randomized_response import Responses
-from dpsql.errors import Error, error
-from dpsql.loss import EpsilonDelta
-from dpsql.plan import Chosen, Release
+from dpsql.core.errors import Error, error
+from dpsql.core.loss import EpsilonDelta
+from dpsql.core.spans import Span
+from dpsql.plan.releases import Chosen, Release
 from dpsql.planner.noises import too_wide
-from dpsql.spans import Span
 
 LEAST = Fraction(1, 2**48)
 """[nats] For each row of a unit: a few times its inverse is still a scale that can be drawn."""

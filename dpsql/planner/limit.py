@@ -7,17 +7,19 @@ from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 
-from dpsql import domains
 from dpsql.aggregates.base import Limits
-from dpsql.algebra.relations import Relation
-from dpsql.algebra.scalar import EPOCH, Scalar, decimal_text
-from dpsql.algebra.temporal import moment
-from dpsql.domains import Categories
-from dpsql.errors import Error, error
-from dpsql.plan import Aggregate, Block, GroupKey, KeyValue, Limited
+from dpsql.core import domains
+from dpsql.core.domains import Categories
+from dpsql.core.errors import Error, error
+from dpsql.core.sqltypes import SqlType
+from dpsql.expressions.scalar import EPOCH, Scalar, decimal_text
+from dpsql.expressions.temporal import moment
+from dpsql.plan.limited import Limited
+from dpsql.plan.resolved import Aggregate, Block, GroupKey
+from dpsql.plan.tables import KeyValue
 from dpsql.planner.options import Options
+from dpsql.relations.relations import Relation
 from dpsql.schema.model import Schema
-from dpsql.sqltypes import SqlType
 
 
 def limit(block: Block, options: Options, schema: Schema) -> Limited:

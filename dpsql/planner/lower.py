@@ -30,25 +30,18 @@ from dpsql.aggregates.count import Rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.sum import Total
 from dpsql.aggregates.tally import Tally
-from dpsql.algebra.arithmetic import narrow
-from dpsql.algebra.mentions import mentions
-from dpsql.algebra.scalar import Scalar, literal_sql, quoted
-from dpsql.domains import Categories, Value, integers
-from dpsql.plan import (
-    Bound,
-    CompiledMatching,
-    CompiledRelease,
-    CompiledTally,
-    GroupKey,
-    KeyList,
-    KeyValue,
-    Release,
-    Verified,
-)
+from dpsql.core.domains import Categories, Value, integers
+from dpsql.core.sqltypes import BIGINT, BOOLEAN, VARCHAR
+from dpsql.expressions.arithmetic import narrow
+from dpsql.expressions.mentions import mentions
+from dpsql.expressions.scalar import Scalar, literal_sql, quoted
+from dpsql.plan.compiled import CompiledMatching, CompiledRelease, CompiledTally, Verified
+from dpsql.plan.releases import Release
+from dpsql.plan.resolved import Bound, GroupKey, KeyList
+from dpsql.plan.tables import KeyValue
 from dpsql.planner.limit import travels_as_text
 from dpsql.schema.facts import bounds_fact
 from dpsql.schema.model import RESERVED
-from dpsql.sqltypes import BIGINT, BOOLEAN, VARCHAR
 
 CUT = "$cut"
 """The parameter that the secret is bound to: it is in no text (rule 49)."""

@@ -31,16 +31,18 @@ from dpsql.aggregates.sum import SumOf, Total, sum_type
 from dpsql.aggregates.tally import Reading, Tallied
 from dpsql.aggregates.term import WIDEST, Term, term
 from dpsql.aggregates.unit_total import unit_total
-from dpsql.algebra.logic import conjunction, is_null, negation
-from dpsql.algebra.mathematical import float_test
-from dpsql.algebra.mentions import mentions
-from dpsql.algebra.scalar import Scalar, quoted
-from dpsql.cancellation import check
-from dpsql.domains import LARGEST_DOUBLE, Categories, integers
-from dpsql.errors import Error, error
-from dpsql.loss import NO_LOSS
+from dpsql.core.cancellation import check
+from dpsql.core.domains import LARGEST_DOUBLE, Categories, integers
+from dpsql.core.errors import Error, error
+from dpsql.core.loss import NO_LOSS
+from dpsql.expressions.logic import conjunction, is_null, negation
+from dpsql.expressions.mathematical import float_test
+from dpsql.expressions.mentions import mentions
+from dpsql.expressions.scalar import Scalar, quoted
 from dpsql.mechanisms.randomized_response import RandomizedResponse
-from dpsql.plan import Aggregate, GroupKey, Limited, Output, Read, Release, Small, Suppression
+from dpsql.plan.limited import Limited
+from dpsql.plan.releases import Output, Read, Release, Suppression
+from dpsql.plan.resolved import Aggregate, GroupKey, Small
 from dpsql.planner.buying import buy_one
 from dpsql.planner.canonical import canonical
 from dpsql.planner.limit import as_listed, key_count

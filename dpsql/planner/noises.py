@@ -5,16 +5,16 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.aggregates.base import Limits, Statistic
-from dpsql.errors import Error, error
-from dpsql.loss import EpsilonDelta
+from dpsql.core.errors import Error, error
+from dpsql.core.loss import EpsilonDelta
+from dpsql.core.spans import Span
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.threshold import threshold
 from dpsql.mechanisms.truncated import TruncatedLaplace
-from dpsql.plan import Measure, Selection
+from dpsql.plan.releases import Measure, Selection
 from dpsql.planner.pricing import Pricing
-from dpsql.spans import Span
 
 WIDEST_SCALE = 2**52
 

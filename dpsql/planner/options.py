@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.errors import Error, error
-from dpsql.loss import EpsilonDelta
-from dpsql.plan import Goal
+from dpsql.core.errors import Error, error
+from dpsql.core.loss import EpsilonDelta
+from dpsql.plan.resolved import Goal
 from dpsql.schema.model import MECHANISMS, Schema
 from dpsql.schema.write import exact
 

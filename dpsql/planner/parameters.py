@@ -10,8 +10,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.domains import LARGEST_DOUBLE
-from dpsql.errors import error
+from dpsql.core.domains import LARGEST_DOUBLE
+from dpsql.core.errors import error
 
 Parameters = Sequence[object] | Mapping[str, object]
 

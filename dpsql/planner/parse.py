@@ -15,12 +15,12 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parser import Parser
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from dpsql.errors import Error, error
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import Span
 from dpsql.planner.grammar import check_nodes
 from dpsql.planner.options import Options, read_comment, read_piece, set_option
 from dpsql.planner.parameters import bind, is_text, names_the_moment
 from dpsql.schema import spent
-from dpsql.spans import Span
 
 LONGEST = 200_000
 DEEPEST = 60

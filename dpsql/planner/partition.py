@@ -11,11 +11,11 @@ import hashlib
 import json
 from collections.abc import Iterator
 
-from dpsql import domains
-from dpsql.algebra.logic import conjuncts
-from dpsql.algebra.relations import Relation
-from dpsql.algebra.scalar import Scalar
-from dpsql.domains import Categories, Value
+from dpsql.core import domains
+from dpsql.core.domains import Categories, Value
+from dpsql.expressions.logic import conjuncts
+from dpsql.expressions.scalar import Scalar
+from dpsql.relations.relations import Relation
 from dpsql.schema.model import Column, Schema
 
 OTHER = "other"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from dpsql.errors import error
-from dpsql.loss import EpsilonDelta, total
+from dpsql.core.errors import error
+from dpsql.core.loss import EpsilonDelta, total
 from dpsql.mechanisms.conversions import rho_at_most
-from dpsql.plan import Bound, Compiled, Limited, Plan, PublicTypes, Release, SmallCells
+from dpsql.plan.compiled import Compiled
+from dpsql.plan.limited import Limited
+from dpsql.plan.releases import Plan, Release
+from dpsql.plan.resolved import Bound, PublicTypes, SmallCells
 from dpsql.planner import accurate
 from dpsql.planner.canonical import renamed
 from dpsql.planner.least_price import check_price

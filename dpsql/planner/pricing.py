@@ -15,8 +15,8 @@ from math import exp, log
 
 from dpsql.aggregates.base import Limits, Statistic
 from dpsql.aggregates.tally import Tallied, Terms
-from dpsql.cancellation import check
-from dpsql.loss import EpsilonDelta
+from dpsql.core.cancellation import check
+from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.conversions import (
     approximate,
     epsilon_at_least_rho,
@@ -29,7 +29,7 @@ from dpsql.mechanisms.exact_choice import Kind
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.reach import largest_mu_squared, largest_rho
-from dpsql.plan import Measure
+from dpsql.plan.releases import Measure
 from dpsql.schema.model import Privacy
 
 MECHANISMS = ("laplace", "gaussian")

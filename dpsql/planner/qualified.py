@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.errors import Error, error
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import span_of
 from dpsql.planner.parse import Parsed
 from dpsql.planner.resolve.free import CATALOG
 from dpsql.schema import qualifiers, spent
 from dpsql.schema.model import Schema
-from dpsql.spans import span_of
 
 
 def in_main(parsed: Parsed, schema: Schema) -> Parsed:

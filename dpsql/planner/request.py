@@ -7,8 +7,9 @@ from fractions import Fraction
 
 from dpsql.aggregates.base import Estimate, Statistic
 from dpsql.aggregates.tally import Reading, Tallied
-from dpsql.loss import EpsilonDelta
-from dpsql.plan import Aggregate, Goal, Limited
+from dpsql.core.loss import EpsilonDelta
+from dpsql.plan.limited import Limited
+from dpsql.plan.resolved import Aggregate, Goal
 from dpsql.planner.pricing import Accounted, Pricing
 
 _FOR_GRIDS = Fraction(1, 1024)

@@ -30,10 +30,11 @@ from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.sum import Total
 from dpsql.aggregates.term import Term
 from dpsql.aggregates.unit_total import UnitTotal
-from dpsql.algebra.relations import Relation
-from dpsql.plan import Limited, Measure
+from dpsql.plan.limited import Limited
+from dpsql.plan.releases import Measure
 from dpsql.planner.limit import key_count
 from dpsql.planner.pricing import Pricing
+from dpsql.relations.relations import Relation
 
 LEVEL = Fraction(95, 100)
 STEPS = 1000

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
-from dpsql.algebra.scalar import Scalar
-from dpsql.domains import Categories, Value
-from dpsql.plan import GroupKey, KeyValue, Release
+from dpsql.core.domains import Categories, Value
+from dpsql.expressions.scalar import Scalar
+from dpsql.plan.releases import Release
+from dpsql.plan.resolved import GroupKey
+from dpsql.plan.tables import KeyValue
 from dpsql.planner.limit import as_listed, travels_as_text, wire
 
 MOST_SUBJECTS = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from posixpath import normpath
 
-from dpsql.domains import Interval, integers
+from dpsql.core.domains import Interval, integers
 from dpsql.schema.mistakes import Mistakes, place_of, printable, suggestion
 from dpsql.schema.model import RESERVED, ROW, Column, Reference, Schema, Table, follows, with_unit
 from dpsql.schema.paths import Path, agrees, disagreements, written

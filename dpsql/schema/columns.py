@@ -7,12 +7,21 @@ from datetime import date, datetime
 from fractions import Fraction
 from typing import cast
 
-from dpsql.domains import LARGEST_DOUBLE, MOST_CATEGORIES, UNBOUNDED, Categories, Domain, Interval, Value, categories
+from dpsql.core.domains import (
+    LARGEST_DOUBLE,
+    MOST_CATEGORIES,
+    UNBOUNDED,
+    Categories,
+    Domain,
+    Interval,
+    Value,
+    categories,
+)
+from dpsql.core.sqltypes import INTEGER_BITS, OTHER_TYPES, VARCHAR, SqlType, parse_type
 from dpsql.schema.mistakes import shown, suggestion
 from dpsql.schema.model import ROLES, Column
 from dpsql.schema.section import Section, number
 from dpsql.schema.write import days, microseconds
-from dpsql.sqltypes import INTEGER_BITS, OTHER_TYPES, VARCHAR, SqlType, parse_type
 
 LARGEST_FLOAT = Fraction(2**128 - 2**104)
 LARGEST_LENGTH = 4_096

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.schema.mistakes import printable
 from dpsql.schema.write import name as key
 from dpsql.schema.write import quoted
-from dpsql.sqltypes import SqlType, parse_type
 
 _HEADER = """\
 # A draft, made from the names and types of the tables alone. Look at every line that says CHECK before you use it.

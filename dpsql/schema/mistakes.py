@@ -6,7 +6,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from difflib import get_close_matches
 
-from dpsql.errors import error
+from dpsql.core.errors import error
 from dpsql.schema.write import quoted
 
 LONGEST_SHOWN = 60

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from dpsql.domains import Categories, Domain, Interval
-from dpsql.loss import EpsilonDelta
-from dpsql.sqltypes import SqlType
+from dpsql.core.domains import Categories, Domain, Interval
+from dpsql.core.loss import EpsilonDelta
+from dpsql.core.sqltypes import SqlType
 
 ROW = "row"
 RESERVED = "dpsql "

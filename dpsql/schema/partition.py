@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.domains import Categories, Interval
+from dpsql.core.domains import Categories, Interval
 from dpsql.schema.mistakes import Mistakes, place_of, printable, shown, suggestion
 from dpsql.schema.model import ROW, Column, Schema, Table
 from dpsql.schema.write import quoted

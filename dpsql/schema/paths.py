@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dpsql.errors import error
+from dpsql.core.errors import error
 from dpsql.schema.mistakes import place_of, printable
 from dpsql.schema.model import ROW, Reference, Schema, Table
 from dpsql.schema.write import quoted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.loss import EpsilonDelta
+from dpsql.core.loss import EpsilonDelta
 from dpsql.schema.columns import column_name
 from dpsql.schema.mistakes import shown
 from dpsql.schema.model import ACCOUNTINGS, MECHANISMS, ROW, WINDOWS, Privacy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.domains import Categories, Interval
+from dpsql.core.domains import Categories, Interval
 from dpsql.schema.model import Column, Schema, Table
 
 

@@ -3,7 +3,7 @@ statement may read them, free."""
 
 from __future__ import annotations
 
-from dpsql.sqltypes import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, SqlType
+from dpsql.core.sqltypes import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, SqlType
 
 SCHEMA = "dpsql"
 """The SQL schema that they are in; declared tables are in main."""

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from dpsql.domains import UNBOUNDED
+from dpsql.core.domains import UNBOUNDED
+from dpsql.core.sqltypes import VARCHAR, SqlType
 from dpsql.schema.columns import COLUMN, column_name, declared_type, read_column
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Column, Reference, Table
 from dpsql.schema.section import Section
 from dpsql.schema.write import quoted
-from dpsql.sqltypes import VARCHAR, SqlType
 
 PER_UNIT = {"unit_path": '["person_id"]', "max_rows_per_unit": "5", "max_groups_per_unit": "3", "population": "10000"}
 TABLE = PER_UNIT | {

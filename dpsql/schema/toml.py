@@ -7,7 +7,7 @@ import tomllib
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-from dpsql.errors import error
+from dpsql.core.errors import error
 from dpsql.schema.mistakes import Mistakes
 from dpsql.schema.model import Schema
 from dpsql.schema.read import read

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
-from dpsql.domains import Categories, Interval, Value
-from dpsql.errors import error
-from dpsql.loss import EpsilonDelta
+from dpsql.core.domains import Categories, Interval, Value
+from dpsql.core.errors import error
+from dpsql.core.loss import EpsilonDelta
+from dpsql.core.sqltypes import SqlType
 from dpsql.schema.model import (
     ACCOUNTINGS,
     MECHANISMS,
@@ -24,7 +25,6 @@ from dpsql.schema.model import (
 )
 from dpsql.schema.roles import default_role
 from dpsql.schema.sizes import written
-from dpsql.sqltypes import SqlType
 
 EPOCH = datetime(1970, 1, 1)
 _BARE = re.compile(r"[A-Za-z0-9_-]+$")

@@ -33,7 +33,7 @@ import duckdb
 
 import dpsql
 from dpsql.clients.dbapi import Connection
-from dpsql.loss import EpsilonDelta
+from dpsql.core.loss import EpsilonDelta
 
 FOLDER = Path(__file__).resolve().parent
 EPSILONS = ("0.01", "0.1", "1", "3", "10")

@@ -17,15 +17,15 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql import owner
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.cli import main
 from dpsql.clients.dbapi import Connection, ledger_identity, open_session
 from dpsql.clients.notebook import html
 from dpsql.clients.output import MODES, show
 from dpsql.clients.repl.completion import complete
-from dpsql.errors import Error
-from dpsql.escaping import harmless, harmless_json
+from dpsql.core.errors import Error
+from dpsql.core.escaping import harmless, harmless_json
+from dpsql.dataset import owner
 from dpsql.schema.model import Schema
 
 COMMANDS = {

@@ -8,7 +8,7 @@ import pytest
 
 import dpsql
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.sandbox import Sandbox
+from dpsql.postprocess.sandbox import Sandbox
 from tests.attacks.observing import empty, everywhere, opened, ordinary, see
 
 RAW = [

@@ -11,9 +11,9 @@ import pytest
 
 from dpsql.aggregates import term
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from dpsql.planner.total.texts import Texts
-from dpsql.session import Session
+from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
 

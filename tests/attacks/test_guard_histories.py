@@ -19,15 +19,15 @@ import pytest
 
 from dpsql.accounting.ledger import Asked
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from dpsql.guard import record
+from dpsql.guard.guarding import Guarding
 from dpsql.guard.questions import Question
-from dpsql.guarding import Guarding
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement, schema_identity
 from dpsql.schema.model import Analyst
-from dpsql.session import Session
+from dpsql.session.session import Session
 from tests.support import clinic, generate
 from tests.support.noise import ZeroNoise
 

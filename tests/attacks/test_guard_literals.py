@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from dpsql.planner.canonical import canonical
 from dpsql.planner.parse import parse
-from dpsql.session import Session
+from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic
 from tests.support.guard import forget

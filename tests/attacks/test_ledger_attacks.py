@@ -21,9 +21,9 @@ import pytest
 import dpsql
 from dpsql.accounting import Ledger
 from dpsql.accounting.ledger import TAIL
-from dpsql.charges import Budget, ChargeRequest, Portion
-from dpsql.loss import EpsilonDelta
+from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.conversions import pure
+from dpsql.plan.charges import Budget, ChargeRequest, Portion
 
 SCHEMA = """
 [dataset]
@@ -100,10 +100,10 @@ CHARGING = """
 import sys
 from fractions import Fraction
 from dpsql.accounting import Ledger
-from dpsql.errors import BudgetError
-from dpsql.loss import EpsilonDelta
+from dpsql.core.errors import BudgetError
+from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.conversions import pure
-from dpsql.charges import Budget, ChargeRequest, Portion
+from dpsql.plan.charges import Budget, ChargeRequest, Portion
 REQUEST = ChargeRequest("a", "v", "s", ("f",), ("m",), (Portion(pure(Fraction(1, 10))),))
 granted = 0
 sys.stdin.readline()

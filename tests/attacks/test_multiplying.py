@@ -17,13 +17,13 @@ import duckdb
 import pytest
 
 from dpsql.clients.dbapi import open_session
+from dpsql.core.errors import Error
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.errors import Error
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.planner.resolve import unique
-from dpsql.session import Session
+from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic, staging
 from tests.support.neighbours import _Bench, vectors

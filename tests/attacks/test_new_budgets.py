@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql import binding
 from dpsql.clients.cli import main
+from dpsql.dataset import binding
 from dpsql.schema.model import Analyst, Schema
 from tests.support import clinic
 from tests.support.randhie import copied

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dpsql.errors import Error
+from dpsql.core.errors import Error
+from dpsql.core.sqltypes import parse_type
 from dpsql.planner.total import bound_table, total
-from dpsql.sqltypes import parse_type
 
 TYPES = {
     "h": "HUGEINT",

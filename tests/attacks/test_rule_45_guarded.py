@@ -9,8 +9,8 @@ import pytest
 
 import dpsql
 from dpsql.accounting.ledger import Ledger
+from dpsql.core.errors import Error
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.errors import Error
 from dpsql.planner.total import texts, total
 from tests.attacks.observing import ordinary
 from tests.support import clinic

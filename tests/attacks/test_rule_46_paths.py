@@ -11,15 +11,15 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql import owner
 from dpsql.accounting.ledger import Ledger
-from dpsql.algebra.joins import Equality, equates_units
-from dpsql.algebra.relations import scan
 from dpsql.clients.dbapi import Connection, ledger_identity
-from dpsql.errors import SchemaError
+from dpsql.core.errors import SchemaError
+from dpsql.dataset import owner
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
+from dpsql.relations.joins import Equality, equates_units
+from dpsql.relations.relations import scan
 from dpsql.schema.model import Schema
 from tests.support.market import BUYERS, CROSSED, SOLD, TWO, Database, Market, Row, Ways, person_key, without, write
 
@@ -252,7 +252,7 @@ def test_rule_46_a_schema_made_in_python_is_refused_too(tmp_path: Path) -> None:
 def test_rule_46_keys_of_one_name_are_equal_by_their_paths_alone(tmp_path: Path) -> None:
     honest, other = Market(ways=BUYERS).schema(tmp_path), crossed(tmp_path)
 
-    def order_of(schema: Schema, table: str) -> dpsql.algebra.scalar.Scalar:
+    def order_of(schema: Schema, table: str) -> dpsql.expressions.scalar.Scalar:
         declared = schema.table(table)
         assert declared is not None
         return next(c.scalar for c in scan(schema, declared, table).columns if c.name == "o_id")

@@ -10,15 +10,15 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql import owner
 from dpsql.accounting.ledger import Ledger
-from dpsql.algebra import scalar
 from dpsql.clients.dbapi import ledger_identity, open_session
+from dpsql.core.errors import Error
+from dpsql.dataset import owner
 from dpsql.engines import sources
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.errors import Error
+from dpsql.expressions import scalar
 from dpsql.schema.model import USUAL_LENGTH, Column, Schema
-from dpsql.session import Session
+from dpsql.session.session import Session
 from tests.support.noise import ZeroNoise
 
 DECLARED = """

@@ -15,12 +15,12 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.algebra.scalar import decimal_text
 from dpsql.clients.dbapi import open_session
+from dpsql.core.errors import Error
 from dpsql.engines import fetch
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.locked import ask
-from dpsql.errors import Error
+from dpsql.expressions.scalar import decimal_text
 from dpsql.planner import lower
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse

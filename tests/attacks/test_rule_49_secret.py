@@ -11,8 +11,8 @@ import duckdb
 import pytest
 
 from dpsql.clients.dbapi import Connection, open_session
+from dpsql.core.errors import Error
 from dpsql.engines.locked import ask
-from dpsql.errors import Error
 from tests.attacks.observing import heavy
 from tests.support import clinic
 

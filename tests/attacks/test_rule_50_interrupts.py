@@ -15,18 +15,18 @@ from pathlib import Path
 import pytest
 
 import dpsql.engines.duckdb
-import dpsql.engines.sandbox
-import dpsql.releasing
-import dpsql.session
+import dpsql.postprocess.sandbox
+import dpsql.release.releasing
+import dpsql.session.session
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
-from dpsql.cancellation import Cancellation
 from dpsql.clients.dbapi import open_session
+from dpsql.core.cancellation import Cancellation
+from dpsql.core.errors import Error
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.sandbox import Sandbox
-from dpsql.errors import Error
-from dpsql.guarding import Guarding
-from dpsql.session import Session
+from dpsql.guard.guarding import Guarding
+from dpsql.postprocess.sandbox import Sandbox
+from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
@@ -105,8 +105,8 @@ def test_rule_50_an_interrupt_at_every_look(session: Session, monkeypatch: pytes
 
 Stage = tuple[object, str]
 STAGES: list[Stage] = [
-    (dpsql.session, "parse"),
-    (dpsql.session, "compile_statement"),
+    (dpsql.session.session, "parse"),
+    (dpsql.session.session, "compile_statement"),
     (Sandbox, "describe"),
     (Guarding, "check"),
     (Guarding, "compare"),
@@ -115,11 +115,11 @@ STAGES: list[Stage] = [
     (DuckDBEngine, "exact"),
     (dpsql.engines.duckdb, "ask"),
     (dpsql.engines.duckdb, "load_beside"),
-    (dpsql.releasing, "release"),
+    (dpsql.release.releasing, "release"),
     (Answers, "put"),
     (Sandbox, "load"),
     (Sandbox, "run"),
-    (dpsql.engines.sandbox, "one_select"),
+    (dpsql.postprocess.sandbox, "one_select"),
 ]
 
 
@@ -233,7 +233,7 @@ SIGNALS = """
 import json, os, random, signal, sys, threading, time, traceback
 from pathlib import Path
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from tests.attacks.test_rule_50_interrupts import charges, few
 session = open_session(Path(sys.argv[1]), None, Path(sys.argv[2]))
 drawn = random.Random(int(sys.argv[3]))

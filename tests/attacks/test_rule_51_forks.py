@@ -16,7 +16,7 @@ import pytest
 import dpsql
 from dpsql.accounting import claims
 from dpsql.clients.dbapi import open_session
-from dpsql.session import Session
+from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
@@ -278,7 +278,7 @@ def test_rule_51_a_holder_that_goes_on_finds_the_answer_that_was_paid_for_meanwh
 
 def test_rule_51_a_planted_fault_is_caught(connection: dpsql.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the look at the process, a child is charged."""
-    monkeypatch.setattr("dpsql.session.require_process", lambda opener: None)
+    monkeypatch.setattr("dpsql.session.session.require_process", lambda opener: None)
     before = len(connection._open()._ledger.history())
     assert in_child(lambda: str(connection.execute(COUNTED))).startswith("DPSQL-802"), "the engine refuses as well"
     charged = len(connection._open()._ledger.history()) - before

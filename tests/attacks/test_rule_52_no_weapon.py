@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.clients.dbapi import open_session
-from dpsql.session import Session
+from dpsql.session.session import Session
 from tests.attacks.test_trackers import (
     ANALYSTS,
     CONDITIONS,

@@ -14,7 +14,6 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql import owner
 from dpsql.accounting.ledger import Ledger
 from dpsql.aggregates.auto_sum import AutoSum
 from dpsql.aggregates.avg import Pair
@@ -22,16 +21,17 @@ from dpsql.aggregates.distinct_values import matched
 from dpsql.aggregates.randomized_response import Responses
 from dpsql.aggregates.sum import Total
 from dpsql.clients.dbapi import ledger_identity, open_session
+from dpsql.dataset import owner
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.locked import ask
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.truncated import TruncatedLaplace
-from dpsql.plan import CompiledRelease
+from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
-from dpsql.session import Session
+from dpsql.session.session import Session
 from tests.attacks.observing import (
     PERSON,
     SHARP,

@@ -15,8 +15,8 @@ from dpsql.aggregates.mode import Mode
 from dpsql.aggregates.quantile import Quantile
 from dpsql.aggregates.tally import Terms
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
-from dpsql.plan import Release
+from dpsql.core.errors import Error
+from dpsql.plan.releases import Release
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement

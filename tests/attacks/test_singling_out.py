@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
-from dpsql.session import Session
+from dpsql.core.errors import Error
+from dpsql.session.session import Session
 from tests.attacks.observing import PERSON, everywhere, ordinary
 from tests.support import clinic
 from tests.support.noise import ZeroNoise

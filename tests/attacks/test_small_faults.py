@@ -14,12 +14,12 @@ import pytest
 
 from dpsql.clients.cli import main
 from dpsql.clients.dbapi import find_analyst, open_session
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from dpsql.planner.grammar import ALLOWED_NAMES
 from dpsql.planner.options import FLAGS, NAMES
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Analyst, Schema
-from dpsql.session import Session
+from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic
 

@@ -23,11 +23,11 @@ import pytest
 from dpsql.accounting import claims
 from dpsql.accounting.vectors import Vectors
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
-from dpsql.loss import NO_LOSS, PrivacyLoss, total
+from dpsql.core.errors import Error
+from dpsql.core.loss import NO_LOSS, PrivacyLoss, total
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.planner.parse import parse
-from dpsql.session import Answer, Session
+from dpsql.session.session import Answer, Session
 from tests.support import clinic
 from tests.support.noise import RecordedNoise, SeededNoise, ZeroNoise
 

@@ -15,15 +15,15 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.algebra.relations import scan
-from dpsql.algebra.scalar import Scalar
-from dpsql.errors import Error
+from dpsql.core.errors import Error
+from dpsql.expressions.scalar import Scalar
 from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
+from dpsql.relations.relations import scan
 from dpsql.schema.model import Schema
 from tests.attacks.expressions import BINARY, UNARY, columns
 from tests.support import extremes

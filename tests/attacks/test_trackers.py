@@ -20,8 +20,8 @@ import pytest
 import dpsql
 from dpsql.accounting.answers import Answers
 from dpsql.clients.dbapi import Connection, open_session
-from dpsql.errors import Error
-from dpsql.session import Answer, Session
+from dpsql.core.errors import Error
+from dpsql.session.session import Answer, Session
 from tests.support.noise import ZeroNoise
 
 ROOT = Path(__file__).parents[2]

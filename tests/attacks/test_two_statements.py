@@ -17,9 +17,9 @@ import duckdb
 import pytest
 
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from dpsql.planner.parse import parse
-from dpsql.session import Session
+from dpsql.session.session import Session
 from tests.attacks.observing import ordinary, patient, visit
 from tests.support import clinic
 from tests.support.nested import PUBLIC, PUBLIC_ROWS

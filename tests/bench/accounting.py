@@ -8,7 +8,7 @@ from functools import partial
 
 from dpsql.accounting.budget import Limit
 from dpsql.accounting.filters import Accountant, Filter, filter_of
-from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss
+from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.conversions import gaussian, pure, rho_at_most
 from tests.bench import dashboard, ledgers
 from tests.bench.timing import heading, show

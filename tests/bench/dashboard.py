@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import dpsql
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.dbapi import Connection, ledger_identity
-from dpsql.loss import PrivacyLoss
+from dpsql.core.loss import PrivacyLoss
 from dpsql.schema.model import Schema
 from tests.bench.small import example
 from tests.bench.timing import heading, ms, p95, show

@@ -17,14 +17,14 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from dpsql.accounting.ledger import Asked, Ledger
-from dpsql.errors import Error
+from dpsql.core.errors import Error
+from dpsql.dataset.opening import open_dataset
 from dpsql.guard import record
+from dpsql.guard.guarding import Guarding
 from dpsql.guard.questions import Question
-from dpsql.guarding import Guarding
-from dpsql.opening import open_dataset
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Analyst
-from dpsql.session import Session
+from dpsql.session.session import Session
 from tests.bench.small import example
 from tests.bench.timing import Aim, Times, heading, ms, p95, show
 

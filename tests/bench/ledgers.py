@@ -17,10 +17,10 @@ from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.payload import encode
 from dpsql.accounting.totals import NOTHING
-from dpsql.charges import Budget, ChargeRequest, Portion
 from dpsql.clients.dbapi import ledger_identity
 from dpsql.mechanisms.conversions import pure
-from dpsql.plan import NoisyTable
+from dpsql.plan.charges import Budget, ChargeRequest, Portion
+from dpsql.plan.tables import NoisyTable
 from dpsql.schema.model import Schema
 from tests.bench.small import ENDLESS, SQL, example
 from tests.bench.timing import Aim, Times, heading, ms, p95, repeated, show

@@ -14,11 +14,11 @@ import duckdb
 
 import dpsql
 from dpsql.accounting.ledger import Ledger
-from dpsql.charges import Budget, ChargeRequest, Portion
 from dpsql.clients.dbapi import Connection
-from dpsql.loss import EpsilonDelta
+from dpsql.core.loss import EpsilonDelta
+from dpsql.dataset.opening import open_dataset
 from dpsql.mechanisms.conversions import pure
-from dpsql.opening import open_dataset
+from dpsql.plan.charges import Budget, ChargeRequest, Portion
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement, schema_identity

@@ -7,36 +7,36 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import dpsql.releasing
-import dpsql.session
-import dpsql.staging
+import dpsql.release.releasing
+import dpsql.release.staging
+import dpsql.session.session
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
 from dpsql.engines import fetch
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.sandbox import Sandbox
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.planner import planning
-from dpsql.session import Session
+from dpsql.postprocess.sandbox import Sandbox
+from dpsql.session.session import Session
 
 PLACES: tuple[tuple[object, str, str], ...] = (
-    (dpsql.session, "parse", "parse"),
+    (dpsql.session.session, "parse", "parse"),
     (planning, "resolve", "resolve"),
     (planning, "limit", "limit"),
     (planning, "measure", "measure"),
     (planning, "lower", "lower"),
     (Session, "_describe", "names and describe"),
-    (dpsql.session, "check", "guard"),
+    (dpsql.session.session, "check", "guard"),
     (Answers, "get", "stored answer"),
     (Ledger, "charge", "charge"),
     (DuckDBEngine, "exact", "engine"),
     (fetch, "lists", "engine: fetch"),
     (fetch, "integers", "engine: integers"),
-    (dpsql.releasing, "release", "release"),
+    (dpsql.release.releasing, "release", "release"),
     (SystemNoise, "laplace", "noise"),
     (SystemNoise, "gaussian", "noise"),
     (Answers, "put", "store"),
-    (dpsql.staging, "estimate", "estimates"),
+    (dpsql.release.staging, "estimate", "estimates"),
     (Sandbox, "load", "sandbox: load"),
     (Sandbox, "run", "shell"),
     (Session, "_finish", "rows and accuracy"),

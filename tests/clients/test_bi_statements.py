@@ -9,7 +9,7 @@ import pytest
 
 import dpsql
 from dpsql.clients.dbapi import Connection
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from tests.support import bi
 from tests.support.statements import Statement, read, useful
 

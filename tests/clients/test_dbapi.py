@@ -14,7 +14,7 @@ import pytest
 
 import dpsql
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from tests.support import clinic
 from tests.support.noise import RecordedNoise
 

@@ -18,8 +18,8 @@ import pytest
 import dpsql
 from dpsql.clients.frames import arrow_table, pandas_frame, polars_frame
 from dpsql.clients.notebook import MOST_COLUMNS, MOST_ROWS, error_bar
-from dpsql.errors import Error
-from dpsql.plan import Accuracy
+from dpsql.core.errors import Error
+from dpsql.plan.tables import Accuracy
 
 RANDHIE = Path(__file__).parents[2] / "examples/randhie/schema.toml"
 BY_SITE = "SELECT site, COUNT(*) AS n, AVG(income) AS income FROM person GROUP BY site ORDER BY site"

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import dpsql
 from dpsql.clients.cells import columns_of
 from dpsql.clients.output import MODES, show, status
-from dpsql.plan import Accuracy
+from dpsql.plan.tables import Accuracy
 
 ROOT = Path(__file__).parents[2]
 Row = tuple[object, ...]

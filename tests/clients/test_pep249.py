@@ -21,7 +21,7 @@ import dbapi20  # type: ignore[import-untyped]
 import pytest
 
 import dpsql
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 
 RANDHIE = Path(__file__).parents[2] / "examples/randhie/schema.toml"
 SCHEMA = """

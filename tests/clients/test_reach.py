@@ -24,7 +24,7 @@ from dpsql.engines.base import ExactTable
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.schema.model import Schema
-from dpsql.session import Session
+from dpsql.session.session import Session
 
 RANDHIE = Path(__file__).parents[2] / "examples/randhie/schema.toml"
 DECLARED = Schema.from_toml(RANDHIE)

@@ -13,8 +13,8 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType
 
 from dpsql.clients.statements import split
-from dpsql.errors import error
-from dpsql.spans import Span
+from dpsql.core.errors import error
+from dpsql.core.spans import Span
 
 
 def divided(text: str) -> list[str]:

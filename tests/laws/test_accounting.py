@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from dpsql.accounting import Ledger
 from dpsql.accounting.filters import added, filter_of
-from dpsql.charges import Budget, ChargeRequest, Portion
-from dpsql.errors import BudgetError
-from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, only_delta, total
+from dpsql.core.errors import BudgetError
+from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, only_delta, total
 from dpsql.mechanisms.conversions import choice, gaussian, pure
+from dpsql.plan.charges import Budget, ChargeRequest, Portion
 
 ZERO = Fraction(0)
 ACCOUNTINGS = ["sequential", "advanced", "zcdp", "gdp", "auto"]

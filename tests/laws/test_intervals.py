@@ -1,4 +1,4 @@
-"""For every operation f of dpsql/domains.py and all x in A, y in B: f(x, y) is in f(A, B)."""
+"""For every operation f of dpsql/core/domains.py and all x in A, y in B: f(x, y) is in f(A, B)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql import domains
-from dpsql.domains import UNBOUNDED, Categories, Domain, Interval
+from dpsql.core import domains
+from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval
 
 NUMBERS = st.one_of(
     st.fractions(-1000, 1000, max_denominator=64),

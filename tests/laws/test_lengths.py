@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.algebra import casting, conditional, text
-from dpsql.algebra.lengths import LONGEST
-from dpsql.algebra.logic import compare
-from dpsql.algebra.scalar import Scalar, column, integer_literal, text_literal
-from dpsql.domains import UNBOUNDED
-from dpsql.errors import Error
-from dpsql.sqltypes import BOOLEAN, DOUBLE, HUGEINT, TIMESTAMP, VARCHAR, SqlType, decimal
+from dpsql.core.domains import UNBOUNDED
+from dpsql.core.errors import Error
+from dpsql.core.sqltypes import BOOLEAN, DOUBLE, HUGEINT, TIMESTAMP, VARCHAR, SqlType, decimal
+from dpsql.expressions import casting, conditional, text
+from dpsql.expressions.lengths import LONGEST
+from dpsql.expressions.logic import compare
+from dpsql.expressions.scalar import Scalar, column, integer_literal, text_literal
 
 LETTERS = ["a", " ", "ß", "İ", "ŉ", "ﬃ", "\u0301", "👩‍👧"[0], "Σ", "\U0001e900", "漢", "'"]
 OTHERS: dict[str, tuple[SqlType, str]] = {

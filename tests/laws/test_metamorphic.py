@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpsql.plan import Compiled
+from dpsql.plan.compiled import Compiled
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.errors import Error
-from dpsql.loss import NO_LOSS, PrivacyLoss, only_delta, total
+from dpsql.core.errors import Error
+from dpsql.core.loss import NO_LOSS, PrivacyLoss, only_delta, total
 from dpsql.mechanisms.conversions import choice, gaussian, pure, rho_at_most
-from dpsql.plan import Compiled
+from dpsql.plan.compiled import Compiled
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement

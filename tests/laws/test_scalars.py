@@ -19,15 +19,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from dpsql import domains
-from dpsql.algebra import arithmetic, conditional
-from dpsql.algebra.relations import scan
-from dpsql.algebra.scalar import NULL_TYPE, Scalar
-from dpsql.domains import Categories, Interval, Unbounded
-from dpsql.errors import Error
+from dpsql.core import domains
+from dpsql.core.domains import Categories, Interval, Unbounded
+from dpsql.core.errors import Error
+from dpsql.expressions import arithmetic, conditional
+from dpsql.expressions.scalar import NULL_TYPE, Scalar
 from dpsql.planner.parse import parse
 from dpsql.planner.resolve.scalars import ANONYMOUS, BUILDERS, scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
+from dpsql.relations.relations import scan
 from dpsql.schema.model import Schema
 from tests.support import clinic
 from tests.support.expressions import PART_FUNCTIONS, Expressions

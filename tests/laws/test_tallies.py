@@ -29,16 +29,16 @@ from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile, cuts_around
 from dpsql.aggregates.tally import Counts, Tallied, Terms
 from dpsql.aggregates.term import Term
-from dpsql.algebra.scalar import column
-from dpsql.domains import UNBOUNDED
+from dpsql.core.domains import UNBOUNDED
+from dpsql.core.sqltypes import BIGINT
+from dpsql.expressions.scalar import column
 from dpsql.mechanisms.exact_choice import Integers, Kind
-from dpsql.plan import CompiledRelease
+from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
-from dpsql.sqltypes import BIGINT
 from tests.support.noise import ZeroNoise
 
 BUCKETS = 4

@@ -11,25 +11,25 @@ from pathlib import Path
 import pytest
 from sqlglot import exp
 
-from dpsql import domains, plan
+from dpsql import plan
 from dpsql.aggregates import avg, base
 from dpsql.aggregates import sum as sums
 from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.base import Statistic, UnitSums
 from dpsql.aggregates.sum import Total
 from dpsql.aggregates.term import Term
-from dpsql.algebra import joins, per_unit, relations
-from dpsql.algebra.joins import Equality
-from dpsql.algebra.relations import From, Named, Relation
-from dpsql.algebra.scalar import NO_KEYS, Scalar
-from dpsql.domains import Interval
-from dpsql.loss import EpsilonDelta, PrivacyLoss
+from dpsql.core import domains
+from dpsql.core.domains import Interval
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss
+from dpsql.expressions.scalar import NO_KEYS, Scalar
 from dpsql.mechanisms import laplace, truncated
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.conversions import gaussian, rho_at_most
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.truncated import TruncatedLaplace
-from dpsql.plan import Block, Limited, Measure, Plan, Release
+from dpsql.plan.limited import Limited
+from dpsql.plan.releases import Measure, Plan, Release
+from dpsql.plan.resolved import Block
 from dpsql.planner import lower, noises, planning, pricing
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
@@ -37,6 +37,9 @@ from dpsql.planner.planning import compile_statement
 from dpsql.planner.resolve import connect, subqueries, unique, unit_groups, unit_windows
 from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.subqueries import Subqueries
+from dpsql.relations import joins, per_unit, relations
+from dpsql.relations.joins import Equality
+from dpsql.relations.relations import From, Named, Relation
 from tests.support import clinic, staging
 from tests.support.neighbours import Cases, NestedCases, Vectors, Violation, vectors
 
@@ -159,7 +162,7 @@ def two_corners_only(patch: Patch) -> None:
         low, high = sorted((a.lower * b.lower, a.upper * b.upper))
         return Interval(low, high)
 
-    from dpsql.algebra import arithmetic
+    from dpsql.expressions import arithmetic
 
     patch.setattr(domains, "multiply", multiply)
     patch.setitem(arithmetic._INTERVALS, "*", multiply)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.algebra import joins, relations
-from dpsql.algebra.scalar import Scalar
+from dpsql.expressions.scalar import Scalar
 from dpsql.planner.resolve import connect, subqueries
+from dpsql.relations import joins, relations
 from dpsql.schema import checks, paths
 from dpsql.schema.model import Reference, Schema, Table
 from dpsql.schema.paths import Disagreement, HeldKey, named_keys

@@ -12,15 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsql import recent, reusing
 from dpsql.accounting import claims
+from dpsql.answers import recent, reusing
+from dpsql.answers.reusing import Reusing, TopUp
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
-from dpsql.loss import NO_LOSS, PrivacyLoss
-from dpsql.plan import CompiledRelease, NoisyTable, Release
+from dpsql.core.errors import Error
+from dpsql.core.loss import NO_LOSS, PrivacyLoss
+from dpsql.plan.compiled import CompiledRelease
+from dpsql.plan.releases import Release
+from dpsql.plan.tables import NoisyTable
 from dpsql.planner.parse import parse
-from dpsql.reusing import Reusing, TopUp
-from dpsql.session import Session
+from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import SeededNoise, ZeroNoise
 
@@ -268,7 +270,7 @@ def newest_answers_whatever_is_stored(patch: Patch) -> None:
 
 
 def newest_answers_whatever_the_parameters(patch: Patch) -> None:
-    patch.setattr("dpsql.session.asked_for", lambda sql, parameters, options: sql)
+    patch.setattr("dpsql.session.session.asked_for", lambda sql, parameters, options: sql)
 
 
 def a_sum_with_the_noise_of_one_cell(patch: Patch) -> None:

@@ -20,7 +20,8 @@ from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile
 from dpsql.aggregates.tally import Tally, Terms
 from dpsql.mechanisms.conversions import choice
-from dpsql.plan import CompiledTally, Release
+from dpsql.plan.compiled import CompiledTally
+from dpsql.plan.releases import Release
 from dpsql.planner import lower
 from tests.support.neighbours import Cases, Violation
 

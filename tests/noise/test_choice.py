@@ -22,7 +22,7 @@ from eps_lower import eps_lower
 from goodness import Above, p_value
 from scipy.stats import chi2_contingency
 
-from dpsql.errors import InternalError
+from dpsql.core.errors import InternalError
 from dpsql.mechanisms import exact_choice
 from dpsql.mechanisms.exact_choice import Integers, Kind, below, choose
 from dpsql.mechanisms.source import SystemNoise

@@ -27,7 +27,7 @@ from scipy.stats import binom
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.tally import Counts
 from dpsql.mechanisms.source import SystemNoise
-from dpsql.plan import CompiledRelease
+from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement

@@ -13,7 +13,7 @@ from math import sqrt
 import pytest
 from goodness import dependence, gaussian_above, laplace_above, p_value, rounded_above
 
-from dpsql.errors import InternalError
+from dpsql.core.errors import InternalError
 from dpsql.mechanisms import exact_sampler
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.rounding import drawn_scale, drawn_sigma

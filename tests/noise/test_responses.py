@@ -20,12 +20,12 @@ from dpsql.aggregates.auto_sum import AutoSum, magnitudes
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.randomized_response import Responses, ResponsesOf, answers
 from dpsql.aggregates.tally import Counts, Terms
-from dpsql.algebra.scalar import column
-from dpsql.domains import UNBOUNDED
+from dpsql.core.domains import UNBOUNDED
+from dpsql.core.sqltypes import BOOLEAN, SqlType
+from dpsql.expressions.scalar import column
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.randomized_response import RandomizedResponse
 from dpsql.mechanisms.source import SystemNoise
-from dpsql.sqltypes import BOOLEAN, SqlType
 
 ALARM = 1e-9
 RUNS = 100_000

@@ -30,18 +30,18 @@ from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile
 from dpsql.aggregates.tally import Counts, Tallied, Terms
 from dpsql.aggregates.term import Term
-from dpsql.algebra.scalar import column
-from dpsql.domains import UNBOUNDED
+from dpsql.core.domains import UNBOUNDED
+from dpsql.core.sqltypes import BIGINT
+from dpsql.expressions.scalar import column
 from dpsql.mechanisms import exact_choice
 from dpsql.mechanisms.exact_choice import Integers, Kind
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.source import SystemNoise
-from dpsql.plan import CompiledRelease
+from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
-from dpsql.sqltypes import BIGINT
 from tests.support.noise import ZeroNoise
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ import pytest
 from eps_lower import eps_lower, rate_above
 from goodness import Above, dependence, p_value
 
-from dpsql.loss import EpsilonDelta
+from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace

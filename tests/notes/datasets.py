@@ -10,14 +10,14 @@ from pathlib import Path
 from unittest.mock import patch
 
 from dpsql.accounting.ledger import Ledger
-from dpsql.loss import EpsilonDelta
-from dpsql.opening import open_dataset
-from dpsql.plan import Compiled
+from dpsql.core.loss import EpsilonDelta
+from dpsql.dataset.opening import open_dataset
+from dpsql.plan.compiled import Compiled
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement, schema_identity
 from dpsql.schema.model import Analyst, Schema
-from dpsql.session import Parameters, Session
+from dpsql.session.session import Parameters, Session
 from tests.notes.pages import ROOT
 from tests.support.guard import forget
 from tests.support.noise import ZeroNoise

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from tests.notes.pages import NOTES, Case, Fence, cases, pages
 from tests.notes.show import same, shown
 from tests.notes.transcript import desk, replayed

@@ -8,8 +8,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from dpsql.clients.table import table
-from dpsql.errors import Error
-from dpsql.plan import Compiled
+from dpsql.core.errors import Error
+from dpsql.plan.compiled import Compiled
 from dpsql.schema.mistakes import Mistakes
 from dpsql.schema.read import read
 from tests.notes.datasets import FILES, opened

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.errors import CODES
+from dpsql.core.errors import CODES
 from tests.notes.pages import NOTES, ROOT, all_cases
 
 HERE = Path(__file__)
@@ -23,7 +23,7 @@ def page() -> str:
 @cache
 def sources(folder: str) -> str:
     """All text under a folder of the repository, without the list of codes itself."""
-    left_out = {HERE, ROOT / "dpsql/errors.py"}
+    left_out = {HERE, ROOT / "dpsql/core/errors.py"}
     files = sorted(p for p in (ROOT / folder).rglob("*") if p.suffix in (".py", ".sql", ".md") and p not in left_out)
     return "\n".join(p.read_text(encoding="utf-8") for p in files)
 

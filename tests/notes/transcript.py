@@ -25,7 +25,10 @@ Names = dict[str, object]
 def desk() -> Iterator[Names]:
     """A fresh folder with the examples as the working directory, no noise, and names that Python fences share."""
     names: Names = {"__name__": "__main__"}
-    with tempfile.TemporaryDirectory(prefix="dpsql-notes-") as folder, patch("dpsql.session.SystemNoise", ZeroNoise):
+    with (
+        tempfile.TemporaryDirectory(prefix="dpsql-notes-") as folder,
+        patch("dpsql.session.session.SystemNoise", ZeroNoise),
+    ):
         copy_to(Path(folder))
         state = patch.dict(os.environ, {"XDG_STATE_HOME": str(Path(folder) / "state")})
         with contextlib.chdir(folder), state:

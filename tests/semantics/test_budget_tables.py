@@ -12,7 +12,7 @@ import pytest
 
 import dpsql
 from dpsql.clients.dbapi import Connection
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from dpsql.schema import spent
 
 RANDHIE = Path(__file__).parents[2] / "examples/randhie"

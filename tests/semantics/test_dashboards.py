@@ -16,9 +16,9 @@ from time import perf_counter
 import pytest
 
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
-from dpsql.loss import NO_LOSS
-from dpsql.session import Session
+from dpsql.core.errors import Error
+from dpsql.core.loss import NO_LOSS
+from dpsql.session.session import Session
 from tests.support.noise import SeededNoise
 
 RANDHIE = Path(__file__).parents[2] / "examples" / "randhie"

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from tests.semantics.plain import UNLIMITED, Beside, beside, close, guarded, tolerances
 from tests.semantics.test_statements import crowded
 from tests.support import clinic

@@ -12,10 +12,10 @@ import pytest
 from scipy import stats
 
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
-from dpsql.estimating import LEAST_DRAWS, MOST_DRAWS, MOST_ROWS, draws_of
+from dpsql.core.errors import Error
 from dpsql.mechanisms.laplace import DiscreteLaplace
-from dpsql.session import Answer, Session
+from dpsql.release.estimating import LEAST_DRAWS, MOST_DRAWS, MOST_ROWS, draws_of
+from dpsql.session.session import Answer, Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
 

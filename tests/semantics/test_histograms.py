@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from tests.semantics.plain import UNLIMITED, Beside, beside
 from tests.semantics.test_statements import crowded
 from tests.support import clinic

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.errors import Error, SchemaError
+from dpsql.core.errors import Error, SchemaError
 from dpsql.schema.model import Schema
 from tests.attacks.observing import patient, visit
 from tests.semantics.plain import UNLIMITED, Beside, beside

@@ -10,11 +10,11 @@ import duckdb
 import pytest
 from sqlglot import exp
 
-from dpsql.algebra.relations import scan
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from dpsql.planner.parse import parse
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
+from dpsql.relations.relations import scan
 from tests.semantics.plain import close
 from tests.semantics.test_statements import crowded
 from tests.support import clinic

@@ -10,7 +10,7 @@ import pytest
 
 import dpsql
 from dpsql.clients.dbapi import Connection
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from dpsql.schema import qualifiers
 from dpsql.schema.model import Schema
 from tests.semantics.test_statements import crowded

@@ -15,8 +15,8 @@ import duckdb
 import pytest
 
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
-from dpsql.session import Answer, Session
+from dpsql.core.errors import Error
+from dpsql.session.session import Answer, Session
 from tests.support.noise import RecordedNoise, ZeroNoise
 
 DECLARED = """

@@ -24,7 +24,7 @@ import pytest
 from dpsql.aggregates.extreme import Extreme
 from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.moments import Moments
-from dpsql.plan import CompiledRelease
+from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.parse import parse
 from tests.semantics.plain import UNLIMITED, Beside, beside, described
 from tests.semantics.test_statements import crowded

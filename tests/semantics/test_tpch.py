@@ -11,13 +11,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql import owner
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.dbapi import ledger_identity, open_session
-from dpsql.errors import Error
-from dpsql.loss import NO_LOSS
+from dpsql.core.errors import Error
+from dpsql.core.loss import NO_LOSS
+from dpsql.dataset import owner
 from dpsql.schema.model import Guard
-from dpsql.session import Answer, Session
+from dpsql.session.session import Answer, Session
 from tests.semantics.plain import close
 from tests.support import tpch
 from tests.support.noise import ZeroNoise

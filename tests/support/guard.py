@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpsql.guard.audit import Audit
 from dpsql.guard.history import History
-from dpsql.session import Session
+from dpsql.session.session import Session
 
 
 def forget(session: Session) -> None:

@@ -16,11 +16,11 @@ from statistics import NormalDist
 from dpsql.aggregates.extreme import Extreme
 from dpsql.aggregates.mode import Mode
 from dpsql.aggregates.quantile import Quantile
-from dpsql.loss import EpsilonDelta, PrivacyLoss
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.truncated import TruncatedLaplace
-from dpsql.plan import Chosen, Measure, Plan, Release
+from dpsql.plan.releases import Chosen, Measure, Plan, Release
 from tests.support.violation import Violation
 
 _ROUNDING = 1 - 1e-9

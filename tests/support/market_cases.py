@@ -17,12 +17,12 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.domains import UNBOUNDED
+from dpsql.core.domains import UNBOUNDED
+from dpsql.core.errors import SchemaError
+from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.engines.views import unit_view
-from dpsql.errors import SchemaError
-from dpsql.plan import Compiled
+from dpsql.plan.compiled import Compiled
 from dpsql.schema.model import ROW, Column, Schema, Table
-from dpsql.sqltypes import SqlType, parse_type
 from tests.support import market, tallies
 from tests.support.market import COLUMNS, UNITS, Database, Market
 from tests.support.market_sql import asked

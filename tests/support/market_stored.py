@@ -15,16 +15,16 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql import owner
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.dbapi import ledger_identity, open_session
+from dpsql.core.errors import Error
+from dpsql.dataset import owner
+from dpsql.dataset.opening import Dataset, open_dataset
 from dpsql.engines.base import ExactTable
-from dpsql.errors import Error
-from dpsql.opening import Dataset, open_dataset
-from dpsql.plan import Compiled, CompiledRelease, Verified
-from dpsql.release import _sums as exact_sums
+from dpsql.plan.compiled import Compiled, CompiledRelease, Verified
+from dpsql.release.noisy import _sums as exact_sums
 from dpsql.schema.model import Schema
-from dpsql.session import Session
+from dpsql.session.session import Session
 from tests.support import market, staging
 from tests.support.market import UNITS, Database, Market
 from tests.support.market_cases import opened, shuffled, somebody_gone

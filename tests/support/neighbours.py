@@ -26,20 +26,22 @@ from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.sum import Total
 from dpsql.aggregates.term import Term
-from dpsql.algebra.relations import Relation
+from dpsql.core.errors import Error
+from dpsql.core.loss import EpsilonDelta
 from dpsql.engines import fetch
 from dpsql.engines.loading import load_beside
-from dpsql.errors import Error
-from dpsql.loss import EpsilonDelta
 from dpsql.mechanisms.threshold import delta_per_group
 from dpsql.mechanisms.truncated import TruncatedLaplace
-from dpsql.plan import Compiled, CompiledRelease, KeyValue, Measure, PublicTable
+from dpsql.plan.compiled import Compiled, CompiledRelease
+from dpsql.plan.releases import Measure
+from dpsql.plan.tables import KeyValue, PublicTable
 from dpsql.planner import lower
 from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
-from dpsql.release import _sums as exact_sums
+from dpsql.relations.relations import Relation
+from dpsql.release.noisy import _sums as exact_sums
 from dpsql.schema.model import Schema
 from tests.support import clinic, losses, staging, tallies
 from tests.support.generate import statement

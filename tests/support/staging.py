@@ -10,20 +10,21 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.domains import UNBOUNDED
+from dpsql.core.domains import UNBOUNDED
+from dpsql.core.errors import error
+from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable
 from dpsql.engines.loading import load_beside
 from dpsql.engines.locked import ask
-from dpsql.engines.sandbox import Sandbox
 from dpsql.engines.views import unit_view
-from dpsql.errors import error
-from dpsql.estimating import estimate
 from dpsql.mechanisms.source import NoiseSource
-from dpsql.plan import Compiled, CompiledRelease, PublicTable
-from dpsql.release import key_list, release, wire_columns
+from dpsql.plan.compiled import Compiled, CompiledRelease
+from dpsql.plan.tables import PublicTable
+from dpsql.postprocess.sandbox import Sandbox
+from dpsql.release.estimating import estimate
+from dpsql.release.noisy import key_list, release, wire_columns
 from dpsql.schema.model import Column, Schema, Table
-from dpsql.sqltypes import SqlType, parse_type
 from tests.support import clinic
 from tests.support.nested import PUBLIC, PUBLIC_ROWS
 from tests.support.noise import ZeroNoise

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 

@@ -14,7 +14,8 @@ import duckdb
 from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.mode import Listed
 from dpsql.aggregates.tally import Tally
-from dpsql.plan import CompiledRelease, CompiledTally, KeyValue
+from dpsql.plan.compiled import CompiledRelease, CompiledTally
+from dpsql.plan.tables import KeyValue
 from dpsql.planner.lower import CUT
 from tests.support.violation import Violation
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.algebra.relations import scan
-from dpsql.algebra.scalar import Scalar
-from dpsql.domains import Interval
-from dpsql.errors import Error
+from dpsql.core.domains import Interval
+from dpsql.core.errors import Error
+from dpsql.expressions.scalar import Scalar
 from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
@@ -22,6 +21,7 @@ from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
 from dpsql.planner.total import derived, tables_of, total
 from dpsql.planner.total.relations import Tables
+from dpsql.relations.relations import scan
 from dpsql.schema.model import Schema
 from tests.attacks.expressions import BINARY, CASTS, UNARY
 from tests.support import extremes

@@ -61,7 +61,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(dataset: Path, tmp_path: Path) -> Iterator[Place]:
-    with patch("dpsql.session.SystemNoise", ZeroNoise):
+    with patch("dpsql.session.session.SystemNoise", ZeroNoise):
         yield Place(dataset, tmp_path / "spent.ledger")
 
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.algebra.buckets import MACRO, MOST_BUCKETS, Buckets, buckets, width_bucket
-from dpsql.algebra.scalar import NULL, Scalar, column, literal, number_literal, text_literal
-from dpsql.domains import UNBOUNDED, Categories, Domain, categories, hull, interval
-from dpsql.errors import Error
-from dpsql.sqltypes import BIGINT, DATE, DOUBLE, FLOAT, HUGEINT, INTEGER, VARCHAR, SqlType, decimal, parse_type
+from dpsql.core.domains import UNBOUNDED, Categories, Domain, categories, hull, interval
+from dpsql.core.errors import Error
+from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, FLOAT, HUGEINT, INTEGER, VARCHAR, SqlType, decimal, parse_type
+from dpsql.expressions.buckets import MACRO, MOST_BUCKETS, Buckets, buckets, width_bucket
+from dpsql.expressions.scalar import NULL, Scalar, column, literal, number_literal, text_literal
 from tests.support.extremes import NUMBERS, VALUES
 
 TEN = Buckets(0.0, 100.0, 10)

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from dpsql import domains
-from dpsql.domains import UNBOUNDED, Categories, Interval, interval
+from dpsql.core import domains
+from dpsql.core.domains import UNBOUNDED, Categories, Interval, interval
 
 
 def test_an_interval_needs_its_ends_in_order() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dpsql import errors
-from dpsql.errors import CODES, Error, error
-from dpsql.spans import Span
+from dpsql.core import errors
+from dpsql.core.errors import CODES, Error, error
+from dpsql.core.spans import Span
 
 
 def test_the_first_line_holds_code_message_and_hint() -> None:

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql import owner
+from dpsql.accounting.failing import _KINDS
 from dpsql.accounting.failures import KINDS, MOST
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.cli import main
 from dpsql.clients.dbapi import ledger_identity
+from dpsql.core.errors import CODES, Error, error
+from dpsql.dataset import owner
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.errors import CODES, Error, error
-from dpsql.failing import _KINDS
 from dpsql.schema.model import Analyst, Schema
 from tests.support.randhie import copied
 
@@ -133,7 +133,7 @@ def test_noise_that_could_not_be_added_counts(schema: Schema, tmp_path: Path, mo
 
     connection = dpsql.connect(schema, ledger=tmp_path / "l")
     with monkeypatch.context() as patched:
-        patched.setattr("dpsql.releasing.release", broke)
+        patched.setattr("dpsql.release.releasing.release", broke)
         with pytest.raises(Error, match="DPSQL-901"):
             connection.execute(about(1))
     assert [each.kind for each in connection._open()._ledger.failures()] == ["release"]

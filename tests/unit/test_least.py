@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql.loss import EpsilonDelta
+from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.mechanisms.prices import nominal
 from dpsql.schema.model import Schema

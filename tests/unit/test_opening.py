@@ -14,12 +14,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql import opening, owner
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.versions import Versions
-from dpsql.domains import Categories, Interval, interval
-from dpsql.errors import Error
-from dpsql.opening import open_dataset
+from dpsql.core.domains import Categories, Interval, interval
+from dpsql.core.errors import Error
+from dpsql.dataset import opening, owner
+from dpsql.dataset.opening import open_dataset
 from dpsql.schema.facts import bounds_fact, rows_fact, unit_fact
 from dpsql.schema.model import Column, Schema
 
@@ -154,9 +154,9 @@ def test_threads_that_open_at_once_agree(tmp_path: Path) -> None:
 
 OPEN = """
 import sys
-from dpsql import opening, owner
+from dpsql.dataset import opening, owner
 from dpsql.accounting.ledger import Ledger
-from dpsql.opening import open_dataset
+from dpsql.dataset.opening import open_dataset
 from dpsql.schema.facts import bounds_fact, rows_fact, unit_fact
 from dpsql.schema.model import Column, Schema
 schema, ledger = Schema.from_toml(sys.argv[1]), Ledger.open(sys.argv[2], "clinic")

@@ -13,13 +13,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql import owner
 from dpsql.accounting.ledger import Ledger
-from dpsql.charges import Budget, ChargeRequest, Portion
-from dpsql.errors import Error
-from dpsql.loss import NO_LOSS, EpsilonDelta
+from dpsql.core.errors import Error
+from dpsql.core.loss import NO_LOSS, EpsilonDelta
+from dpsql.dataset import owner
+from dpsql.dataset.opening import open_dataset
 from dpsql.mechanisms.conversions import pure
-from dpsql.opening import open_dataset
+from dpsql.plan.charges import Budget, ChargeRequest, Portion
 from dpsql.schema.model import Schema
 
 sys.path.insert(0, str(Path(__file__).parent / "engines"))

@@ -14,12 +14,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql import owner
 from dpsql.accounting.ledger import Ledger
+from dpsql.core.errors import Error, OperationalError
+from dpsql.dataset import owner
+from dpsql.dataset.opening import Dataset, open_dataset
 from dpsql.engines import snapshot
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.errors import Error, OperationalError
-from dpsql.opening import Dataset, open_dataset
 from dpsql.schema.model import Schema
 
 sys.path.insert(0, str(Path(__file__).parent / "engines"))
@@ -229,9 +229,9 @@ def test_a_full_disk_leaves_nothing_half(
 
 NO_ROOM = """
 import resource, signal, sys
-from dpsql import owner
+from dpsql.dataset import owner
 from dpsql.accounting.ledger import Ledger
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from dpsql.schema.model import Schema
 schema, ledger = Schema.from_toml(sys.argv[1]), Ledger.open(sys.argv[2], "clinic")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

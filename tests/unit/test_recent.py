@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from dpsql.recent import MOST, Recent, asked_for
+from dpsql.answers.recent import MOST, Recent, asked_for
 
 
 @dataclass(slots=True)

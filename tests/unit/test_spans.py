@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dpsql.core.spans import Span, caret, span_of
 from dpsql.planner.parse import DUCKDB
-from dpsql.spans import Span, caret, span_of
 
 
 def shown(sql: str, part: str) -> list[str]:

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from dpsql import spending
+from dpsql.accounting import spending
+from dpsql.accounting.charging import budget_of
 from dpsql.accounting.filters import added
 from dpsql.accounting.ledger import Ledger
-from dpsql.charges import ChargeRequest, Portion
-from dpsql.charging import budget_of
-from dpsql.errors import BudgetError
-from dpsql.loss import PrivacyLoss
+from dpsql.core.errors import BudgetError
+from dpsql.core.loss import PrivacyLoss
+from dpsql.core.sqltypes import SqlType
 from dpsql.mechanisms.conversions import gaussian, pure, rho_at_most
+from dpsql.plan.charges import ChargeRequest, Portion
 from dpsql.schema import spent
 from dpsql.schema.model import Analyst, Schema
-from dpsql.sqltypes import SqlType
 
 HEAD = """
 [dataset]

@@ -7,8 +7,8 @@ from fractions import Fraction
 import duckdb
 import pytest
 
-from dpsql.domains import interval
-from dpsql.sqltypes import BIGINT, HUGEINT, INTEGER_BITS, SqlType, decimal, parse_type, smallest_integer
+from dpsql.core.domains import interval
+from dpsql.core.sqltypes import BIGINT, HUGEINT, INTEGER_BITS, SqlType, decimal, parse_type, smallest_integer
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from dpsql.clients.harlequin.rows import Columns, columns_of
 from dpsql.clients.harlequin.screen import Screen, current_screen, plain
 from dpsql.clients.harlequin.status import column_labels, greeting, left, price
 from dpsql.clients.table import number
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Schema
 

@@ -12,14 +12,14 @@ from harlequin.adapter import HarlequinConnection
 from harlequin.catalog import Catalog, CatalogItem, CatalogSearchResult, InteractiveCatalogItem
 from harlequin.driver import HarlequinDriver
 
-from dpsql.algebra.scalar import quoted
 from dpsql.clients.harlequin.status import short_type
 from dpsql.clients.table import number
-from dpsql.domains import Categories, Interval, Unbounded, Value
-from dpsql.escaping import harmless
+from dpsql.core.domains import Categories, Interval, Unbounded, Value
+from dpsql.core.escaping import harmless
+from dpsql.core.sqltypes import SqlType
+from dpsql.expressions.scalar import quoted
 from dpsql.schema import spent
 from dpsql.schema.model import Column, Schema, Table
-from dpsql.sqltypes import SqlType
 
 FEW = 6  # values of a domain that are listed; of longer ones only their number
 _EPOCH = datetime(1970, 1, 1)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from dpsql.escaping import harmless
+from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:
     import pyarrow

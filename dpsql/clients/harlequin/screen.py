@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from dpsql.escaping import harmless
+from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:
     from harlequin.app import Harlequin

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from dpsql.clients.dbapi import Cursor, Privacy
 from dpsql.clients.table import number
-from dpsql.escaping import harmless
-from dpsql.plan import Accuracy
+from dpsql.core.escaping import harmless
+from dpsql.plan.tables import Accuracy
 
 _TYPES = {
     "BOOLEAN": "t/f",

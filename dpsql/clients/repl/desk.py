@@ -15,8 +15,8 @@ from dpsql.clients.repl.scanner import is_command
 from dpsql.clients.repl.screen import Screen
 from dpsql.clients.statements import split
 from dpsql.clients.table import number
-from dpsql.errors import Error
-from dpsql.escaping import harmless
+from dpsql.core.errors import Error
+from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:
     from dpsql.clients.dbapi import Connection, Cursor, Privacy

@@ -23,7 +23,7 @@ from dpsql.clients.repl.history import history_file
 from dpsql.clients.repl.scanner import Token, is_command, is_complete, tokens
 from dpsql.clients.repl.screen import Screen
 from dpsql.clients.repl.words import FUNCTIONS, KEYWORDS
-from dpsql.escaping import harmless
+from dpsql.core.escaping import harmless
 from dpsql.schema.model import Schema
 
 STYLE = {

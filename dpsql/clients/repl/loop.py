@@ -16,7 +16,7 @@ from dpsql.clients.repl.desk import Desk, Reader
 from dpsql.clients.repl.interrupts import Interrupts
 from dpsql.clients.repl.plain import Plain
 from dpsql.clients.repl.screen import Screen
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from dpsql.schema.model import Schema
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import TextIO
 
-from dpsql.escaping import harmless
+from dpsql.core.escaping import harmless
 
 NARROWEST = 20
 PATIENCE = 0.3

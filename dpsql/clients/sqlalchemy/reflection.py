@@ -10,9 +10,9 @@ from sqlalchemy.exc import NoSuchTableError
 
 from dpsql.clients.declared import column_comment, table_comment
 from dpsql.clients.sqlalchemy.types import type_of
+from dpsql.core.sqltypes import SqlType
 from dpsql.schema import qualifiers, spent
 from dpsql.schema.model import Reference, Schema
-from dpsql.sqltypes import SqlType
 
 Facts = dict[str, object]
 

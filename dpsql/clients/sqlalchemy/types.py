@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import types
 from sqlalchemy.types import TypeEngine
 
-from dpsql.sqltypes import SqlType
+from dpsql.core.sqltypes import SqlType
 
 
 class SizedInteger(types.Integer):

@@ -9,9 +9,10 @@ reasons.py   why the statement is answered
 
 from __future__ import annotations
 
-from dpsql.algebra.mentions import mentions
-from dpsql.escaping import harmless
-from dpsql.plan import Bound, Compiled, CompiledRelease
+from dpsql.core.escaping import harmless
+from dpsql.expressions.mentions import mentions
+from dpsql.plan.compiled import Compiled, CompiledRelease
+from dpsql.plan.resolved import Bound
 from dpsql.planner.explain.priced import mechanism, price
 from dpsql.planner.explain.reasons import reasons
 from dpsql.planner.explain.released import chosen, headline, keys, limits, made_of, measure, outputs

@@ -22,9 +22,10 @@ from dpsql.aggregates.sum import Total
 from dpsql.aggregates.tally import Tallied
 from dpsql.aggregates.term import Term
 from dpsql.aggregates.unit_total import UnitTotal
-from dpsql.algebra.scalar import Scalar
-from dpsql.loss import PrivacyLoss
-from dpsql.plan import Aggregate, Bound, Chosen, GroupKey, Measure, Output, Release
+from dpsql.core.loss import PrivacyLoss
+from dpsql.expressions.scalar import Scalar
+from dpsql.plan.releases import Chosen, Measure, Output, Release
+from dpsql.plan.resolved import Aggregate, Bound, GroupKey
 from dpsql.planner.explain.words import Words, counted, listed, number
 from dpsql.planner.limit import key_count
 from dpsql.planner.shares import people

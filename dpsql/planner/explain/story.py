@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from dpsql.algebra.joins import Equality, keyed
-from dpsql.algebra.relations import Made, Relation
 from dpsql.planner.explain.words import HIDDEN, Words, subquery, unquoted
+from dpsql.relations.joins import Equality, keyed
+from dpsql.relations.relations import Made, Relation
 from dpsql.schema.model import ROW, Schema
 
 _JOINS = {"inner_join": "joined", "left_join": "left joined", "full_join": "full joined"}

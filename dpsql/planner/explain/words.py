@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dpsql.algebra.relations import Named, Relation
-from dpsql.algebra.scalar import Scalar, quoted
+from dpsql.expressions.scalar import Scalar, quoted
+from dpsql.relations.relations import Named, Relation
 from dpsql.schema.model import RESERVED, UNIT_COLUMN
 
 HIDDEN = re.compile(rf"{RESERVED}subquery (\d+)")

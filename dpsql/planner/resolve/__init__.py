@@ -18,9 +18,9 @@ from functools import partial
 
 from sqlglot import exp
 
-from dpsql.domains import UNBOUNDED, Categories
-from dpsql.errors import Error, error
-from dpsql.plan import PublicTypes, Resolved, Shell
+from dpsql.core.domains import UNBOUNDED, Categories
+from dpsql.core.errors import Error, error
+from dpsql.plan.resolved import PublicTypes, Resolved, Shell
 from dpsql.planner.parse import DUCKDB, Parsed
 from dpsql.planner.resolve.ends import computed
 from dpsql.planner.resolve.free import free_answer, quoted_columns, spending_tables

@@ -9,13 +9,15 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.aggregates.sum import sum_type
-from dpsql.algebra.logic import conjunction, truth
-from dpsql.algebra.scalar import Scalar, finite_hull
-from dpsql.cancellation import check
-from dpsql.domains import Categories, integers
-from dpsql.errors import Error, error
+from dpsql.core.cancellation import check
+from dpsql.core.domains import Categories, integers
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import span_of
+from dpsql.core.sqltypes import DOUBLE, HUGEINT, SqlType
+from dpsql.expressions.logic import conjunction, truth
+from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.mechanisms.randomized_response import LEAST, MOST
-from dpsql.plan import Aggregate
+from dpsql.plan.resolved import Aggregate
 from dpsql.planner.grammar import AGGREGATE_NAMES, AGGREGATES, SHELL_ONLY, name_of
 from dpsql.planner.resolve.arguments import (
     bounded_by_call,
@@ -26,8 +28,6 @@ from dpsql.planner.resolve.arguments import (
 )
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
-from dpsql.spans import span_of
-from dpsql.sqltypes import DOUBLE, HUGEINT, SqlType
 
 _ADVICE = "use COUNT, SUM, AVG, MEDIAN, STDDEV, MODE or CORR"
 _OF_ONE: dict[type[exp.Expression], str] = {

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.algebra.conditional import case
-from dpsql.algebra.logic import compare, disjunction, is_null
-from dpsql.algebra.mathematical import float_test
-from dpsql.algebra.scalar import NULL, Scalar, finite_hull, literal
-from dpsql.domains import Interval, Unbounded
-from dpsql.errors import Error, error
+from dpsql.core.domains import Interval, Unbounded
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import span_of
+from dpsql.core.sqltypes import DOUBLE, INTEGER
+from dpsql.expressions.conditional import case
+from dpsql.expressions.logic import compare, disjunction, is_null
+from dpsql.expressions.mathematical import float_test
+from dpsql.expressions.scalar import NULL, Scalar, finite_hull, literal
 from dpsql.planner.grammar import AGGREGATES, name_of
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.syntax import parts_of
-from dpsql.spans import span_of
-from dpsql.sqltypes import DOUBLE, INTEGER
 
 
 def named_arguments(node: exp.Anonymous) -> dict[str, exp.Expression]:

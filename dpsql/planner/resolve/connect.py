@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.algebra.joins import Equality, equates_units, inner_join, meets_few, public_equality
-from dpsql.algebra.relations import Relation
-from dpsql.algebra.scalar import Scalar, same_key
-from dpsql.errors import Error, error
-from dpsql.spans import Span
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import Span
+from dpsql.expressions.scalar import Scalar, same_key
+from dpsql.relations.joins import Equality, equates_units, inner_join, meets_few, public_equality
+from dpsql.relations.relations import Relation
 
 
 def connect(

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dpsql.errors import error
+from dpsql.core.errors import error
+from dpsql.core.spans import span_of
 from dpsql.planner.resolve.aggregates import is_aggregate
 from dpsql.planner.resolve.key_lists import CORRELATED
 from dpsql.planner.resolve.scalars import flat_conjuncts
@@ -24,7 +25,6 @@ from dpsql.planner.resolve.sources import Source, glance, items, shown_names
 from dpsql.planner.resolve.statement import Env, Statement
 from dpsql.planner.resolve.syntax import all_of, is_query, parts_of, replaced
 from dpsql.schema.model import RESERVED
-from dpsql.spans import span_of
 
 Names = list[tuple[str, set[str]]]
 """For each item of FROM its name and its columns, in lower case."""

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dpsql.errors import Error, error
-from dpsql.plan import ROW_NUMBER, Aggregate, Block, end_column, intervals_table, redrawn_table
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import span_of
+from dpsql.plan.resolved import Aggregate, Block
+from dpsql.plan.tables import ROW_NUMBER, end_column, intervals_table, redrawn_table
 from dpsql.planner.grammar import END_NAMES, name_of
 from dpsql.planner.resolve.syntax import is_query, parts_of, unaliased
-from dpsql.spans import span_of
 
 _ACROSS_ROWS = (exp.Window, exp.AggFunc, exp.Star)
 

@@ -12,11 +12,11 @@ from itertools import islice
 
 from sqlglot import exp
 
-from dpsql.errors import Error, error
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import span_of
 from dpsql.planner.grammar import name_of
 from dpsql.planner.resolve.aggregates import is_aggregate
 from dpsql.planner.resolve.syntax import unaliased
-from dpsql.spans import span_of
 
 GROUPED = "grouped"
 ALL_KEYS_DECLARED = "all_keys_declared"

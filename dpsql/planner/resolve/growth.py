@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from dpsql.schema.model import Column, Schema, Table
 
 TOO_LONG = "DPSQL-204"

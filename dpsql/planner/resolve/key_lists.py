@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpsql import domains
-from dpsql.algebra.mentions import mentions
-from dpsql.algebra.relations import Relation
-from dpsql.algebra.scalar import Scalar, quoted
-from dpsql.domains import Categories
-from dpsql.errors import Error
-from dpsql.plan import Bound, GroupKey, KeyList
+from dpsql.core import domains
+from dpsql.core.domains import Categories
+from dpsql.core.errors import Error
+from dpsql.core.sqltypes import BIGINT, SqlType
+from dpsql.expressions.mentions import mentions
+from dpsql.expressions.scalar import Scalar, quoted
+from dpsql.plan.resolved import Bound, GroupKey, KeyList
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
-from dpsql.sqltypes import BIGINT, SqlType
+from dpsql.relations.relations import Relation
 
 CORRELATED = "keys of the outer query"
 """What resolve/correlated.py leaves on a subquery that it made a join: the query that lists the outer's values."""

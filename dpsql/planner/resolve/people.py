@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dpsql.algebra.relations import Relation
-from dpsql.algebra.scalar import NULL_TYPE, Scalar, finite_hull
-from dpsql.cancellation import check
-from dpsql.errors import Error, error
-from dpsql.plan import ROW_NUMBER, Block, GroupKey
+from dpsql.core.cancellation import check
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import span_of
+from dpsql.expressions.scalar import NULL_TYPE, Scalar, finite_hull
+from dpsql.plan.resolved import Block, GroupKey
+from dpsql.plan.tables import ROW_NUMBER
 from dpsql.planner.grammar import AGGREGATES
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.aggregates import Collector, is_aggregate
@@ -24,7 +25,7 @@ from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import all_of, is_query, output_name, parts_of, unaliased
 from dpsql.planner.resolve.unique import of_release
-from dpsql.spans import span_of
+from dpsql.relations.relations import Relation
 
 MOST_ALIASES = 1_000
 """How often one SELECT may put an expression in the place of its alias."""

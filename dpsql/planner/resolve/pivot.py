@@ -17,11 +17,11 @@ from itertools import product
 
 from sqlglot import exp
 
-from dpsql.algebra.relations import distinct_names
-from dpsql.errors import error
+from dpsql.core.errors import error
+from dpsql.core.spans import span_of
 from dpsql.planner.resolve.aggregates import is_aggregate
 from dpsql.planner.resolve.syntax import all_of, output_name, unaliased
-from dpsql.spans import span_of
+from dpsql.relations.relations import distinct_names
 
 PIVOTED = "pivoted"
 MOST_COLUMNS = 1_000

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.algebra.joins import left_join
-from dpsql.algebra.logic import compare, conjunction, truth
-from dpsql.algebra.relations import Named, Relation, filtered, projected
-from dpsql.algebra.scalar import Scalar
-from dpsql.errors import Error, error
-from dpsql.plan import GroupKey
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import span_of
+from dpsql.expressions.logic import compare, conjunction, truth
+from dpsql.expressions.scalar import Scalar
+from dpsql.plan.resolved import GroupKey
 from dpsql.planner.grammar import AGGREGATES
 from dpsql.planner.resolve.aggregates import is_aggregate
 from dpsql.planner.resolve.connect import can_join, connect, equalities_between
@@ -25,7 +24,8 @@ from dpsql.planner.resolve.subqueries import Subqueries
 from dpsql.planner.resolve.syntax import parts_of
 from dpsql.planner.resolve.unit_groups import unit_groups
 from dpsql.planner.resolve.unit_windows import has_windows, unit_windows
-from dpsql.spans import span_of
+from dpsql.relations.joins import left_join
+from dpsql.relations.relations import Named, Relation, filtered, projected
 
 
 def private_select(statement: Statement, select: exp.Select, sources: dict[int, Source], env: Env) -> Query:

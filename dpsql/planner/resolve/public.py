@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpsql.errors import Error, error
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import span_of
 from dpsql.planner.grammar import OF_PEOPLE, name_of
 from dpsql.planner.resolve import unique
 from dpsql.planner.resolve.correlated import HIDDEN_KEY, Correlated, hidden_name, split
@@ -15,7 +16,6 @@ from dpsql.planner.resolve.scalars import flat_conjuncts
 from dpsql.planner.resolve.sources import Source, column_names, glance, items, shown_names
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import is_query, parts_of, replaced, unparenthesised
-from dpsql.spans import span_of
 
 
 def public_select(statement: Statement, select: exp.Select, sources: dict[int, Source], env: Env) -> Public:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.algebra.per_unit import union_all
-from dpsql.cancellation import check
-from dpsql.errors import error
+from dpsql.core.cancellation import check
+from dpsql.core.errors import error
+from dpsql.core.spans import span_of
 from dpsql.planner.resolve.grouping_sets import flatten
 from dpsql.planner.resolve.people import rows_of_people
 from dpsql.planner.resolve.private import private_select
@@ -16,7 +16,7 @@ from dpsql.planner.resolve.public import public_select
 from dpsql.planner.resolve.sources import Source, glance, items, public_values, shown_names, source
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Query, Statement
 from dpsql.planner.resolve.syntax import replaced, unparenthesised
-from dpsql.spans import span_of
+from dpsql.relations.per_unit import union_all
 
 FLAT = "already written out"
 """What marks the outer query of grouping sets, which reads released groups."""

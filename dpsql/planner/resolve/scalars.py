@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dpsql.algebra import arithmetic, buckets, casting, conditional, logic, mathematical, temporal, text
-from dpsql.algebra.scalar import NULL, Scalar, boolean_literal, number_literal, text_literal
-from dpsql.cancellation import check
-from dpsql.errors import Error, error
+from dpsql.core.cancellation import check
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import span_of
+from dpsql.core.sqltypes import SqlType, parse_type
+from dpsql.expressions import arithmetic, buckets, casting, conditional, logic, mathematical, temporal, text
+from dpsql.expressions.scalar import NULL, Scalar, boolean_literal, number_literal, text_literal
 from dpsql.planner.grammar import AGGREGATES, SHELL_ONLY, name_of, unsupported
 from dpsql.planner.resolve.scope import Scope, text_of
-from dpsql.spans import span_of
-from dpsql.sqltypes import SqlType, parse_type
 
 Build = Callable[[exp.Expression], Scalar]
 Builder = Callable[[exp.Expression, Build], Scalar]

@@ -11,13 +11,13 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from dpsql import domains
-from dpsql.algebra.relations import Named, Relation
-from dpsql.algebra.scalar import Scalar
-from dpsql.domains import Categories, Domain, Interval
-from dpsql.errors import Error, error
+from dpsql.core import domains
+from dpsql.core.domains import Categories, Domain, Interval
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import span_of
+from dpsql.expressions.scalar import Scalar
 from dpsql.planner.resolve.syntax import false_as_null
-from dpsql.spans import span_of
+from dpsql.relations.relations import Named, Relation
 
 Place = tuple[str, str]
 """(source, column), both in lower case"""

@@ -7,22 +7,22 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dpsql.algebra import joins
-from dpsql.algebra.conditional import coalesce
-from dpsql.algebra.logic import compare
-from dpsql.algebra.relations import Relation, bare, derived, distinct_names, public_scan, renamed, scan
-from dpsql.algebra.scalar import Scalar
-from dpsql.errors import Error, error
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import span_of
+from dpsql.expressions.conditional import coalesce
+from dpsql.expressions.logic import compare
+from dpsql.expressions.scalar import Scalar
 from dpsql.planner.resolve.connect import can_join, connect, equalities_between, not_joined
 from dpsql.planner.resolve.free import CATALOG, CATALOG_TABLES, no_table
 from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
 from dpsql.planner.resolve.scope import Nested, Scope, scope_of
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import is_query, parts_of
+from dpsql.relations import joins
+from dpsql.relations.relations import Relation, bare, derived, distinct_names, public_scan, renamed, scan
 from dpsql.schema import spent
 from dpsql.schema.model import Schema, Table
 from dpsql.schema.qualifiers import MAIN
-from dpsql.spans import span_of
 
 
 @dataclass(frozen=True, slots=True)

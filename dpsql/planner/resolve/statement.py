@@ -7,21 +7,22 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dpsql.algebra.lengths import LONGEST_BOUND
-from dpsql.algebra.per_unit import distinct, holds_unit
-from dpsql.algebra.relations import From, Named, Relation, distinct_names
-from dpsql.algebra.scalar import Scalar, column, quoted
-from dpsql.cancellation import check
-from dpsql.domains import UNBOUNDED
-from dpsql.errors import error
-from dpsql.plan import ROW_NUMBER, Block, Bound, PublicTable, PublicTypes, end_column, intervals_table, redrawn_table
+from dpsql.core.cancellation import check
+from dpsql.core.domains import UNBOUNDED
+from dpsql.core.errors import error
+from dpsql.core.spans import span_of
+from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
+from dpsql.expressions.lengths import LONGEST_BOUND
+from dpsql.expressions.scalar import Scalar, column, quoted
+from dpsql.plan.resolved import Block, Bound, PublicTypes
+from dpsql.plan.tables import ROW_NUMBER, PublicTable, end_column, intervals_table, redrawn_table
 from dpsql.planner.canonical import canonical
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.scope import Scope
+from dpsql.relations.per_unit import distinct, holds_unit
+from dpsql.relations.relations import From, Named, Relation, distinct_names
 from dpsql.schema.model import Schema
 from dpsql.schema.qualifiers import MAIN
-from dpsql.spans import span_of
-from dpsql.sqltypes import BIGINT, DOUBLE, SqlType
 
 MOST_NODES = 10_000
 """How many syntax nodes a public query may have more than the statement has."""

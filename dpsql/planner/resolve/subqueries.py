@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dpsql.algebra.lengths import LONGEST_BOUND
-from dpsql.algebra.logic import BOTH, compare, truth
-from dpsql.algebra.relations import Relation, side_by_side
-from dpsql.algebra.scalar import Scalar, goes_with, quoted, same_key, unify
-from dpsql.domains import UNBOUNDED
-from dpsql.errors import Error, error
+from dpsql.core.domains import UNBOUNDED
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import span_of
+from dpsql.core.sqltypes import BOOLEAN
+from dpsql.expressions.lengths import LONGEST_BOUND
+from dpsql.expressions.logic import BOTH, compare, truth
+from dpsql.expressions.scalar import Scalar, goes_with, quoted, same_key, unify
 from dpsql.planner.resolve.connect import columns_of, connect, reads_only
 from dpsql.planner.resolve.people import aggregates, rows_of_people
 from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
@@ -23,8 +24,7 @@ from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.sources import from_clause, glance, items, parts_scope, source
 from dpsql.planner.resolve.statement import Env, Private, Public, Query, Statement, bound_column
 from dpsql.planner.resolve.syntax import false_as_null, unparenthesised
-from dpsql.spans import span_of
-from dpsql.sqltypes import BOOLEAN
+from dpsql.relations.relations import Relation, side_by_side
 
 _GROUPING = ("group", "having", "qualify", "distinct", "limit", "offset", "with_")
 

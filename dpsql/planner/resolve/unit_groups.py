@@ -13,13 +13,13 @@ from sqlglot import exp
 
 from dpsql.aggregates.sum import sum_type
 from dpsql.aggregates.term import term
-from dpsql.algebra.logic import BOTH, truth
-from dpsql.algebra.per_unit import Computed, per_unit
-from dpsql.algebra.relations import Named, Relation, filtered, projected
-from dpsql.algebra.scalar import Scalar, finite_hull, literal, one_form
-from dpsql.domains import UNBOUNDED, Domain, Interval
-from dpsql.errors import error
-from dpsql.plan import GroupKey
+from dpsql.core.domains import UNBOUNDED, Domain, Interval
+from dpsql.core.errors import error
+from dpsql.core.spans import span_of
+from dpsql.core.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType
+from dpsql.expressions.logic import BOTH, truth
+from dpsql.expressions.scalar import Scalar, finite_hull, literal, one_form
+from dpsql.plan.resolved import GroupKey
 from dpsql.planner.grammar import name_of
 from dpsql.planner.resolve.aggregates import is_aggregate
 from dpsql.planner.resolve.arguments import bounded_by_call
@@ -27,8 +27,8 @@ from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
 from dpsql.planner.resolve.statement import Private, Statement
 from dpsql.planner.resolve.syntax import parts_of
-from dpsql.spans import span_of
-from dpsql.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType
+from dpsql.relations.per_unit import Computed, per_unit
+from dpsql.relations.relations import Named, Relation, filtered, projected
 
 _CONDITIONS = (exp.Case, exp.If, exp.Nullif, exp.Predicate)
 _ADVICE = "use COUNT, SUM, AVG, MIN, MAX or MEDIAN within one person's rows"

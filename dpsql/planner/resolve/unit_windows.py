@@ -6,19 +6,19 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.algebra.per_unit import Computed, windowed
-from dpsql.algebra.relations import Named, Relation, derived
-from dpsql.algebra.scalar import Scalar, finite_hull, literal, one_form
-from dpsql.domains import UNBOUNDED, Domain
-from dpsql.errors import error
+from dpsql.core.domains import UNBOUNDED, Domain
+from dpsql.core.errors import error
+from dpsql.core.spans import span_of
+from dpsql.core.sqltypes import DOUBLE
+from dpsql.expressions.scalar import Scalar, finite_hull, literal, one_form
 from dpsql.planner.grammar import name_of
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.syntax import parts_of
 from dpsql.planner.resolve.unit_groups import counted, decides, exact_sum, picked, sum_domain, total_as
-from dpsql.spans import span_of
-from dpsql.sqltypes import DOUBLE
+from dpsql.relations.per_unit import Computed, windowed
+from dpsql.relations.relations import Named, Relation, derived
 
 _RANKS: dict[type[exp.Expression], str] = {exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank"}
 _SHIFTS: dict[type[exp.Expression], str] = {exp.Lag: "lag", exp.Lead: "lead"}

@@ -17,14 +17,14 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
-from dpsql.domains import hull
-from dpsql.errors import error
+from dpsql.core.domains import hull
+from dpsql.core.errors import error
+from dpsql.core.sqltypes import SqlType
 from dpsql.planner.total.known import Known, of_type
 from dpsql.planner.total.relations import Columns, Relations, Tables
 from dpsql.planner.total.walk import NotTotalError
 from dpsql.schema.facts import bounds_fact
 from dpsql.schema.model import UNIT_COLUMN, Column, Schema, Table, with_unit
-from dpsql.sqltypes import SqlType
 
 _DUCKDB = Dialect.get_or_raise("duckdb")
 _DEEPEST = 20_000

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.domains import Interval, interval
+from dpsql.core.domains import Interval, interval
+from dpsql.core.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal
 from dpsql.planner.total.known import LIST, ROWS, Known
 from dpsql.planner.total.walk import Rule, Scope, Walk, unknown
-from dpsql.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal
 
 
 def aggregate(walk: Walk, node: exp.Expression, scope: Scope) -> Known:

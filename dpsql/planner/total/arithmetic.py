@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from dpsql import domains
-from dpsql.domains import Interval
+from dpsql.core import domains
+from dpsql.core.domains import Interval
+from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType, decimal
 from dpsql.planner.total.known import Known, common, fits, floating, meet
 from dpsql.planner.total.rules import Ruled, always, decided
-from dpsql.sqltypes import BIGINT, DOUBLE, SqlType, decimal
 
 _INTERVALS: dict[str, Callable[[Interval, Interval], Interval]] = {
     "+": domains.add,

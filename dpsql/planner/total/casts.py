@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
-from dpsql.domains import Interval
+from dpsql.core.domains import Interval
+from dpsql.core.sqltypes import BIGINT, BOOLEAN, DATE, FLOAT, TIMESTAMP, SqlType
 from dpsql.planner.total.known import NULL, Known, fits, floating, meet, of_type, rounded, within
 from dpsql.planner.total.rules import Ruled, always, nothing, proved
-from dpsql.sqltypes import BIGINT, BOOLEAN, DATE, FLOAT, TIMESTAMP, SqlType
 
 DAY = 86_400_000_000
 """[microseconds]"""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.domains import Interval
+from dpsql.core.domains import Interval
 from dpsql.planner.total.known import Known, meet
 
 Facts = dict[object, Known]

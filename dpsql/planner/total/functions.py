@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from dpsql.domains import Interval, interval
+from dpsql.core.domains import Interval, interval
+from dpsql.core.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, TIMESTAMP, VARCHAR, SqlType, decimal
 from dpsql.planner.total.casts import DAY
 from dpsql.planner.total.known import SPAN, Known, floating, meet, of_type
 from dpsql.planner.total.rules import Ruled, always, decided
-from dpsql.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, TIMESTAMP, VARCHAR, SqlType, decimal
 
 Rule = Callable[[Sequence[Known]], Ruled | None]
 YEARS = {DATE: interval(-719_162, 2_932_896), TIMESTAMP: interval(-719_162 * DAY, 2_932_897 * DAY - 1)}

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.domains import LARGEST_DOUBLE, Interval
-from dpsql.sqltypes import BIGINT, BOOLEAN, DOUBLE, FLOAT, HUGEINT, INTEGER, SqlType, decimal
+from dpsql.core.domains import LARGEST_DOUBLE, Interval
+from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, FLOAT, HUGEINT, INTEGER, SqlType, decimal
 
 ROWS = 2**50
 """The most rows that anything is added up over: at 10^10 rows a second an engine is busy for 31 hours with them."""

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
-from dpsql.domains import interval
+from dpsql.core.domains import interval
+from dpsql.core.sqltypes import BIGINT, BOOLEAN
 from dpsql.planner.total import arithmetic as numbers
 from dpsql.planner.total import functions
 from dpsql.planner.total.known import NULL, Known, integer
 from dpsql.planner.total.rules import Ruled
 from dpsql.planner.total.walk import Rule, Scope, Walk, unknown
-from dpsql.sqltypes import BIGINT, BOOLEAN
 
 Plain = Callable[[Sequence[Known]], Ruled | None]
 _FUNCTIONS: dict[str, Plain] = {

@@ -9,13 +9,13 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.domains import Interval
+from dpsql.core.domains import Interval
+from dpsql.core.sqltypes import BOOLEAN, DOUBLE, VARCHAR, SqlType, decimal, parse_type
 from dpsql.planner.total import casts
 from dpsql.planner.total.casts import boolean, constant, try_cast
 from dpsql.planner.total.facts import learnt
 from dpsql.planner.total.known import NULL, Known, common, either, integer, of_type
 from dpsql.planner.total.walk import Rule, Scope, Walk, unknown
-from dpsql.sqltypes import BOOLEAN, DOUBLE, VARCHAR, SqlType, decimal, parse_type
 
 
 def column(walk: Walk, node: exp.Expression, scope: Scope) -> Known:

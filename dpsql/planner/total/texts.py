@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from dpsql.plan import Bound, CompiledRelease, Verified
+from dpsql.plan.compiled import CompiledRelease, Verified
+from dpsql.plan.resolved import Bound
 from dpsql.planner.total import bound_table, tables_of, total
 from dpsql.planner.total.relations import Tables
 from dpsql.schema.model import Schema

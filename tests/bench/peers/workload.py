@@ -24,7 +24,7 @@ import duckdb
 
 import dpsql
 from dpsql.clients.dbapi import Connection
-from dpsql.loss import EpsilonDelta
+from dpsql.core.loss import EpsilonDelta
 from dpsql.schema.model import Guard, Schema
 from tests.bench.peers import environments
 from tests.bench.peers.budgets import Question, Request, Total

@@ -18,7 +18,7 @@ from unittest.mock import patch
 import pytest
 
 import dpsql
-from dpsql.session import Session
+from dpsql.session.session import Session
 from tests.support.noise import ZeroNoise
 
 pytest.importorskip("sqlalchemy", reason="the dialect needs SQLAlchemy")
@@ -67,7 +67,7 @@ def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sa.engine.Engin
     shutil.copytree(CLINIC, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
     text = (folder / "schema.toml").read_text().replace("epsilon = 10.0", "epsilon = 10000.0")
     (folder / "schema.toml").write_text(text.replace("[guard]", '[guard]\nmode = "off"'))
-    with patch("dpsql.session.SystemNoise", ZeroNoise):
+    with patch("dpsql.session.session.SystemNoise", ZeroNoise):
         found = sa.create_engine(f"dpsql:///{folder / 'schema.toml'}?ledger=:memory:")
         with found.connect():
             yield found
@@ -388,7 +388,7 @@ def test_types_are_the_declared_ones(clinic: sa.engine.Engine) -> None:
 )
 def test_types_that_sqlalchemy_has_no_name_for(name: str, engine: sa.engine.Engine) -> None:
     from dpsql.clients.sqlalchemy.types import type_of
-    from dpsql.sqltypes import SqlType
+    from dpsql.core.sqltypes import SqlType
 
     cast = sa.cast(sa.literal_column("7"), type_of(SqlType(name)))
     assert f"AS {name})" in str(sa.select(cast).compile(engine))

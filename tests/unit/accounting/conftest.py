@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dpsql.accounting import Ledger
-from dpsql.charges import ChargeRequest, Portion
-from dpsql.loss import PrivacyLoss
+from dpsql.core.loss import PrivacyLoss
 from dpsql.mechanisms.conversions import pure
+from dpsql.plan.charges import ChargeRequest, Portion
 
 Asks = Callable[..., ChargeRequest]
 Script = Callable[[str], list[str]]
@@ -93,10 +93,10 @@ PREAMBLE = """
 import sys
 from fractions import Fraction
 from dpsql.accounting import Ledger
-from dpsql.errors import Error
-from dpsql.loss import EpsilonDelta
+from dpsql.core.errors import Error
+from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.conversions import pure
-from dpsql.charges import Budget, ChargeRequest, Portion
+from dpsql.plan.charges import Budget, ChargeRequest, Portion
 PRICE = Portion(pure(Fraction(1, 100)))
 REQUEST = ChargeRequest("default", "version", "SELECT 1", ("f",), ("laplace",), (PRICE,))
 def budget(statements):

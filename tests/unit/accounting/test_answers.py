@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.accounting import Answers, Ledger, payload
-from dpsql.charges import Budget, ChargeRequest
-from dpsql.errors import IntegrityError, InternalError
-from dpsql.loss import EpsilonDelta
-from dpsql.plan import KeyValue, NoisyTable
+from dpsql.core.errors import IntegrityError, InternalError
+from dpsql.core.loss import EpsilonDelta
+from dpsql.plan.charges import Budget, ChargeRequest
+from dpsql.plan.tables import KeyValue, NoisyTable
 
 Asks = Callable[..., ChargeRequest]
 BUDGET = Budget(EpsilonDelta(Fraction(100), Fraction(0)))

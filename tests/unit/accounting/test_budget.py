@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from dpsql.accounting import Ledger, layout
 from dpsql.accounting.budget import kept_for_others, refreshes_left, times, unspent
-from dpsql.charges import Budget, Cap, ChargeRequest, Held
-from dpsql.errors import BudgetError
-from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
+from dpsql.core.errors import BudgetError
+from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
 from dpsql.mechanisms.conversions import gaussian, pure
+from dpsql.plan.charges import Budget, Cap, ChargeRequest, Held
 
 Asks = Callable[..., ChargeRequest]
 ZERO = Fraction(0)

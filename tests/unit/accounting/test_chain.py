@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from dpsql.accounting import Ledger, chain, layout
 from dpsql.accounting.ledger import TAIL
-from dpsql.charges import Budget, ChargeRequest
-from dpsql.errors import Error, IntegrityError
-from dpsql.loss import EpsilonDelta, PrivacyLoss
+from dpsql.core.errors import Error, IntegrityError
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss
+from dpsql.plan.charges import Budget, ChargeRequest
 
 Asks = Callable[..., ChargeRequest]
 BUDGET = Budget(EpsilonDelta(Fraction(1000), Fraction(0)))

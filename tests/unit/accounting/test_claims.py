@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from dpsql.accounting import Answers, Ledger, claims, layout
-from dpsql.charges import Budget, ChargeRequest
-from dpsql.errors import BudgetError
-from dpsql.loss import EpsilonDelta
-from dpsql.plan import NoisyTable
+from dpsql.core.errors import BudgetError
+from dpsql.core.loss import EpsilonDelta
+from dpsql.plan.charges import Budget, ChargeRequest
+from dpsql.plan.tables import NoisyTable
 
 Asks = Callable[..., ChargeRequest]
 Script = Callable[[str], list[str]]

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.accounting import Ledger
-from dpsql.charges import Budget, ChargeRequest, Portion
-from dpsql.errors import BudgetError
-from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
+from dpsql.core.errors import BudgetError
+from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
 from dpsql.mechanisms.conversions import gaussian, pure
+from dpsql.plan.charges import Budget, ChargeRequest, Portion
 
 Asks = Callable[..., ChargeRequest]
 ZERO = Fraction(0)

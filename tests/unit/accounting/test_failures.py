@@ -10,9 +10,9 @@ import pytest
 
 from dpsql.accounting import Ledger
 from dpsql.accounting.failures import KINDS
-from dpsql.charges import Budget, ChargeRequest
-from dpsql.errors import Error
-from dpsql.loss import EpsilonDelta
+from dpsql.core.errors import Error
+from dpsql.core.loss import EpsilonDelta
+from dpsql.plan.charges import Budget, ChargeRequest
 
 Asks = Callable[..., ChargeRequest]
 BUDGET = Budget(EpsilonDelta(Fraction(100), Fraction(1, 1000)))

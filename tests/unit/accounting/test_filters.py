@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.accounting.filters import Filter, added, filter_of
-from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, only_delta, total
+from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, only_delta, total
 from dpsql.mechanisms.conversions import approximate, choice, gaussian, pure, rho_at_most
 
 ZERO = Fraction(0)

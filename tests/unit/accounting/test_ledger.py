@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from dpsql.accounting import Ledger, chain
 from dpsql.accounting.filters import filter_of
 from dpsql.accounting.totals import loss_texts, spent_of
-from dpsql.charges import Budget, Cap, ChargeRequest, Portion
-from dpsql.errors import BudgetError, IntegrityError, InterfaceError, InternalError
-from dpsql.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
+from dpsql.core.errors import BudgetError, IntegrityError, InterfaceError, InternalError
+from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
 from dpsql.mechanisms.conversions import choice, gaussian, pure, rho_at_most
+from dpsql.plan.charges import Budget, Cap, ChargeRequest, Portion
 
 Asks = Callable[..., ChargeRequest]
 ZERO = Fraction(0)

@@ -19,9 +19,9 @@ import pytest
 
 from dpsql.accounting import Ledger, store
 from dpsql.accounting.chain import Head
-from dpsql.charges import Budget, ChargeRequest
-from dpsql.errors import BudgetError, InterfaceError, OperationalError
-from dpsql.loss import EpsilonDelta
+from dpsql.core.errors import BudgetError, InterfaceError, OperationalError
+from dpsql.core.loss import EpsilonDelta
+from dpsql.plan.charges import Budget, ChargeRequest
 
 Asks = Callable[..., ChargeRequest]
 Script = Callable[[str], list[str]]
@@ -231,7 +231,7 @@ def test_what_was_reported_survives_a_kill(path: Path, script: Script) -> None:
     """12 kills at random moments of charging and storing: what was reported is charged, and the file opens again."""
     body = f"""
 from dpsql.accounting import Answers
-from dpsql.plan import NoisyTable
+from dpsql.plan.tables import NoisyTable
 ledger = Ledger.open({str(path)!r}, "example")
 answers = Answers(ledger)
 while True:

@@ -14,10 +14,10 @@ import pytest
 
 from dpsql.accounting import Answers, Ledger, store
 from dpsql.accounting.chain import head_file
-from dpsql.charges import Budget, ChargeRequest
-from dpsql.errors import Error
-from dpsql.loss import EpsilonDelta
-from dpsql.plan import NoisyTable
+from dpsql.core.errors import Error
+from dpsql.core.loss import EpsilonDelta
+from dpsql.plan.charges import Budget, ChargeRequest
+from dpsql.plan.tables import NoisyTable
 
 Asks = Callable[..., ChargeRequest]
 Script = Callable[[str], list[str]]

@@ -18,9 +18,9 @@ from dpsql.accounting import Ledger, chain, layout, migration, rows, store
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.vectors import Vectors
 from dpsql.accounting.versions import Versions
-from dpsql.charges import Budget, ChargeRequest
-from dpsql.errors import Error
-from dpsql.loss import EpsilonDelta
+from dpsql.core.errors import Error
+from dpsql.core.loss import EpsilonDelta
+from dpsql.plan.charges import Budget, ChargeRequest
 
 Asks = Callable[..., ChargeRequest]
 KEPT = Path(__file__).parents[2] / "fixtures" / "ledgers"

@@ -9,18 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.accounting.totals import (
-    NOTHING,
-    WINDOWS,
-    Spent,
-    combined,
-    largest,
-    loss_of,
-    loss_texts,
-    spent_of,
-    start_of,
-)
-from dpsql.loss import NO_LOSS, PrivacyLoss
+from dpsql.accounting.totals import NOTHING, WINDOWS, Spent, combined, largest, loss_of, loss_texts, spent_of, start_of
+from dpsql.core.loss import NO_LOSS, PrivacyLoss
 from dpsql.mechanisms.conversions import choice, gaussian, pure
 
 ZERO = Fraction(0)

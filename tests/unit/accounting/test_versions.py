@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.accounting import Ledger, Versions
-from dpsql.errors import InternalError
+from dpsql.core.errors import InternalError
 
 
 def test_nothing_is_approved_at_first(ledger: Ledger) -> None:

@@ -23,10 +23,10 @@ from dpsql.aggregates.auto_sum import (
 )
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.tally import Counts, Terms
-from dpsql.algebra.scalar import column
-from dpsql.domains import UNBOUNDED
+from dpsql.core.domains import UNBOUNDED
+from dpsql.core.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal
+from dpsql.expressions.scalar import column
 from dpsql.mechanisms.source import SystemNoise
-from dpsql.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal
 from tests.support.noise import RecordedNoise, ZeroNoise
 
 

@@ -14,20 +14,21 @@ import pytest
 
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.distinct_values import DistinctValues, matched
-from dpsql.algebra import scalar
 from dpsql.clients.dbapi import open_session
-from dpsql.domains import UNBOUNDED
+from dpsql.core.domains import UNBOUNDED
+from dpsql.core.errors import Error
+from dpsql.core.sqltypes import VARCHAR
 from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable
 from dpsql.engines.locked import ask
-from dpsql.errors import Error
+from dpsql.expressions import scalar
 from dpsql.mechanisms.laplace import DiscreteLaplace
-from dpsql.plan import CompiledRelease, KeyValue
+from dpsql.plan.compiled import CompiledRelease
+from dpsql.plan.tables import KeyValue
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
-from dpsql.release import _taken
-from dpsql.sqltypes import VARCHAR
+from dpsql.release.noisy import _taken
 from tests.support import clinic, staging
 from tests.support.noise import RecordedNoise, ZeroNoise
 

@@ -10,10 +10,10 @@ import pytest
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.randomized_response import Responses, ResponsesOf, answers
 from dpsql.aggregates.tally import Counts, Terms
-from dpsql.algebra.scalar import column
-from dpsql.domains import UNBOUNDED
+from dpsql.core.domains import UNBOUNDED
+from dpsql.core.sqltypes import BOOLEAN
+from dpsql.expressions.scalar import column
 from dpsql.mechanisms.randomized_response import LEAST, MOST, RandomizedResponse
-from dpsql.sqltypes import BOOLEAN
 from tests.support.noise import RecordedNoise, ZeroNoise
 
 

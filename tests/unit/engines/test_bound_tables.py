@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from clinic_files import clinic
 
+from dpsql.core.errors import Error
+from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, HUGEINT, VARCHAR, SqlType
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.errors import Error
-from dpsql.plan import PublicTable
-from dpsql.sqltypes import BIGINT, DATE, DOUBLE, HUGEINT, VARCHAR, SqlType
+from dpsql.plan.tables import PublicTable
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from clinic_files import ROWS, clinic, one_table, write_csv, write_parquet
 
-from dpsql.cancellation import Cancellation, under
+from dpsql.core.cancellation import Cancellation, under
+from dpsql.core.errors import Error, InternalError, OperationalError
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.errors import Error, InternalError, OperationalError
 
 KINDS = ("parquet", "csv", "duckdb")
 Lists = tuple[tuple[list[object], ...], tuple[list[int], ...]]

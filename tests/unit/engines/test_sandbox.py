@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 from clinic_files import clinic
 
-from dpsql.cancellation import Cancellation, under
+from dpsql.core.cancellation import Cancellation, under
+from dpsql.core.errors import Error, InternalError, OperationalError, ProgrammingError
+from dpsql.core.sqltypes import parse_type
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.public import fill
-from dpsql.engines.sandbox import Sandbox
-from dpsql.errors import Error, InternalError, OperationalError, ProgrammingError
-from dpsql.plan import PublicTable
-from dpsql.sqltypes import parse_type
+from dpsql.plan.tables import PublicTable
+from dpsql.postprocess.sandbox import Sandbox
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import duckdb
 import pytest
 from clinic_files import clinic, write_csv, write_parquet
 
+from dpsql.core.errors import Error, OperationalError, ProgrammingError
+from dpsql.core.sqltypes import BIGINT, DOUBLE
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.public import fill
-from dpsql.engines.sandbox import Sandbox
-from dpsql.errors import Error, OperationalError, ProgrammingError
-from dpsql.plan import PublicTable
-from dpsql.sqltypes import BIGINT, DOUBLE
+from dpsql.plan.tables import PublicTable
+from dpsql.postprocess.sandbox import Sandbox
 
 KINDS = ("parquet", "csv", "duckdb")
 

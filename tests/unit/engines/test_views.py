@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from clinic_files import FAR_UNITS, clinic, declare, far_clinic
 
+from dpsql.core.errors import Error, SchemaError
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.errors import Error, SchemaError
 from dpsql.schema.model import UNIT_COLUMN, with_unit
 
 KINDS = ("parquet", "csv", "duckdb")

@@ -13,9 +13,9 @@ import duckdb
 import pytest
 
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
-from dpsql.guarding import Guarding
-from dpsql.session import Session
+from dpsql.core.errors import Error
+from dpsql.guard.guarding import Guarding
+from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
 

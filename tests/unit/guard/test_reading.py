@@ -15,10 +15,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.algebra.relations import scan
-from dpsql.algebra.scalar import Scalar, days
-from dpsql.engines.sandbox import Sandbox
-from dpsql.errors import Error
+from dpsql.core.errors import Error
+from dpsql.expressions.scalar import Scalar, days
 from dpsql.guard.reading import Context, Reader, Truth
 from dpsql.guard.regions import Region, Tangled, but_not, meet, share
 from dpsql.guard.rows import Rows
@@ -26,6 +24,8 @@ from dpsql.guard.values import Listed, Opaque, Values
 from dpsql.planner.parse import parse
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
+from dpsql.postprocess.sandbox import Sandbox
+from dpsql.relations.relations import scan
 from dpsql.schema.model import Schema
 from tests.support import clinic
 from tests.support.expressions import Expressions

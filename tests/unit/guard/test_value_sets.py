@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.domains import Value
+from dpsql.core.domains import Value
 from dpsql.guard.values import END, NULL_SHARE, START, Axis, Cut, Listed, Values, ranged
 
 MODEST = settings(max_examples=120, deadline=None, derandomize=True, database=None)

@@ -9,8 +9,8 @@ import pytest
 
 import dpsql
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
-from dpsql.session import Session
+from dpsql.core.errors import Error
+from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
 

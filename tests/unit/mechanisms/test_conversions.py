@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from dpsql.loss import EpsilonDelta, PrivacyLoss
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms import bounds, reach
 from dpsql.mechanisms.conversions import (
     NO_PROMISE,

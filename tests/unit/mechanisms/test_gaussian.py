@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from series import DIGITS, both_sides_of_sum, tail, weights
 
-from dpsql.loss import EpsilonDelta
+from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms import conversions, gaussian
 from dpsql.mechanisms.gaussian import TOTAL_VARIATION, DiscreteGaussian, rho_of_loss
 from dpsql.mechanisms.gaussian_tail import upper_tail

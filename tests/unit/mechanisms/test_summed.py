@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 from scipy.integrate import trapezoid
 
-from dpsql.errors import Error
-from dpsql.loss import NO_LOSS
+from dpsql.core.errors import Error
+from dpsql.core.loss import NO_LOSS
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.side_by_side import SideBySide

@@ -10,7 +10,7 @@ import pytest
 
 from dpsql.clients.dbapi import open_session
 from dpsql.planner.parse import parse
-from dpsql.session import Session
+from dpsql.session.session import Session
 from tests.support.statements import Statement, read
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

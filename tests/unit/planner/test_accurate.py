@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import BudgetError, Error
-from dpsql.loss import NO_LOSS, EpsilonDelta
+from dpsql.core.errors import BudgetError, Error
+from dpsql.core.loss import NO_LOSS, EpsilonDelta
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.prices import nominal
-from dpsql.plan import Compiled
+from dpsql.plan.compiled import Compiled
 from dpsql.planner.accurate import _number, _place
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse

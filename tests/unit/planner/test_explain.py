@@ -17,7 +17,7 @@ from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
-from dpsql.session import Session
+from dpsql.session.session import Session
 
 RANDHIE = Path(__file__).parents[3] / "examples" / "randhie"
 SQL = ("engine: ", "answer: ", "sql: ")

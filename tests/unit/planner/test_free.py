@@ -11,14 +11,14 @@ import duckdb
 import pytest
 from sqlglot import exp
 
-from dpsql.domains import UNBOUNDED, Categories, Interval, interval
-from dpsql.engines.sandbox import Sandbox
-from dpsql.errors import Error
+from dpsql.core.domains import UNBOUNDED, Categories, Interval, interval
+from dpsql.core.errors import Error
+from dpsql.core.sqltypes import INTEGER, VARCHAR
 from dpsql.planner.parse import DUCKDB, parse
 from dpsql.planner.resolve import resolve
 from dpsql.planner.resolve.free import catalog_text, free_answer, spending_tables
+from dpsql.postprocess.sandbox import Sandbox
 from dpsql.schema.model import Column, Schema
-from dpsql.sqltypes import INTEGER, VARCHAR
 from tests.support import clinic
 
 NO_ROWS = [

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from sqlglot import exp
 
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from dpsql.planner.parse import DUCKDB, parse
 from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED, flatten
 

@@ -11,14 +11,15 @@ import pytest
 
 from dpsql.aggregates.tally import Terms
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error, InternalError
-from dpsql.loss import EpsilonDelta, PrivacyLoss, only_delta, total
+from dpsql.core.errors import Error, InternalError
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss, only_delta, total
 from dpsql.mechanisms.conversions import pure, rho_at_most
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.threshold import threshold
 from dpsql.mechanisms.truncated import TruncatedLaplace
-from dpsql.plan import Compiled, Plan, Release
+from dpsql.plan.compiled import Compiled
+from dpsql.plan.releases import Plan, Release
 from dpsql.planner.explain import explain
 from dpsql.planner.explain.priced import _loss_of_several, mechanism
 from dpsql.planner.options import Options

@@ -8,12 +8,12 @@ import duckdb
 import pytest
 
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
-from dpsql.session import Session
+from dpsql.session.session import Session
 
 SCHEMA = """
 [dataset]

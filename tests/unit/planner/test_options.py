@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.errors import BudgetError, Error
+from dpsql.core.errors import BudgetError, Error
 from dpsql.planner.options import Options, from_mapping, read_comment, set_option
 from tests.support import clinic
 

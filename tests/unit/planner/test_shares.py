@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.errors import Error
-from dpsql.loss import total
+from dpsql.core.errors import Error
+from dpsql.core.loss import total
 from dpsql.mechanisms.conversions import rho_at_most
-from dpsql.plan import Measure, Release
+from dpsql.plan.releases import Measure, Release
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement

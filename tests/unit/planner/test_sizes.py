@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.clients.dbapi import open_session
-from dpsql.errors import Error
+from dpsql.core.errors import Error
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "randhie" / "schema.toml"
 PEOPLE = "SELECT person_id, year FROM person_year"

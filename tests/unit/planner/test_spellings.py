@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 
 from dpsql.aggregates.moments import Moments
-from dpsql.errors import Error
-from dpsql.plan import Release
+from dpsql.core.errors import Error
+from dpsql.plan.releases import Release
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.aggregates.avg import Pair
-from dpsql.errors import Error
-from dpsql.loss import EpsilonDelta
+from dpsql.core.errors import Error
+from dpsql.core.loss import EpsilonDelta
 from dpsql.planner import measure
 from dpsql.planner.buying import Bought, buy_one
 from dpsql.planner.explain import explain

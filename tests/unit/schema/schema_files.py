@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.errors import SchemaError
+from dpsql.core.errors import SchemaError
 from dpsql.schema import Schema, from_toml
 
 CLINIC = """\

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schema_files import mistakes, read
 
-from dpsql.domains import Categories, Unbounded
+from dpsql.core.domains import Categories, Unbounded
 from dpsql.schema import Schema
 from dpsql.schema.draft import DraftTable, draft
 

@@ -10,12 +10,12 @@ import duckdb
 import pytest
 from schema_files import CLINIC, FULL, changed, read
 
-from dpsql.domains import UNBOUNDED, Categories, interval
-from dpsql.errors import SchemaError
-from dpsql.loss import EpsilonDelta
+from dpsql.core.domains import UNBOUNDED, Categories, interval
+from dpsql.core.errors import SchemaError
+from dpsql.core.loss import EpsilonDelta
+from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, decimal
 from dpsql.schema import Analyst, Column, Guard, Reference, Reservation, Role, Schema, Table, from_toml
 from dpsql.schema.model import ACCOUNTINGS, WINDOWS
-from dpsql.sqltypes import BIGINT, BOOLEAN, DOUBLE, decimal
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

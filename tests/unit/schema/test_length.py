@@ -9,10 +9,10 @@ import pytest
 from schema_files import changed, mistakes, read
 
 from dpsql.clients.declared import domain
-from dpsql.domains import UNBOUNDED, categories
+from dpsql.core.domains import UNBOUNDED, categories
+from dpsql.core.sqltypes import BIGINT, VARCHAR
 from dpsql.engines.structure import canonical
 from dpsql.schema.model import USUAL_LENGTH, Column
-from dpsql.sqltypes import BIGINT, VARCHAR
 
 BORN = "born = { type = "
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.errors import SchemaError
+from dpsql.core.errors import SchemaError
 from dpsql.schema.model import Limits, Schema
 from dpsql.schema.sizes import UNITS, size, written
 from tests.support import clinic

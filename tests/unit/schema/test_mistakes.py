@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schema_files import CLINIC, FULL, SITE, changed, mistakes, read
 
-from dpsql.errors import SchemaError
+from dpsql.core.errors import SchemaError
 from dpsql.schema.mistakes import Mistakes
 from dpsql.schema.read import read as read_document
 

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schema_files import CLINIC, FULL, read
 
-from dpsql.domains import UNBOUNDED, Categories, Domain, Interval, categories, interval
-from dpsql.errors import SchemaError
-from dpsql.loss import EpsilonDelta
+from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, categories, interval
+from dpsql.core.errors import SchemaError
+from dpsql.core.loss import EpsilonDelta
+from dpsql.core.sqltypes import BIGINT, SqlType, decimal
 from dpsql.schema import (
     Analyst,
     Column,
@@ -31,7 +32,6 @@ from dpsql.schema import (
 from dpsql.schema.model import ACCOUNTINGS, MECHANISMS, WINDOWS
 from dpsql.schema.partition import MOST_VALUES, how_many
 from dpsql.schema.roles import default_role
-from dpsql.sqltypes import BIGINT, SqlType, decimal
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

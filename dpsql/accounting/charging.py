@@ -1,0 +1,95 @@
+"""charging: what the ledger is asked about a statement, and what is certified of it. Reads the plan and the declared schema alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from dpsql.accounting.totals import loss_texts
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss
+from dpsql.mechanisms.conversions import pure
+from dpsql.plan.charges import Budget, Cap, ChargeRequest, Held, Portion
+from dpsql.plan.compiled import Compiled, CompiledRelease
+from dpsql.plan.releases import Release
+from dpsql.schema.model import ROW, Analyst, Role, Schema
+
+
+def budget_of(schema: Schema, analyst: Analyst | None = None) -> Budget:
+    """What a charge of this analyst is checked against; None: the dataset's total alone."""
+    privacy = schema.privacy
+    held = tuple(Held(r.name, r.analyst, r.refreshes, pure(r.epsilon, r.delta)) for r in schema.reservations)
+    caps: list[Cap] = []
+    if analyst is not None:
+        role = next((r for r in schema.roles if r.name == analyst.role), None)
+        caps = [cap for scope, who in (("analyst", analyst), ("role", role)) if who for cap in _cap(scope, who, schema)]
+    return Budget(privacy.budget, privacy.accounting, tuple(caps), held, privacy.window, privacy.floor)
+
+
+def _cap(scope: str, who: Analyst | Role, schema: Schema) -> list[Cap]:
+    """The cap that the owner wrote; what is not written of it is the dataset's."""
+    if who.epsilon is None and who.delta is None:
+        return []
+    whole = schema.privacy.budget
+    epsilon = whole.epsilon if who.epsilon is None else who.epsilon
+    return [Cap(scope, who.name, EpsilonDelta(epsilon, whole.delta if who.delta is None else who.delta))]
+
+
+def request_of(
+    compiled: Compiled,
+    missing: Sequence[CompiledRelease],
+    fingerprints: Sequence[str],
+    analyst: Analyst,
+    version: str,
+    certificates: Sequence[str],
+    fresh: bool,
+    asked: str,
+) -> ChargeRequest:
+    """The request to charge some releases of a statement."""
+    return ChargeRequest(
+        analyst.name,
+        version,
+        statement_of(compiled),
+        tuple(fingerprints),
+        tuple(part.describe() for one in missing for part in one.release.parts),
+        tuple(Portion(one.release.loss, one.release.entries) for one in missing),
+        analyst.role,
+        tuple(certificates),
+        fresh,
+        asked,
+    )
+
+
+def statement_of(compiled: Compiled) -> str:
+    """The statement, for the history."""
+    shell = compiled.plan.shell
+    return shell.written or shell.plain_sql or shell.sql
+
+
+def certificate(release: Release, fingerprint: str, compiled: Compiled, schema: Schema, identity: str) -> str:
+    """What is certified of a release, as JSON: what was asked of what, how much noise was added, and what it cost.
+
+    identity  schema_identity(schema)
+
+    Holds nothing of the data. Amounts are exact, as text: epsilon, delta, the squares of epsilons, rho and mu squared.
+    """
+    unit = "one row" if schema.privacy.unit == ROW else f"one value of {schema.privacy.unit}, with all of its rows"
+    fingerprint, version = fingerprint.split(":")[:2]
+    found = {
+        "dataset": schema.name,
+        "schema": identity,
+        "data_version": version,
+        "statement": hashlib.sha256(statement_of(compiled).encode("utf-8", "backslashreplace")).hexdigest(),
+        "release": fingerprint,
+        "neighbours": f"differ by {unit}, added or removed",
+        "accounting": schema.privacy.accounting,
+        "partition": release.entries,
+        "mechanisms": [{"name": p.name, "noise": p.describe(), "loss": named(p.loss)} for p in release.parts],
+        "loss": named(release.loss),
+    }
+    return json.dumps(found)
+
+
+def named(loss: PrivacyLoss) -> dict[str, str]:
+    """A loss in every measure, as exact text."""
+    return dict(zip(("epsilon", "delta", "epsilon_squared", "rho", "mu_squared"), loss_texts(loss), strict=True))

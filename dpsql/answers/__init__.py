@@ -1,0 +1,1 @@
+"""Stored answers: what of a release can be read off them, free or for the difference in price."""

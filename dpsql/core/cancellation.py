@@ -1,0 +1,164 @@
+"""The end of a statement before its answer: asked for from outside, or by a limit of the owner's. One value a statement.
+
+Every stage looks at it: planning between its steps, the engine and the sandbox all the while they run. So an interrupt is seen
+whenever it comes, and which limit ends a statement is decided by the clock and the schema alone, never by the data.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from dpsql.core.errors import Error, error
+
+INTERRUPTED, PLANNED, TIMED, FILLED, COUNTED = 703, 110, 710, 711, 712
+ENDED = tuple(f"DPSQL-{code}" for code in (INTERRUPTED, PLANNED, TIMED, FILLED, COUNTED))
+"""The codes of a statement that was ended; wherever planning was then says nothing of it."""
+_CLOCKS = {PLANNED: time.thread_time, TIMED: time.monotonic}
+"""What planning takes is this thread's own; the engine works in threads of its own."""
+_BEFORE, _AFTER = "nothing was charged", "the charge stands"
+
+
+class Cancellation:
+    """What may end one statement.
+
+    seconds       [s] the most that engine and sandbox may take together; None: no limit
+    plan_seconds  [s] the most of the processor that reading and pricing may take, without what they run: a busy machine ends nobody's
+                  statement
+    charged       whether the statement was paid for: what its end says of the price
+    Threads       `cancel` from any; the rest from the statement's own
+    """
+
+    def __init__(self, seconds: float | None = None, plan_seconds: float | None = None) -> None:
+        self.charged = False
+        self._cancelled = False
+        self._seen: int | None = None
+        self._allowed = {TIMED: seconds, PLANNED: plan_seconds}
+        self._left = dict(self._allowed)
+        self._stages: dict[int, float] = {}
+        """The limits that hold now, and when they end by their clocks."""
+
+    def cancel(self) -> None:
+        """Ask the statement to end."""
+        self._cancelled = True
+
+    def problem(self) -> Error | None:
+        """Why the statement is to end now; None where it may go on."""
+        if self._cancelled:
+            return self.ended(INTERRUPTED)
+        passed = next((code for code, end in self._stages.items() if _CLOCKS[code]() >= end), None)
+        return self.ended(passed) if passed is not None else None
+
+    def check(self) -> None:
+        """Raise 703, 710 or 110 where the statement is to end."""
+        found = self.problem()
+        if found is not None:
+            self._seen = int(found.code[-3:])
+            raise found
+
+    def told(self, raised: Error) -> Error:
+        """The error to tell: that of the statement's end, whatever those who caught it on its way made of it."""
+        if self._seen is None:
+            return raised
+        return self.ended(self._seen)
+
+    def planning(self) -> _Stage:
+        """While the statement is read and priced."""
+        return _Stage(self, PLANNED)
+
+    def running(self) -> _Stage:
+        """While engine or sandbox run, for the plan too."""
+        return _Stage(self, TIMED)
+
+    def ended(self, code: int) -> Error:
+        """The error of an end, in constant text: it depends on the schema, and on whether the statement was charged."""
+        charge = _AFTER if self.charged else _BEFORE
+        match code:
+            case 110:
+                what = f"the statement takes more than {self._allowed[PLANNED]:g} s to plan, the owner's limit"
+                return error(code, what, hint="write fewer conditions, subqueries or aggregates")
+            case 710:
+                what = f"the statement ran for more than {self._allowed[TIMED]:g} s, the owner's limit; {charge}"
+                return error(code, what, hint="ask for less at once")
+            case 711:
+                what = f"the statement took more memory than the owner's limit; {charge}"
+                return error(code, what, hint="ask for less at once")
+            case 712:
+                what = f"there are more rows than the owner's limit; {charge}"
+                return error(code, what, hint="write LIMIT, or group by fewer or coarser columns")
+        return error(INTERRUPTED, f"interrupted; {charge}")
+
+
+class _Stage:
+    """A part of a statement that a limit holds for: what it took is taken off what is left for the next of its kind."""
+
+    def __init__(self, statement: Cancellation, code: int) -> None:
+        self._statement, self._code = statement, code
+        self._begun: float | None = None
+
+    def __enter__(self) -> None:
+        self._statement.check()
+        if self._code not in self._statement._stages:
+            self._begun = _CLOCKS[self._code]()
+            left = self._statement._left[self._code]
+            self._statement._stages[self._code] = float("inf") if left is None else self._begun + left
+
+    def __exit__(self, kind: object, value: object, traceback: object) -> None:
+        try:
+            if kind is None:
+                self._statement.check()
+        finally:
+            if self._begun is not None:
+                left = self._statement._left[self._code]
+                if left is not None:
+                    self._statement._left[self._code] = left - (_CLOCKS[self._code]() - self._begun)
+                del self._statement._stages[self._code]
+
+
+_current: ContextVar[Cancellation | None] = ContextVar("statement", default=None)
+"""The statement that this thread works on. Planning is hundreds of small functions; handed through all of them, it would hide them."""
+
+
+def current() -> Cancellation:
+    """The statement that this thread works on; one that nothing ends where there is none, as in the owner's verbs."""
+    return _current.get() or Cancellation()
+
+
+def check() -> None:
+    """Raise 703, 710 or 110 where this thread's statement is to end."""
+    statement = _current.get()
+    if statement is not None:
+        statement.check()
+
+
+@contextmanager
+def under(statement: Cancellation) -> Iterator[None]:
+    """Work on a statement. Ctrl-C asks it to end, in place of raising at whatever point it came.
+
+    Where the program handles SIGINT itself, that stays as it is.
+    """
+    token = _current.set(statement)
+    try:
+        with _listening(statement.cancel):
+            yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def _listening(cancel: Callable[[], None]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: cancel())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

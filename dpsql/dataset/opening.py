@@ -1,0 +1,162 @@
+"""From a declared schema to data that may be asked: the files, what is public in them, and the approved version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.record import Record, read_record, snapshot_folder
+from dpsql.accounting.versions import Versions
+from dpsql.core.errors import error
+from dpsql.dataset import binding
+from dpsql.engines import snapshot
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.public import fill
+from dpsql.engines.signature import Signature, content
+from dpsql.engines.snapshot import Snapshot
+from dpsql.engines.structure import canonical, declared, verify, verify_public
+from dpsql.schema.model import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Opened data.
+
+    schema   as declared, with the columns of public tables and the domains they list filled in
+    engine   reads the data, and only as long as it is this version
+    version  random id of the approved contents: it tells nothing about them
+    facts    what was verified of this version, named by schema/facts.py: only ever to skip what is then the identity
+    notes    what whoever opened it has to be told, once
+    """
+
+    schema: Schema
+    engine: DuckDBEngine
+    version: str
+    facts: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
+    """Open the data of a schema, provided that its contents and declared structure were approved.
+
+    approve  verify and approve here what was not approved before: where no analysts are declared (rule 36)
+    Errors   707 a file is missing or cannot be read; 804 the data does not have the declared structure; 708 it is not
+             approved, or changed while it was opened; 704, 705 the ledger's; 714 it is bound to another ledger
+    """
+    binding.require(schema, ledger)
+    notes: tuple[str, ...] = (binding.IN_MEMORY,) if ledger.store.file is None else ()
+    engine = DuckDBEngine.open(
+        schema, find=lambda signature: _snapshot(signature, schema, ledger), memory=engine_memory(schema)
+    )
+    try:
+        filled = fill(engine, schema)
+        version = approved_version(engine, schema, ledger)
+        if version is not None:
+            verify_public(engine, filled)
+            notes += binding.mark(schema, ledger) if approve else ()
+        elif approve:
+            version, told = _approved_here(filled, ledger)
+            notes += told
+        if version is None:
+            raise error(
+                708,
+                "the data, or the structure declared for it, is not approved",
+                hint="its owner must run `dpsql check` with this schema",
+            )
+        facts = read_record(ledger, version, declared(schema)).facts
+        require_unchanged(engine)
+    except BaseException:
+        engine.close()
+        raise
+    return Dataset(filled, engine, version, facts, notes)
+
+
+def engine_memory(schema: Schema) -> int:
+    """[bytes] of the owner's limit that the engine has; each of the sandbox's two databases, of which one works at a time, has a
+    quarter."""
+    return schema.limits.memory // 2
+
+
+def sandbox_memory(schema: Schema) -> int:
+    """[bytes] of the owner's limit that each of the sandbox's databases has."""
+    return schema.limits.memory // 4
+
+
+def _approved_here(schema: Schema, ledger: Ledger) -> tuple[str, tuple[str, ...]]:
+    """Verify and approve as the owner's `check` does: without the limits of statements."""
+    engine = DuckDBEngine.open(schema)
+    try:
+        return approve_version(engine, schema, ledger)
+    finally:
+        engine.close()
+
+
+def approved_version(engine: DuckDBEngine, schema: Schema, ledger: Ledger) -> str | None:
+    """The version under which these contents and this structure were approved; None if they were not.
+
+    Unchanged files are recognised by their signature; else every byte is read, once.
+    """
+    versions, structure = Versions(ledger), canonical(schema)
+    signature = engine.signature.keyed(ledger.secret, structure)
+    known = versions.by_signature(signature)
+    if known is not None:
+        return known
+    version = versions.by_content(content(_digests(engine), ledger.secret, structure))
+    if version is not None:
+        require_unchanged(engine)
+        versions.record_signature(version, signature)
+    return version
+
+
+def approve_version(
+    engine: DuckDBEngine, schema: Schema, ledger: Ledger, *, new_ledger: bool = False
+) -> tuple[str, tuple[str, ...]]:
+    """Verify the structure, bind the data to its ledger and approve the contents; equal contents keep their version, whoever approves
+    first.
+
+    new_ledger  this ledger takes the place of another one that the data is bound to
+    Output      the version, and what has to be told of the ledger
+    Errors      804 where the structure is not as declared, 708 where the data changed meanwhile, 714 as `binding`
+    """
+    verified = verify(engine, schema)
+    structure = canonical(schema)
+    digests = _digests(engine)
+    require_unchanged(engine)
+    told = (
+        *binding.mark(schema, ledger, anew=new_ledger),
+        *binding.copies(schema, ledger, digests, anew=new_ledger),
+    )
+    signature = engine.signature.keyed(ledger.secret, structure)
+    text = content(digests, ledger.secret, structure)
+    return Versions(ledger).approve(text, signature, Record(verified).text), told
+
+
+def require_unchanged(engine: DuckDBEngine) -> None:
+    """Raise 708 unless the files are still those that were opened."""
+    if not engine.unchanged():
+        raise error(708, "the data changed while it was opened", hint="open it again when nothing writes to it")
+
+
+def _snapshot(signature: Signature, schema: Schema, ledger: Ledger) -> Snapshot | None:
+    """The prepared snapshot of the version that these files are known to hold, if it is there just as it was written.
+
+    Anything else is no error: the same answers come from the declared files.
+    """
+    version = Versions(ledger).by_signature(signature.keyed(ledger.secret, canonical(schema)))
+    root = snapshot_folder(ledger)
+    if version is None or root is None:
+        return None
+    about = declared(schema)
+    record = read_record(ledger, version, about)
+    found = snapshot.look(root, version, schema) if record.snapshot is not None else None
+    if found is None or record.snapshot is None or found.signature.keyed(ledger.secret, about) != record.snapshot[0]:
+        return None
+    return found
+
+
+def _digests(engine: DuckDBEngine) -> bytes:
+    try:
+        return engine.signature.digests()
+    except OSError:
+        pass
+    raise error(707, "a data file cannot be read to its end", hint="see that it is readable and on a healthy disk")

@@ -1,0 +1,193 @@
+"""What the owner of a dataset can do: draft a schema, check and approve the data, read what was spent."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dpsql.accounting.chain import Head, certified
+from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.record import read_record, write_record
+from dpsql.accounting.reporting import BudgetReport, failures, report, warnings
+from dpsql.core.domains import Interval
+from dpsql.core.errors import error
+from dpsql.core.escaping import harmless
+from dpsql.dataset import binding
+from dpsql.dataset.opening import approve_version, require_unchanged
+from dpsql.dataset.preparing import prepare as prepare_snapshot
+from dpsql.dataset.preparing import remove_left, require_place
+from dpsql.engines.drafting import describe
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.facts import ColumnFacts, TableFacts, UnitFacts, table_facts, verified
+from dpsql.engines.public import fill
+from dpsql.engines.snapshot import Snapshot
+from dpsql.engines.structure import declared
+from dpsql.schema.draft import draft
+from dpsql.schema.mistakes import printable
+from dpsql.schema.model import Schema, Table
+
+OUTSIDE_THE_PROMISE = (
+    "These are exact facts about people, for the owner's eyes. A bound, a list or a limit chosen after seeing them is\n"
+    "itself a function of the data, and what it gives away is outside the promise: choose limits from what is known\n"
+    "of the subject."
+)
+
+
+__all__ = ["CheckReport", "budget", "certificate", "check", "failures", "init"]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What `check` found: exact, so never for an analyst. str() is the text for the owner."""
+
+    dataset: str
+    version: str
+    tables: tuple[TableFacts, ...]
+    public: tuple[Table, ...]
+    snapshot: Snapshot | None = None
+    charges: int = 0
+    warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        parts = [f"ledger: {self.charges:,} charge{'s' * (self.charges != 1)}, whole"]
+        parts += [f"{printable(self.dataset)}: the data has the declared structure and is approved."]
+        parts += [_table_text(facts) for facts in self.tables]
+        if self.public:
+            parts.append(f"public: {', '.join(printable(t.name) for t in self.public)}")
+        if self.snapshot is not None:
+            parts.append(
+                f"prepared: {self.snapshot.folder}, {self.snapshot.size:,} bytes; as private as the data itself"
+            )
+        parts += [f"note: {warning}" for warning in self.warnings]
+        return harmless("\n\n".join([*parts, OUTSIDE_THE_PROMISE]), kept="\n")
+
+
+def init(source: str | os.PathLike[str]) -> str:
+    """A first schema for a folder of Parquet and CSV files, or for a DuckDB file: names and types, nothing of rows.
+
+    The text names the source by its absolute path. Raises 707.
+    """
+    path = Path(source).resolve()
+    return draft(path.stem if path.is_file() else path.name, str(path), describe(path))
+
+
+def check(
+    schema: Schema,
+    ledger: Ledger,
+    *,
+    prepare: bool = False,
+    certificates: Sequence[Head] = (),
+    new_ledger: bool = False,
+    told: Callable[[str, int, int], None] = lambda step, done, total: None,
+) -> CheckReport:
+    """Verify the ledger, and what is declared and cannot be enforced; approve this version of the data, and show exact facts.
+
+    prepare       write the prepared snapshot of this version too, beside the ledger
+    certificates  the places of charges that are known from certificates, and must be in the ledger
+    new_ledger    the data was bound to another ledger, and is to this one from now on
+    told          is called with each step that begins, the steps that are done, and all of them
+    Errors   705 the ledger is damaged; 707 a file is missing or cannot be read; 804 the data has not the declared structure
+             and is not approved; 704 the snapshot cannot be written, the approval stands; 801, 802 there is nothing to
+             prepare, or no place for it; 714 the data is bound to another ledger
+    """
+    if not new_ledger:
+        binding.require(schema, ledger)
+    if prepare:
+        require_place(schema, ledger)
+    private = sum(not t.public for t in schema.tables)
+    begin = _steps(told, 2 + private * (2 if prepare else 1))
+    begin("the ledger")
+    remove_left(ledger)
+    charges = ledger.verify()
+    for head in certificates:
+        ledger.require(head)
+    begin("the structure")
+    engine = DuckDBEngine.open(schema)
+    try:
+        filled = fill(engine, schema)
+        version, notes = approve_version(engine, filled, ledger, new_ledger=new_ledger)
+        facts = tuple(_facts(engine, filled, t, begin) for t in filled.tables if not t.public)
+        require_unchanged(engine)
+    finally:
+        engine.close()
+    _record(schema, ledger, version, verified(filled, facts))
+    snapshot = prepare_snapshot(schema, ledger, version, begin) if prepare else None
+    public = tuple(t for t in filled.tables if t.public)
+    return CheckReport(schema.name, version, facts, public, snapshot, charges, (*warnings(schema), *notes))
+
+
+def _steps(told: Callable[[str, int, int], None], total: int) -> Callable[[str], None]:
+    """What is called with the name of each step, and counts them."""
+    done = itertools.count()
+    return lambda step: told(step, next(done), total)
+
+
+def _facts(engine: DuckDBEngine, schema: Schema, table: Table, begin: Callable[[str], None]) -> TableFacts:
+    begin(f"reading {printable(table.name)}")
+    return table_facts(engine, schema, table)
+
+
+def certificate(text: str) -> list[Head]:
+    """The places in the ledger that a certificate, or a JSON list of them, names. Raises 802."""
+    found = certified(text)
+    if found is None:
+        raise error(802, "this is no certificate", hint="give the JSON of cursor.certificates, or of one of them")
+    return found
+
+
+def _record(schema: Schema, ledger: Ledger, version: str, facts: frozenset[str]) -> None:
+    """Write into the ledger what was verified, for these declarations; a snapshot that was prepared for them stays."""
+    about = declared(schema)
+    write_record(ledger, version, replace(read_record(ledger, version, about), declared=about, facts=facts))
+
+
+def budget(schema: Schema, ledger: Ledger) -> BudgetReport:
+    """What was spent, by whom, and what is left. Reads no data."""
+    return report(schema, ledger)
+
+
+# --- text ---------------------------------------------------------------------------------------------------------
+
+
+def _table_text(facts: TableFacts) -> str:
+    lines = [f"table {printable(facts.table.name)}: {facts.rows:,} rows"]
+    if facts.unit is not None:
+        lines += [f"  {line}" for line in _unit_lines(facts.unit, facts.table.max_rows_per_unit, facts.unique)]
+    for reference, count in facts.dangling:
+        if count:
+            target = f"{printable(reference.table)}.{printable(reference.target)}"
+            lines.append(f"  {count:,} rows refer by {printable(reference.column)} to no row of {target}")
+    width = max((len(printable(c.column.name)) for c in facts.columns), default=0)
+    lines += [f"  {printable(c.column.name):<{width}}  {_column_text(c)}" for c in facts.columns]
+    return "\n".join(lines)
+
+
+def _unit_lines(unit: UnitFacts, limit: int | None, unique: bool) -> list[str]:
+    declared = f"the declared limit is {limit:,}" if limit is not None else "no limit is declared"
+    declared = "the key allows one" if unique else declared
+    lines = [f"{unit.units:,} units with 1 to {unit.most:,} rows, {float(unit.mean):.4g} on average; {declared}"]
+    if unit.over:
+        lines.append(f"the limit cuts {unit.cut:,} rows of {unit.over:,} units")
+    if unit.ownerless:
+        lines.append(f"{unit.ownerless:,} rows belong to no unit and are left out of every answer")
+    return lines if unit.units else [f"no units; {declared}", *lines[1:]]
+
+
+def _column_text(facts: ColumnFacts) -> str:
+    column = facts.column
+    parts = [str(column.sqltype)]
+    if facts.nulls:
+        parts.append(f"{facts.nulls:,} NULL" + ("" if column.nullable else " (not declared nullable)"))
+    if facts.too_long:
+        parts.append(f"{facts.too_long:,} of them longer than {column.longest:,} characters")
+    if facts.nans:
+        parts.append(f"{facts.nans:,} NaN, treated as NULL in sums")
+    if facts.outside:
+        clamped = isinstance(column.domain, Interval)
+        parts.append(f"{facts.outside:,} {'clamped to the bounds' if clamped else 'outside the domain'}")
+    elif facts.outside is None and not column.sqltype.is_boolean:
+        parts.append("no bounds or domain")
+    return ", ".join(parts)

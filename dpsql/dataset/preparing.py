@@ -1,0 +1,94 @@
+"""The owner's side of the prepared snapshot: writing it once for an approved version (see engines/snapshot.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.record import read_record, snapshot_folder, write_record
+from dpsql.core.errors import error
+from dpsql.dataset.opening import approved_version, require_unchanged
+from dpsql.engines import snapshot
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.snapshot import Snapshot
+from dpsql.engines.structure import declared
+from dpsql.schema.model import ROW, Schema
+
+
+def require_place(schema: Schema, ledger: Ledger) -> Path:
+    """The folder of all snapshots. Raises 802 for a ledger in memory, 801 where there is no unit to sort by."""
+    root = snapshot_folder(ledger)
+    if root is None:
+        raise error(802, "a ledger in memory has no place for a prepared snapshot", hint="name a file for the ledger")
+    if schema.privacy.unit == ROW:
+        what = 'unit = "row" has no units to sort by, so there is nothing to prepare'
+        raise error(801, what, hint="run the check without preparing")
+    return root
+
+
+def prepare(schema: Schema, ledger: Ledger, version: str, begin: Callable[[str], None] = lambda step: None) -> Snapshot:
+    """Write the snapshot of an approved version, or keep the one that is there, and remove those of other versions.
+
+    Nothing half is ever found: the files are written apart and moved into place together, and recorded after that.
+
+    begin   is called with each step that begins: one a private table, where they are written
+    Errors  704 it cannot be written; 708 the data is no longer this version; 801, 802 as `require_place`
+    """
+    root = require_place(schema, ledger)
+    found = _kept(root, schema, ledger, version)
+    if found is None:
+        _write(root, schema, ledger, version, begin)
+        found = snapshot.look(root, version, schema)
+    content = _content(found, schema, ledger) if found is not None else None
+    if found is None or content is None:
+        raise error(704, "the prepared snapshot cannot be read back", hint="run the check again")
+    about = declared(schema)
+    pair = (found.signature.keyed(ledger.secret, about), content)
+    write_record(ledger, version, replace(read_record(ledger, version, about), declared=about, snapshot=pair))
+    return found
+
+
+def remove_left(ledger: Ledger) -> None:
+    """Remove what a preparation that was killed has left beside the ledger."""
+    root = snapshot_folder(ledger)
+    if root is not None:
+        snapshot.remove_left(root)
+
+
+def _kept(root: Path, schema: Schema, ledger: Ledger, version: str) -> Snapshot | None:
+    """The snapshot that is there, if its bytes are those that were written: connections that read it are not disturbed."""
+    record = read_record(ledger, version, declared(schema))
+    found = snapshot.look(root, version, schema)
+    if found is None or record.snapshot is None or _content(found, schema, ledger) != record.snapshot[1]:
+        return None
+    snapshot.remove_others(root, version)
+    return found
+
+
+def _write(root: Path, schema: Schema, ledger: Ledger, version: str, begin: Callable[[str], None]) -> None:
+    with snapshot.draft(root, schema) as folder:
+        outputs = snapshot.files(folder, schema)
+        engine = DuckDBEngine.open(schema, outputs=outputs)
+        try:
+            if approved_version(engine, schema, ledger) != version:
+                raise error(
+                    708, "the data changed while it was prepared", hint="check it again when nothing writes to it"
+                )
+            private = (t for t in schema.tables if not t.public)
+            for table, file in zip(private, outputs, strict=True):
+                begin(f"writing {table.name}")
+                engine.write(snapshot.rows(schema, table), file)
+            require_unchanged(engine)
+        finally:
+            engine.close()
+        snapshot.publish(folder, root, version)
+
+
+def _content(found: Snapshot, schema: Schema, ledger: Ledger) -> str | None:
+    """Text that stands for the bytes of a snapshot; None where they cannot be read."""
+    try:
+        return found.signature.content(ledger.secret, declared(schema))
+    except OSError:
+        return None

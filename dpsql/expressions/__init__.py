@@ -1,0 +1,1 @@
+"""Expressions over rows: total scalars with their domains, by family."""

@@ -1,0 +1,477 @@
+"""+ - * / // % and unary minus, abs, sign, rounding: computed in a type that interval arithmetic proves wide enough.
+
+Integers are widened to BIGINT or HUGEINT, decimals to the width that holds every result; what would not fit 38 digits is refused
+with the cast to write. Division by zero gives NULL for // and %, and what IEEE 754 says for / (always DOUBLE).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+from dpsql.core import domains
+from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval
+from dpsql.core.errors import Error, error
+from dpsql.core.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal, smallest_integer
+from dpsql.expressions.scalar import (
+    NULL_TYPE,
+    Scalar,
+    cast_sql,
+    cast_text,
+    convert,
+    finite_hull,
+    holds,
+    limits_of,
+    literal,
+)
+
+_EXACT: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "*": lambda x, y: x * y,
+}
+_INTERVALS = {"+": domains.add, "-": domains.subtract, "*": domains.multiply}
+
+
+def _number(scalar: Scalar, operator: str) -> Scalar:
+    if scalar.sqltype == NULL_TYPE:
+        return literal(None, BIGINT)
+    if not scalar.sqltype.is_number:
+        raise error(
+            106,
+            f"{operator} needs numbers, not {scalar.sqltype}",
+            hint="write CAST(... AS BIGINT) or CAST(... AS DOUBLE) around it",
+        )
+    return scalar
+
+
+def _too_wide(operator: str) -> Error:
+    return error(
+        202,
+        f"{operator} could overflow on some data",
+        hint="write CAST(... AS DOUBLE) around one side",
+    )
+
+
+def add_subtract_multiply(operator: str, left: Scalar, right: Scalar) -> Scalar:
+    """left + right, left - right or left * right for numbers."""
+    left, right = _number(left, operator), _number(right, operator)
+    if left.is_literal and right.is_literal and not (left.is_null or right.is_null):
+        folded = _fold(operator, left, right)
+        if folded is not None:
+            return folded
+    natural = _natural(operator, left.sqltype, right.sqltype)
+    domain, pairs_null = _binary_domain(operator, left, right)
+    nullable = left.nullable or right.nullable or pairs_null
+    if natural.is_float:
+        a, b = _as_float(left, natural), _as_float(right, natural)
+        sql = f"({a.sql} {operator} {b.sql})"
+        return Scalar(operator, (left, right), sql, natural, domain, None, nullable, left.integral and right.integral)
+    both = _both_limits(left, right, operator)
+    limits = _INTERVALS[operator](*both)
+    if natural.is_decimal and not all(map(_is_decimal_sized, (left, right))):
+        return add_subtract_multiply(operator, _decimal_sized(left), _decimal_sized(right))
+    if natural.is_integer:
+        physical = _physical(limits, *both)
+        if physical is None:
+            raise _too_wide(operator)
+        sql = f"({_integer_sql(left, physical)} {operator} {_integer_sql(right, physical)})"
+        return Scalar(operator, (left, right), sql, natural, domain, limits, nullable, integral=True)
+    return _decimal(operator, left, right, domain, limits, nullable)
+
+
+def _decimal(operator: str, left: Scalar, right: Scalar, domain: Domain, limits: Interval, nullable: bool) -> Scalar:
+    """Decimals are cast so wide that the operands fit and the engine's own result type already holds every value."""
+    first, second = _both_limits(left, right, operator)
+    if operator == "*":
+        scale = left.sqltype.scale + right.sqltype.scale
+        digits = _whole_digits(limits) + scale
+        if digits > 38:
+            fewer = (_narrowed(left), _narrowed(right))
+            if fewer != (left, right):
+                narrow_limits = _INTERVALS[operator](*_both_limits(*fewer, operator))
+                return _decimal(operator, *fewer, domain, narrow_limits, nullable)
+        narrow = _own_decimal(right, second)
+        # The engine keeps a product of two decimals of at most 18 digits in 18 digits.
+        width = max(_own_decimal(left, first).width, digits - narrow.width, 19 if digits > 18 else 1)
+        if digits > 38:
+            raise _too_wide(operator)
+        result = decimal(digits, scale)
+        a, b = cast_sql(left, decimal(width, left.sqltype.scale)), cast_sql(right, narrow)
+    else:
+        scale = max(left.sqltype.scale, right.sqltype.scale)
+        digits = max(_whole_digits(limits), _whole_digits(first), _whole_digits(second)) + scale
+        if digits > 38:
+            raise _too_wide(operator)
+        result = decimal(digits, scale)
+        a, b = cast_sql(left, result), cast_sql(right, result)
+    sql = cast_text(f"{a} {operator} {b}", limits, result)
+    return Scalar(operator, (left, right), sql, result, domain, limits, nullable)
+
+
+def _is_decimal_sized(scalar: Scalar) -> bool:
+    return scalar.sqltype.is_decimal or holds(decimal(38, 0), limits_of(scalar)) or scalar.is_null
+
+
+def _decimal_sized(scalar: Scalar) -> Scalar:
+    """A value beside a decimal: a HUGEINT of more than 38 digits counts as NULL there, however small the result would be."""
+    if _is_decimal_sized(scalar):
+        return scalar
+    held = decimal(38, 0)
+    sure = finite_hull(scalar)
+    return replace(convert(scalar, held), nullable=scalar.nullable or not holds(held, sure))
+
+
+def _narrowed(scalar: Scalar) -> Scalar:
+    """A decimal in the fewest digits that hold its declared values; what does not fit them becomes NULL.
+
+    Why  the type alone, as wide as the product of its operands, may leave no room for one more product. The clamp of a sum leaves a
+         value beyond its bounds at the bound; here one far beyond them counts as none, on data that breaks its declaration
+    """
+    hull = finite_hull(scalar)
+    if hull is None or not scalar.sqltype.is_decimal:
+        return scalar
+    width = _whole_digits(hull) + scalar.sqltype.scale
+    if width >= scalar.sqltype.width or width > 38:
+        return scalar
+    fewer = decimal(max(width, scalar.sqltype.scale + 1), scalar.sqltype.scale)
+    return replace(
+        scalar,
+        function="convert",
+        args=(scalar,),
+        sql=f"TRY_CAST({scalar.sql} AS {fewer})",
+        sqltype=fewer,
+        limits=fewer.range,
+    )
+
+
+def narrow(scalar: Scalar) -> Scalar:
+    """The same value in the fewest digits, for data in which every column was verified to lie inside its bounds.
+
+    Why  then the declared bounds are also what a value can be, so sums, differences and products of decimals need no more
+         digits than interval arithmetic over the bounds says
+    """
+    if scalar.function in _EXACT and not scalar.sqltype.is_float:
+        left, right = (narrow(arg) for arg in scalar.args)
+        return add_subtract_multiply(scalar.function, left, right)
+    if scalar.function == "convert" and scalar.sqltype.is_decimal and scalar.args[0].sqltype.is_decimal:
+        return narrow(scalar.args[0]) if scalar.args[0].sqltype.scale == scalar.sqltype.scale else scalar
+    # not its domain, which a condition may have narrowed: that the engine filters before it computes is no proof
+    hull = scalar.declared
+    if not scalar.is_column or hull is None or not (scalar.sqltype.is_decimal or scalar.sqltype.is_integer):
+        return scalar
+    if scalar.sqltype.is_integer:
+        return replace(scalar, limits=hull)
+    fewer = decimal(max(_whole_digits(hull) + scalar.sqltype.scale, scalar.sqltype.scale + 1), scalar.sqltype.scale)
+    if fewer.width >= scalar.sqltype.width:
+        return replace(scalar, limits=hull)
+    inside = replace(scalar, limits=hull)
+    return replace(inside, sql=cast_sql(inside, fewer), sqltype=fewer)
+
+
+def _whole_digits(limits: Interval) -> int:
+    """How many digits stand before the point."""
+    return len(str(int(max(abs(limits.lower), abs(limits.upper)))))
+
+
+def _own_decimal(scalar: Scalar, limits: Interval) -> SqlType:
+    return scalar.sqltype if scalar.sqltype.is_decimal else decimal(min(38, _whole_digits(limits)), 0)
+
+
+def _natural(operator: str, first: SqlType, second: SqlType) -> SqlType:
+    """The type that DuckDB names for the result; results are computed wider where needed."""
+    if first.is_float or second.is_float:
+        return DOUBLE if DOUBLE in (first, second) or not (first.is_float and second.is_float) else SqlType("FLOAT")
+    if first.is_integer and second.is_integer:
+        return first if _rank(first) >= _rank(second) else second
+    return decimal(38, first.scale + second.scale if operator == "*" else max(first.scale, second.scale))
+
+
+def _rank(sqltype: SqlType) -> Fraction:
+    limits = sqltype.range
+    assert limits is not None
+    return limits.upper
+
+
+def _fold(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
+    """The value of an operation on two exact constants."""
+    if left.sqltype.is_float or right.sqltype.is_float:
+        return None
+    x, y = Fraction(left.value), Fraction(right.value)  # type: ignore[arg-type]
+    result = _EXACT[operator](x, y)
+    if left.sqltype.is_integer and right.sqltype.is_integer:
+        from dpsql.expressions.scalar import integer_literal
+
+        return integer_literal(int(result))
+    scale = (
+        left.sqltype.scale + right.sqltype.scale if operator == "*" else max(left.sqltype.scale, right.sqltype.scale)
+    )
+    width = max(len(str(abs(int(result)))) + scale, scale + 1)
+    return literal(result, decimal(width, scale)) if width <= 38 else None
+
+
+def _as_float(scalar: Scalar, sqltype: SqlType) -> Scalar:
+    return convert(scalar, sqltype)
+
+
+def _integer_sql(scalar: Scalar, physical: SqlType) -> str:
+    return scalar.sql if scalar.is_literal and not scalar.is_null else cast_sql(scalar, physical)
+
+
+def _physical(*limits: Interval) -> SqlType | None:
+    """The integer type that holds a result and its operands: the cast of an operand must not fail either."""
+    return smallest_integer(Interval(min(x.lower for x in limits), max(x.upper for x in limits)))
+
+
+def _both_limits(left: Scalar, right: Scalar, operator: str) -> tuple[Interval, Interval]:
+    a, b = limits_of(left), limits_of(right)
+    zero = domains.interval(0, 0)
+    a, b = (zero if left.is_null else a), (zero if right.is_null else b)
+    if a is None or b is None:
+        raise _too_wide(operator)
+    return a, b
+
+
+def _binary_domain(operator: str, left: Scalar, right: Scalar) -> tuple[Domain, bool]:
+    """Pairwise over short lists of numbers, so that `decade * 10` keeps its eleven values; else interval arithmetic."""
+    floats = left.sqltype.is_float or right.sqltype.is_float
+    exact = not floats or (left.integral and right.integral)
+    if isinstance(left.domain, Categories) and isinstance(right.domain, Categories) and exact:
+        numeric = not any(isinstance(v, str) for v in left.domain.values + right.domain.values)
+        mapped = domains.map_integers(left.domain, right.domain, _EXACT[operator]) if numeric else None
+        if mapped is not None and (not floats or domains.hull(mapped[0]) is not None):
+            return mapped
+    a, b = finite_hull(left), finite_hull(right)
+    if a is None or b is None:
+        return UNBOUNDED, False
+    result = _INTERVALS[operator](a, b)
+    return (result if domains.hull(result) else UNBOUNDED), False
+
+
+def divide(left: Scalar, right: Scalar) -> Scalar:
+    """left / right, always DOUBLE; by zero it is infinite or NaN, which no sum counts."""
+    left, right = _number(left, "/"), _number(right, "/")
+    a, b = finite_hull(left), finite_hull(right)
+    quotient = domains.divide(a, b) if a is not None and b is not None else None
+    domain: Domain = quotient if quotient is not None and domains.hull(quotient) else UNBOUNDED
+    sql = f"({convert(left, DOUBLE).sql} / {convert(right, DOUBLE).sql})"
+    return Scalar("/", (left, right), sql, DOUBLE, domain, None, left.nullable or right.nullable)
+
+
+def integer_divide(left: Scalar, right: Scalar) -> Scalar:
+    """left // right for integers, towards zero; NULL where right is 0."""
+    left, right = _number(left, "//"), _number(right, "//")
+    if not (left.sqltype.is_integer and right.sqltype.is_integer):
+        raise error(106, "// needs integers", hint="write FLOOR(a / b)")
+    limits = domains.absolute(_both_limits(left, right, "//")[0])
+    spread = Interval(-limits.upper, limits.upper)
+    physical = _physical(spread, *_both_limits(left, right, "//"))
+    if physical is None:
+        raise _too_wide("//")
+    sql = f"({_integer_sql(left, physical)} // NULLIF({_integer_sql(right, physical)}, 0))"
+    domain, may_be_null = _quotient_domain(left, right)
+    nullable = left.nullable or right.nullable or may_be_null
+    natural = _natural("+", left.sqltype, right.sqltype)
+    return Scalar("//", (left, right), sql, natural, domain, spread, nullable, integral=True)
+
+
+def _quotient_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
+    def quotient(x: Fraction, y: Fraction) -> Fraction | None:
+        return domains.truncated_quotient(x, y) if y else None
+
+    if isinstance(left.domain, Categories) and isinstance(right.domain, Categories):
+        mapped = domains.map_integers(left.domain, right.domain, quotient)
+        if mapped is not None:
+            return mapped
+    a, b = finite_hull(left), finite_hull(right)
+    if a is None or b is None:
+        return UNBOUNDED, b is None or Fraction(0) in b
+    real = domains.divide(a, b)
+    if real is not None:
+        return domains.monotone(real, lambda x: Fraction(math.trunc(x))), False
+    top = domains.absolute(a).upper
+    return Interval(-top, top), True
+
+
+def modulo(left: Scalar, right: Scalar) -> Scalar:
+    """left % right with the sign of left; where right is 0, NULL for integers and decimals and NaN for DOUBLE."""
+    left, right = _number(left, "%"), _number(right, "%")
+    domain, by_zero = _remainder_domain(left, right)
+    nullable = left.nullable or right.nullable or by_zero
+    if left.sqltype.is_integer and right.sqltype.is_integer:
+        limits = domains.remainder(*_both_limits(left, right, "%"))
+        both = _both_limits(left, right, "%")
+        physical = smallest_integer(
+            Interval(min(both[0].lower, both[1].lower) - 1, max(both[0].upper, both[1].upper) + 1)
+        )
+        if physical is None:
+            raise _too_wide("%")
+        sql = f"({_integer_sql(left, physical)} % NULLIF({_integer_sql(right, physical)}, 0))"
+        natural = _natural("+", left.sqltype, right.sqltype)
+        return Scalar("%", (left, right), sql, natural, domain, limits, nullable, integral=True)
+    if not (left.sqltype.is_float or right.sqltype.is_float):
+        return _decimal_remainder(left, right, domain, nullable)
+    sql = f"({convert(left, DOUBLE).sql} % {convert(right, DOUBLE).sql})"
+    # By zero it is NaN, as a quotient is: no number, and not NULL either.
+    return Scalar(
+        "%", (left, right), sql, DOUBLE, UNBOUNDED if by_zero else domain, None, left.nullable or right.nullable
+    )
+
+
+def _decimal_remainder(left: Scalar, right: Scalar, domain: Domain, nullable: bool) -> Scalar:
+    first, second = _both_limits(left, right, "%")
+    scale = max(left.sqltype.scale, right.sqltype.scale)
+    digits = max(_whole_digits(first), _whole_digits(second)) + scale
+    if digits > 38:
+        raise _too_wide("%")
+    both = decimal(digits, scale)
+    sql = f"({cast_sql(left, both)} % NULLIF({cast_sql(right, both)}, CAST(0 AS {both})))"
+    return Scalar("%", (left, right), sql, both, domain, domains.remainder(first, second), nullable)
+
+
+def _remainder_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
+    """The declared remainders, and whether the divisor can be 0; of integers they are smaller than the divisor."""
+
+    def remainder(x: Fraction, y: Fraction) -> Fraction | None:
+        return x - y * domains.truncated_quotient(x, y) if y else None
+
+    if (
+        isinstance(left.domain, Categories)
+        and isinstance(right.domain, Categories)
+        and left.integral
+        and right.integral
+    ):
+        mapped = domains.map_integers(left.domain, right.domain, remainder)
+        if mapped is not None:
+            return mapped
+    a, b = finite_hull(left), finite_hull(right)
+    if a is None or b is None:
+        return UNBOUNDED, b is None or Fraction(0) in b
+    found: Domain = domains.remainder(a, b)
+    if left.integral and right.integral:
+        most = max(domains.absolute(b).upper - 1, Fraction(0))
+        found = domains.intersect(found, Interval(-most, most))
+    return found, Fraction(0) in b
+
+
+def negative(scalar: Scalar) -> Scalar:
+    """-x"""
+    if (
+        scalar.is_literal
+        and scalar.sqltype.is_number
+        and scalar.value is not None
+        and not isinstance(scalar.value, str)
+    ):
+        return literal(-scalar.value, scalar.sqltype)
+    return add_subtract_multiply("-", literal(0, SqlType("TINYINT")), _number(scalar, "-"))
+
+
+def absolute(scalar: Scalar) -> Scalar:
+    """ABS(x)"""
+    scalar = _number(scalar, "ABS")
+    if scalar.limits is None and scalar.sqltype.is_integer:
+        scalar = replace(scalar, limits=scalar.sqltype.range)
+    bounds = finite_hull(scalar)
+    domain: Domain = domains.absolute(bounds) if bounds is not None else UNBOUNDED
+    limits = domains.absolute(scalar.limits) if scalar.limits is not None else None
+    sql = scalar.sql
+    if scalar.sqltype.is_integer:
+        assert limits is not None and scalar.limits is not None
+        physical = _physical(limits, scalar.limits)
+        if physical is None or scalar.sqltype == HUGEINT:
+            raise _too_wide("ABS")
+        sql = _integer_sql(scalar, physical)
+    return replace(
+        scalar,
+        function="abs",
+        args=(scalar,),
+        sql=f"abs({sql})",
+        domain=domain,
+        limits=limits,
+        value=None,
+        role="",
+        step=None,
+        unit_bounds=None,
+    )
+
+
+def sign(scalar: Scalar) -> Scalar:
+    """SIGN(x): -1, 0 or 1"""
+    scalar = _number(scalar, "SIGN")
+    sql = f"sign({scalar.sql})"
+    limits = domains.interval(-1, 1)
+    return Scalar(
+        "sign", (scalar,), sql, SqlType("TINYINT"), Categories((-1, 0, 1)), limits, scalar.nullable, integral=True
+    )
+
+
+_ROUNDING: dict[str, Callable[[Fraction], int]] = {
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "trunc": math.trunc,
+    # Halves go away from zero; the hull of both neighbours holds either convention.
+    "round": lambda x: math.floor(x + Fraction(1, 2)) if x >= 0 else -math.floor(-x + Fraction(1, 2)),
+}
+
+
+def to_integer(function: str, scalar: Scalar) -> Scalar:
+    """FLOOR, CEIL, TRUNC and ROUND to a whole number: integer-valued, so a bounded one can be a group key."""
+    scalar = _number(scalar, function.upper())
+    if scalar.sqltype.is_integer:
+        return convert(scalar, DOUBLE) if function in ("floor", "ceil") else scalar
+    domain = domains.integers(_rounded(function, scalar)) or _rounded(function, scalar)
+    inner = convert(scalar, DOUBLE) if scalar.sqltype.is_decimal and scalar.sqltype.width == 38 else scalar
+    natural = decimal(inner.sqltype.width, 0) if inner.sqltype.is_decimal else inner.sqltype
+    sql = f"{function}({inner.sql})"
+    if natural.is_decimal:
+        # One digit more than the argument: rounding 9.9 up needs it.
+        natural = decimal(min(38, inner.sqltype.width + 1), 0)
+        sql = f"{function}({cast_sql(inner, decimal(natural.width, inner.sqltype.scale))})"
+    return Scalar(function, (scalar,), sql, natural, domain, natural.range, scalar.nullable, integral=True)
+
+
+def _rounded(function: str, scalar: Scalar) -> Domain:
+    bounds = finite_hull(scalar)
+    return domains.monotone(bounds, lambda x: Fraction(_ROUNDING[function](x))) if bounds is not None else UNBOUNDED
+
+
+def round_to(scalar: Scalar, digits: Scalar) -> Scalar:
+    """ROUND(x, n) for a constant n, in the type of x."""
+    if not (digits.is_literal and isinstance(digits.value, int) and -15 <= digits.value <= 15):
+        raise error(106, "ROUND needs a constant number of digits from -15 to 15", hint="write ROUND(x, 2)")
+    if digits.value == 0:
+        return to_integer("round", scalar)
+    scalar = _number(scalar, "ROUND")
+    bounds = finite_hull(scalar)
+    grid = Fraction(10) ** -int(digits.value)
+    domain: Domain = UNBOUNDED
+    if bounds is not None:
+        domain = Interval(math.floor(bounds.lower / grid) * grid, math.ceil(bounds.upper / grid) * grid)
+    if not scalar.sqltype.is_float and scalar.sqltype.width < 38:
+        return _round_exactly(scalar, digits, domain)
+    sql = f"round({convert(scalar, DOUBLE).sql}, {literal(digits.value, BIGINT).sql})"
+    return Scalar("round", (scalar, digits), sql, DOUBLE, domain, None, scalar.nullable)
+
+
+def _round_exactly(scalar: Scalar, digits: Scalar, domain: Domain) -> Scalar:
+    """ROUND(x, n) of integers and decimals; one digit more than x has, since rounding 99 up needs it."""
+    places = digits.value
+    limits = limits_of(scalar)
+    if limits is None:  # NULL
+        return scalar
+    assert isinstance(places, int)
+    if places >= scalar.sqltype.scale:
+        return scalar
+    grid = Fraction(10) ** -places
+    rounded = Interval(math.floor(limits.lower / grid) * grid, math.ceil(limits.upper / grid) * grid)
+    if scalar.sqltype.is_integer:
+        physical, natural = _physical(limits, rounded), scalar.sqltype
+    else:
+        physical = decimal(scalar.sqltype.width + 1, scalar.sqltype.scale)
+        natural = decimal(scalar.sqltype.width + 1, max(places, 0))
+    if physical is None:
+        raise _too_wide("ROUND")
+    sql = f"round({cast_sql(scalar, physical)}, {literal(places, BIGINT).sql})"
+    return Scalar("round", (scalar, digits), sql, natural, domain, rounded, scalar.nullable, integral=places <= 0)

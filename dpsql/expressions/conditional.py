@@ -1,0 +1,115 @@
+"""CASE, COALESCE, NULLIF, LEAST and GREATEST: values chosen from branches, with the domain that holds every branch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import reduce
+
+from dpsql.core import domains
+from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval
+from dpsql.core.errors import error
+from dpsql.expressions.logic import truth
+from dpsql.expressions.scalar import Scalar, finite_hull, unify
+
+
+def case(branches: list[tuple[Scalar, Scalar]], default: Scalar | None) -> Scalar:
+    """CASE WHEN condition THEN value ... ELSE default END; without ELSE, NULL."""
+    conditions = [truth(condition) for condition, _ in branches]
+    values = [value for _, value in branches] + ([default] if default is not None else [])
+    typed, sqltype = unify(values, "CASE")
+    pairs = list(zip(conditions, typed, strict=False))
+    text = " ".join(f"WHEN {condition.sql} THEN {value.sql}" for condition, value in pairs)
+    tail = f" ELSE {typed[-1].sql}" if default is not None else ""
+    args = tuple(part for pair in pairs for part in pair) + ((typed[-1],) if default is not None else ())
+    nullable = default is None or any(value.nullable for value in typed)
+    chosen = Scalar("case", args, f"(CASE {text}{tail} END)", sqltype, nullable=nullable)
+    return _holding(chosen, typed)
+
+
+def coalesce(scalars: list[Scalar]) -> Scalar:
+    """The first that is not NULL."""
+    typed, sqltype = unify(scalars, "COALESCE")
+    sql = f"COALESCE({', '.join(s.sql for s in typed)})"
+    chosen = Scalar("coalesce", tuple(typed), sql, sqltype, nullable=all(s.nullable for s in typed))
+    return _holding(chosen, typed)
+
+
+def nullif(left: Scalar, right: Scalar) -> Scalar:
+    """NULL where both are equal, else the first."""
+    (left, right), sqltype = unify([left, right], "NULLIF")
+    chosen = Scalar("nullif", (left, right), f"NULLIF({left.sql}, {right.sql})", sqltype, nullable=True)
+    held = _holding(chosen, [left])
+    if isinstance(held.domain, Categories) and right.is_literal and not sqltype.is_boolean:
+        rest = tuple(v for v in held.domain.values if v != right.value)
+        return replace(held, domain=Categories(rest)) if rest else held
+    return held
+
+
+def _holding(chosen: Scalar, values: list[Scalar]) -> Scalar:
+    """`chosen` with the domain and limits that hold every one of `values`."""
+    present = [v for v in values if not v.is_null]
+    if not present:
+        return chosen
+    domain = reduce(domains.join, (v.domain for v in present))
+    limits = [v.limits for v in present if v.limits is not None]
+    held = limits[0] if len(limits) == len(present) else None
+    if held is not None:
+        held = Interval(min(x.lower for x in limits), max(x.upper for x in limits))
+    return replace(chosen, domain=domain, limits=held, integral=all(v.integral for v in present))
+
+
+def extreme(function: str, scalars: list[Scalar]) -> Scalar:
+    """LEAST or GREATEST, which skip NULLs; with a constant inside both, it is an explicit clamp even of an unbounded value."""
+    typed, sqltype = unify(scalars, function.upper())
+    if not (sqltype.is_number or sqltype.is_temporal or sqltype.is_text):
+        raise error(106, f"{function.upper()} needs numbers, dates or text", hint="write CASE instead")
+    sql = f"{function}({', '.join(s.sql for s in typed)})"
+    nullable = all(s.nullable for s in typed)
+    chosen = _holding(Scalar(function, tuple(typed), sql, sqltype, nullable=nullable), typed)
+    if sqltype.is_text:
+        return replace(chosen, domain=UNBOUNDED)
+    low, high = lowest(chosen), highest(chosen)
+    domain: Domain = Interval(low, high) if low is not None and high is not None and low <= high else UNBOUNDED
+    limits = chosen.limits
+    return replace(chosen, domain=domain, limits=limits)
+
+
+def lowest(scalar: Scalar) -> Fraction | None:
+    """A lower bound of the declared values, or None. NULL operands are skipped by the engine, so only sure ones raise a bound."""
+    if scalar.function == "greatest":
+        sure = _largest([lowest(a) for a in scalar.args if not a.nullable])
+        return sure if sure is not None else _smallest([lowest(a) for a in scalar.args])
+    if scalar.function == "least":
+        return _smallest([lowest(a) for a in scalar.args])
+    if scalar.function == "convert" and scalar.sqltype.is_number:
+        return lowest(scalar.args[0])
+    bounds = finite_hull(scalar) if not scalar.sqltype.is_temporal else domains.hull(scalar.domain)
+    return bounds.lower if bounds is not None else None
+
+
+def highest(scalar: Scalar) -> Fraction | None:
+    """An upper bound of the declared values, or None."""
+    if scalar.function == "least":
+        sure = [b for b in (highest(a) for a in scalar.args if not a.nullable) if b is not None]
+        if sure:
+            return min(sure)
+        found = [highest(a) for a in scalar.args]
+        return max(b for b in found if b is not None) if all(b is not None for b in found) else None
+    if scalar.function == "greatest":
+        found = [highest(a) for a in scalar.args]
+        return max(b for b in found if b is not None) if all(b is not None for b in found) else None
+    if scalar.function == "convert" and scalar.sqltype.is_number:
+        return highest(scalar.args[0])
+    bounds = finite_hull(scalar) if not scalar.sqltype.is_temporal else domains.hull(scalar.domain)
+    return bounds.upper if bounds is not None else None
+
+
+def _largest(bounds: list[Fraction | None]) -> Fraction | None:
+    known = [b for b in bounds if b is not None]
+    return max(known) if known else None
+
+
+def _smallest(bounds: list[Fraction | None]) -> Fraction | None:
+    known = [b for b in bounds if b is not None]
+    return min(known) if known and len(known) == len(bounds) else None

@@ -1,0 +1,237 @@
+"""Dates and timestamps: parts, truncation, differences, shifts by a constant interval.
+
+DuckDB raises on dates near the ends of its calendar, so every operation is guarded to the years 1 to 9999; outside it is NULL.
+Declared bounds must lie in those years (schema/toml.py), so the guard makes nothing NULL inside the declared values.
+"""
+
+from __future__ import annotations
+
+import calendar
+import math
+from dataclasses import replace
+from datetime import datetime, timedelta
+from fractions import Fraction
+
+from dpsql.core import domains
+from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, interval
+from dpsql.core.errors import error
+from dpsql.core.sqltypes import BIGINT, DATE, TIMESTAMP, SqlType
+from dpsql.expressions.scalar import EPOCH, Scalar, convert, days, microseconds
+
+DAY = 86_400_000_000
+_RANGES = {
+    "month": (1, 12),
+    "day": (1, 31),
+    "quarter": (1, 4),
+    "week": (1, 53),
+    "dayofweek": (0, 6),
+    "isodow": (1, 7),
+    "dayofyear": (1, 366),
+    "hour": (0, 23),
+    "minute": (0, 59),
+    "second": (0, 59),
+}
+_SYNONYMS = {
+    "dow": "dayofweek",
+    "weekday": "dayofweek",
+    "doy": "dayofyear",
+    "dayofmonth": "day",
+    "weekofyear": "week",
+    "years": "year",
+    "months": "month",
+    "days": "day",
+    "quarters": "quarter",
+    "weeks": "week",
+    "hours": "hour",
+    "minutes": "minute",
+    "seconds": "second",
+    "mon": "month",
+    "mons": "month",
+    "y": "year",
+    "yr": "year",
+    "d": "day",
+    "h": "hour",
+    "m": "minute",
+    "s": "second",
+}
+TRUNCATIONS = ("year", "quarter", "month", "week", "day", "hour")
+_FIXED_UNITS = {"week": 7 * DAY, "day": DAY, "hour": DAY // 24, "minute": DAY // 1440, "second": DAY // 86_400}
+_STEPS = {
+    "year": timedelta(days=366),
+    "quarter": timedelta(days=95),
+    "month": timedelta(days=32),
+    "week": timedelta(days=7),
+    "day": timedelta(days=1),
+    "hour": timedelta(hours=1),
+}
+_MONTHS = {"year": 12, "quarter": 3, "month": 1}
+
+
+def part_name(text: str) -> str:
+    """The canonical name of a date part."""
+    name = text.strip().lower()
+    return _SYNONYMS.get(name, name)
+
+
+def _temporal(scalar: Scalar, function: str) -> Scalar:
+    if not scalar.sqltype.is_temporal:
+        raise error(
+            106, f"{function} needs a date or timestamp, not {scalar.sqltype}", hint="write CAST(... AS DATE) around it"
+        )
+    return scalar
+
+
+def guarded(scalar: Scalar, sql: str) -> str:
+    """`sql` where the date lies in the years 1 to 9999, else NULL."""
+    if scalar.is_literal:
+        return sql
+    return f"(CASE WHEN {scalar.sql} BETWEEN {scalar.sqltype} '0001-01-02' AND {scalar.sqltype} '9999-12-30' THEN {sql} END)"
+
+
+def moment(scalar: Scalar, value: Fraction) -> datetime:
+    """The calendar time of a value of the scalar's type."""
+    if scalar.sqltype == DATE:
+        return datetime.combine(EPOCH + timedelta(days=math.floor(value)), datetime.min.time())
+    return datetime(1970, 1, 1) + timedelta(microseconds=math.floor(value))
+
+
+def _value(sqltype: SqlType, when: datetime) -> int:
+    return days(when.date()) if sqltype == DATE else microseconds(when)
+
+
+def extract(part: str, scalar: Scalar) -> Scalar:
+    """EXTRACT(part FROM x), BIGINT."""
+    part = part_name(part)
+    scalar = _temporal(scalar, "EXTRACT")
+    bounds = domains.hull(scalar.domain)
+    domain: Domain
+    if part == "year":
+        limits = interval(1, 9999)
+        years = Interval(*(Fraction(moment(scalar, b).year) for b in (bounds.lower, bounds.upper))) if bounds else None
+        domain = (domains.integers(years) or years) if years is not None else UNBOUNDED
+    elif part in _RANGES:
+        limits = interval(*_RANGES[part])
+        domain = domains.integers(limits) or UNBOUNDED
+    else:
+        raise error(102, f"EXTRACT({part[:20]} ...) is not supported", hint="use " + ", ".join(["year", *_RANGES]))
+    sql = guarded(scalar, f"date_part('{part}', {scalar.sql})")
+    return Scalar(
+        f"extract {part}", (scalar,), sql, BIGINT, domain, limits, scalar.nullable or bounds is None, integral=True
+    )
+
+
+def truncate(part: str, scalar: Scalar) -> Scalar:
+    """DATE_TRUNC(part, x): the start of the year, quarter, month, week, day or hour; dates stay dates."""
+    part = part_name(part)
+    scalar = _temporal(scalar, "DATE_TRUNC")
+    if part not in TRUNCATIONS:
+        raise error(102, f"DATE_TRUNC('{part[:20]}', ...) is not supported", hint="use " + ", ".join(TRUNCATIONS))
+    sql = guarded(scalar, f"CAST(date_trunc('{part}', {scalar.sql}) AS {scalar.sqltype})")
+    domain = _starts(part, scalar)
+    nullable = scalar.nullable or isinstance(domain, domains.Unbounded)
+    return Scalar(f"date_trunc {part}", (scalar,), sql, scalar.sqltype, domain, None, nullable)
+
+
+def _starts(part: str, scalar: Scalar) -> Domain:
+    bounds = domains.hull(scalar.domain)
+    if bounds is None:
+        return UNBOUNDED
+    at, last = _start(part, moment(scalar, bounds.lower)), moment(scalar, bounds.upper)
+    found: list[int] = []
+    while at <= last:
+        found.append(_value(scalar.sqltype, at))
+        if len(found) > domains.MOST_CATEGORIES:
+            return Interval(Fraction(found[0]), bounds.upper)
+        if at > datetime.max - _STEPS[part]:
+            break
+        at = _start(part, at + _STEPS[part])
+    return Categories(tuple(found))
+
+
+def _start(part: str, when: datetime) -> datetime:
+    """The start of the period that a time lies in."""
+    midnight = datetime(when.year, when.month, when.day)
+    match part:
+        case "year":
+            return datetime(when.year, 1, 1)
+        case "quarter":
+            return datetime(when.year, 3 * ((when.month - 1) // 3) + 1, 1)
+        case "month":
+            return datetime(when.year, when.month, 1)
+        case "week":
+            return midnight - timedelta(days=when.weekday())
+        case "hour":
+            return midnight + timedelta(hours=when.hour)
+        case _:
+            return midnight
+
+
+def difference(part: str, start: Scalar, end: Scalar) -> Scalar:
+    """DATE_DIFF(part, start, end): the number of boundaries crossed, BIGINT."""
+    part = part_name(part)
+    if part not in _FIXED_UNITS and part not in _MONTHS:
+        raise error(
+            102, f"DATE_DIFF('{part[:20]}', ...) is not supported", hint="use year, quarter, month, week, day or hour"
+        )
+    start, end = _temporal(start, "DATE_DIFF"), _temporal(end, "DATE_DIFF")
+    if start.sqltype != end.sqltype:
+        start, end = convert(start, TIMESTAMP), convert(end, TIMESTAMP)
+    sql = guarded(start, guarded(end, f"date_diff('{part}', {start.sql}, {end.sql})"))
+    a, b = domains.hull(start.domain), domains.hull(end.domain)
+    domain: Domain = UNBOUNDED
+    if a is not None and b is not None:
+        unit = DAY if start.sqltype == DATE else 1
+        apart = domains.subtract(b, a)
+        # Months have 28 to 31 days, and there is at most one boundary more than whole units fit.
+        sizes = [_FIXED_UNITS[part]] if part in _FIXED_UNITS else [_MONTHS[part] * length * DAY for length in (28, 31)]
+        counts = [x * unit / size for x in (apart.lower, apart.upper) for size in sizes]
+        domain = Interval(Fraction(math.floor(min(counts)) - 1), Fraction(math.ceil(max(counts)) + 1))
+    limits = interval(-400_000_000_000, 400_000_000_000)
+    nullable = start.nullable or end.nullable or a is None or b is None
+    return Scalar(f"date_diff {part}", (start, end), sql, BIGINT, domain, limits, nullable, integral=True)
+
+
+def days_between(left: Scalar, right: Scalar) -> Scalar:
+    """date - date, in days."""
+    if left.sqltype != DATE or right.sqltype != DATE:
+        raise error(106, "only dates can be subtracted", hint="write DATE_DIFF('hour', a, b) for timestamps")
+    result = difference("day", right, left)
+    a, b = domains.hull(left.domain), domains.hull(right.domain)
+    return replace(result, domain=domains.subtract(a, b)) if a is not None and b is not None else result
+
+
+def shift(scalar: Scalar, amount: int, unit: str) -> Scalar:
+    """x + INTERVAL amount unit, a TIMESTAMP; for a constant amount."""
+    unit = part_name(unit)
+    scalar = _temporal(scalar, "INTERVAL arithmetic")
+    if (unit not in _FIXED_UNITS and unit not in _MONTHS) or abs(amount) > 10_000:
+        raise error(
+            102, "an interval must be a constant of at most 10000 years, months, weeks, days, hours, minutes or seconds"
+        )
+    bounds = domains.hull(scalar.domain)
+    domain: Domain = UNBOUNDED
+    if bounds is not None:
+        ends = [_shifted(moment(scalar, b), amount, unit) for b in (bounds.lower, bounds.upper)]
+        if ends[0] is not None and ends[1] is not None:
+            domain = interval(microseconds(ends[0]), microseconds(ends[1]))
+    if scalar.is_literal and isinstance(domain, domains.Unbounded):
+        raise error(106, "the shifted date leaves the years 1 to 9999", hint="write a smaller interval")
+    count = amount * _MONTHS.get(unit, 1)
+    name = "months" if unit in _MONTHS else f"{unit}s"
+    number = "INTEGER" if unit in _MONTHS or unit in ("day", "week") else "BIGINT"
+    sql = guarded(scalar, f"({scalar.sql} + to_{name}(CAST({count} AS {number})))")
+    nullable = scalar.nullable or isinstance(domain, domains.Unbounded)
+    return Scalar(f"shift {amount} {unit}", (scalar,), sql, TIMESTAMP, domain, None, nullable)
+
+
+def _shifted(when: datetime, amount: int, unit: str) -> datetime | None:
+    """Calendar arithmetic as DuckDB does it: months clip to the end of the month. It never decreases in `when`."""
+    try:
+        if unit in _FIXED_UNITS:
+            return when + timedelta(microseconds=amount * _FIXED_UNITS[unit])
+        index = when.year * 12 + when.month - 1 + amount * _MONTHS[unit]
+        year, month = divmod(index, 12)
+        day = min(when.day, calendar.monthrange(year, month + 1)[1])
+        return when.replace(year=year, month=month + 1, day=day)
+    except (ValueError, OverflowError):
+        return None

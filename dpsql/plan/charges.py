@@ -1,0 +1,100 @@
+"""The values that pass between a session and the ledger. Exact: losses and totals are fractions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss, total
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What the ledger wrote for one charged statement. id is None where nothing was charged.
+
+    remaining  the largest epsilon and delta that one more statement may cost
+    """
+
+    id: int | None
+    loss: PrivacyLoss
+    remaining: EpsilonDelta
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """What one release costs, and whom: units with one of these values of the partition column; None: everybody."""
+
+    loss: PrivacyLoss
+    entries: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeRequest:
+    """What the ledger needs to know to decide about one statement.
+
+    statement     canonical text, for the history
+    fingerprints  of the releases that are bought
+    mechanisms    one line per measure: name and parameters
+    portions      what each release costs
+    role          of the analyst, or None
+    certificates  one JSON text for each release
+    fresh         whether stored answers are asked anew
+    asked         whom the releases are about, as the guard keeps it (guard/record.py); "" where it is off
+    events        what ran, one JSON text each, for accountants to come
+    """
+
+    analyst: str
+    data_version: str
+    statement: str
+    fingerprints: tuple[str, ...]
+    mechanisms: tuple[str, ...]
+    portions: tuple[Portion, ...]
+    role: str | None = None
+    certificates: tuple[str, ...] = ()
+    fresh: bool = False
+    asked: str = ""
+    events: tuple[str, ...] = ()
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """Of all releases together, as if they were about the same people."""
+        return total(portion.loss for portion in self.portions)
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """The most that one analyst, or all analysts of one role together, may spend. scope is "analyst" or "role"."""
+
+    scope: str
+    name: str
+    total: EpsilonDelta
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A reservation: what is kept for one analyst, `refreshes` times `refresh`."""
+
+    name: str
+    analyst: str
+    refreshes: int
+    refresh: PrivacyLoss
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a charge is checked against.
+
+    total       the dataset's, for all analysts together
+    accounting  as the schema names it
+    caps        of the analyst who asks, and of their role
+    held        for analysts by name
+    window      "day", "week" or "month": the total and the caps are for each; None: they never refill
+    least       the least epsilon that a statement may cost: less than that fits nobody
+    """
+
+    total: EpsilonDelta
+    accounting: str = "sequential"
+    caps: tuple[Cap, ...] = ()
+    held: tuple[Held, ...] = ()
+    window: str | None = None
+    least: Fraction = Fraction(0)

@@ -1,0 +1,88 @@
+"""A plan with the text that the engine runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsql.aggregates.tally import Tally
+from dpsql.plan.releases import Plan, Release
+from dpsql.plan.resolved import Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Engine SQL without what is the identity where `facts` were verified for the data version (rule 35)."""
+
+    sql: str
+    facts: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledTally:
+    """The engine SQL of one tally: group keys first, then the value, the number of rows, and their sum where it is summed."""
+
+    tally: Tally
+    sql: str
+    verified: tuple[Verified, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledMatching:
+    """The engine SQL of units that take values: group keys first, then the value's number, the unit's capacity and its turn.
+
+    measure  whose exact sum is how many values are taken
+    """
+
+    measure: int
+    sql: str
+    verified: tuple[Verified, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRelease:
+    """A release and its engine SQL; its parameter `$cut` is the secret that orders what a limit cuts.
+
+    sql       of the measures' exact sums; "" where no measure has any of its own
+    bounds    names of the bound tables that the SQL or a key list reads
+    verified  shorter SQL for verified data, the one that needs most first
+    """
+
+    release: Release
+    sql: str
+    bounds: tuple[str, ...] = ()
+    verified: tuple[Verified, ...] = ()
+    tallies: tuple[CompiledTally, ...] = ()
+    matchings: tuple[CompiledMatching, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All engine SQL that runs, on data that is not verified."""
+        texts = (self.sql, *(m.sql for m in self.matchings), *(t.sql for t in self.tallies))
+        return tuple(text for text in texts if text)
+
+    @property
+    def sources(self) -> tuple[tuple[str, tuple[Verified, ...]], ...]:
+        """All engine SQL, each text with the shorter ones for verified data."""
+        matched = tuple((part.sql, part.verified) for part in self.matchings)
+        tallied = tuple((part.sql, part.verified) for part in self.tallies)
+        return tuple(source for source in ((self.sql, self.verified), *matched, *tallied) if source[0])
+
+    @property
+    def key_columns(self) -> int:
+        """How many columns of the SQL are group keys: the first ones."""
+        return len(self.release.keys)
+
+    @property
+    def sum_columns(self) -> int:
+        """How many columns of the SQL are exact sums: the rest."""
+        matched = {matching.measure for matching in self.matchings}
+        return sum(m.statistic.sums for i, m in enumerate(self.release.measures) if i not in matched)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Everything that runs. releases and bounds: each after what it reads."""
+
+    plan: Plan
+    releases: tuple[CompiledRelease, ...]
+    bounds: tuple[Bound, ...] = ()

@@ -1,0 +1,215 @@
+"""Releases with their noise: what is bought, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.aggregates.base import Estimate, Sensitivity, Statistic
+from dpsql.aggregates.tally import Reading, Tallied, Terms
+from dpsql.core.errors import error
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss, only_delta, total
+from dpsql.expressions.scalar import Scalar
+from dpsql.mechanisms.additive import AdditiveNoise
+from dpsql.mechanisms.prices import costs_at_most
+from dpsql.mechanisms.threshold import delta_per_group
+from dpsql.mechanisms.truncated import TruncatedLaplace
+from dpsql.plan.limited import Limited
+from dpsql.plan.resolved import Goal, GroupKey, Shell
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One statistic with the noise that its sensitivity and its loss call for."""
+
+    name: str
+    statistic: Statistic
+    sensitivity: Sensitivity
+    noise: AdditiveNoise
+    loss: PrivacyLoss
+
+    def describe(self) -> str:
+        return self.noise.describe()
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Something released of a tally, and on what terms."""
+
+    name: str
+    tallied: Tallied
+    terms: Terms
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        return self.tallied.loss(self.terms)
+
+    def describe(self) -> str:
+        return self.tallied.describe(self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Private key selection: a group is released iff its noisy number of units (the measure at `measure`) reaches tau.
+
+    delta  [probability] of the threshold: that any group is released that only one unit is in, at most; 0 where the noise is
+           cut off, and pays for it
+    """
+
+    measure: int
+    tau: int
+    delta: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Why a mechanism was taken that was not asked for by name.
+
+    mechanism  "laplace" or "gaussian"
+    share      of what is compared, its own over the other's; None where the other is not possible
+    what       what is compared
+    """
+
+    mechanism: str
+    share: Fraction | None
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A column of the released table: an estimate over the noisy cells of one measure, or of two that were released apart."""
+
+    name: str
+    measure: int
+    estimate: Estimate
+    beside: int | None = None
+
+    @property
+    def measures(self) -> tuple[int, ...]:
+        return (self.measure,) if self.beside is None else (self.measure, self.beside)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A column of the released table: made of what the part at `chosen` released."""
+
+    name: str
+    chosen: int
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """Groups with too few people are shown without their values (rule 44).
+
+    measure  whose noisy number of people decides
+    k        [people] where it is smaller, the columns of `outputs` are NULL
+    outputs  names of released columns
+    """
+
+    measure: int
+    k: int
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One noisy table: the cells of its measures, then those of what is chosen.
+
+    fingerprint  canonical text of everything that decides its distribution, hashed; without the data version
+    compared     why it has its mechanism, where "auto" took it
+    entries      the values of the partition column that it is about, as the ledger names them; None: any
+    suppressed   what is not shown where the noisy number of people is too small
+    raised       whether it costs the owner's least, which is more than the accuracy that was asked needs
+    """
+
+    limited: Limited
+    measures: tuple[Measure, ...]
+    selection: Selection | None
+    outputs: tuple[Output, ...]
+    loss: PrivacyLoss
+    fingerprint: str
+    chosen: tuple[Chosen, ...] = ()
+    read: tuple[Read, ...] = ()
+    compared: Comparison | None = None
+    entries: tuple[str, ...] | None = None
+    suppressed: tuple[Suppression, ...] = ()
+    raised: bool = False
+
+    @property
+    def parts(self) -> tuple[Measure | Chosen, ...]:
+        """What is paid for; () where only declared keys are shown, which is free."""
+        return (*self.measures, *self.chosen)
+
+    @property
+    def name(self) -> str:
+        return self.limited.block.name
+
+    @property
+    def cell_starts(self) -> list[int]:
+        """Where the cells of each part begin in the released table, and the end."""
+        counts = [*(m.statistic.cells for m in self.measures), *(c.tallied.cells for c in self.chosen)]
+        return [sum(counts[:i]) for i in range(len(counts) + 1)]
+
+    def read_by(self, outputs: Sequence[str]) -> set[int]:
+        """The parts that columns are made of, by their place among all."""
+        measured = {m for output in self.outputs if output.name in outputs for m in output.measures}
+        return measured | {len(self.measures) + read.chosen for read in self.read if read.name in outputs}
+
+    @property
+    def keys(self) -> tuple[GroupKey, ...]:
+        return self.limited.block.keys
+
+    @property
+    def expressions(self) -> tuple[Scalar, ...]:
+        """Every expression over people's rows that decides what is counted: what rule R1 looks at."""
+        block = self.limited.block
+        asked = (part for a in block.aggregates for part in (*a.values, a.condition) if part is not None)
+        return (*block.source.predicates, *(key.scalar for key in block.keys), *asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be released, at what price, and the shell that makes the answer of it.
+
+    price  what the caller asked for the whole statement; the loss is within it, checked here before anything runs
+    goal   the accuracy that was asked instead: then the price is the most that it may cost
+    """
+
+    releases: tuple[Release, ...]
+    shell: Shell
+    loss: PrivacyLoss
+    price: EpsilonDelta
+    goal: Goal | None = None
+
+    def __post_init__(self) -> None:
+        for release in self.releases:
+            for measure in release.measures:
+                if not measure.noise.covers(measure.sensitivity.l1, measure.sensitivity.l2_squared, measure.loss):
+                    raise error(901, "a measure's noise does not cover its sensitivity at its loss")
+            if any(part.terms.limits != release.limited.limits for part in release.chosen):
+                raise error(901, "something is chosen on other limits than those that are enforced")
+            if not _selects_enough(release):
+                raise error(901, "a threshold does not hold its delta")
+            delta = release.selection.delta if release.selection is not None else Fraction(0)
+            if total([*(m.loss for m in release.parts), only_delta(delta)]) != release.loss:
+                raise error(901, "a release's loss is not the sum of its parts")
+        if total(r.loss for r in self.releases) != self.loss or not costs_at_most(self.loss, self.price):
+            raise error(901, "the plan does not spend what was asked")
+
+
+def _selects_enough(release: Release) -> bool:
+    """Whether a group of one unit is shown with no more than what is paid for: by the threshold, or by noise that is cut off.
+
+    Why  cut-off noise pays for the probability of its largest value itself; a threshold beyond it spends nothing (rule 29)
+    """
+    selection = release.selection
+    cut = [i for i, measure in enumerate(release.measures) if isinstance(measure.noise, TruncatedLaplace)]
+    if selection is None:
+        return not cut
+    measure = release.measures[selection.measure]
+    if isinstance(measure.noise, TruncatedLaplace):
+        return cut == [selection.measure] and selection.tau >= measure.noise.most + 1 and selection.delta == 0
+    share = delta_per_group(measure.sensitivity.l0, selection.delta)
+    return not cut and measure.noise.tail(selection.tau - 1) <= share

@@ -1,0 +1,247 @@
+"""What a statement asks, resolved against the declared schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Protocol
+
+from dpsql.aggregates.of_moments import DIVIDED_BY_SPREAD
+from dpsql.core.domains import hull
+from dpsql.core.spans import Span
+from dpsql.core.sqltypes import BIGINT, SqlType, smallest_integer
+from dpsql.expressions.scalar import Scalar, limits_of
+from dpsql.plan.limited import Limited
+from dpsql.plan.tables import KeyValue, PublicTable
+from dpsql.relations.relations import Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """An accuracy in place of a price: each column is at most `error` off with this confidence.
+
+    error     in the column's own unit, or, where `relative`, a share of the declared number of people
+    """
+
+    error: Fraction
+    relative: bool
+    confidence: Fraction
+
+    @property
+    def words(self) -> str:
+        error = f"{float(100 * self.error):g}%" if self.relative else f"{float(self.error):g}"
+        return f"{error} with {float(100 * self.confidence):g} %"
+
+
+TALLIED = frozenset({"quantile", "min", "max", "top", "auto_sum", "randomized_response"})
+"""What is released of the values of a group themselves (aggregates/tally.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate that the statement asks for; equal ones are asked once.
+
+    function   "rows" (COUNT), "units" (COUNT(DISTINCT unit)), "distinct" (of other values), or what it is called in lower case
+               (resolve/aggregates.py)
+    argument   of all but COUNT(*) and COUNT(DISTINCT unit); of COUNT(x) so that it can share cells with SUM(x) and others
+    condition  of FILTER, or None
+    name       the column of the released table
+    sqltype    of the released column
+    second     the other value, of an aggregate of two
+    number     of a quantile which one, of top values the place, of randomised reports the epsilon of each
+    """
+
+    function: str
+    argument: Scalar | None
+    condition: Scalar | None
+    name: str
+    span: Span | None = field(default=None, compare=False)
+    sqltype: SqlType = BIGINT
+    second: Scalar | None = None
+    number: Fraction | None = None
+
+    @property
+    def values(self) -> tuple[Scalar, ...]:
+        return tuple(value for value in (self.argument, self.second) if value is not None)
+
+    @property
+    def looks_at_values(self) -> bool:
+        """Whether it is released of a tally: its error is not that of noise that was added to a sum."""
+        return self.function in TALLIED
+
+    @property
+    def is_redrawn(self) -> bool:
+        """Whether what is computed of it has an interval from drawing its noise again: not what divides by a noisy spread either,
+        whose interval knows when that is too small."""
+        return not self.looks_at_values and self.function not in DIVIDED_BY_SPREAD
+
+    @property
+    def text(self) -> str:
+        """What is asked, for comparison: equal text is the same question."""
+        values = (f"{v.sql} {v.domain} {v.unit_bounds} {v.step}" for v in self.values)
+        condition = self.condition.sql if self.condition is not None else ""
+        return "|".join([self.function, *values, condition, str(self.sqltype), str(self.number)])
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """One grouping expression.
+
+    values  the declared keys in the order in which they are shown, NULL last where it is one; None: selected privately, or
+            listed by a bound table
+    """
+
+    name: str
+    scalar: Scalar
+    values: tuple[KeyValue, ...] | None = None
+    span: Span | None = field(default=None, compare=False)
+
+    def released_type(self, asked: SqlType) -> SqlType:
+        """The type asked for if it holds every key, else a wider one: keys are computed wider than DuckDB names them."""
+        possible = limits_of(self.scalar) if self.values is None else hull(self.scalar.domain)
+        held = asked.range
+        if held is None or possible is None or (possible.lower in held and possible.upper in held):
+            return asked
+        return (smallest_integer(possible) if self.scalar.integral else None) or self.scalar.sqltype
+
+
+@dataclass(frozen=True, slots=True)
+class KeyList:
+    """Group keys that a public table lists together: its columns c0, c1, ... are the keys at `keys`.
+
+    bound  the name of the bound table
+    """
+
+    keys: tuple[int, ...]
+    bound: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A public table that a release reads: computed from public tables and earlier releases before the release runs.
+
+    sql      over tables named as the blocks and as other bound tables; its columns are `columns`
+    public   declared public tables that it reads
+    reads    the blocks and bound tables that it reads, each earlier
+    one_row  whether more than one row is an error, as in a scalar subquery
+    unique   sets of column positions that no two rows may agree in: people's rows are joined by them
+    """
+
+    name: str
+    sql: str
+    columns: tuple[tuple[str, SqlType], ...]
+    public: tuple[str, ...]
+    reads: tuple[str, ...]
+    one_row: bool = False
+    unique: frozenset[frozenset[int]] = frozenset()
+
+    def repeats(self, table: PublicTable) -> bool:
+        """Whether rows agree where they must not; what the engine takes for equal counts as equal."""
+        return any(_repeats([table.data[i] for i in positions], len(table.data[0])) for positions in self.unique)
+
+
+def _repeats(columns: list[list[object]], rows: int) -> bool:
+    seen = {tuple("NaN" if x != x else x for x in row) for row in zip(*columns, strict=True)} if columns else {()}
+    return len(seen) < rows
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A SELECT block that aggregates a private relation over people: what becomes a release.
+
+    lists  keys that bound tables list
+    whole  whether every key must have a list, because what is released is added up
+    """
+
+    name: str
+    source: Relation
+    keys: tuple[GroupKey, ...]
+    aggregates: tuple[Aggregate, ...]
+    lists: tuple[KeyList, ...] = ()
+    whole: bool = False
+
+    def is_selected(self, position: int) -> bool:
+        """Whether a key is selected privately."""
+        return self.keys[position].values is None and all(position not in listed.keys for listed in self.lists)
+
+    @property
+    def selects(self) -> bool:
+        return any(self.is_selected(i) for i in range(len(self.keys)))
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """The query over released and public tables that makes the answer.
+
+    sql         over tables named as the blocks; its last column is the released row's number where `traced`
+    plain_sql   the statement as the caller wrote it, without our clauses: what columns are named after; None where it is
+                named after itself
+    public      declared public tables that it reads
+    direct      for each output column the released column that it shows unchanged, or None
+    computed    for each output column its text over a redrawn table, where it is computed from one row of a release; or None
+    release     the block whose rows it shows one by one, or None
+    written     the statement for people, where it holds what only dpsql knows and `plain_sql` does not; or None
+    empty       whether it is answered from the declared tables alone, which are empty
+    spent       the tables of what was spent that it reads (schema/spent.py); then it reads nothing else
+    """
+
+    sql: str
+    plain_sql: str | None
+    public: tuple[str, ...]
+    direct: tuple[tuple[str, str] | None, ...]
+    traced: bool
+    empty: bool = False
+    spent: tuple[str, ...] = ()
+    computed: tuple[str | None, ...] = ()
+    release: str | None = None
+    written: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Names, types and domains are known; private blocks are set apart from the shell.
+
+    blocks  each after those that it reads
+    bounds  each after what it reads
+    """
+
+    blocks: tuple[Block, ...]
+    bounds: tuple[Bound, ...]
+    shell: Shell
+
+
+@dataclass(frozen=True, slots=True)
+class Small:
+    """Aggregates that are in some group expected to be about few people.
+
+    condition  on the rows that they are about; None: all rows
+    outputs    their names
+    """
+
+    condition: Scalar | None
+    outputs: tuple[str, ...]
+
+
+class SmallCells(Protocol):
+    """Whom a block asks about: the guard's view of it, from the text and the declared schema alone."""
+
+    def small(self, limited: Sequence[Limited], bounds: Sequence[Bound]) -> dict[str, tuple[Small, ...]]:
+        """For each block, by its name, which of its aggregates are in some group about fewer people than the owner lets be shown."""
+        ...
+
+
+class PublicTypes(Protocol):
+    """What DuckDB names and types a query over public tables; it is not run."""
+
+    def describe_public(
+        self, sql: str, empty: Sequence[PublicTable], public: Sequence[str]
+    ) -> tuple[tuple[str, SqlType], ...]:
+        """(name, type) of each column.
+
+        empty   released tables that it reads, without rows
+        public  declared public tables that it reads
+
+        Raises 106 where it does not bind, or a type is none that dpsql computes with.
+        """
+        ...

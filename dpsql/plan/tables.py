@@ -1,0 +1,74 @@
+"""Tables of released and of public values, and how exact a released value is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpsql.core.errors import error
+from dpsql.core.sqltypes import SqlType
+from dpsql.schema.model import RESERVED
+
+KeyValue = int | str | bool | None
+"""How a group key travels: integers, booleans and text as they are, everything else as DuckDB's text of it."""
+
+ROW_NUMBER = "release_row"
+"""The column of a released table that numbers its rows."""
+
+
+def intervals_table(release: str) -> str:
+    """The sandbox's table of the ends of a release's intervals."""
+    return f"{RESERVED}intervals {release}"
+
+
+def redrawn_table(release: str) -> str:
+    """The sandbox's table of a release with its noise drawn again, many times."""
+    return f"{RESERVED}redrawn {release}"
+
+
+def end_column(column: str, low: bool) -> str:
+    """The column of an intervals table for one end."""
+    return f"{RESERVED}{'low' if low else 'high'} {column}"
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyTable:
+    """What the release stage made of one release: the only form in which anything of people's rows leaves it.
+
+    keys   one list per key column, all of the same length [groups]
+    cells  one list per noisy integer cell, in quanta of its measure, then one per integer that is chosen of a tally; as long as
+           the keys. None where it is suppressed
+    """
+
+    keys: tuple[list[KeyValue], ...]
+    cells: tuple[Sequence[int | None], ...]
+    groups: int
+
+    def known(self, begin: int = 0, end: int | None = None) -> tuple[list[int], ...]:
+        """Some columns of cells of which none is suppressed."""
+        found = tuple([value for value in column if value is not None] for column in self.cells[begin:end])
+        if any(len(column) < self.groups for column in found):
+            raise error(901, "a suppressed cell was about to be added up")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class PublicTable:
+    """A table that holds nothing private: a release's estimates or a declared public table, ready for the sandbox.
+
+    columns  (name, type)
+    data     one list per column; types that Python does not hold exactly (DECIMAL, HUGEINT, dates) as DuckDB's text
+    """
+
+    name: str
+    columns: tuple[tuple[str, SqlType], ...]
+    data: tuple[list[object], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """low <= the exact value of the limited and clamped data <= high, with probability `level`, in the column's own unit."""
+
+    low: float
+    high: float
+    level: float

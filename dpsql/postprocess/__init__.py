@@ -1,0 +1,1 @@
+"""The sandbox, where whatever follows the noise is computed."""

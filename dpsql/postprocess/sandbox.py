@@ -1,0 +1,303 @@
+"""Where released and public tables are computed with: a DuckDB that holds nothing private and reaches nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import duckdb
+
+from dpsql.core import cancellation
+from dpsql.core.errors import Error, error
+from dpsql.core.sqltypes import INTEGER, SqlType, parse_type
+from dpsql.engines import fetch
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.loading import load, load_into
+from dpsql.engines.locked import connect, ending, lock, name, one_select, require_process, run
+from dpsql.engines.values import portable
+from dpsql.expressions.buckets import MACRO
+from dpsql.plan.tables import PublicTable
+from dpsql.schema import spent
+from dpsql.schema.model import Schema
+from dpsql.schema.qualifiers import MAIN
+
+Typed = tuple[str, str]
+"""(name, type as DuckDB writes it)"""
+
+_CATALOG = re.compile(r'SHOW TABLES|DESCRIBE ("dpsql"\.)?"(?:[^"]|"")+"')
+_TAKEN = (MAIN, "memory", "system", "temp", "information_schema", "pg_catalog", spent.SCHEMA)
+_TEXTS = {
+    106: "the statement does not fit together: a function, operator or clause meets a type that it does not take",
+    706: "the released result could not be post-processed; what was charged stays charged",
+    707: "a public table cannot be read",
+}
+
+Result = TypeVar("Result")
+
+
+class Sandbox:
+    """Evaluates SQL over tables that hold only released and public values.
+
+    Why        no files, no settings, no caller's variables are in reach; one thread, so that order is no accident
+    Errors     106 a statement that does not bind; 706 one that fails on its values; 703, 710, 711, 712 and 110 where the statement was
+               ended: all constant text; 802 in a fork of the process
+    Notes      reused for a whole connection and shared by its threads, one statement at a time
+
+    memory  [bytes] the most that each of its two databases may hold, of which one works at a time; None: DuckDB's own limit
+    rows    [rows] the most that a question may give; None: no limit
+    """
+
+    def __init__(self, memory: int | None = None, rows: int | None = None) -> None:
+        self._process = os.getpid()
+        self._memory, self._most = memory, rows
+        self._connection = _empty(memory)
+        self._declared: duckdb.DuckDBPyConnection | None = None
+        self._engine: DuckDBEngine | None = None
+        self._waiting: set[str] = set()
+        self._loaded: set[str] = set()
+        self._turn = threading.RLock()
+
+    def __repr__(self) -> str:
+        return "<Sandbox>"
+
+    def share(self, engine: DuckDBEngine, schema: Schema) -> None:
+        """Show the declared public tables as `main.name`, in place of everything loaded so far; call once, before all else.
+
+        Input   the schema with its public columns filled in
+        Output  views over the public files, the only files in reach; where the source is one DuckDB file, tables that stay
+                empty until they are needed, since in that file private tables would be in reach too
+        Notes   a view reads the file as it is now: look at `engine.unchanged()` before and after what reads it
+        Errors  707 a public file cannot be read
+        """
+        empty = [] if engine.shared_views else [_empty_table(engine, t.name) for t in schema.tables if t.public]
+        with self._turn:
+            views, files = engine.shared_views, engine.shared_files
+            connection = self._walled(lambda: _sharing(views, files, empty, self._memory), 707)
+            self._connection.close()
+            self._connection, self._engine = connection, engine
+            self._waiting = {table.name for table in empty}
+
+    def need(self, names: Iterable[str]) -> None:
+        """See that these public tables hold their rows; one that cannot be shared as a file is loaded once. Raises 702, 707.
+
+        names  as they are declared
+        """
+        with self._turn:
+            for table in self._waiting & set(names):
+                if self._engine is not None:
+                    self._fill(self._engine.public_table(table))
+                    self._waiting.discard(table)
+
+    def load(self, table: PublicTable) -> None:
+        """Make the table `main.name`, in place of any of that name. Values beyond their type raise 706."""
+        with self._turn:
+            self._loaded.add(table.name)
+            self._fill(table)
+
+    def _fill(self, table: PublicTable) -> None:
+        self._walled(lambda: load(self._connection, table), 706)
+
+    def forget(self) -> None:
+        """Drop what was loaded: the next statement cannot meet a table of the last."""
+        with self._turn:
+            dropped = "; ".join(f"DROP TABLE IF EXISTS main.{name(table)}" for table in sorted(self._loaded))
+            self._loaded.clear()
+            if dropped:
+                self._walled(lambda: self._connection.execute(dropped), 706)
+
+    def run(self, sql: str) -> tuple[list[Typed], list[tuple[object, ...]]]:
+        """The columns and rows of one question over the loaded tables. Raises 706."""
+
+        def work() -> tuple[list[Typed], list[tuple[object, ...]]]:
+            return self._read(self._connection.execute(one_select(self._connection, sql)))
+
+        with self._turn:
+            return self._walled(lambda: run(self._connection, work), 706)
+
+    def rows(self, sql: str) -> list[tuple[object, ...]]:
+        """The rows of a question of dpsql's own over the loaded tables, however many. Raises 706."""
+
+        def work() -> list[tuple[object, ...]]:
+            return self._connection.execute(one_select(self._connection, sql)).fetchall()
+
+        with self._turn:
+            return self._walled(lambda: run(self._connection, work), 706)
+
+    def table(self, table: str, sql: str) -> PublicTable:
+        """The rows of one question over the loaded tables, exactly, under that name; its columns are c0, c1, ...
+
+        Raises 106 where a column is of a type that dpsql does not compute with; 706.
+        """
+        with self._turn:
+            columns = [(f"c{i}", _computed(sqltype)) for i, (_, sqltype) in enumerate(self.describe(sql))]
+            items = ", ".join(portable(column, sqltype) for column, sqltype in columns)
+            asked = f"SELECT {items} FROM ({sql}\n) AS t({', '.join(column for column, _ in columns)})"
+            most = f" LIMIT {self._most + 1}" if self._most is not None else ""
+
+            def work() -> tuple[list[object], ...]:
+                result = self._connection.execute(one_select(self._connection, asked + most))
+                data = fetch.lists(result, len(columns))
+                self._require_few(len(data[0]))
+                return data
+
+            data = self._walled(lambda: run(self._connection, work), 706)
+        return PublicTable(table, tuple(columns), data)
+
+    def try_out(self, sql: str) -> None:
+        """Run a question for nothing but to see that it can be run. Raises 106."""
+
+        def work() -> None:
+            self._read(self._connection.execute(one_select(self._connection, sql)))
+
+        with self._turn:
+            self._walled(lambda: run(self._connection, work), 106)
+
+    def describe(self, sql: str) -> tuple[Typed, ...]:
+        """The columns that a question over the loaded tables would have; it is not run. Raises 106."""
+        with self._turn:
+            return self._walled(lambda: run(self._connection, lambda: _describe(self._connection, sql)), 106)
+
+    def define(self, schema: Schema) -> None:
+        """Remember the declared tables and those of what was spent, without rows and apart from the loaded ones, for `names` and
+        `catalog`."""
+        with self._turn:
+            if self._declared is not None:
+                self._declared.close()
+            self._declared = _named(schema.name, self._memory)
+            for table in schema.tables:
+                columns = ", ".join(
+                    f"{name(c.name)} {c.sqltype}{'' if c.nullable else ' NOT NULL'}" for c in table.columns
+                )
+                if columns:
+                    self._declared.execute(f"CREATE TABLE main.{name(table.name)} ({columns})")
+            self._declared.execute(f"CREATE SCHEMA {name(spent.SCHEMA)}")
+            for shown, listed in spent.TABLES.items():
+                load_into(self._declared, spent.SCHEMA, PublicTable(shown, listed, tuple([] for _ in listed)))
+
+    def spent(self, tables: Iterable[PublicTable]) -> None:
+        """What was spent, as it is now, for `catalog`: in place of what these tables of it held. Raises 706."""
+        with self._turn:
+            declared = self._declared_tables()
+            for table in tables:
+                self._walled(partial(load_into, declared, spent.SCHEMA, table), 706)
+
+    def names(self, sql: str) -> tuple[Typed, ...]:
+        """The columns that DuckDB would give a statement over the declared tables; it is not run. Raises 106."""
+        with self._turn:
+            declared = self._declared_tables()
+            return self._walled(lambda: run(declared, lambda: _describe(declared, sql)), 106)
+
+    def catalog(self, sql: str) -> tuple[list[Typed], list[tuple[object, ...]]]:
+        """The columns and rows of one question over the declared tables without rows, or over what was spent: SELECT, SHOW TABLES or
+        DESCRIBE "t".
+
+        Raises 106.
+        """
+        with self._turn:
+            declared = self._declared_tables()
+
+            def work() -> tuple[list[Typed], list[tuple[object, ...]]]:
+                return self._read(declared.execute(sql if _CATALOG.fullmatch(sql) else one_select(declared, sql)))
+
+            return self._walled(lambda: run(declared, work), 106)
+
+    def _declared_tables(self) -> duckdb.DuckDBPyConnection:
+        if self._declared is None:
+            raise error(901, "no tables are declared to the sandbox")
+        return self._declared
+
+    def _read(self, result: duckdb.DuckDBPyConnection) -> tuple[list[Typed], list[tuple[object, ...]]]:
+        """Columns and rows of a result that is made while it is read."""
+        columns = [(str(c[0]), str(c[1])) for c in result.description or []]
+        if self._most is None:
+            return columns, result.fetchall()
+        rows = result.fetchmany(self._most + 1)
+        self._require_few(len(rows))
+        return columns, rows
+
+    def _require_few(self, rows: int) -> None:
+        if self._most is not None and rows > self._most:
+            raise error(cancellation.COUNTED, "more rows than the limits allow")
+
+    def close(self) -> None:
+        """Let go of everything; a fork of the process leaves that to it."""
+        if self._process == os.getpid():
+            self._connection.close()
+            if self._declared is not None:
+                self._declared.close()
+
+    def _walled(self, work: Callable[[], Result], code: int) -> Result:
+        """Raise what goes wrong as constant text, outside of any except block: DuckDB's messages quote values."""
+        require_process(self._process)
+        try:
+            return work()
+        except (Exception, KeyboardInterrupt) as fault:
+            known = 901 if isinstance(fault, Error) else code
+            problem = ending(fault) or error(
+                known, _TEXTS.get(known, "something other than one question reached the sandbox")
+            )
+        raise problem
+
+
+def _empty(memory: int | None) -> duckdb.DuckDBPyConnection:
+    connection = _with_functions(memory)
+    lock(connection)
+    return connection
+
+
+def _named(dataset: str, memory: int | None) -> duckdb.DuckDBPyConnection:
+    """The same, for tables that information_schema shows under the dataset's name, unless DuckDB needs that name itself."""
+    connection = connect(None, threads=1, memory=memory)
+    if dataset.lower() not in _TAKEN:
+        connection.execute(f"ATTACH ':memory:' AS {name(dataset)}; USE {name(dataset)}; DETACH memory")
+    connection.execute(MACRO)
+    lock(connection)
+    return connection
+
+
+def _with_functions(memory: int | None) -> duckdb.DuckDBPyConnection:
+    """A connection that knows the functions of dpsql's own: DuckDB names their columns as they are written."""
+    connection = connect(None, threads=1, memory=memory)
+    connection.execute(MACRO)
+    return connection
+
+
+def _sharing(
+    views: Iterable[str], files: Iterable[Path], tables: Iterable[PublicTable], memory: int | None
+) -> duckdb.DuckDBPyConnection:
+    """A connection that reaches these files alone, shown by these views, and that holds these tables."""
+    connection = _with_functions(memory)
+    try:
+        for view in views:
+            connection.execute(view)
+        lock(connection, files)
+        for table in tables:
+            load(connection, table)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _empty_table(engine: DuckDBEngine, table: str) -> PublicTable:
+    columns = tuple((c.name, c.sqltype) for c in engine.tables[table].columns)
+    return PublicTable(table, columns, tuple([] for _ in columns))
+
+
+def _computed(sqltype: str) -> SqlType:
+    """The type of a column; one of nothing but NULL has, in DuckDB 2.0, a type of its own, and is stored as INTEGER."""
+    found = INTEGER if sqltype == '"NULL"' else parse_type(sqltype)
+    if found is None:
+        raise error(106, f"a column of type {sqltype} is none that dpsql computes with", hint="cast it")
+    return found
+
+
+def _describe(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Typed, ...]:
+    one_select(connection, sql)
+    relation = connection.query(sql)
+    return tuple((str(n), str(t)) for n, t in zip(relation.columns, relation.types, strict=True))

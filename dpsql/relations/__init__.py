@@ -1,0 +1,1 @@
+"""The relational algebra that knows its privacy unit."""

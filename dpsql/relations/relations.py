@@ -1,0 +1,392 @@
+"""Relations: private ones, in which each row belongs to one privacy unit, and public ones.
+
+The invariant of a private relation is *locality*: the rows of one unit are a function of that unit's stored rows and of public
+data. Whoever is added or removed, everyone else's rows stay, bit for bit. Every function below (and in joins.py and per_unit.py) says
+why it keeps it, and refuses what would not.
+
+The bound on rows per unit that a relation carries chooses the plan. What enforces it is the last step before the sums
+(planner/lower.py), so a bound that was wrong would cost accuracy, not privacy; the exception is structure that cannot be enforced
+(unique keys on the path to the unit, one row per unit), which the owner's `check` verifies for each data version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from dpsql.core.domains import hull
+from dpsql.core.errors import error
+from dpsql.expressions.logic import conjuncts, truth
+from dpsql.expressions.scalar import NO_KEYS, Scalar, column, quoted
+from dpsql.schema.facts import rows_fact, unit_fact
+from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
+from dpsql.schema.paths import HeldKey, held_keys, named_keys, unit_key
+
+
+@dataclass(frozen=True, slots=True)
+class UnitBound:
+    """Which unit a row belongs to, and how many rows one unit can have.
+
+    column    the unit's value; None at row level, where each row is its own unit
+    max_rows  [rows] of one unit; None where nothing bounds them yet
+    """
+
+    column: Scalar | None
+    max_rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A visible column: the name of the source that it came with, its own name, and what stands behind both."""
+
+    source: str
+    name: str
+    scalar: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """What the engine reads: without and with the unit's column, which may take a join up the references to reach.
+
+    single  whether it is one table, which needs no parentheses inside a join
+    """
+
+    plain: str
+    with_unit: str
+    single: bool = True
+
+
+Step = Literal[
+    "public", "scan", "inner_join", "left_join", "full_join", "per_unit", "distinct", "windowed", "union_all", "derived", "projected",
+    "renamed",
+]  # fmt: skip
+"""What made a relation: the function's name, or "public" for one that no step is told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How a relation came about: references only, nothing is put into words before it is asked for.
+
+    step      the function that made it
+    sources   the relations that it was made of
+    pairs     what a join equates, left and right
+    keys      what rows are grouped by
+    computed  (text of a column, text of what it stands for)
+    chosen    texts of those columns whose values a condition decides
+    """
+
+    step: Step
+    sources: tuple[Relation, ...] = ()
+    pairs: tuple[tuple[Scalar, Scalar], ...] = ()
+    keys: tuple[Scalar, ...] = ()
+    computed: tuple[tuple[str, str], ...] = ()
+    chosen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Rows with typed columns.
+
+    columns     in the order in which `*` shows them
+    unit        None: public
+    unique      sets of column texts that no two rows agree in
+    source      FROM
+    where       conditions that the enclosing SELECT has to apply
+    predicates  every condition over people's rows, however deep: for the guard
+    tables      the private tables read, in order
+    facts       what a data version must be verified for so that `max_rows` holds there and every row has its unit
+    publics     the public relations that were joined, and
+    links       the equalities between them: where lists of group keys can come from
+    multiplicity  (column text, rows) of a public relation: the most rows with one value of the column
+    made        how it came about, for EXPLAIN to tell and for the guard to see which rows there are
+    """
+
+    columns: tuple[Named, ...]
+    unit: UnitBound | None
+    unique: frozenset[frozenset[str]]
+    source: From
+    where: tuple[Scalar, ...] = ()
+    predicates: tuple[Scalar, ...] = ()
+    tables: tuple[Table, ...] = ()
+    facts: frozenset[str] = frozenset()
+    publics: tuple[Relation, ...] = ()
+    links: tuple[Scalar, ...] = ()
+    made: Made | None = field(default=None, compare=False, repr=False)
+    multiplicity: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def is_private(self) -> bool:
+        return self.unit is not None
+
+    @property
+    def one_row_per_unit(self) -> bool:
+        """Whether a unit has at most one row by construction: at row level, or because the unit is unique.
+
+        Why  nothing below enforces it. At row level a row is read once, or once beside the one row that it meets; the unit is
+             unique where a declared key says so, which is verified (rule 36), after GROUP BY the unit, and through joins with
+             what has at most one row to meet (rules 5, 9)
+        """
+        if self.unit is None:
+            return False
+        if self.unit.column is None:
+            return self.unit.max_rows == 1
+        return frozenset({self.unit.column.sql}) in self.unique
+
+    def from_sql(self, unit: bool = True) -> str:
+        return self.source.with_unit if unit else self.source.plain
+
+    def sources(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(c.source for c in self.columns))
+
+
+# --- declared tables ----------------------------------------------------------------------------------------------
+
+
+def scan(schema: Schema, table: Table, alias: str, source: str = "") -> Relation:
+    """The rows of one declared private table.
+
+    Output     its declared columns; the unit is one of them, or is reached by the declared references
+    Stability  one unit added or removed changes its own rows only. A reference points at a key, so a row meets at most one
+               row on each step up: it keeps one unit                                                             [rows]
+    Why        keys are verified and approved per data version (rule 36)
+    """
+    if table.public:
+        raise error(901, "a public table has no privacy unit")
+    held, named, one = held_keys(schema, table), named_keys(schema, table), schema.one_row_per_unit(table)
+    columns = tuple(
+        Named(
+            source or table.name,
+            c.name,
+            replace(_column(c, table, alias, held.get(c.name, NO_KEYS), one), names=named.get(c.name, frozenset())),
+        )
+        for c in table.columns
+    )
+    here = f"{quoted(table.name)} AS {quoted(alias)}"
+    if schema.privacy.unit == ROW:
+        return Relation(
+            columns, UnitBound(None, 1), _keys(table, alias), From(here, here), tables=(table,), made=Made("scan")
+        )
+    unit = _unit(schema, table, alias)
+    inside = schema.unit_column(table) is not None
+    return Relation(
+        columns,
+        UnitBound(unit, 1 if one else table.max_rows_per_unit),
+        _keys(table, alias),
+        From(here, here if inside else f"{quoted(with_unit(table.name))} AS {quoted(alias)}"),
+        tables=(table,),
+        facts=frozenset({unit_fact(table.name), *(() if one else (rows_fact(table.name),))}),
+        made=Made("scan"),
+    )
+
+
+def public_scan(table: Table, alias: str, source: str = "") -> Relation:
+    """The rows of one declared public table; its declared key is verified unique at each opening (rule 9)."""
+    if not table.public:
+        raise error(901, "a private table was about to be read as a public one")
+    columns = tuple(Named(source or table.name, c.name, _column(c, table, alias)) for c in table.columns)
+    here = f"{quoted(table.name)} AS {quoted(alias)}"
+    most = {f"{quoted(alias)}.{quoted(c.name)}": rows for name, rows in table.multiplicity if (c := table.column(name))}
+    return Relation(columns, None, _keys(table, alias), From(here, here), multiplicity=tuple(most.items()))
+
+
+def _column(
+    declared: Column, table: Table, alias: str, keys: frozenset[HeldKey] = NO_KEYS, one: bool = False
+) -> Scalar:
+    return Scalar(
+        "column",
+        (),
+        f"{quoted(alias)}.{quoted(declared.name)}",
+        declared.sqltype,
+        declared.domain,
+        declared.sqltype.range,
+        declared.nullable,
+        declared.sqltype.is_integer,
+        role=declared.role,
+        step=declared.step,
+        origin=f"{table.name}.{declared.name}",
+        declared=hull(declared.domain) if declared.sqltype.is_number else None,
+        keys=keys,
+        constant=one or any(key.is_unit for key in keys),
+        unit_bounds=declared.unit_bounds,
+        length=declared.longest,
+    )
+
+
+def _unit(schema: Schema, table: Table, alias: str) -> Scalar:
+    inside = schema.unit_column(table)
+    if inside is not None:
+        declared = table.column(inside)
+        assert declared is not None
+        found = _column(declared, table, alias)
+    else:
+        owner = schema.table(schema.privacy.unit_table or "")
+        declared = owner.column(schema.privacy.unit_column or "") if owner is not None else None
+        assert owner is not None and declared is not None
+        name, sqltype = f"{quoted(alias)}.{quoted(UNIT_COLUMN)}", declared.sqltype
+        found = column(name, sqltype, declared.domain, role="identifier", length=declared.longest)
+    unit = unit_key(schema)
+    return replace(
+        found, nullable=False, keys=frozenset({unit}), names=frozenset({(unit.table, unit.column)}), constant=True
+    )
+
+
+def _keys(table: Table, alias: str) -> frozenset[frozenset[str]]:
+    if not table.key:
+        return frozenset()
+    return frozenset({frozenset(f"{quoted(alias)}.{quoted(name)}" for name in table.key)})
+
+
+# --- one relation to another --------------------------------------------------------------------------------------
+
+
+def filtered(source: Relation, condition: Scalar) -> Relation:
+    """The rows for which a condition is true.
+
+    Stability  a row stays or goes by its own values, and by what its own unit's rows say (EXISTS within the unit): one unit
+               changes its own rows only                                                                          [rows]
+    """
+    parts = conjuncts(truth(condition))
+    return replace(source, where=(*source.where, *parts), predicates=(*source.predicates, *parts))
+
+
+def projected(source: Relation, columns: tuple[Named, ...]) -> Relation:
+    """The same rows, seen through other columns; the unit is carried along whether it is selected or not.
+
+    Why  no boundary is printed: a derived table, a CTE and a view are the same text to the engine as what they stand for
+    """
+    return replace(source, columns=columns, made=Made("projected", (source,)))
+
+
+def renamed(source: Relation, alias: str, names: tuple[str, ...] = ()) -> Relation:
+    """The columns under one source's name, and under new names where a list of them is given."""
+    shown = distinct_names([c.name for c in source.columns], names)
+    columns = (Named(alias, name, c.scalar) for name, c in zip(shown, source.columns, strict=True))
+    return replace(source, columns=tuple(columns), made=Made("renamed", (source,)))
+
+
+def distinct_names(names: Sequence[str], listed: Sequence[str] = ()) -> list[str]:
+    """The names under which DuckDB shows columns: those of an alias list first, and repeated ones numbered from 1.
+
+    >>> distinct_names(["x", "x", "x_1"]), distinct_names(["a", "b"], ["c"])
+    (['x', 'x_1', 'x_1_1'], ['c', 'b'])
+    """
+    found: list[str] = []
+    for name in (*listed, *names[len(listed) :]):
+        taken, count, shown = {n.lower() for n in found}, 0, name
+        while shown.lower() in taken:
+            count += 1
+            shown = f"{name}_{count}"
+        found.append(shown)
+    return found
+
+
+def side_by_side(parts: Sequence[Relation]) -> Relation:
+    """Every combination of the rows of public relations."""
+    if any(part.is_private for part in parts):
+        raise error(901, "people's rows are joined by their unit")
+    columns = tuple(column for part in parts for column in part.columns)
+    text = " CROSS JOIN ".join(part.from_sql() for part in parts)
+    return Relation(
+        columns, None, frozenset(), From(text, text, len(parts) == 1), tuple(c for part in parts for c in part.where)
+    )
+
+
+def bare(relation: Relation) -> bool:
+    """Whether a relation is one table without conditions, whose columns can become NULL in an outer join as they are."""
+    return relation.source.single and not relation.where and all(c.scalar.is_column for c in relation.columns)
+
+
+def derived(source: Relation, alias: str) -> Relation:
+    """The relation as a derived table: a boundary in the text, where one is needed (outer joins, UNION, windows)."""
+    columns = tuple(replace(c, scalar=derived_column(alias, f"c{i}", c.scalar)) for i, c in enumerate(source.columns))
+    texts = {c.scalar.sql: d.scalar.sql for c, d in zip(source.columns, columns, strict=True)}
+    items = [f"{c.scalar.sql} AS {quoted(f'c{i}')}" for i, c in enumerate(source.columns)]
+    unit = source.unit
+    carried = None
+    if unit is not None and unit.column is not None:
+        carried = replace(derived_column(alias, UNIT_COLUMN, unit.column), keys=unit.column.keys, constant=True)
+        texts[unit.column.sql] = carried.sql
+    return Relation(
+        columns,
+        UnitBound(carried, unit.max_rows) if unit is not None else None,
+        translated(source.unique, texts),
+        boundary(source, alias, items, carried is not None),
+        predicates=source.predicates,
+        tables=source.tables,
+        facts=source.facts,
+        made=Made("derived", (source,), computed=tuple((new, old) for old, new in texts.items())),
+    )
+
+
+def boundary(source: Relation, alias: str, items: list[str], carries_unit: bool, tail: str = "") -> From:
+    """(SELECT items FROM source WHERE ...) AS alias, without and with the unit's column."""
+    where = f" WHERE {' AND '.join(sorted(c.sql for c in source.where))}" if source.where else ""
+
+    def printed(unit: bool) -> str:
+        listed = list(items)
+        if carries_unit and unit:
+            assert source.unit is not None and source.unit.column is not None
+            listed.append(f"{source.unit.column.sql} AS {quoted(UNIT_COLUMN)}")
+        return f"(SELECT {', '.join(listed) or '1'} FROM {source.from_sql(unit)}{where}{tail}) AS {quoted(alias)}"
+
+    return From(printed(False), printed(True))
+
+
+def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:
+    """A column of a derived table, with all that is known of the expression behind it."""
+    return Scalar(
+        "column",
+        (inner,),
+        f"{quoted(alias)}.{quoted(name)}",
+        inner.sqltype,
+        inner.domain,
+        inner.limits,
+        inner.nullable,
+        inner.integral,
+        role=inner.role,
+        step=inner.step,
+        unit_bounds=inner.unit_bounds,
+        origin=inner.origin if inner.is_column else "",
+        declared=inner.declared if inner.is_column else None,
+        keys=inner.held,
+        names=inner.names if inner.is_column else frozenset(),
+        constant=inner.is_constant,
+        renames=True,
+        length=inner.length,
+    )
+
+
+def computed_column(alias: str, name: str, like: Scalar, parts: tuple[Scalar, ...] = ()) -> Scalar:
+    """A column of a derived table that an aggregate or a window made; `like` is what it is worth.
+
+    parts  whose values it shows, so that an identifier stays one
+    """
+    return replace(
+        like,
+        function="column",
+        args=parts,
+        sql=f"{quoted(alias)}.{quoted(name)}",
+        value=None,
+        step=None,
+        origin="",
+        declared=None,
+        keys=NO_KEYS,
+        names=frozenset(),
+        renames=False,
+    )
+
+
+def translated(unique: frozenset[frozenset[str]], texts: dict[str, str]) -> frozenset[frozenset[str]]:
+    """The unique sets whose columns all have a new name, under it."""
+    return frozenset(frozenset(texts[c] for c in columns) for columns in unique if columns <= texts.keys())
+
+
+def product_bound(*bounds: int | None) -> int | None:
+    """The product of bounds on rows; None where one of them is not known."""
+    result = 1
+    for bound in bounds:
+        if bound is None:
+            return None
+        result *= bound
+    return result

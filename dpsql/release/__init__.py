@@ -1,0 +1,1 @@
+"""From a plan to noisy statistics and their intervals: charge, run, add noise, store."""

@@ -1,0 +1,194 @@
+"""estimating: NoisyTable -> the columns of a released table, with intervals. Nothing here sees an exact number.
+
+Beside the released table itself there are two more for the sandbox, made where a statement reads them: the ends of every interval,
+and the table as it might have been, many times over, with the noise drawn again around what was released (aggregates/resampling.py).
+What is computed from released columns has its interval from the latter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dpsql.aggregates.base import Column, Noise
+from dpsql.aggregates.resampling import points
+from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
+from dpsql.mechanisms.side_by_side import SideBySide
+from dpsql.plan.releases import Output, Release
+from dpsql.plan.tables import ROW_NUMBER, NoisyTable, PublicTable, end_column, intervals_table, redrawn_table
+
+MOST_ROWS = 200_000
+"""Of a redrawn table: with more groups each is drawn less often."""
+MOST_DRAWS = 1000
+LEAST_DRAWS = 100
+Typed = tuple[tuple[str, SqlType], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """A released table as the sandbox loads it, with an interval per value (None where there is none)."""
+
+    table: PublicTable
+    intervals: dict[str, Sequence[tuple[float, float] | None]]
+
+
+def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict[str, SqlType]) -> Estimated:
+    """Counts, sums, averages and what is chosen, from the noisy cells: post-processing.
+
+    key_types  the SQL types of key columns where they differ from the scalar's own
+    """
+    data: list[list[object]] = [list(values) for values in noisy.keys]
+    intervals: dict[str, Sequence[tuple[float, float] | None]] = {}
+    starts = asked.cell_starts
+    for output in asked.outputs:
+        suppressed = _Suppressed.of([cell for m in output.measures for cell in noisy.cells[starts[m] : starts[m + 1]]])
+        found = suppressed.in_column(output.estimate.column(suppressed.known, _noise(asked, output), level))
+        data.append(found.values)
+        intervals[output.name] = found.intervals
+    for read in asked.read:
+        place = len(asked.measures) + read.chosen
+        suppressed = _Suppressed.of(noisy.cells[starts[place] : starts[place + 1]])
+        found = suppressed.in_column(read.reading.column(suppressed.known, asked.chosen[read.chosen].terms, level))
+        data.append(found.values)
+        intervals[read.name] = found.intervals
+    data.append(list(range(noisy.groups)))
+    return Estimated(PublicTable(asked.name, _columns(asked, key_types), tuple(data)), intervals)
+
+
+@dataclass(frozen=True, slots=True)
+class _Suppressed:
+    """Cells of which some are suppressed: with 0 in their place, and where they are."""
+
+    known: tuple[list[int], ...]
+    places: frozenset[int]
+
+    @staticmethod
+    def of(cells: Sequence[Sequence[int | None]]) -> _Suppressed:
+        places = frozenset(i for cell in cells for i, value in enumerate(cell) if value is None)
+        return _Suppressed(tuple([0 if value is None else value for value in cell] for cell in cells), places)
+
+    def in_column(self, found: Column) -> Column:
+        """A column that was made of them: NULL, without an interval, where a cell is suppressed."""
+        if not self.places:
+            return found
+        values = [None if i in self.places else value for i, value in enumerate(found.values)]
+        intervals = [None if i in self.places else found.intervals[i] for i in range(len(values))]
+        return Column(values, intervals)
+
+
+def _noise(asked: Release, output: Output) -> Noise:
+    """The noise in the cells that an estimate reads."""
+    first, *second = [asked.measures[m].noise for m in output.measures]
+    return SideBySide(first, second[0]) if second else first
+
+
+def empty(asked: Release, key_types: dict[str, SqlType]) -> PublicTable:
+    """The table that `estimate` makes, without groups, to check the shell against."""
+    return _without_rows(asked.name, _columns(asked, key_types))
+
+
+def typical(table: PublicTable) -> PublicTable:
+    """The table with one row of values that follow from its types alone: an engine that takes them converts what there can be."""
+    return PublicTable(table.name, table.columns, tuple([_typical(sqltype)] for _, sqltype in table.columns))
+
+
+def _typical(sqltype: SqlType) -> object:
+    match sqltype.name:
+        case "VARCHAR":
+            return "x"
+        case "BOOLEAN":
+            return True
+        case "DATE":
+            return "2000-01-01"
+        case "TIMESTAMP":
+            return "2000-01-01 00:00:00"
+        case "FLOAT" | "DOUBLE":
+            return 1.5
+        case "DECIMAL":
+            return "0"
+    return 1
+
+
+def _without_rows(name: str, columns: Typed) -> PublicTable:
+    return PublicTable(name, columns, tuple([] for _ in columns))
+
+
+def _columns(asked: Release, key_types: dict[str, SqlType]) -> Typed:
+    keys = ((key.name, key.released_type(key_types.get(key.name, key.scalar.sqltype))) for key in asked.keys)
+    outputs = ((output.name, output.estimate.sqltype) for output in asked.outputs)
+    readings = ((read.name, read.reading.sqltype) for read in asked.read)
+    return *keys, *outputs, *readings, (ROW_NUMBER, BIGINT)
+
+
+# --- the ends of intervals, and redrawn tables --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A table about a release: its name, and how it is made without rows and with them."""
+
+    name: str
+    empty: PublicTable
+    make: Callable[[NoisyTable, Estimated], PublicTable]
+
+
+def beside(asked: Release, key_types: dict[str, SqlType], level: Fraction) -> tuple[Beside, ...]:
+    """The tables that a statement may read beside a released one."""
+    ends, redrawn = intervals_table(asked.name), redrawn_table(asked.name)
+    shown, columns = _end_columns(asked), _columns(asked, key_types)
+    return (
+        Beside(ends, _without_rows(ends, shown), lambda noisy, found: PublicTable(ends, shown, _ends(found))),
+        Beside(
+            redrawn,
+            _without_rows(redrawn, columns),
+            lambda noisy, found: PublicTable(redrawn, columns, _redrawn(asked, noisy, key_types, level)),
+        ),
+    )
+
+
+def _end_columns(asked: Release) -> Typed:
+    names = [*(output.name for output in asked.outputs), *(read.name for read in asked.read)]
+    return *((end_column(name, low), DOUBLE) for name in names for low in (True, False)), (ROW_NUMBER, BIGINT)
+
+
+def _ends(found: Estimated) -> tuple[list[object], ...]:
+    columns: list[list[object]] = []
+    rows = len(found.table.data[-1])
+    for intervals in found.intervals.values():
+        known = [intervals[i] for i in range(rows)]
+        columns += [
+            [None if end is None else end[0] for end in known],
+            [None if end is None else end[1] for end in known],
+        ]
+    return *columns, list(found.table.data[-1])
+
+
+def draws_of(groups: int) -> int:
+    """How often each of some groups is drawn again; 0 where there are too many."""
+    most = min(MOST_DRAWS, MOST_ROWS // max(1, groups))
+    return most if most >= LEAST_DRAWS else 0
+
+
+def _redrawn(
+    asked: Release, noisy: NoisyTable, key_types: dict[str, SqlType], level: Fraction
+) -> tuple[list[object], ...]:
+    """The released table, draw after draw; what is chosen of a tally stays as it is, and has no interval from here."""
+    draws = draws_of(noisy.groups)
+    starts = asked.cell_starts
+    additive = starts[len(asked.measures)]
+    spread = points(max(1, additive), max(1, draws))
+    cells: list[Sequence[int | None]] = []
+    for index, measure in enumerate(asked.measures):
+        for cell in range(starts[index], starts[index + 1]):
+            drawn = np.rint(measure.noise.at(spread[:draws, cell])).astype(object)
+            drawn_again = [int(z) for z in drawn.tolist()]
+            cells.append([None if value is None else value - z for z in drawn_again for value in noisy.cells[cell]])
+    cells += [list(cell) * draws for cell in noisy.cells[additive:]]
+    keys = tuple(list(column) * draws for column in noisy.keys)
+    again = NoisyTable(keys, tuple(cells), noisy.groups * draws)
+    data = estimate(asked, again, level, key_types).table.data
+    rows: list[object] = list(range(noisy.groups))
+    return *data[:-1], rows * draws

@@ -1,0 +1,254 @@
+"""The public side of one statement while its releases are made: bound tables, estimates and intervals, all of released values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import overload
+
+from dpsql.core import cancellation
+from dpsql.core.errors import Error, error
+from dpsql.core.sqltypes import SqlType, parse_type
+from dpsql.expressions.scalar import quoted
+from dpsql.plan.compiled import Compiled, CompiledRelease
+from dpsql.plan.releases import Release
+from dpsql.plan.resolved import Shell
+from dpsql.plan.tables import ROW_NUMBER, Accuracy, NoisyTable, PublicTable, redrawn_table
+from dpsql.postprocess.sandbox import Sandbox
+from dpsql.release.estimating import Beside, Estimated, beside, estimate
+from dpsql.release.noisy import KeyTables, key_list, wire_columns
+from dpsql.schema.model import RESERVED
+
+LEVEL = Fraction(95, 100)
+"""The level of every interval."""
+
+
+class Staged:
+    """The public side of one statement while its releases are made: what is released so far, and the bound tables of it.
+
+    noisy      released tables, by the name of the release: stored answers, and what is released meanwhile
+    columns    (name, type) of the result
+    need       sees that the sandbox can read declared public tables
+    max_cells  [groups] the most that listed keys may make
+    max_rows   [groups] the same, of the owner's limits of one statement
+    charged    whether the statement was paid for: then an error says that the charge stands
+
+    Each release is loaded into the sandbox once, when something reads it.
+    """
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        noisy: dict[str, NoisyTable],
+        columns: tuple[tuple[str, str], ...],
+        sandbox: Sandbox,
+        need: Callable[[Sequence[str]], None],
+        max_cells: int,
+        max_rows: int | None = None,
+    ) -> None:
+        self._compiled = compiled
+        self._columns = columns
+        self._sandbox = sandbox
+        self._need = need
+        self._max_cells, self._max_rows = max_cells, max_rows
+        self._parts = {part.release.name: part for part in compiled.releases}
+        self._bounds = {bound.name: bound for bound in compiled.bounds}
+        self._tables: dict[str, PublicTable] = {}
+        self._estimated: dict[str, Estimated] = {}
+        self.noisy = noisy
+        self.charged = False
+
+    def bind_public(self) -> None:
+        """The bound tables that are known before anything is released: what is wrong with them costs nothing."""
+        for bound in self._bounds.values():
+            if all(name in self.noisy or self._is_ready(name) for name in bound.reads):
+                self.bound(bound.name)
+        for part in self._parts.values():
+            if all(name in self._tables for name in part.bounds):
+                self._check_cells(part)
+
+    def _is_ready(self, name: str) -> bool:
+        return name in self._tables or (name in self._parts and not self._parts[name].release.parts)
+
+    def bound(self, name: str) -> PublicTable:
+        """A bound table, computed when it is first read. Raises 706 where a scalar subquery has several rows."""
+        if name not in self._tables:
+            bound = self._bounds[name]
+            self._need(bound.public)
+            for read in bound.reads:
+                if read in self._parts:
+                    self.estimated(self._parts[read])
+                else:
+                    self._sandbox.load(self.bound(read))
+            table = self._sandbox.table(name, bound.sql)
+            if bound.one_row and table.data and len(table.data[0]) > 1:
+                raise self._problem(
+                    706, "a subquery used as a value has more than one row", "aggregate, or write LIMIT 1"
+                )
+            if bound.repeats(table):
+                raise error(
+                    901, "rows repeat that people's rows were to be joined with; what was charged stays charged"
+                )
+            self._tables[name] = table
+        return self._tables[name]
+
+    def lists(self, part: CompiledRelease) -> KeyTables:
+        """The bound tables that list a release's keys. Raises 304 where they make more groups than the owner allows."""
+        self._check_cells(part)
+        return self._lists(part)
+
+    def _lists(self, part: CompiledRelease) -> KeyTables:
+        names = [listed.bound for listed in part.release.limited.block.lists]
+        return {name: wire_columns(self.bound(name)) for name in names}
+
+    def _check_cells(self, part: CompiledRelease) -> None:
+        groups = 1
+        for name in (listed.bound for listed in part.release.limited.block.lists):
+            groups *= len(self.bound(name).data[0]) if self.bound(name).data else 0
+        for key in part.release.keys:
+            groups *= len(key.values) if key.values is not None else 1
+        if groups > self._max_cells:
+            what = f"the listed keys make more than {self._max_cells:,} groups"
+            raise self._problem(304, what, "group by fewer or coarser columns")
+        if self._max_rows is not None and groups > self._max_rows:
+            raise cancellation.current().ended(cancellation.COUNTED)
+
+    def _problem(self, code: int, what: str, hint: str = "") -> Error:
+        return error(code, f"{what}; what was charged stays charged") if self.charged else error(code, what, hint=hint)
+
+    def estimated(self, part: CompiledRelease) -> Estimated:
+        """A release's estimates, in the sandbox."""
+        name = part.release.name
+        if name not in self._estimated:
+            noisy = self.noisy.get(name)
+            if noisy is None:
+                noisy = key_list(part.release, self._lists(part))
+            types = key_types(self._compiled, part, self._columns)
+            self._estimated[name] = estimate(part.release, noisy, LEVEL, types)
+            self._sandbox.load(self._estimated[name].table)
+            for table in read_beside(self._compiled, part.release, types):
+                self._sandbox.load(table.make(noisy, self._estimated[name]))
+        return self._estimated[name]
+
+    def computed(self, shell: Shell, types: Sequence[str]) -> Computed | None:
+        """The intervals of what the result computes from the rows of one release; None where it computes nothing."""
+        wanted = {
+            i: text
+            for i, (text, sqltype) in enumerate(zip(shell.computed, types, strict=False))
+            if text is not None and (found := parse_type(sqltype)) is not None and found.is_number
+        }
+        release = shell.release
+        if not wanted or release is None or release not in self._parts or release not in self.noisy:
+            return None
+        part = self._parts[release].release
+        names = key_types(self._compiled, self._parts[release], self._columns)
+        redrawn = next(table for table in beside(part, names, LEVEL) if table.name == redrawn_table(release))
+        noisy, estimated = self.noisy[release], self._estimated[release]
+        return Computed(self._sandbox, lambda: redrawn.make(noisy, estimated), redrawn.name, wanted)
+
+
+def read_beside(compiled: Compiled, asked: Release, types: dict[str, SqlType]) -> list[Beside]:
+    """The tables about a release that the statement itself reads."""
+    texts = [compiled.plan.shell.sql, *(bound.sql for bound in compiled.bounds)]
+    return [table for table in beside(asked, types, LEVEL) if any(quoted(table.name) in text for text in texts)]
+
+
+def key_types(compiled: Compiled, part: CompiledRelease, columns: tuple[tuple[str, str], ...]) -> dict[str, SqlType]:
+    """Keys that are shown as they are take the type that the engine names for them."""
+    types: dict[str, SqlType] = {}
+    keys = {key.name for key in part.release.keys}
+    for source, (_, text) in zip(compiled.plan.shell.direct, columns, strict=False):
+        found = parse_type(text)
+        if source is not None and source[0] == part.release.name and source[1] in keys and found is not None:
+            types[source[1]] = found
+    return types
+
+
+@dataclass(slots=True)
+class Computed:
+    """Intervals of columns that are computed from released ones, worked out together when the first is read.
+
+    make    the redrawn table
+    name    what it is called in `wanted`
+    wanted  by its position, the text of each column over that table
+    """
+
+    sandbox: Sandbox
+    make: Callable[[], PublicTable]
+    name: str
+    wanted: dict[int, str]
+    _known: dict[int, dict[object, tuple[float, float]]] | None = None
+
+    def interval(self, column: int, row: object) -> tuple[float, float] | None:
+        if column not in self.wanted:
+            return None
+        if self._known is None:
+            self._known = self._worked_out()
+        return self._known[column].get(row)
+
+    def _worked_out(self) -> dict[int, dict[object, tuple[float, float]]]:
+        """The middle 95 % of each column's known values; none where more than 2.5 % of the draws are unknown."""
+        table = self.make()
+        if not table.data[-1]:
+            return {column: {} for column in self.wanted}
+        # under a name of its own: a later statement may have a release of the same name
+        own = f"{RESERVED}accuracy {id(self)}"
+        self.sandbox.load(replace(table, name=own))
+        outside = float(1 - LEVEL) / 2
+        items = ", ".join(
+            f"quantile_cont(TRY_CAST({text} AS DOUBLE), [{outside}, {1 - outside}]), count({text}) * 1.0 / count(*)"
+            for text in self.wanted.values()
+        )
+        source = f"{quoted(own)} AS {quoted(self.name)}"
+        rows = self.sandbox.rows(f"SELECT {ROW_NUMBER}, {items} FROM {source} GROUP BY {ROW_NUMBER}")
+        found: dict[int, dict[object, tuple[float, float]]] = {}
+        for i, column in enumerate(self.wanted):
+            found[column] = {}
+            for row in rows:
+                ends, known = row[1 + 2 * i], row[2 + 2 * i]
+                if isinstance(ends, list) and isinstance(known, int | float | Decimal) and known > 1 - outside:
+                    found[column][row[0]] = (float(ends[0]), float(ends[1]))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracies(Sequence[tuple[Accuracy | None, ...]]):
+    """The intervals of a result, made row by row when they are read: most callers of a large one never do.
+
+    positions  of every row, the released row that it shows
+    computed   the intervals of columns that show no released value as it is, or None
+    """
+
+    tables: dict[str, Estimated]
+    direct: tuple[tuple[str, str] | None, ...]
+    positions: list[object]
+    computed: Computed | None = None
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @overload
+    def __getitem__(self, i: int) -> tuple[Accuracy | None, ...]: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[tuple[Accuracy | None, ...]]: ...
+    def __getitem__(self, i: int | slice) -> tuple[Accuracy | None, ...] | list[tuple[Accuracy | None, ...]]:
+        if isinstance(i, slice):
+            return [self[j] for j in range(len(self))[i]]
+        position = self.positions[i]
+        return tuple(self._accuracy(column, source, position) for column, source in enumerate(self.direct))
+
+    def _accuracy(self, column: int, source: tuple[str, str] | None, row: object) -> Accuracy | None:
+        if source is not None:
+            return _released_accuracy(self.tables[source[0]], source[1], row)
+        interval = self.computed.interval(column, row) if self.computed is not None else None
+        return Accuracy(interval[0], interval[1], float(LEVEL)) if interval is not None else None
+
+
+def _released_accuracy(table: Estimated, column: str, row: object) -> Accuracy | None:
+    """The interval of a cell that shows a released value unchanged; a group key has none."""
+    if column not in table.intervals or not isinstance(row, int):
+        return None
+    interval = table.intervals[column][row]
+    return Accuracy(interval[0], interval[1], float(LEVEL)) if interval is not None else None

@@ -1,0 +1,1 @@
+"""One analyst's session over one opened dataset."""
