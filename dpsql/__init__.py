@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpsql.clients.types import (
+from dpsql.clients.dbapi.types import (
     BINARY,
     DATETIME,
     NUMBER,
@@ -41,10 +41,11 @@ from dpsql.core.errors import (
     Warning,
 )
 from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 
 if TYPE_CHECKING:
-    from dpsql.clients.cursor import Cursor
-    from dpsql.clients.dbapi import Connection
+    from dpsql.clients.dbapi.connection import Connection
+    from dpsql.clients.dbapi.cursor import Cursor
 
 __version__ = "0.1.0"
 apilevel = "2.0"
@@ -61,7 +62,7 @@ def connect(schema: str | Path | Schema, *, analyst: str | None = None, ledger: 
 
     Raises SchemaError (801, 804), InterfaceError (803), OperationalError (704, 707, 708), IntegrityError (705).
     """
-    from dpsql.clients.dbapi import open_connection
+    from dpsql.clients.dbapi.connection import open_connection
 
     return open_connection(schema, analyst, ledger)
 
@@ -69,10 +70,14 @@ def connect(schema: str | Path | Schema, *, analyst: str | None = None, ledger: 
 if not TYPE_CHECKING:
     # for type checkers they are imported above; else only when they are asked for, since the engine comes with them
     def __getattr__(name: str) -> object:
-        if name in ("Connection", "Cursor"):
-            from dpsql.clients import dbapi
+        if name == "Connection":
+            from dpsql.clients.dbapi.connection import Connection
 
-            return getattr(dbapi, name)
+            return Connection
+        if name == "Cursor":
+            from dpsql.clients.dbapi.cursor import Cursor
+
+            return Cursor
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -107,5 +112,6 @@ __all__ = [
     "apilevel",
     "connect",
     "paramstyle",
+    "read_schema",
     "threadsafety",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import dpsql
-from dpsql.clients.dbapi import Cursor
+from dpsql.clients.dbapi.cursor import Cursor
 
 SCHEMA = Path(__file__).parent / "randhie/schema.toml"
 INCOME = "SELECT COUNT(*) AS people, AVG(income) AS mean_income FROM person"

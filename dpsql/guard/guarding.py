@@ -25,9 +25,9 @@ from dpsql.guard.reading import Reader
 from dpsql.guard.regions import is_unknown, share
 from dpsql.guard.tracker import Policy
 from dpsql.plan.compiled import Compiled
-from dpsql.plan.limited import Limited
+from dpsql.plan.limited import Limited, Small
 from dpsql.plan.releases import Release
-from dpsql.plan.resolved import Block, Bound, Small
+from dpsql.plan.resolved import Block, Bound
 from dpsql.plan.tables import PublicTable
 from dpsql.planner.canonical import canonical
 from dpsql.postprocess.sandbox import Sandbox

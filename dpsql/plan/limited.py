@@ -1,11 +1,14 @@
-"""A relation whose rows of one unit are bounded."""
+"""Blocks whose rows of one unit are limited, and what they may show of few."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from dpsql.aggregates.base import Limits
-from dpsql.plan.resolved import Block
+from dpsql.expressions.scalar import Scalar
+from dpsql.plan.resolved import Block, Bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +22,23 @@ class Limited:
     block: Block
     limits: Limits
     enforced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Small:
+    """Aggregates that are in some group expected to be about few people.
+
+    condition  on the rows that they are about; None: all rows
+    outputs    their names
+    """
+
+    condition: Scalar | None
+    outputs: tuple[str, ...]
+
+
+class SmallCells(Protocol):
+    """Whom a block asks about: the guard's view of it, from the text and the declared schema alone."""
+
+    def small(self, limited: Sequence[Limited], bounds: Sequence[Bound]) -> dict[str, tuple[Small, ...]]:
+        """For each block, by its name, which of its aggregates are in some group about fewer people than the owner lets be shown."""
+        ...

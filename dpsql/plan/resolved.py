@@ -12,7 +12,6 @@ from dpsql.core.domains import hull
 from dpsql.core.spans import Span
 from dpsql.core.sqltypes import BIGINT, SqlType, smallest_integer
 from dpsql.expressions.scalar import Scalar, limits_of
-from dpsql.plan.limited import Limited
 from dpsql.plan.tables import KeyValue, PublicTable
 from dpsql.relations.relations import Relation
 
@@ -209,26 +208,6 @@ class Resolved:
     blocks: tuple[Block, ...]
     bounds: tuple[Bound, ...]
     shell: Shell
-
-
-@dataclass(frozen=True, slots=True)
-class Small:
-    """Aggregates that are in some group expected to be about few people.
-
-    condition  on the rows that they are about; None: all rows
-    outputs    their names
-    """
-
-    condition: Scalar | None
-    outputs: tuple[str, ...]
-
-
-class SmallCells(Protocol):
-    """Whom a block asks about: the guard's view of it, from the text and the declared schema alone."""
-
-    def small(self, limited: Sequence[Limited], bounds: Sequence[Bound]) -> dict[str, tuple[Small, ...]]:
-        """For each block, by its name, which of its aggregates are in some group about fewer people than the owner lets be shown."""
-        ...
 
 
 class PublicTypes(Protocol):

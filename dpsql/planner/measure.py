@@ -40,9 +40,9 @@ from dpsql.expressions.mathematical import float_test
 from dpsql.expressions.mentions import mentions
 from dpsql.expressions.scalar import Scalar, quoted
 from dpsql.mechanisms.randomized_response import RandomizedResponse
-from dpsql.plan.limited import Limited
+from dpsql.plan.limited import Limited, Small
 from dpsql.plan.releases import Output, Read, Release, Suppression
-from dpsql.plan.resolved import Aggregate, GroupKey, Small
+from dpsql.plan.resolved import Aggregate, GroupKey
 from dpsql.planner.buying import buy_one
 from dpsql.planner.canonical import canonical
 from dpsql.planner.limit import as_listed, key_count

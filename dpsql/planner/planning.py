@@ -9,9 +9,9 @@ from dpsql.core.errors import error
 from dpsql.core.loss import EpsilonDelta, total
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.plan.compiled import Compiled
-from dpsql.plan.limited import Limited
+from dpsql.plan.limited import Limited, SmallCells
 from dpsql.plan.releases import Plan, Release
-from dpsql.plan.resolved import Bound, PublicTypes, SmallCells
+from dpsql.plan.resolved import Bound, PublicTypes
 from dpsql.planner import accurate
 from dpsql.planner.canonical import renamed
 from dpsql.planner.least_price import check_price

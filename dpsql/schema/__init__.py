@@ -1,7 +1,7 @@
 """The declared schema: what the owner says about the data, and what dpsql enforces of it."""
 
 from dpsql.schema.model import Analyst, Column, Guard, Privacy, Reference, Reservation, Role, Schema, Table
-from dpsql.schema.toml import from_toml, to_toml
+from dpsql.schema.toml import read_schema, to_toml
 
 __all__ = [
     "Analyst",
@@ -13,6 +13,6 @@ __all__ = [
     "Role",
     "Schema",
     "Table",
-    "from_toml",
+    "read_schema",
     "to_toml",
 ]

@@ -65,7 +65,7 @@ class _Unit:
 def draft(name: str, source: str, tables: list[DraftTable]) -> str:
     """The text of a first schema.toml.
 
-    It parses as TOML. Read by from_toml it has no mistakes but those that its comments with CHECK announce: no column
+    It parses as TOML. Read by read_schema it has no mistakes but those that its comments with CHECK announce: no column
     that could be the unit, a table without one that leads to it, no column left.
     """
     kept = _distinct(tables)

@@ -1,6 +1,6 @@
 """The declared schema as frozen values.
 
-Reading and writing it is schema/toml.py; nothing here touches a file or the data. A schema that exists is consistent: toml.from_toml
+Reading and writing it is schema/toml.py; nothing here touches a file or the data. A schema that exists is consistent: toml.read_schema
 reports every mistake before it builds one.
 """
 
@@ -306,19 +306,3 @@ class Schema:
             )
 
         return replace(self, tables=tuple(filled(t) for t in self.tables))
-
-    @staticmethod
-    def from_toml(path: str | Path) -> Schema:
-        """Read a schema file.
-
-        Raises SchemaError (DPSQL-801) with every mistake: file, table, column and what to write.
-        """
-        from dpsql.schema.toml import from_toml
-
-        return from_toml(path)
-
-    def to_toml(self) -> str:
-        """The text of a schema file that reads back as an equal schema."""
-        from dpsql.schema.toml import to_toml
-
-        return to_toml(self)

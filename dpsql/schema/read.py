@@ -1,6 +1,6 @@
 """From the TOML document to a Schema: every value is read, every wrong one is reported, nothing is guessed.
 
-A value that is wrong reads as a stand-in, so that the rest of the file can still be judged; toml.from_toml raises
+A value that is wrong reads as a stand-in, so that the rest of the file can still be judged; toml.read_schema raises
 before any of it is used.
 """
 

@@ -14,7 +14,7 @@ from dpsql.schema.read import read
 from dpsql.schema.write import write
 
 
-def from_toml(path: str | Path) -> Schema:
+def read_schema(path: str | Path) -> Schema:
     """Read a schema file.
 
     Raises SchemaError (DPSQL-801) with every mistake: file, table, column and what to write.

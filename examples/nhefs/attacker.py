@@ -32,7 +32,7 @@ from pathlib import Path
 import duckdb
 
 import dpsql
-from dpsql.clients.dbapi import Connection
+from dpsql.clients.dbapi.connection import Connection
 from dpsql.core.loss import EpsilonDelta
 
 FOLDER = Path(__file__).resolve().parent
@@ -98,7 +98,7 @@ def targets(count: int) -> list[Target]:
 
 def connect(mode: str) -> Connection:
     """NHEFS without a limit on what is spent, the guard in this mode, and a ledger that forgets."""
-    declared = dpsql.Schema.from_toml(FOLDER / "schema.toml")
+    declared = dpsql.read_schema(FOLDER / "schema.toml")
     plenty = EpsilonDelta(Fraction(10**9), Fraction(1, 2))
     privacy = dataclasses.replace(declared.privacy, budget=plenty, caps=plenty)
     guard = dataclasses.replace(declared.guard, mode=mode)

@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 
 import dpsql
-from dpsql.clients.dbapi import Connection
+from dpsql.clients.dbapi.connection import Connection
 
 EXAMPLES = Path(__file__).resolve().parents[1]
 
@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).resolve().parents[1]
 def connect(schema: str = "randhie/schema.toml", accounting: str = "auto") -> Connection:
     """A bundled dataset with a ledger that forgets: each run of a script has the whole budget. The guard is off: how noise looks in
     groups of a few people is what some scripts are about."""
-    declared = dpsql.Schema.from_toml(EXAMPLES / schema)
+    declared = dpsql.read_schema(EXAMPLES / schema)
     privacy = dataclasses.replace(declared.privacy, accounting=accounting)
     unguarded = dataclasses.replace(declared.guard, mode="off")
     return dpsql.connect(dataclasses.replace(declared, privacy=privacy, guard=unguarded), ledger=":memory:")

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 
 import dpsql
-from dpsql.clients.dbapi import Connection
+from dpsql.clients.dbapi.connection import Connection
 from tests.support import clinic
 from tests.support.clinic import INF, NAN, Database, Row
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import BudgetError, Error
 from dpsql.core.loss import NO_LOSS, EpsilonDelta
 from dpsql.mechanisms.prices import nominal
@@ -17,6 +16,7 @@ from dpsql.planner.options import Options, read_comment
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic, losses

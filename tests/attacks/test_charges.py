@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql.clients.dbapi import Connection, open_session
+from dpsql.clients.dbapi.connection import Connection
+from dpsql.session.opening import open_session
 from tests.attacks.observing import SHARP, empty, everywhere, missing, opened, ordinary
 from tests.support import clinic
 from tests.support.generate import statement

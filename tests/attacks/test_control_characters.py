@@ -18,15 +18,16 @@ import pytest
 
 import dpsql
 from dpsql.accounting.ledger import Ledger
-from dpsql.clients.cli import main
-from dpsql.clients.dbapi import Connection, ledger_identity, open_session
-from dpsql.clients.notebook import html
-from dpsql.clients.output import MODES, show
+from dpsql.clients.cli.main import main
+from dpsql.clients.dbapi.connection import Connection
+from dpsql.clients.dbapi.notebook import html
+from dpsql.clients.output.show import MODES, show
 from dpsql.clients.repl.completion import complete
 from dpsql.core.errors import Error
 from dpsql.core.escaping import harmless, harmless_json
 from dpsql.dataset import owner
-from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
+from dpsql.session.opening import ledger_identity, open_session
 
 COMMANDS = {
     "escape": "\x1b[2J\x1b[31m",
@@ -167,7 +168,7 @@ def test_c10_the_budget_report(asked: Connection, schema: Path, capsys: pytest.C
 
 
 def _report(schema: Path) -> object:
-    declared = Schema.from_toml(schema)
+    declared = read_schema(schema)
     ledger = Ledger.open(schema.parent / "ledger", ledger_identity(declared))
     try:
         return owner.budget(declared, ledger)
@@ -194,7 +195,7 @@ def test_c10_a_schema_has_no_such_names(tmp_path: Path, place: str, name: str) -
     path = tmp_path / "schema.toml"
     path.write_text(place.format(toml(name)) + "\n")
     with pytest.raises(Error) as raised:
-        Schema.from_toml(path)
+        read_schema(path)
     for line in clean(str(raised.value)).splitlines()[1:]:
         assert line.startswith(str(path)), line
 
@@ -273,7 +274,7 @@ def test_c10_completion(schema: Path) -> None:
 
     from dpsql.clients.repl.editor import _Completions
 
-    declared = Schema.from_toml(schema)
+    declared = read_schema(schema)
     text = "SELECT COUNT(*) FROM person WHERE word = "
     offered = list(_Completions(declared).get_completions(Document(text), CompleteEvent()))
     assert literal(HOSTILE) in [found.text for found in offered]

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dpsql.clients.dbapi import open_session
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
+from dpsql.session.opening import open_session
 from tests.noise.eps_lower import eps_lower, rate_above, rate_below
 
 GROUPS, RUNS = 1000, 100
@@ -63,7 +64,7 @@ def people(folder: Path, values: list[int]) -> Schema:
         f"CREATE TABLE people AS SELECT CAST(i AS INTEGER) AS place, name, CAST(v AS INTEGER) AS value FROM ({rows}) AS t(i, name, v)"
     )
     connection.close()
-    return Schema.from_toml(folder / "schema.toml")
+    return read_schema(folder / "schema.toml")
 
 
 def answers(folder: Path, values: list[int], sql: str, noise: SystemNoise) -> npt.NDArray[np.int64]:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from dpsql.aggregates import term
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
 from dpsql.planner.total.texts import Texts
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise

@@ -18,7 +18,6 @@ import duckdb
 import pytest
 
 from dpsql.accounting.ledger import Asked
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
 from dpsql.guard import record
 from dpsql.guard.guarding import Guarding
@@ -27,6 +26,7 @@ from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement, schema_identity
 from dpsql.schema.model import Analyst
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic, generate
 from tests.support.noise import ZeroNoise

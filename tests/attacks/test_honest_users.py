@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.clients.dbapi import open_session
+from dpsql.session.opening import open_session
 from tests.attacks.honest import NHEFS, RAND
 from tests.attacks.test_trackers import decision, placed, schema_text
 from tests.support.noise import ZeroNoise

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql.clients.dbapi import open_session
 from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.session.opening import open_session
 from tests.attacks.observing import NAME, SHARP, empty, opened, ordinary, patient, see
 from tests.support import clinic
 from tests.support.noise import ZeroNoise

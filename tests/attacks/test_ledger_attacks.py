@@ -129,7 +129,7 @@ def test_a23_eight_processes_and_a_budget_for_142(tmp_path: Path) -> None:
 ASKING = """
 import sys
 import dpsql
-from dpsql.clients import dbapi
+from dpsql.clients.dbapi import connection as dbapi
 first = int(sys.stdin.readline())
 connection = dpsql.connect(sys.argv[1] + "/schema.toml")
 granted = 0
@@ -192,7 +192,7 @@ def test_two_who_ask_first_at_one_moment_are_charged_once(tmp_path: Path) -> Non
 NURSERY = """
 import os, random, sys, time
 from fractions import Fraction
-import dpsql, dpsql.clients.dbapi
+import dpsql, dpsql.clients.dbapi.connection
 from dpsql.accounting.answers import Answers
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.mechanisms.source import SystemNoise
@@ -505,9 +505,9 @@ def test_a_read_only_ledger(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_another_users_ledger(copy: Path) -> None:
     body = """
 import os, sys
-import dpsql, dpsql.clients.dbapi
+import dpsql, dpsql.clients.dbapi.connection
 os.chdir(sys.argv[1])
-schema = dpsql.Schema.from_toml("schema.toml")
+schema = dpsql.read_schema("schema.toml")
 os.setgid(65534)
 os.setuid(65534)
 sys.stdin.readline()

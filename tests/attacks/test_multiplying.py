@@ -16,13 +16,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.planner.resolve import unique
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic, staging

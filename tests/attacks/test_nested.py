@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.clients.dbapi import open_session
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
+from dpsql.session.opening import open_session
 from tests.attacks.observing import (
     everywhere,
     everywhere_alone,

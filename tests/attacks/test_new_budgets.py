@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql.clients.cli import main
+from dpsql.clients.cli.main import main
 from dpsql.dataset import binding
 from dpsql.schema.model import Analyst, Schema
+from dpsql.schema.toml import read_schema
 from tests.support import clinic
 from tests.support.randhie import copied
 
@@ -168,7 +169,7 @@ def test_the_command_that_is_told_works(spent: Path, tmp_path: Path, capsys: pyt
 
 def test_declared_analysts_cannot_choose_a_ledger(spent: Path, tmp_path: Path) -> None:
     """Nothing is approved in a new one, and the owner's check of it is refused."""
-    named = replace(Schema.from_toml(spent), analysts=(Analyst("alice"),))
+    named = replace(read_schema(spent), analysts=(Analyst("alice"),))
     with dpsql.connect(named, analyst="alice") as connection:
         assert connection.execute(COUNT).privacy.cached
     refused(named, analyst="alice", ledger=tmp_path / "mine.ledger")

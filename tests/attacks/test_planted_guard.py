@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsql.clients.dbapi import open_session
 from dpsql.core.domains import Value
 from dpsql.core.errors import Error
 from dpsql.expressions.scalar import Scalar
 from dpsql.guard import audit, guarding, history, questions, reading, regions, rows, tracker, values
 from dpsql.guard.guarding import Guarding
 from dpsql.guard.sizes import Sizes
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise

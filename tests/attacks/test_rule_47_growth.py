@@ -11,13 +11,14 @@ import duckdb
 import pytest
 
 from dpsql.accounting.ledger import Ledger
-from dpsql.clients.dbapi import ledger_identity, open_session
 from dpsql.core.errors import Error
 from dpsql.dataset import owner
 from dpsql.engines import sources
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.expressions import scalar
-from dpsql.schema.model import USUAL_LENGTH, Column, Schema
+from dpsql.schema.model import USUAL_LENGTH, Column
+from dpsql.schema.toml import read_schema
+from dpsql.session.opening import ledger_identity, open_session
 from dpsql.session.session import Session
 from tests.support.noise import ZeroNoise
 
@@ -196,7 +197,7 @@ def test_rule_47_public_texts_beside_people_are_bounded(session: Session) -> Non
 
 @pytest.mark.parametrize("prepare", [False, True])
 def test_rule_47_no_view_shows_a_longer_text(tmp_path: Path, prepare: bool) -> None:
-    schema = Schema.from_toml(written(tmp_path))
+    schema = read_schema(written(tmp_path))
     ledger = Ledger.open(tmp_path / "growth.ledger", ledger_identity(schema))
     report = owner.check(schema, ledger, prepare=prepare)
     if prepare:

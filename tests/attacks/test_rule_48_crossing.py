@@ -15,7 +15,6 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
 from dpsql.engines import fetch
 from dpsql.engines.duckdb import DuckDBEngine
@@ -26,6 +25,8 @@ from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
+from dpsql.session.opening import open_session
 from tests.attacks.observing import SHARP, ordinary, visit
 from tests.support import clinic
 from tests.support.clinic import NAN
@@ -147,7 +148,7 @@ def decimals(folder: Path, width: int, scale: int, low: str, high: str) -> Schem
         'g = { type = "INTEGER", domain = [1, 2] }\n[tables.many]\nreferences = { id = "t.id" }\nmax_rows_per_unit = 3\n'
         f'[tables.many.columns]\nid = {{ type = "BIGINT" }}\n{column}\ng = {{ type = "INTEGER", domain = [1, 2] }}\n'
     )
-    return Schema.from_toml(path)
+    return read_schema(path)
 
 
 @pytest.mark.parametrize(("width", "scale"), DECIMALS)

@@ -10,9 +10,10 @@ from typing import Any
 import duckdb
 import pytest
 
-from dpsql.clients.dbapi import Connection, open_session
+from dpsql.clients.dbapi.connection import Connection
 from dpsql.core.errors import Error
 from dpsql.engines.locked import ask
+from dpsql.session.opening import open_session
 from tests.attacks.observing import heavy
 from tests.support import clinic
 

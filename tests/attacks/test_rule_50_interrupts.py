@@ -20,12 +20,12 @@ import dpsql.release.releasing
 import dpsql.session.session
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
-from dpsql.clients.dbapi import open_session
 from dpsql.core.cancellation import Cancellation
 from dpsql.core.errors import Error
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.guard.guarding import Guarding
 from dpsql.postprocess.sandbox import Sandbox
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic
@@ -232,7 +232,7 @@ def test_rule_50_a_planted_value_that_nobody_looks_at_is_caught(
 SIGNALS = """
 import json, os, random, signal, sys, threading, time, traceback
 from pathlib import Path
-from dpsql.clients.dbapi import open_session
+from dpsql.session.opening import open_session
 from dpsql.core.errors import Error
 from tests.attacks.test_rule_50_interrupts import charges, few
 session = open_session(Path(sys.argv[1]), None, Path(sys.argv[2]))

@@ -15,7 +15,7 @@ import pytest
 
 import dpsql
 from dpsql.accounting import claims
-from dpsql.clients.dbapi import open_session
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic
@@ -203,7 +203,7 @@ HOLDING = """
 import sys, time
 from pathlib import Path
 from dpsql.accounting import claims
-from dpsql.clients.dbapi import open_session
+from dpsql.session.opening import open_session
 from tests.support.noise import ZeroNoise
 claims.MARGIN_SECONDS = 1.0
 

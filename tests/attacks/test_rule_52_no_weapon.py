@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.clients.dbapi import open_session
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.attacks.test_trackers import (
     ANALYSTS,

@@ -20,7 +20,6 @@ from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.distinct_values import matched
 from dpsql.aggregates.randomized_response import Responses
 from dpsql.aggregates.sum import Total
-from dpsql.clients.dbapi import ledger_identity, open_session
 from dpsql.dataset import owner
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.locked import ask
@@ -31,6 +30,7 @@ from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
+from dpsql.session.opening import ledger_identity, open_session
 from dpsql.session.session import Session
 from tests.attacks.observing import (
     PERSON,

@@ -14,12 +14,12 @@ from dpsql.aggregates.base import Limits
 from dpsql.aggregates.mode import Mode
 from dpsql.aggregates.quantile import Quantile
 from dpsql.aggregates.tally import Terms
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
 from dpsql.plan.releases import Release
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
+from dpsql.session.opening import open_session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
 

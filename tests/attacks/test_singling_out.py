@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.attacks.observing import PERSON, everywhere, ordinary
 from tests.support import clinic

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.clients.cli import main
-from dpsql.clients.dbapi import find_analyst, open_session
+from dpsql.clients.cli.main import main
 from dpsql.core.errors import Error
 from dpsql.planner.grammar import ALLOWED_NAMES
 from dpsql.planner.options import FLAGS, NAMES
 from dpsql.planner.parse import parse
-from dpsql.schema.model import Analyst, Schema
+from dpsql.schema.model import Analyst
+from dpsql.schema.toml import read_schema
+from dpsql.session.opening import find_analyst, open_session
 from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic
@@ -219,7 +220,7 @@ def test_delta_0_in_a_schema(tmp_path: Path) -> None:
     path.write_text(
         path.read_text().replace("query = { epsilon = 1.0, delta = 1e-3 }", "query = { epsilon = 1.0, delta = 0 }")
     )
-    schema = Schema.from_toml(path)
+    schema = read_schema(path)
     assert schema.privacy.query.delta == 0 < schema.privacy.caps.delta
     opened = open_session(schema, None, ":memory:")
     assert opened.execute("SELECT COUNT(*) FROM patient").receipt.loss.delta == 0
@@ -265,7 +266,7 @@ def test_each_schema_mistake_is_told_once(tmp_path: Path) -> None:
     path = tmp_path / "schema.toml"
     path.write_text('[dataset]\nname = "x"\nsorce = "."\n[privacy]\nepsilon = "four"\n[guard]\nmode = "blok"\n')
     with pytest.raises(Error) as raised:
-        Schema.from_toml(path)
+        read_schema(path)
     lines = [
         line.partition("mistakes: ")[2] or line.partition(f"{path}: ")[2] for line in str(raised.value).splitlines()
     ]
@@ -296,7 +297,7 @@ import sys, time
 from pathlib import Path
 from dpsql.engines import snapshot
 from dpsql.schema.model import Schema
-with snapshot.draft(Path(sys.argv[1]), Schema.from_toml(sys.argv[2])) as folder:
+with snapshot.draft(Path(sys.argv[1]), read_schema(sys.argv[2])) as folder:
     (folder / "patient.parquet").write_bytes(b"rows of people")
     print(folder, flush=True)
     time.sleep(60)

@@ -22,11 +22,11 @@ import pytest
 
 from dpsql.accounting import claims
 from dpsql.accounting.vectors import Vectors
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
 from dpsql.core.loss import NO_LOSS, PrivacyLoss, total
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.planner.parse import parse
+from dpsql.session.opening import open_session
 from dpsql.session.session import Answer, Session
 from tests.support import clinic
 from tests.support.noise import RecordedNoise, SeededNoise, ZeroNoise
@@ -707,7 +707,7 @@ def test_rule_42_what_was_stored_is_replaced_while_a_top_up_is_drawn(tmp_path: P
 TWO_PROCESSES = """
 import sys
 from pathlib import Path
-from dpsql.clients.dbapi import open_session
+from dpsql.session.opening import open_session
 from tests.support.noise import ZeroNoise
 session = open_session(Path(sys.argv[1]), None, Path(sys.argv[2]), noise=ZeroNoise())
 sys.stdin.readline()

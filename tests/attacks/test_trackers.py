@@ -19,8 +19,9 @@ import pytest
 
 import dpsql
 from dpsql.accounting.answers import Answers
-from dpsql.clients.dbapi import Connection, open_session
+from dpsql.clients.dbapi.connection import Connection
 from dpsql.core.errors import Error
+from dpsql.session.opening import open_session
 from dpsql.session.session import Answer, Session
 from tests.support.noise import ZeroNoise
 

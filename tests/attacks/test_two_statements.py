@@ -16,9 +16,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
 from dpsql.planner.parse import parse
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.attacks.observing import ordinary, patient, visit
 from tests.support import clinic

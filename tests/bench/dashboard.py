@@ -14,9 +14,10 @@ from tempfile import TemporaryDirectory
 
 import dpsql
 from dpsql.accounting.ledger import Ledger
-from dpsql.clients.dbapi import Connection, ledger_identity
+from dpsql.clients.dbapi.connection import Connection
 from dpsql.core.loss import PrivacyLoss
 from dpsql.schema.model import Schema
+from dpsql.session.opening import ledger_identity
 from tests.bench.small import example
 from tests.bench.timing import heading, ms, p95, show
 

@@ -8,7 +8,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 import dpsql
-from dpsql.clients.dbapi import Connection
+from dpsql.clients.dbapi.connection import Connection
 from tests.bench.stages import LABELS, watched
 from tests.bench.timing import Aim, fresh, heading, show, side_by_side
 from tests.bench.tpch import EPSILON, QUESTIONS, Ask, Question, plain

@@ -17,11 +17,11 @@ from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.payload import encode
 from dpsql.accounting.totals import NOTHING
-from dpsql.clients.dbapi import ledger_identity
 from dpsql.mechanisms.conversions import pure
 from dpsql.plan.charges import Budget, ChargeRequest, Portion
 from dpsql.plan.tables import NoisyTable
 from dpsql.schema.model import Schema
+from dpsql.session.opening import ledger_identity
 from tests.bench.small import ENDLESS, SQL, example
 from tests.bench.timing import Aim, Times, heading, ms, p95, repeated, show
 

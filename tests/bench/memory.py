@@ -43,7 +43,7 @@ def _work(folder: Path, kind: str, question: str) -> None:
             plain(folder)(sql)
         return
     import dpsql
-    import dpsql.clients.dbapi
+    import dpsql.clients.dbapi.connection
 
     if sql is None:
         return

@@ -14,7 +14,7 @@ import duckdb
 
 import dpsql
 from dpsql.accounting.ledger import Ledger
-from dpsql.clients.dbapi import Connection
+from dpsql.clients.dbapi.connection import Connection
 from dpsql.core.loss import EpsilonDelta
 from dpsql.dataset.opening import open_dataset
 from dpsql.mechanisms.conversions import pure
@@ -23,6 +23,7 @@ from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement, schema_identity
 from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 from tests.bench.stages import LABELS, watched
 from tests.bench.timing import Aim, Times, fresh, heading, ms, repeated, show, show_times, side_by_side
 from tests.support.statements import Statement, read
@@ -57,7 +58,7 @@ def example(name: str, folder: Path) -> Schema:
     target = folder / name
     if not target.exists():
         shutil.copytree(EXAMPLES / name, target, ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
-    declared = Schema.from_toml(target / "schema.toml")
+    declared = read_schema(target / "schema.toml")
     return replace(declared, privacy=replace(declared.privacy, budget=ENDLESS))
 
 

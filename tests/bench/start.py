@@ -17,7 +17,7 @@ from tests.clients.repl.terminal import ROOT, Terminal
 AIM = Aim(1.0, " s")
 PARTS = (
     ("python alone", "pass"),
-    ("import all that connect needs", "import dpsql.clients.dbapi"),
+    ("import all that connect needs", "import dpsql.clients.dbapi.connection"),
     ("import all that a session needs", "import dpsql.clients.repl.editor"),
 )
 

@@ -15,7 +15,7 @@ COMMANDS: tuple[tuple[str, tuple[str, ...], Aim | None], ...] = (
     ("import sqlglot", ("-c", "import sqlglot"), None),
     ("import dpsql", ("-c", "import dpsql"), Aim(0.3, " s")),
     ("dpsql --help", ("-m", "dpsql", "--help"), Aim(0.3, " s")),
-    ("import dpsql and all that connect needs", ("-c", "import dpsql.clients.dbapi"), None),
+    ("import dpsql and all that connect needs", ("-c", "import dpsql.clients.dbapi.connection"), None),
 )
 
 

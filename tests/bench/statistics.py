@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import duckdb
 
 import dpsql
-from dpsql.clients.dbapi import Connection
+from dpsql.clients.dbapi.connection import Connection
 from tests.bench.timing import Aim, fresh, heading, show, side_by_side
 
 ROWS = 20_000_000

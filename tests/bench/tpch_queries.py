@@ -18,13 +18,14 @@ import duckdb
 
 import dpsql
 from dpsql.accounting.ledger import Ledger
-from dpsql.clients.dbapi import Connection, ledger_identity, open_session
+from dpsql.clients.dbapi.connection import Connection
 from dpsql.dataset import owner
 from dpsql.dataset.opening import open_dataset
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement, schema_identity
 from dpsql.schema.model import Schema
+from dpsql.session.opening import ledger_identity, open_session
 from dpsql.session.session import Session
 from tests.bench.memory import MEBIBYTE, _most
 from tests.bench.timing import Pair, Times, fresh, heading, ms, p95, repeated, show, side_by_side

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql.clients.dbapi import Connection
+from dpsql.clients.dbapi.connection import Connection
 from dpsql.core.errors import Error
 from tests.support import bi
 from tests.support.statements import Statement, read, useful

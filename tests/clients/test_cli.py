@@ -19,8 +19,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.clients.cli import VERBS, main
-from dpsql.clients.output import MODES
+from dpsql.clients.cli.main import VERBS, main
+from dpsql.clients.output.show import MODES
 
 ROOT = Path(__file__).parents[2]
 RANDHIE = ROOT / "examples/randhie"
@@ -375,7 +375,7 @@ def test_a_million_rows_are_written_in_no_more_memory_than_they_take(tmp_path: P
     duckdb.connect().execute(f"COPY ({rows}) TO '{tmp_path}/big.parquet'")
     code = """
 import resource, dpsql
-from dpsql.clients.output import show
+from dpsql.clients.output.show import show
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 with dpsql.connect("schema.toml") as connection:
     cursor = connection.execute("SELECT id, label, x FROM big")
@@ -405,11 +405,11 @@ def test_help_says_how(schema: Path) -> None:
 
 
 def test_help_loads_neither_parser_nor_engine() -> None:
-    code = "import sys; from dpsql.clients.cli import main; main(['--help'])"
+    code = "import sys; from dpsql.clients.cli.main import main; main(['--help'])"
     code = f"try:\n    {code}\nexcept SystemExit:\n    print(sorted(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     loaded = result.stdout.splitlines()[-1]
-    assert "dpsql.clients.cli" in loaded
+    assert "dpsql.clients.cli.main" in loaded
     assert not [
         name for name in ("sqlglot", "duckdb", "numpy", "opendp", "rich", "prompt_toolkit") if f"'{name}'" in loaded
     ]

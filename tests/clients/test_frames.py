@@ -16,8 +16,8 @@ import pyarrow
 import pytest
 
 import dpsql
-from dpsql.clients.frames import arrow_table, pandas_frame, polars_frame
-from dpsql.clients.notebook import MOST_COLUMNS, MOST_ROWS, error_bar
+from dpsql.clients.dbapi.frames import arrow_table, pandas_frame, polars_frame
+from dpsql.clients.dbapi.notebook import MOST_COLUMNS, MOST_ROWS, error_bar
 from dpsql.core.errors import Error
 from dpsql.plan.tables import Accuracy
 
@@ -175,7 +175,7 @@ def test_nothing_is_imported_before_it_is_asked_for() -> None:
     """DuckDB may import pandas by itself when it is there, and pandas pyarrow."""
     program = f"""
 import sys, dpsql
-from dpsql.clients import cursor, dbapi, frames, notebook
+from dpsql.clients.dbapi import cursor, connection as dbapi, frames, notebook
 early = {{"pandas", "polars", "pyarrow", "IPython"}} & set(sys.modules)
 cursor = dpsql.connect({str(RANDHIE)!r}, ledger=":memory:").execute("SELECT 1")
 cursor.fetchall(), cursor._repr_html_()

@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpsql
-from dpsql.clients.cells import columns_of
-from dpsql.clients.output import MODES, show, status
+from dpsql.clients.output.cells import columns_of
+from dpsql.clients.output.show import MODES, show, status
 from dpsql.plan.tables import Accuracy
 
 ROOT = Path(__file__).parents[2]

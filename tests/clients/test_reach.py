@@ -19,15 +19,15 @@ import pytest
 import dpsql
 from dpsql.accounting.failures import MOST
 from dpsql.accounting.ledger import Ledger
-from dpsql.clients.dbapi import open_session
 from dpsql.engines.base import ExactTable
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.mechanisms.source import SystemNoise
-from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 
 RANDHIE = Path(__file__).parents[2] / "examples/randhie/schema.toml"
-DECLARED = Schema.from_toml(RANDHIE)
+DECLARED = read_schema(RANDHIE)
 CHEAP = replace(DECLARED, privacy=replace(DECLARED.privacy, least=Fraction(1, 10**4)))
 """Statements may cost next to nothing."""
 COUNT = "/* dpsql: epsilon=0.0001 */ SELECT COUNT(*) FROM person"

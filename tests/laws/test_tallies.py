@@ -38,7 +38,7 @@ from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
-from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 from tests.support.noise import ZeroNoise
 
 BUCKETS = 4
@@ -285,7 +285,7 @@ def compiled(folder: Path, columns: str, rows: int, groups: int) -> CompiledRele
     path = folder / "visits.toml"
     path.write_text(DECLARED.format(rows=rows, groups=groups, last=2 * len(UNITS) - 1))
     (part,) = compile_statement(
-        parse(f"SELECT g, {columns} FROM visit GROUP BY g"), Options(), Schema.from_toml(path), ""
+        parse(f"SELECT g, {columns} FROM visit GROUP BY g"), Options(), read_schema(path), ""
     ).releases
     assert part.release.limited.limits == Limits(rows, groups)
     return part

@@ -15,13 +15,13 @@ import pytest
 from dpsql.accounting import claims
 from dpsql.answers import recent, reusing
 from dpsql.answers.reusing import Reusing, TopUp
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
 from dpsql.core.loss import NO_LOSS, PrivacyLoss
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.tables import NoisyTable
 from dpsql.planner.parse import parse
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import SeededNoise, ZeroNoise

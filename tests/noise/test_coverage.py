@@ -31,7 +31,7 @@ from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
-from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 
 LEVEL = Fraction(95, 100)
 LEAST, MOST = 0.94, 0.965
@@ -114,7 +114,7 @@ def compiled(folder: Path, columns: Sequence[str], epsilon: str, mechanism: str)
     path = folder / "visits.toml"
     path.write_text(DECLARED)
     sql = f"/* dpsql: epsilon={epsilon}, mechanism={mechanism} */ SELECT {', '.join(columns)} FROM visits"
-    (found,) = compile_statement(parse(sql), Options(), Schema.from_toml(path), "").releases
+    (found,) = compile_statement(parse(sql), Options(), read_schema(path), "").releases
     return found
 
 

@@ -25,7 +25,6 @@ from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.of_moments import OfMoments
 from dpsql.aggregates.sum import SumOf
 from dpsql.aggregates.term import Term
-from dpsql.clients.dbapi import open_session
 from dpsql.core.sqltypes import BIGINT, DOUBLE
 from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.additive import AdditiveNoise
@@ -33,6 +32,7 @@ from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.side_by_side import SideBySide
 from dpsql.mechanisms.summed import summed
+from dpsql.session.opening import open_session
 from dpsql.session.session import Answer, Session
 
 LEVEL = Fraction(95, 100)

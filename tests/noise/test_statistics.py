@@ -41,7 +41,7 @@ from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
-from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 from tests.support.noise import ZeroNoise
 
 pytestmark = pytest.mark.slow
@@ -434,7 +434,7 @@ def compiled(folder: Path, columns: str, table: str) -> CompiledRelease:
     path = folder / "visits.toml"
     path.write_text(DECLARED)
     sql = f"/* dpsql: epsilon=1 */ SELECT {columns} FROM {table}"
-    (part,) = compile_statement(parse(sql), Options(), Schema.from_toml(path), "").releases
+    (part,) = compile_statement(parse(sql), Options(), read_schema(path), "").releases
     assert len(part.release.measures) == 1
     return part
 

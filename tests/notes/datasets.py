@@ -17,6 +17,7 @@ from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement, schema_identity
 from dpsql.schema.model import Analyst, Schema
+from dpsql.schema.toml import read_schema
 from dpsql.session.session import Parameters, Session
 from tests.notes.pages import ROOT
 from tests.support.guard import forget
@@ -54,7 +55,7 @@ def opened(name: str) -> Opened:
 
 @cache
 def _opened(name: str) -> Opened:
-    declared = Schema.from_toml(FILES[name])
+    declared = read_schema(FILES[name])
     plenty = replace(declared, privacy=replace(declared.privacy, budget=PLENTY))
     # What a cut keeps depends on the ledger's secret: a fixed one, so that the pages hold one answer.
     with patch("dpsql.accounting.layout.secrets.token_bytes", bytes):

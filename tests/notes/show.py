@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 
-from dpsql.clients.table import table
+from dpsql.clients.output.table import table
 from dpsql.core.errors import Error
 from dpsql.plan.compiled import Compiled
 from dpsql.schema.mistakes import Mistakes

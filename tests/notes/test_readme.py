@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.clients.cli import VERBS, main
+from dpsql.clients.cli.main import VERBS, main
 from tests.notes.pages import ROOT, Fence, fences
 from tests.notes.transcript import desk
 

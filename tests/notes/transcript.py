@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
-from dpsql.clients.cli import VERBS, main
+from dpsql.clients.cli.main import VERBS, main
 from tests.notes.datasets import copy_to
 from tests.support.noise import ZeroNoise
 

@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.sum import Total
-from dpsql.clients.dbapi import open_session
 from dpsql.planner.parse import DUCKDB, parse
+from dpsql.session.opening import open_session
 from dpsql.session.session import Answer, Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise

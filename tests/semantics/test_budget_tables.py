@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql.clients.dbapi import Connection
+from dpsql.clients.dbapi.connection import Connection
 from dpsql.core.errors import Error
 from dpsql.schema import spent
 
@@ -150,7 +150,7 @@ def test_an_analyst_sees_themself(folder: Path) -> None:
 
 
 def dpsql_check(path: Path) -> int:
-    from dpsql.clients.cli import main
+    from dpsql.clients.cli.main import main
 
     return main(["check", str(path)])
 

@@ -15,9 +15,9 @@ from time import perf_counter
 
 import pytest
 
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
 from dpsql.core.loss import NO_LOSS
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support.noise import SeededNoise
 

@@ -11,10 +11,10 @@ import duckdb
 import pytest
 from scipy import stats
 
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.release.estimating import LEAST_DRAWS, MOST_DRAWS, MOST_ROWS, draws_of
+from dpsql.session.opening import open_session
 from dpsql.session.session import Answer, Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
+from dpsql.session.opening import open_session
 from tests.semantics.plain import UNLIMITED, Beside, beside
 from tests.semantics.test_statements import crowded
 from tests.support import clinic

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.core.errors import Error, SchemaError
-from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 from tests.attacks.observing import patient, visit
 from tests.semantics.plain import UNLIMITED, Beside, beside
 from tests.semantics.test_statements import crowded
@@ -395,7 +395,7 @@ def test_a_schema_may_not_declare_such_names(place: str, old: str, new: str, tmp
     text = text.replace('"visit.visit_id"', '"dpsql visits.visit_id"') if "visit" in new else text
     (tmp_path / "schema.toml").write_text(text)
     with pytest.raises(SchemaError) as raised:
-        Schema.from_toml(tmp_path / "schema.toml")
+        read_schema(tmp_path / "schema.toml")
     assert f"{place}: has a name that dpsql keeps for itself" in str(raised.value)
 
 

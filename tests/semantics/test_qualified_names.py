@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql.clients.dbapi import Connection
+from dpsql.clients.dbapi.connection import Connection
 from dpsql.core.errors import Error
 from dpsql.schema import qualifiers
-from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 from tests.semantics.test_statements import crowded
 from tests.support import clinic
 
@@ -125,7 +125,7 @@ def test_what_a_name_means_already_goes_first(tmp_path: Path) -> None:
 
 
 def test_the_words_that_mean_the_declared_tables() -> None:
-    schema = Schema.from_toml(Path(__file__).parents[1] / "notes/clinic/schema.toml")
+    schema = read_schema(Path(__file__).parents[1] / "notes/clinic/schema.toml")
     name = schema.name
     assert all(qualifiers.holds_tables(schema, *words) for words in [(), ("",), ("", "Main"), (name.upper(), "public")])
     for words in [("other",), ("main", "main"), ("main", name), ("other", "main"), (name, name), ("a", name, "main")]:

@@ -14,8 +14,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
+from dpsql.session.opening import open_session
 from dpsql.session.session import Answer, Session
 from tests.support.noise import RecordedNoise, ZeroNoise
 

@@ -12,11 +12,11 @@ import duckdb
 import pytest
 
 from dpsql.accounting.ledger import Ledger
-from dpsql.clients.dbapi import ledger_identity, open_session
 from dpsql.core.errors import Error
 from dpsql.core.loss import NO_LOSS
 from dpsql.dataset import owner
 from dpsql.schema.model import Guard
+from dpsql.session.opening import ledger_identity, open_session
 from dpsql.session.session import Answer, Session
 from tests.semantics.plain import close
 from tests.support import tpch

@@ -13,6 +13,7 @@ from pathlib import Path
 import duckdb
 
 from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 
 UNIT = """
 [dataset]
@@ -94,7 +95,7 @@ def schema(folder: Path, *, unit: str = "patient", accounting: str = "auto", gua
     text = ROW + row_patient + PUBLIC if unit == "row" else UNIT + PATIENT + VISIT + PUBLIC
     text = text.replace('mode = "off"', f'mode = "{guard}"')
     path.write_text(text.replace("[privacy]", f'[privacy]\naccounting = "{accounting}"'))
-    return Schema.from_toml(path)
+    return read_schema(path)
 
 
 def database(chance: random.Random, *, wild: bool = True) -> Database:

@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 
 from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 
 LONG = "'" + "Aß%_" * 2500 + "'"
 INTEGERS = {
@@ -142,7 +143,7 @@ def schema(folder: Path, *, unit: str = "row") -> Schema:
         lines.append(f'{column("r", sqltype)} = {{ type = "{sqltype}", role = "measure"{nullable} }}')
     path = folder / f"extremes_{unit.partition('.')[0]}.toml"
     path.write_text("\n".join(lines) + "\n")
-    return Schema.from_toml(path)
+    return read_schema(path)
 
 
 def fill(connection: duckdb.DuckDBPyConnection) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 
 from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 
 Row = tuple[object, ...]
 Database = dict[str, list[Row]]
@@ -172,7 +173,7 @@ class Market:
         """The schema as it is read. Raises SchemaError 801 where its paths disagree."""
         path = folder / "market.toml"
         path.write_text(self.text(**changed), encoding="utf-8")
-        return Schema.from_toml(path)
+        return read_schema(path)
 
 
 BUYERS = (

@@ -16,7 +16,6 @@ from pathlib import Path
 import duckdb
 
 from dpsql.accounting.ledger import Ledger
-from dpsql.clients.dbapi import ledger_identity, open_session
 from dpsql.core.errors import Error
 from dpsql.dataset import owner
 from dpsql.dataset.opening import Dataset, open_dataset
@@ -24,6 +23,7 @@ from dpsql.engines.base import ExactTable
 from dpsql.plan.compiled import Compiled, CompiledRelease, Verified
 from dpsql.release.noisy import _sums as exact_sums
 from dpsql.schema.model import Schema
+from dpsql.session.opening import ledger_identity, open_session
 from dpsql.session.session import Session
 from tests.support import market, staging
 from tests.support.market import UNITS, Database, Market

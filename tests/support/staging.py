@@ -25,6 +25,7 @@ from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.estimating import estimate
 from dpsql.release.noisy import key_list, release, wire_columns
 from dpsql.schema.model import Column, Schema, Table
+from dpsql.schema.toml import read_schema
 from tests.support import clinic
 from tests.support.nested import PUBLIC, PUBLIC_ROWS
 from tests.support.noise import ZeroNoise
@@ -50,7 +51,7 @@ def schema(folder: Path, *, unit: str = "patient", accounting: str = "auto") -> 
     found = clinic.schema(folder, unit=unit, accounting=accounting)
     path = folder / f"{unit} nested.toml"
     path.write_text((folder / f"{unit}.toml").read_text() + PUBLIC)
-    found = Schema.from_toml(path)
+    found = read_schema(path)
     return replace(found, tables=tuple(_filled(table) for table in found.tables))
 
 

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import duckdb
 
 from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "tpch"
 SCALE = "0.03"
@@ -33,7 +34,7 @@ def query(number: int) -> str:
 
 def schema(folder: Path) -> Schema:
     """The declared schema over the data of that folder."""
-    return replace(Schema.from_toml(FIXTURES / "schema.toml"), folder=folder)
+    return replace(read_schema(FIXTURES / "schema.toml"), folder=folder)
 
 
 def generate(folder: Path, scale: str = SCALE) -> Path:

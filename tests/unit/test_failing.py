@@ -13,12 +13,13 @@ import dpsql
 from dpsql.accounting.failing import _KINDS
 from dpsql.accounting.failures import KINDS, MOST
 from dpsql.accounting.ledger import Ledger
-from dpsql.clients.cli import main
-from dpsql.clients.dbapi import ledger_identity
+from dpsql.clients.cli.main import main
 from dpsql.core.errors import CODES, Error, error
 from dpsql.dataset import owner
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.schema.model import Analyst, Schema
+from dpsql.schema.toml import read_schema
+from dpsql.session.opening import ledger_identity
 from tests.support.randhie import copied
 
 STORED = "SELECT COUNT(*) FROM person"
@@ -32,7 +33,7 @@ def file(tmp_path: Path) -> str:
 
 @pytest.fixture
 def schema(file: str) -> Schema:
-    declared = Schema.from_toml(file)
+    declared = read_schema(file)
     return replace(declared, guard=replace(declared.guard, mode="off"))
 
 
@@ -177,7 +178,7 @@ def test_what_could_not_be_shown_is_not_cleared(
 
     with monkeypatch.context() as patched:
         patched.setattr("builtins.print", closed)
-        patched.setattr("dpsql.clients.cli._close_output", lambda: None)
+        patched.setattr("dpsql.clients.cli.main._close_output", lambda: None)
         assert main(["budget", file, "--ledger", str(tmp_path / "l"), "--failures"]) == 0
     ledger = Ledger.open(tmp_path / "l", ledger_identity(schema))
     assert ledger.unseen_failures() == 1

@@ -13,6 +13,7 @@ from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.mechanisms.prices import nominal
 from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema, to_toml
 from tests.support.randhie import EXAMPLE, copied
 
 FILE = EXAMPLE / "schema.toml"
@@ -23,7 +24,7 @@ NOTE = "raised to the owner's least price, epsilon 0.01: the error is smaller th
 
 @pytest.fixture
 def schema(tmp_path: Path) -> Schema:
-    declared = Schema.from_toml(copied(tmp_path))
+    declared = read_schema(copied(tmp_path))
     return replace(
         declared,
         guard=replace(declared.guard, mode="off"),
@@ -50,18 +51,18 @@ def written(tmp_path: Path, line: str) -> Path:
 
 
 def test_by_default_it_is_a_hundredth_of_the_default_price(tmp_path: Path) -> None:
-    privacy = Schema.from_toml(FILE).privacy
+    privacy = read_schema(FILE).privacy
     assert privacy.least is None and privacy.floor == privacy.query.epsilon / 100 == Fraction(1, 1000)
     assert replace(privacy, query=EpsilonDelta(Fraction(3), Fraction(0))).floor == Fraction(3, 100)
 
 
 def test_it_is_written_and_read_again(tmp_path: Path) -> None:
-    schema = Schema.from_toml(written(tmp_path, "least = 0.02"))
+    schema = read_schema(written(tmp_path, "least = 0.02"))
     assert schema.privacy.least == schema.privacy.floor == Fraction(1, 50)
-    assert "least = 0.02" in schema.to_toml()
-    (tmp_path / "again.toml").write_text(schema.to_toml())
-    assert Schema.from_toml(tmp_path / "again.toml").privacy == schema.privacy
-    assert "least" not in Schema.from_toml(FILE).to_toml()
+    assert "least = 0.02" in to_toml(schema)
+    (tmp_path / "again.toml").write_text(to_toml(schema))
+    assert read_schema(tmp_path / "again.toml").privacy == schema.privacy
+    assert "least" not in to_toml(read_schema(FILE))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_it_is_written_and_read_again(tmp_path: Path) -> None:
 )
 def test_mistakes(tmp_path: Path, line: str, said: str) -> None:
     with pytest.raises(dpsql.Error, match="DPSQL-801") as caught:
-        Schema.from_toml(written(tmp_path, line))
+        read_schema(written(tmp_path, line))
     assert said in str(caught.value)
 
 
@@ -84,7 +85,7 @@ def test_a_refresh_that_costs_less_is_a_mistake(tmp_path: Path) -> None:
         path.read_text() + '\n[analysts.a]\n[reservations.r]\nanalyst = "a"\nrefreshes = 2\nepsilon = 0.01\n'
     )
     with pytest.raises(dpsql.Error, match="one refresh has less epsilon than the least of a statement"):
-        Schema.from_toml(path)
+        read_schema(path)
 
 
 # --- a price --------------------------------------------------------------------------------------------------------------

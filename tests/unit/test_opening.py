@@ -159,7 +159,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.dataset.opening import open_dataset
 from dpsql.schema.facts import bounds_fact, rows_fact, unit_fact
 from dpsql.schema.model import Column, Schema
-schema, ledger = Schema.from_toml(sys.argv[1]), Ledger.open(sys.argv[2], "clinic")
+schema, ledger = read_schema(sys.argv[1]), Ledger.open(sys.argv[2], "clinic")
 print(open_dataset(schema, ledger, approve=True).version)
 """
 

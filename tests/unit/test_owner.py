@@ -20,7 +20,7 @@ from dpsql.dataset import owner
 from dpsql.dataset.opening import open_dataset
 from dpsql.mechanisms.conversions import pure
 from dpsql.plan.charges import Budget, ChargeRequest, Portion
-from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 
 sys.path.insert(0, str(Path(__file__).parent / "engines"))
 from clinic_files import HEAD, ROWS, TABLES, clinic, declare
@@ -50,7 +50,7 @@ def test_a_draft_reads_back_and_opens(tmp_path: Path, ledger: Ledger, kind: str)
         text.replace("[tables.ward]", '[tables.ward]\nkey = ["ward"]\npublic = true').split("[tables.ward.columns]")[0]
     )
     try:
-        schema = Schema.from_toml(draft)
+        schema = read_schema(draft)
     except Error as problem:
         pytest.fail(str(problem))
     open_dataset(schema, ledger, approve=True).engine.close()

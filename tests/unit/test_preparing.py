@@ -233,7 +233,7 @@ from dpsql.dataset import owner
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error
 from dpsql.schema.model import Schema
-schema, ledger = Schema.from_toml(sys.argv[1]), Ledger.open(sys.argv[2], "clinic")
+schema, ledger = read_schema(sys.argv[1]), Ledger.open(sys.argv[2], "clinic")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 try:

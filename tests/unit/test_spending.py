@@ -19,6 +19,7 @@ from dpsql.mechanisms.conversions import gaussian, pure, rho_at_most
 from dpsql.plan.charges import ChargeRequest, Portion
 from dpsql.schema import spent
 from dpsql.schema.model import Analyst, Schema
+from dpsql.schema.toml import read_schema
 
 HEAD = """
 [dataset]
@@ -54,7 +55,7 @@ SITE = '["person.site 00", "3"]'
 
 def declared(folder: Path, privacy: str = 'accounting = "sequential"') -> Schema:
     (folder / "schema.toml").write_text(HEAD.format(privacy=privacy))
-    return Schema.from_toml(folder / "schema.toml")
+    return read_schema(folder / "schema.toml")
 
 
 @pytest.fixture
@@ -201,7 +202,7 @@ def test_without_declared_analysts(tmp_path: Path, ledger: Ledger) -> None:
     (tmp_path / "open.toml").write_text(
         text[: text.index("[roles")].rstrip() + "\n" + text[text.index("[tables.person]") :]
     )
-    schema = Schema.from_toml(tmp_path / "open.toml")
+    schema = read_schema(tmp_path / "open.toml")
     me = Analyst("me")
     assert [t.holder for t in spending.totals(schema, ledger, me)] == ["dataset"]
     assert [s.name for s in spending.spenders(schema, ledger, me)] == ["me"]

@@ -13,7 +13,7 @@ from harlequin.catalog import Catalog, CatalogItem, CatalogSearchResult, Interac
 from harlequin.driver import HarlequinDriver
 
 from dpsql.clients.harlequin.status import short_type
-from dpsql.clients.table import number
+from dpsql.clients.output.table import number
 from dpsql.core.domains import Categories, Interval, Unbounded, Value
 from dpsql.core.escaping import harmless
 from dpsql.core.sqltypes import SqlType

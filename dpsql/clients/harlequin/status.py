@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpsql.clients.dbapi import Cursor, Privacy
-from dpsql.clients.table import number
+from dpsql.clients.dbapi.cursor import Cursor, Privacy
+from dpsql.clients.output.table import number
 from dpsql.core.escaping import harmless
 from dpsql.plan.tables import Accuracy
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import dpsql
 from dpsql.clients.declared import name_sql
+from dpsql.clients.output.table import number
 from dpsql.clients.repl.desk import Desk
-from dpsql.clients.table import number
 
 KEYS = """Enter sends a statement that ends with ; and else begins a new line. Esc Enter sends at once.
 Tab completes, Ctrl-R searches what was asked before, Ctrl-C cancels, Ctrl-D leaves."""

@@ -8,18 +8,19 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
-from dpsql.clients import output
+from dpsql.clients.cli.statements import split
+from dpsql.clients.output import show as output
+from dpsql.clients.output.table import number
 from dpsql.clients.repl import running
 from dpsql.clients.repl.interrupts import Interrupts
 from dpsql.clients.repl.scanner import is_command
 from dpsql.clients.repl.screen import Screen
-from dpsql.clients.statements import split
-from dpsql.clients.table import number
 from dpsql.core.errors import Error
 from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:
-    from dpsql.clients.dbapi import Connection, Cursor, Privacy
+    from dpsql.clients.dbapi.connection import Connection
+    from dpsql.clients.dbapi.cursor import Cursor, Privacy
     from dpsql.schema.model import Schema
 
 LARGE = Fraction(1, 4)

@@ -20,7 +20,7 @@ from dpsql.core.errors import Error
 from dpsql.schema.model import Schema
 
 if TYPE_CHECKING:
-    from dpsql.clients.dbapi import Connection
+    from dpsql.clients.dbapi.connection import Connection
 
 MISSING = 'Editing, history, completion and colours: pip install "dpsql[repl]"'
 

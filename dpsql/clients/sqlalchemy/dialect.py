@@ -12,8 +12,8 @@ from sqlalchemy.engine.default import DefaultDialect, DefaultExecutionContext
 from sqlalchemy.exc import ArgumentError, NoSuchTableError
 
 import dpsql
-from dpsql.clients.cursor import Cursor, Parameters, Privacy
-from dpsql.clients.dbapi import Connection as DbapiConnection
+from dpsql.clients.dbapi.connection import Connection as DbapiConnection
+from dpsql.clients.dbapi.cursor import Cursor, Parameters, Privacy
 from dpsql.clients.sqlalchemy import reflection
 from dpsql.clients.sqlalchemy.compiler import DpsqlCompiler, DpsqlIdentifiers, DpsqlTypes
 from dpsql.clients.sqlalchemy.reflection import Facts, Relation

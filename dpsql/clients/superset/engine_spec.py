@@ -17,7 +17,7 @@ from superset.errors import SupersetErrorType
 from superset.sql.parse import SQLGLOT_DIALECTS
 from superset.utils.core import GenericDataType
 
-from dpsql.clients.dbapi import Connection
+from dpsql.clients.dbapi.connection import Connection
 from dpsql.clients.repl.words import AGGREGATES, SCALARS
 from dpsql.clients.superset.parsing import Dpsql
 

@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 
 import dpsql
-from dpsql.clients.dbapi import Connection
+from dpsql.clients.dbapi.connection import Connection
 from tests.bench.peers import tasks
 from tests.bench.peers.tasks import Data, Task
 

@@ -23,9 +23,10 @@ from pathlib import Path
 import duckdb
 
 import dpsql
-from dpsql.clients.dbapi import Connection
+from dpsql.clients.dbapi.connection import Connection
 from dpsql.core.loss import EpsilonDelta
 from dpsql.schema.model import Guard, Schema
+from dpsql.schema.toml import read_schema
 from tests.bench.peers import environments
 from tests.bench.peers.budgets import Question, Request, Total
 from tests.bench.small import EXAMPLES
@@ -67,7 +68,7 @@ def main() -> None:
 
 def _declared(total: Total, accounting: str) -> Schema:
     """The RAND people with this budget; the guard warns only, since the statements are made by a program."""
-    declared = Schema.from_toml(EXAMPLES / "randhie" / "schema.toml")
+    declared = read_schema(EXAMPLES / "randhie" / "schema.toml")
     budget = EpsilonDelta(Fraction(str(total.epsilon)), Fraction(str(total.delta)))
     privacy = replace(declared.privacy, budget=budget, accounting=accounting)
     return replace(declared, privacy=privacy, guard=Guard("warn", 0))

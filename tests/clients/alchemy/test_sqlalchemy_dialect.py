@@ -361,7 +361,7 @@ source = "visit.csv"
 name = { type = "VARCHAR", role = "quasi" }
 tag  = { type = "VARCHAR", domain = ["a", "it's"], nullable = true }
 """)
-    schema = dpsql.Schema.from_toml(tmp_path / "schema.toml")
+    schema = dpsql.read_schema(tmp_path / "schema.toml")
     (visit,) = schema.tables
     assert table_comment(visit, schema) == "private: each row is its own privacy unit"
     assert [column_comment(column, visit, schema) for column in visit.columns] == [

@@ -13,10 +13,10 @@ from dpsql.clients.repl.completion import Candidate, complete
 from dpsql.clients.repl.scanner import entries, is_command, is_complete, meaning, tokens
 from dpsql.planner.options import FLAGS, NAMES
 from dpsql.planner.parse import parse
-from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 
 ROOT = Path(__file__).parents[3]
-CLINIC = Schema.from_toml(ROOT / "tests/notes/clinic/schema.toml")
+CLINIC = read_schema(ROOT / "tests/notes/clinic/schema.toml")
 TABLES = ["patient", "visit", "item", "drug"]
 
 

@@ -11,7 +11,7 @@ from dpsql.clients.repl import loop
 from dpsql.clients.repl.interrupts import Interrupts
 from dpsql.clients.repl.plain import Plain
 from dpsql.clients.repl.screen import Screen
-from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 from tests.clients.repl.terminal import ROOT
 
 CLINIC = ROOT / "tests/notes/clinic/schema.toml"
@@ -78,6 +78,6 @@ def test_without_prompt_toolkit_one_line_says_what_to_install(monkeypatch: pytes
     monkeypatch.setattr(loop, "find_spec", lambda name: None)
     monkeypatch.setattr("sys.stdin", _Keys())
     out = io.StringIO()
-    reader = loop._editor(Schema.from_toml(CLINIC), Screen(out, colour=False, moves=True), Interrupts())
+    reader = loop._editor(read_schema(CLINIC), Screen(out, colour=False, moves=True), Interrupts())
     assert isinstance(reader, Plain)
     assert out.getvalue() == 'Editing, history, completion and colours: pip install "dpsql[repl]"\n'

@@ -14,7 +14,6 @@ import pytest
 
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.distinct_values import DistinctValues, matched
-from dpsql.clients.dbapi import open_session
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import VARCHAR
@@ -29,6 +28,7 @@ from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.release.noisy import _taken
+from dpsql.session.opening import open_session
 from tests.support import clinic, staging
 from tests.support.noise import RecordedNoise, ZeroNoise
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import duckdb
 
 from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 
 HEAD = """\
 [dataset]
@@ -78,7 +79,7 @@ def clinic(folder: Path, kind: str = "parquet", rows: dict[str, str] | None = No
 def declare(folder: Path, text: str) -> Schema:
     path = folder / "schema.toml"
     path.write_text(text)
-    return Schema.from_toml(path)
+    return read_schema(path)
 
 
 def one_table(folder: Path, source: str, columns: dict[str, str], inside: str = ".") -> Schema:

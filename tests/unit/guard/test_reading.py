@@ -27,6 +27,7 @@ from dpsql.planner.resolve.scope import Scope, scope_of
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.relations.relations import scan
 from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 from tests.support import clinic
 from tests.support.expressions import Expressions
 
@@ -536,7 +537,7 @@ def test_a_grid_of_tenths_counts_as_the_engine_does(tmp_path: Path, sign: str) -
     """No DOUBLE is a tenth; a condition keeps as many points of the grid as DuckDB keeps of their nearest numbers."""
     path = tmp_path / "ward.toml"
     path.write_text(TENTHS)
-    schema = Schema.from_toml(path)
+    schema = read_schema(path)
     table, sandbox = schema.table("ward"), Sandbox()
     assert table is not None
     reader, scope = Reader(schema, lambda sql, _: sandbox.run(sql)[1]), scope_of(scan(schema, table, "ward"))

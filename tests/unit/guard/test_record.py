@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.accounting.ledger import Asked
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
 from dpsql.guard import record
 from dpsql.guard.guarding import Guarding
@@ -21,6 +20,7 @@ from dpsql.guard.questions import Question, Shape
 from dpsql.guard.regions import EVERYTHING, Box, Region, but_not, meet, share
 from dpsql.guard.values import END, START, Axis, Cut, Listed, Values, ranged
 from dpsql.planner.parse import parse
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic, generate
 from tests.support.noise import ZeroNoise

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise

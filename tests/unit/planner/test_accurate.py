@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import BudgetError, Error
 from dpsql.core.loss import NO_LOSS, EpsilonDelta
 from dpsql.mechanisms.conversions import rho_at_most
@@ -21,6 +20,7 @@ from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
+from dpsql.session.opening import open_session
 from tests.support import clinic, staging
 
 RANDHIE = Path(__file__).parents[3] / "examples" / "randhie" / "schema.toml"

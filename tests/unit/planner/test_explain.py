@@ -10,13 +10,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.clients.dbapi import open_session
 from dpsql.planner.explain import explain
 from dpsql.planner.explain.words import Words, unparenthesised
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 
 RANDHIE = Path(__file__).parents[3] / "examples" / "randhie"

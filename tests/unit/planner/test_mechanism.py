@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from dpsql.aggregates.tally import Terms
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error, InternalError
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss, only_delta, total
 from dpsql.mechanisms.conversions import pure, rho_at_most
@@ -27,6 +26,8 @@ from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.planner.pricing import NO_MU, accounted
 from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
+from dpsql.session.opening import open_session
 from tests.support import clinic, staging
 
 RANDHIE = Path(__file__).parents[3] / "examples" / "randhie" / "schema.toml"
@@ -111,7 +112,7 @@ def wide(tmp_path: Path) -> Schema:
     """Up to a hundred groups of one person, and "auto" by the owner's wish."""
     path = tmp_path / "wide.toml"
     path.write_text(GROUPS)
-    return Schema.from_toml(path)
+    return read_schema(path)
 
 
 def test_auto_takes_gaussian_noise_where_one_person_is_in_many_groups(wide: Schema) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support.statements import Statement, read, useful
 from tests.unit.planner.suggestions import LISTED, MORE, Suggestion

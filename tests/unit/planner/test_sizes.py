@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
+from dpsql.session.opening import open_session
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "randhie" / "schema.toml"
 PEOPLE = "SELECT person_id, year FROM person_year"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.clients.dbapi import open_session
 from dpsql.core.errors import Error
 from dpsql.plan.releases import Plan
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise

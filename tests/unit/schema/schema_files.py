@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.core.errors import SchemaError
-from dpsql.schema import Schema, from_toml
+from dpsql.schema import Schema, read_schema
 
 CLINIC = """\
 [dataset]
@@ -75,7 +75,7 @@ def read(folder: Path, text: str) -> Schema:
     """The schema of a text, by way of a file."""
     file = folder / "schema.toml"
     file.write_text(text, encoding="utf-8")
-    return from_toml(file)
+    return read_schema(file)
 
 
 def changed(old: str, new: str) -> str:

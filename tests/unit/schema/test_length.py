@@ -13,6 +13,7 @@ from dpsql.core.domains import UNBOUNDED, categories
 from dpsql.core.sqltypes import BIGINT, VARCHAR
 from dpsql.engines.structure import canonical
 from dpsql.schema.model import USUAL_LENGTH, Column
+from dpsql.schema.toml import to_toml
 
 BORN = "born = { type = "
 
@@ -26,8 +27,8 @@ def test_a_declared_length_is_kept(tmp_path: Path) -> None:
     table = schema.table("person")
     column = table.column("name") if table is not None else None
     assert table is not None and column is not None and (column.length, column.longest) == (40, 40)
-    assert read(tmp_path, schema.to_toml()) == schema
-    assert "length = 40" in schema.to_toml()
+    assert read(tmp_path, to_toml(schema)) == schema
+    assert "length = 40" in to_toml(schema)
     assert "at most 40 characters; a longer text counts as NULL" in domain(column, table)
 
 

@@ -26,7 +26,7 @@ from dpsql.schema import (
     Role,
     Schema,
     Table,
-    from_toml,
+    read_schema,
     to_toml,
 )
 from dpsql.schema.model import ACCOUNTINGS, MECHANISMS, WINDOWS
@@ -220,7 +220,7 @@ def test_round_trip(schema: Schema) -> None:
 
 @pytest.mark.parametrize("name", ["randhie", "nhefs"])
 def test_round_trip_of_the_examples(name: str) -> None:
-    schema = from_toml(EXAMPLES / name / "schema.toml")
+    schema = read_schema(EXAMPLES / name / "schema.toml")
     assert again(schema) == schema
 
 

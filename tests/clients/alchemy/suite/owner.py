@@ -12,8 +12,8 @@ import duckdb
 from sqlalchemy import schema as ddl
 
 import dpsql
-from dpsql.clients.dbapi import open_session
 from dpsql.clients.sqlalchemy import DpsqlDialect
+from dpsql.session.opening import open_session
 
 WORDS = ("CREATE", "DROP", "ALTER", "INSERT", "DELETE", "COMMENT")
 GUEST = "guest"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from dpsql.clients.cells import NUMBERS, exact_text, json_string, json_text
+from dpsql.clients.output.cells import NUMBERS, exact_text, json_string, json_text
 from dpsql.core.escaping import harmless
 
 Row = Sequence[object]

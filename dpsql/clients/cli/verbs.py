@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpsql.core.escaping import harmless
+from dpsql.schema.toml import read_schema
 
 if TYPE_CHECKING:
     from dpsql.accounting.ledger import Ledger
@@ -62,9 +63,8 @@ def _print(report: str) -> None:
 def _show_failures(options: argparse.Namespace) -> None:
     """Print what failed; once it is printed, the owner has seen it."""
     from dpsql.dataset import owner
-    from dpsql.schema.model import Schema
 
-    ledger = _opened(Schema.from_toml(options.target), options)
+    ledger = _opened(read_schema(options.target), options)
     try:
         report = owner.failures(ledger)
         _print(str(report))
@@ -76,18 +76,17 @@ def _show_failures(options: argparse.Namespace) -> None:
 
 def _opened(schema: Schema, options: argparse.Namespace) -> Ledger:
     from dpsql.accounting.ledger import Ledger
-    from dpsql.clients.dbapi import default_ledger, ledger_identity
+    from dpsql.session.opening import default_ledger, ledger_identity
 
     return Ledger.open(options.ledger or default_ledger(schema), ledger_identity(schema))
 
 
 def _report(verb: str, options: argparse.Namespace) -> str:
     from dpsql.dataset import owner
-    from dpsql.schema.model import Schema
 
     if verb == "init":
         return owner.init(options.target)
-    schema = Schema.from_toml(options.target)
+    schema = read_schema(options.target)
     ledger = _opened(schema, options)
     try:
         if verb == "budget":
@@ -98,8 +97,8 @@ def _report(verb: str, options: argparse.Namespace) -> str:
 
 
 def _check(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> CheckReport:
-    from dpsql.clients.asking import read
-    from dpsql.clients.progress import progress
+    from dpsql.clients.cli.asking import read
+    from dpsql.clients.output.progress import progress
     from dpsql.dataset import owner
 
     known = owner.certificate(read(options.certificate)) if options.certificate is not None else []
@@ -122,7 +121,7 @@ def _plot(report: BudgetReport) -> str:
     import shutil
     from datetime import datetime
 
-    from dpsql.clients.plot import EIGHTHS, plot
+    from dpsql.clients.output.plot import EIGHTHS, plot
     from dpsql.mechanisms.prices import nominal
 
     known = sys.stdout.isatty() or "COLUMNS" in os.environ

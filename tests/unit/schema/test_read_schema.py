@@ -14,7 +14,7 @@ from dpsql.core.domains import UNBOUNDED, Categories, interval
 from dpsql.core.errors import SchemaError
 from dpsql.core.loss import EpsilonDelta
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, decimal
-from dpsql.schema import Analyst, Column, Guard, Reference, Reservation, Role, Schema, Table, from_toml
+from dpsql.schema import Analyst, Column, Guard, Reference, Reservation, Role, Schema, Table, read_schema
 from dpsql.schema.model import ACCOUNTINGS, WINDOWS
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -347,7 +347,7 @@ def test_a_part_of_a_longer_key_is_not_an_identifier(tmp_path: Path) -> None:
 
 def test_a_byte_order_mark_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "schema.toml").write_bytes(b"\xef\xbb\xbf" + CLINIC.encode())
-    assert from_toml(str(tmp_path / "schema.toml")).name == "clinic"
+    assert read_schema(str(tmp_path / "schema.toml")).name == "clinic"
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ def test_a_byte_order_mark_is_not_text(tmp_path: Path) -> None:
 def test_text_that_is_no_toml(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "schema.toml").write_bytes(content)
     with pytest.raises(SchemaError, match="DPSQL-801") as caught:
-        from_toml(tmp_path / "schema.toml")
+        read_schema(tmp_path / "schema.toml")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.__context__ is None
@@ -382,7 +382,7 @@ def test_text_that_is_no_toml(tmp_path: Path, content: bytes, said: str) -> None
 )
 def test_a_file_that_cannot_be_read(tmp_path: Path, path: str, said: str) -> None:
     with pytest.raises(SchemaError, match="DPSQL-801") as caught:
-        from_toml(f"{tmp_path}/{path}")
+        read_schema(f"{tmp_path}/{path}")
     assert said in str(caught.value)
 
 
@@ -391,7 +391,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, path: str, said: str) -> Non
 
 @pytest.mark.parametrize("name", ["randhie", "nhefs"])
 def test_the_examples_have_the_types_of_their_files(name: str) -> None:
-    schema = from_toml(EXAMPLES / name / "schema.toml")
+    schema = read_schema(EXAMPLES / name / "schema.toml")
     connection = duckdb.connect()
     for declared in schema.tables:
         query = "SELECT column_name, column_type FROM (DESCRIBE FROM read_parquet(?))"
@@ -401,7 +401,7 @@ def test_the_examples_have_the_types_of_their_files(name: str) -> None:
 
 
 def test_randhie_is_the_schema_of_the_documents() -> None:
-    schema = from_toml(EXAMPLES / "randhie" / "schema.toml")
+    schema = read_schema(EXAMPLES / "randhie" / "schema.toml")
     assert schema.privacy.budget == EpsilonDelta(Fraction(4), Fraction(1, 10**6))
     assert schema.privacy.units == 6000
     assert schema.analysts is None

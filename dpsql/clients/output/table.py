@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, TypeAlias
 
-from dpsql.clients.bars import NOISE, error_bars, with_bar
-from dpsql.clients.cells import columns_of, cut
+from dpsql.clients.output.bars import NOISE, error_bars, with_bar
+from dpsql.clients.output.cells import columns_of, cut
 from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dpsql.clients.types import ResultType, read_type
+from dpsql.clients.dbapi.types import ResultType, read_type
 from dpsql.core.errors import error
 
 if TYPE_CHECKING:

@@ -6,22 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
-from dpsql.clients.types import read_type
+from dpsql.clients.dbapi.types import read_type
 from dpsql.core import errors
 from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
 from dpsql.mechanisms.prices import nominal
 from dpsql.plan.tables import Accuracy
-from dpsql.session.session import Answer
+from dpsql.session.session import Answer, Session
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
-
-    from dpsql.clients.dbapi import Connection
 
 Parameters = Sequence[object] | Mapping[str, object]
 Row = tuple[object, ...]
@@ -52,6 +50,24 @@ class Privacy:
     rho: Fraction = Fraction(0)
 
 
+class Connected(Protocol):
+    """The connection of a cursor, as far as the cursor uses it; it is a dpsql.Connection."""
+
+    _settings: int
+
+    @property
+    def _is_open(self) -> bool: ...
+    def _open(self) -> Session: ...
+    def _execute(self, sql: str, parameters: Parameters) -> Answer: ...
+    def _has_result(self, sql: str, parameters: Parameters) -> bool: ...
+    def cursor(self) -> Cursor: ...
+    def explain(self, sql: str, parameters: Parameters = ()) -> str: ...
+    def commit(self) -> None: ...
+    def rollback(self) -> None: ...
+    def interrupt(self) -> None: ...
+    def close(self) -> None: ...
+
+
 class Cursor:
     """Executes statements and hands out their rows.
 
@@ -63,7 +79,7 @@ class Cursor:
     arraysize: int = 1
     lastrowid: None = None
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connected) -> None:
         self.messages: list[tuple[type[errors.Warning], errors.Warning]] = []
         self._connection = connection
         self._answer: Answer | None = None
@@ -78,7 +94,7 @@ class Cursor:
         raise TypeError("a cursor cannot be copied or pickled")
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> Connected:
         """The connection that this cursor belongs to."""
         return self._connection
 
@@ -222,19 +238,19 @@ class Cursor:
 
     def fetch_arrow_table(self) -> pyarrow.Table:
         """All rows that are left as an Arrow table; needs pyarrow."""
-        from dpsql.clients.frames import arrow_table
+        from dpsql.clients.dbapi.frames import arrow_table
 
         return self._all_as(arrow_table(self._result().columns, self._rest()))
 
     def fetch_df(self) -> pandas.DataFrame:
         """All rows that are left as a pandas frame; needs pandas."""
-        from dpsql.clients.frames import pandas_frame
+        from dpsql.clients.dbapi.frames import pandas_frame
 
         return self._all_as(pandas_frame(self._result().columns, self._rest()))
 
     def fetch_polars(self) -> polars.DataFrame:
         """All rows that are left as a polars frame; needs polars."""
-        from dpsql.clients.frames import polars_frame
+        from dpsql.clients.dbapi.frames import polars_frame
 
         return self._all_as(polars_frame(self._result().columns, self._rest()))
 
@@ -244,7 +260,7 @@ class Cursor:
 
     def _repr_html_(self) -> str | None:
         """The result as a notebook shows it; nothing is fetched."""
-        from dpsql.clients.notebook import html
+        from dpsql.clients.dbapi.notebook import html
 
         if self._answer is None or not self._answer.columns or self._closed or not self._connection._is_open:
             return None

@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 import dpsql
-from dpsql.clients.cli import complain
-from dpsql.clients.output import FOR_PEOPLE, show, status
-from dpsql.clients.statements import Statement, split
+from dpsql.clients.cli.complaints import complain
+from dpsql.clients.cli.statements import Statement, split
+from dpsql.clients.output.show import FOR_PEOPLE, show, status
 from dpsql.core.errors import Error, error
 from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:
-    from dpsql.clients.dbapi import Connection, Cursor
+    from dpsql.clients.dbapi.connection import Connection
+    from dpsql.clients.dbapi.cursor import Cursor
 
 STANDARD_INPUT = "standard input"
 SEPARATED = ("csv", "tsv", "markdown")  # modes where an empty line stands between results

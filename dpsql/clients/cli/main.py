@@ -9,15 +9,11 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from dpsql.clients.output import MODES
-
-if TYPE_CHECKING:
-    from dpsql.core.errors import Error
+from dpsql.clients.cli.complaints import FAILED, INTERRUPTED, complain
+from dpsql.clients.output.show import MODES
 
 VERBS = ("init", "check", "budget")
-REFUSED, USAGE, EXHAUSTED, FAILED, INTERRUPTED = 1, 2, 3, 4, 130
 EPILOG = """without -c and -f, statements are read from standard input; in a terminal, a session opens.
 
 owner's verbs:
@@ -56,7 +52,7 @@ def _run(given: list[str]) -> int:
 
     try:
         if given and given[0] in VERBS:
-            from dpsql.clients.verbs import run
+            from dpsql.clients.cli.verbs import run
 
             return run(given[0], given[1:])
         return _ask(given)
@@ -73,7 +69,7 @@ def _ask(given: list[str]) -> int:
     options = _parser().parse_args(given)
     if options.asked is None and sys.stdin is not None and sys.stdin.isatty():
         return _session(options)
-    from dpsql.clients.asking import ask
+    from dpsql.clients.cli.asking import ask
 
     return ask(options)
 
@@ -109,25 +105,3 @@ def _session(options: argparse.Namespace) -> int:
 
     with dpsql.connect(options.schema, analyst=options.analyst, ledger=options.ledger) as connection:
         return repl.run(connection, options.schema, options)
-
-
-def complain(problem: Error, text: str) -> int:
-    """Print an error and choose the exit code."""
-    from dpsql.core.errors import (
-        BudgetError,
-        IntegrityError,
-        InterfaceError,
-        InternalError,
-        OperationalError,
-        SchemaError,
-    )
-    from dpsql.core.escaping import harmless
-
-    print(harmless(text, kept="\n\t"), file=sys.stderr)
-    if problem.code == "DPSQL-703":
-        return INTERRUPTED
-    if isinstance(problem, BudgetError):
-        return EXHAUSTED
-    if isinstance(problem, OperationalError | IntegrityError | InternalError):
-        return FAILED
-    return USAGE if isinstance(problem, SchemaError | InterfaceError) else REFUSED

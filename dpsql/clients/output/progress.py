@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TextIO
 
-from dpsql.clients.cells import cut
+from dpsql.clients.output.cells import cut
 from dpsql.core.escaping import harmless
 
 Told = Callable[[str, int, int], None]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from dpsql.clients.cells import brief_text
+from dpsql.clients.output.cells import brief_text
 
 if TYPE_CHECKING:
     from dpsql.plan.tables import Accuracy

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from dpsql.clients import streams
-from dpsql.clients.bars import error_bars, with_bar
-from dpsql.clients.cells import brief_text
-from dpsql.clients.table import MOST_ROWS, fitted, number, vertical
+from dpsql.clients.output import streams
+from dpsql.clients.output.bars import error_bars, with_bar
+from dpsql.clients.output.cells import brief_text
+from dpsql.clients.output.table import MOST_ROWS, fitted, number, vertical
 from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:
-    from dpsql.clients.dbapi import Cursor
-    from dpsql.clients.table import Accuracies, Row
+    from dpsql.clients.dbapi.cursor import Cursor
+    from dpsql.clients.output.table import Accuracies, Row
 
 MODES: tuple[str, ...] = ("table", "vertical", "csv", "tsv", "json", "jsonl", "markdown", "html")
 FOR_PEOPLE = (

@@ -6,9 +6,9 @@ import math
 from decimal import Decimal
 from html import escape
 
-from dpsql.clients.bars import rounded_up
-from dpsql.clients.cells import brief_text
-from dpsql.clients.table import number
+from dpsql.clients.output.bars import rounded_up
+from dpsql.clients.output.cells import brief_text
+from dpsql.clients.output.table import number
 from dpsql.core.escaping import harmless
 from dpsql.mechanisms.prices import nominal
 from dpsql.plan.tables import Accuracy

@@ -1,0 +1,1 @@
+"""PEP 249: connections, cursors, and what they give."""

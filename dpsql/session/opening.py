@@ -1,0 +1,52 @@
+"""From a path to a session: the schema is read, ledger and data are opened, the analyst is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpsql.accounting.ledger import Ledger
+from dpsql.core.errors import error
+from dpsql.dataset.opening import open_dataset
+from dpsql.mechanisms.source import NoiseSource
+from dpsql.schema.model import Analyst, Schema
+from dpsql.schema.toml import read_schema
+from dpsql.session.session import Session
+
+
+def default_ledger(schema: Schema) -> Path:
+    """Where a dataset's ledger is kept."""
+    return schema.folder / (schema.ledger if schema.ledger is not None else f"{schema.name}.ledger")
+
+
+def ledger_identity(schema: Schema) -> str:
+    """What a ledger is bound to."""
+    return f"{schema.name} ({schema.privacy.unit})"
+
+
+def find_analyst(schema: Schema, name: str | None) -> Analyst:
+    """The analyst of that name; without declared analysts any name is a label."""
+    if schema.analysts is None:
+        return Analyst(name or "default")
+    found = next((a for a in schema.analysts if a.name == name), None)
+    if found is None:
+        who = f"{name!r} is not a declared analyst" if name else "this dataset is open to declared analysts only"
+        raise error(803, who, hint="ask the owner, or name a declared analyst: analyst=NAME, --analyst NAME in a shell")
+    return found
+
+
+def open_session(
+    schema: str | Path | Schema, analyst: str | None, ledger: str | Path | None, noise: NoiseSource | None = None
+) -> Session:
+    """Read the schema, open the ledger and the data, and find the analyst.
+
+    noise  where randomness comes from; tests alone pass one
+    """
+    declared = schema if isinstance(schema, Schema) else read_schema(schema)
+    who = find_analyst(declared, analyst)
+    opened = Ledger.open(ledger if ledger is not None else default_ledger(declared), ledger_identity(declared))
+    try:
+        dataset = open_dataset(declared, opened, approve=declared.analysts is None)
+    except BaseException:
+        opened.close()
+        raise
+    return Session(dataset, opened, who, noise)
