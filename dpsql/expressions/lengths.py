@@ -7,12 +7,11 @@ Why  MAX(a || a) of MAX(a || a) of ... makes 2^n characters of the rows of one u
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
 from dpsql.core.errors import error
-
-if TYPE_CHECKING:
-    from dpsql.expressions.scalar import Scalar
+from dpsql.core.sqltypes import SqlType
 
 LONGEST = 65_536
 """The most characters that a computed text may have."""
@@ -40,7 +39,18 @@ _ONE_OF = (
 """The engine has one letter of another case for each letter: tests/laws tries all of them."""
 
 
-def longest(function: str, args: tuple[Scalar, ...], value: object) -> int:
+class Operand(Protocol):
+    """What is known of an operand of a function that gives text."""
+
+    @property
+    def sqltype(self) -> SqlType: ...
+    @property
+    def length(self) -> int | None: ...
+    @property
+    def value(self) -> object: ...
+
+
+def longest(function: str, args: Sequence[Operand], value: object) -> int:
     """The most characters of what a function gives, from those of its operands. 901 for a function of which nothing is known."""
     texts = [arg.length or 0 for arg in args if arg.sqltype.is_text]
     match function:

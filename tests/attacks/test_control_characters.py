@@ -20,9 +20,9 @@ import dpsql
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.cli.main import main
 from dpsql.clients.dbapi.connection import Connection
-from dpsql.clients.dbapi.notebook import html
-from dpsql.clients.output.show import MODES, show
+from dpsql.clients.output.notebook import html
 from dpsql.clients.repl.completion import complete
+from dpsql.clients.terminal.show import MODES, show
 from dpsql.core.errors import Error
 from dpsql.core.escaping import harmless, harmless_json
 from dpsql.dataset import owner

@@ -20,7 +20,7 @@ import duckdb
 import pytest
 
 from dpsql.clients.cli.main import VERBS, main
-from dpsql.clients.output.show import MODES
+from dpsql.clients.terminal.show import MODES
 
 ROOT = Path(__file__).parents[2]
 RANDHIE = ROOT / "examples/randhie"
@@ -375,7 +375,7 @@ def test_a_million_rows_are_written_in_no_more_memory_than_they_take(tmp_path: P
     duckdb.connect().execute(f"COPY ({rows}) TO '{tmp_path}/big.parquet'")
     code = """
 import resource, dpsql
-from dpsql.clients.output.show import show
+from dpsql.clients.terminal.show import show
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 with dpsql.connect("schema.toml") as connection:
     cursor = connection.execute("SELECT id, label, x FROM big")

@@ -17,7 +17,7 @@ import pytest
 
 import dpsql
 from dpsql.clients.dbapi.frames import arrow_table, pandas_frame, polars_frame
-from dpsql.clients.dbapi.notebook import MOST_COLUMNS, MOST_ROWS, error_bar
+from dpsql.clients.output.notebook import MOST_COLUMNS, MOST_ROWS, error_bar
 from dpsql.core.errors import Error
 from dpsql.plan.tables import Accuracy
 
@@ -175,7 +175,8 @@ def test_nothing_is_imported_before_it_is_asked_for() -> None:
     """DuckDB may import pandas by itself when it is there, and pandas pyarrow."""
     program = f"""
 import sys, dpsql
-from dpsql.clients.dbapi import cursor, connection as dbapi, frames, notebook
+from dpsql.clients.dbapi import cursor, connection as dbapi, frames
+from dpsql.clients.output import notebook
 early = {{"pandas", "polars", "pyarrow", "IPython"}} & set(sys.modules)
 cursor = dpsql.connect({str(RANDHIE)!r}, ledger=":memory:").execute("SELECT 1")
 cursor.fetchall(), cursor._repr_html_()

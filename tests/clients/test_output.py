@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import dpsql
 from dpsql.clients.output.cells import columns_of
-from dpsql.clients.output.show import MODES, show, status
+from dpsql.clients.terminal.show import MODES, show, status
 from dpsql.plan.tables import Accuracy
 
 ROOT = Path(__file__).parents[2]

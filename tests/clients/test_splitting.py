@@ -12,7 +12,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType
 
-from dpsql.clients.cli.statements import split
+from dpsql.clients.terminal.statements import split
 from dpsql.core.errors import error
 from dpsql.core.spans import Span
 

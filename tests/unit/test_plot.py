@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dpsql.clients.output.plot import HEIGHT, plot
+from dpsql.clients.terminal.plot import HEIGHT, plot
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 

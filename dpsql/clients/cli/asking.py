@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import dpsql
 from dpsql.clients.cli.complaints import complain
-from dpsql.clients.cli.statements import Statement, split
-from dpsql.clients.output.show import FOR_PEOPLE, show, status
+from dpsql.clients.terminal.show import FOR_PEOPLE, show, status
+from dpsql.clients.terminal.statements import Statement, split
 from dpsql.core.errors import Error, error
 from dpsql.core.escaping import harmless
 

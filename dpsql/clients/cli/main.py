@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from dpsql.clients.cli.complaints import FAILED, INTERRUPTED, complain
-from dpsql.clients.output.show import MODES
+from dpsql.clients.terminal.show import MODES
 
 VERBS = ("init", "check", "budget")
 EPILOG = """without -c and -f, statements are read from standard input; in a terminal, a session opens.

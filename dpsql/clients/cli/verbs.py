@@ -98,7 +98,7 @@ def _report(verb: str, options: argparse.Namespace) -> str:
 
 def _check(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> CheckReport:
     from dpsql.clients.cli.asking import read
-    from dpsql.clients.output.progress import progress
+    from dpsql.clients.terminal.progress import progress
     from dpsql.dataset import owner
 
     known = owner.certificate(read(options.certificate)) if options.certificate is not None else []
@@ -121,7 +121,7 @@ def _plot(report: BudgetReport) -> str:
     import shutil
     from datetime import datetime
 
-    from dpsql.clients.output.plot import EIGHTHS, plot
+    from dpsql.clients.terminal.plot import EIGHTHS, plot
     from dpsql.mechanisms.prices import nominal
 
     known = sys.stdout.isatty() or "COLUMNS" in os.environ

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpsql.clients import declared
-from dpsql.clients.output import show as output
 from dpsql.clients.output.table import fitted, number, vertical
 from dpsql.clients.repl.desk import Desk
 from dpsql.clients.repl.scanner import entries
+from dpsql.clients.terminal import show as output
 from dpsql.schema.model import Table
 
 SECONDS = 2.0

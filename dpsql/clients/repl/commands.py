@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from dpsql.clients.declared import domain_text, kind, name_sql
-from dpsql.clients.output.show import MODES
 from dpsql.clients.repl import actions
 from dpsql.clients.repl.banner import help_text
 from dpsql.clients.repl.completion import Candidate, complete
 from dpsql.clients.repl.desk import Desk
+from dpsql.clients.terminal.show import MODES
 from dpsql.schema.model import Schema
 
 SWITCH = ("on", "off")

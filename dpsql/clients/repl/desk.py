@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
-from dpsql.clients.cli.statements import split
-from dpsql.clients.output import show as output
 from dpsql.clients.output.table import number
 from dpsql.clients.repl import running
 from dpsql.clients.repl.interrupts import Interrupts
 from dpsql.clients.repl.scanner import is_command
 from dpsql.clients.repl.screen import Screen
+from dpsql.clients.terminal import show as output
+from dpsql.clients.terminal.statements import split
 from dpsql.core.errors import Error
 from dpsql.core.escaping import harmless
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from dpsql.clients.output import streams
 from dpsql.clients.output.bars import error_bars, with_bar
 from dpsql.clients.output.cells import brief_text
 from dpsql.clients.output.table import MOST_ROWS, fitted, number, vertical
+from dpsql.clients.terminal import streams
 from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:

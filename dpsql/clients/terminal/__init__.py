@@ -1,0 +1,1 @@
+"""What command line and session share: statements in, results and progress out."""
