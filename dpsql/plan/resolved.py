@@ -168,6 +168,12 @@ class Block:
     def selects(self) -> bool:
         return any(self.is_selected(i) for i in range(len(self.keys)))
 
+    @property
+    def expressions(self) -> tuple[Scalar, ...]:
+        """Every expression over people's rows that decides what is counted: what rule R1 looks at."""
+        asked = (part for a in self.aggregates for part in (*a.values, a.condition) if part is not None)
+        return (*self.source.predicates, *(key.scalar for key in self.keys), *asked)
+
 
 @dataclass(frozen=True, slots=True)
 class Shell:

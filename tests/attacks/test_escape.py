@@ -248,7 +248,7 @@ def test_a16_explain_says_nothing_of_the_data(tmp_path: Path) -> None:
             with opened(tmp_path, data) as connection:
                 texts.add(connection.explain(sql))
                 assert connection._session is not None
-                assert connection._session._ledger.secret.hex() not in connection.explain(sql)
+                assert connection._session.world.ledger.secret.hex() not in connection.explain(sql)
         assert len(texts) == 1
 
 

@@ -20,7 +20,6 @@ from dpsql.core.errors import Error
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.planner.resolve import unique
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
@@ -29,6 +28,7 @@ from tests.support import clinic, staging
 from tests.support.neighbours import _Bench, vectors
 from tests.support.nested import PUBLIC, PUBLIC_ROWS
 from tests.support.noise import RecordedNoise
+from tests.support.planning import compile_statement
 
 DATABASES = 4
 

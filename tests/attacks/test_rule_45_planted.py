@@ -13,8 +13,8 @@ from dpsql.core.errors import Error
 from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.planner.total import tables_of, total
+from tests.support.planning import compile_statement
 from tests.support.totality import World
 
 ROOT = Path(__file__).parents[2] / "dpsql"

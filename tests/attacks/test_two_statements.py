@@ -24,6 +24,7 @@ from tests.attacks.observing import ordinary, patient, visit
 from tests.support import clinic
 from tests.support.nested import PUBLIC, PUBLIC_ROWS
 from tests.support.noise import ZeroNoise
+from tests.support.planning import compiled_by
 
 Rows = list[tuple[object, ...]]
 
@@ -52,7 +53,7 @@ def fresh(folder: Path, sql: str) -> Rows:
 
 
 def fingerprints(session: Session, sql: str) -> set[str]:
-    return {part.release.fingerprint for part in session._compile(parse(sql)).releases}
+    return {part.release.fingerprint for part in compiled_by(session, parse(sql)).releases}
 
 
 def spent(session: Session) -> Fraction:

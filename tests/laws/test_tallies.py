@@ -37,9 +37,9 @@ from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.toml import read_schema
 from tests.support.noise import ZeroNoise
+from tests.support.planning import compile_statement
 
 BUCKETS = 4
 MOST_ROWS = 4

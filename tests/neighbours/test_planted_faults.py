@@ -33,7 +33,6 @@ from dpsql.plan.resolved import Block
 from dpsql.planner import lower, noises, planning, pricing
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.planner.resolve import connect, subqueries, unique, unit_groups, unit_windows
 from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.subqueries import Subqueries
@@ -42,6 +41,7 @@ from dpsql.relations.joins import Equality
 from dpsql.relations.relations import From, Named, Relation
 from tests.support import clinic, staging
 from tests.support.neighbours import Cases, NestedCases, Vectors, Violation, vectors
+from tests.support.planning import compile_statement
 
 Patch = pytest.MonkeyPatch
 MOST_CASES = 1200

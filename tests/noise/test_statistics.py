@@ -40,9 +40,9 @@ from dpsql.mechanisms.source import SystemNoise
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.toml import read_schema
 from tests.support.noise import ZeroNoise
+from tests.support.planning import compile_statement
 
 pytestmark = pytest.mark.slow
 ALARM = 1e-9

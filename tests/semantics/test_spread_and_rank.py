@@ -29,6 +29,7 @@ from dpsql.planner.parse import parse
 from tests.semantics.plain import UNLIMITED, Beside, beside, described
 from tests.semantics.test_statements import crowded
 from tests.support import clinic
+from tests.support.planning import compiled_by
 
 AT_ROW_LEVEL = (
     (clinic.ROW + clinic.PATIENT.replace('role = "identifier"', 'role = "measure"') + clinic.PUBLIC)
@@ -69,7 +70,7 @@ def by_row(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
 
 
 def parts(both: Beside, sql: str) -> tuple[CompiledRelease, ...]:
-    return both.session._compile(parse(sql)).releases
+    return compiled_by(both.session, parse(sql)).releases
 
 
 # --- moments ------------------------------------------------------------------------------------------------------

@@ -39,13 +39,13 @@ from dpsql.planner import lower
 from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.relations.relations import Relation
 from dpsql.release.noisy import _sums as exact_sums
 from dpsql.schema.model import Schema
 from tests.support import clinic, losses, staging, tallies
 from tests.support.generate import statement
 from tests.support.nested import nested
+from tests.support.planning import compile_statement
 from tests.support.violation import Violation
 
 Key = tuple[KeyValue, ...]

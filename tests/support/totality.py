@@ -16,7 +16,6 @@ from dpsql.expressions.scalar import Scalar
 from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
 from dpsql.planner.total import derived, tables_of, total
@@ -25,6 +24,7 @@ from dpsql.relations.relations import scan
 from dpsql.schema.model import Schema
 from tests.attacks.expressions import BINARY, CASTS, UNARY
 from tests.support import extremes
+from tests.support.planning import compile_statement
 
 CONSTANTS = (
     "0", "1", "-1", "0.0", "0.5", "-0.5", "1e0", "0e0", "1e308", "-5e-324", "9223372036854775807", "2147483648", "0.5 - 0.5",

@@ -26,11 +26,11 @@ from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.tables import KeyValue
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.release.noisy import _taken
 from dpsql.session.opening import open_session
 from tests.support import clinic, staging
 from tests.support.noise import RecordedNoise, ZeroNoise
+from tests.support.planning import compile_statement
 
 # --- the matching itself ------------------------------------------------------------------------------------------
 

@@ -18,10 +18,10 @@ from dpsql.plan.compiled import Compiled
 from dpsql.planner.accurate import _number, _place
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
 from dpsql.session.opening import open_session
 from tests.support import clinic, staging
+from tests.support.planning import compile_statement
 
 RANDHIE = Path(__file__).parents[3] / "examples" / "randhie" / "schema.toml"
 P95 = Fraction(95, 100)

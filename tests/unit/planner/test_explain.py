@@ -14,10 +14,10 @@ from dpsql.planner.explain import explain
 from dpsql.planner.explain.words import Words, unparenthesised
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
+from tests.support.planning import compile_statement
 
 RANDHIE = Path(__file__).parents[3] / "examples" / "randhie"
 SQL = ("engine: ", "answer: ", "sql: ")
@@ -353,7 +353,7 @@ def test_every_decision_has_its_reason(sql: str, session: Session) -> None:
 
 @pytest.mark.parametrize("sql", PLANS, ids=range(len(PLANS)))
 def test_all_sql_that_runs_is_there(sql: str, session: Session) -> None:
-    compiled = compile_statement(parse(sql), Options(), session.schema, "", session)
+    compiled = compile_statement(parse(sql), Options(), session.schema, "", session.world)
     text = explain(compiled, session.schema).splitlines()
     paid = [part for part in compiled.releases if part.release.measures]
     assert all(f"  engine: {part.sql}" in text for part in paid)

@@ -11,9 +11,9 @@ from dpsql.core.errors import Error
 from dpsql.plan.releases import Release
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
 from tests.support import clinic
+from tests.support.planning import compile_statement
 
 
 @pytest.fixture(scope="module")
