@@ -1,6 +1,6 @@
 """Which rows a relation holds, for the guard: the conditions that every row of it meets, and what its columns stand for.
 
-Reads how a relation was made (algebra/relations.py). A condition inside a derived table, a WITH query or a per-unit block is a
+Reads how a relation was made (relations/relations.py). A condition inside a derived table, a WITH query or a per-unit block is a
 condition on the rows that are counted; one in the ON of an outer join is not, since rows stay without it; the two halves of a UNION
 are two sets of rows.
 """

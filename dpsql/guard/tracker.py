@@ -4,7 +4,7 @@ R1  no constant is compared with an identifier, and nothing but COUNT is aggrega
 R3  no answer is given that differs from an earlier one by fewer than k people: then subtracting them would be about those few
 R5  no condition that says nothing about how many people it is about is put on a quasi column
 
-R0 is the stored answer (releasing.py), R2 the noisy number of people that a small cell is suppressed by (planner/measure.py), and R4,
+R0 is the stored answer (release/releasing.py), R2 the noisy number of people that a small cell is suppressed by (planner/measure.py), and R4,
 of mode "audit", the combinations of more than two answers (audit.py).
 
 Why  everything here reads the plan, the declared schema, public tables and what was released before: the decision is the same on

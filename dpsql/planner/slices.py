@@ -1,7 +1,7 @@
 """slices: conditions that choose among declared values, such as a click on a bar -> the same release without them, and the values.
 
 SELECT COUNT(*) FROM person WHERE site = 1 is one group of SELECT site, COUNT(*) FROM person GROUP BY site: what was released of all
-groups answers it (reusing.py).
+groups answers it (answers/reusing.py).
 """
 
 from __future__ import annotations

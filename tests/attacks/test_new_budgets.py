@@ -211,7 +211,7 @@ def test_a_copy_without_its_mark_is_told(spent: Path, tmp_path: Path, capsys: py
 
 
 def test_a_copy_with_its_mark_is_refused(spent: Path, tmp_path: Path) -> None:
-    shutil.copytree(spent.parent, tmp_path / "copy", ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
+    shutil.copytree(spent.parent, tmp_path / "copy", ignore=shutil.ignore_patterns("*.ledger*"))
     refused(tmp_path / "copy" / "schema.toml")
 
 

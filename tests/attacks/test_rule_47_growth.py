@@ -108,7 +108,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 GROWING = [
     nested(27), nested(9), nested(14, "nick"), nested(14, "tag", "visit"),
     "SELECT COUNT(*) FROM person WHERE " + " || ".join(["name"] * 257) + " = 'a'",
-    "SELECT COUNT(*) FROM person WHERE UPPER(UPPER(UPPER(UPPER(UPPER(UPPER(name)))))) = 'A'",
+    "SELECT COUNT(*) FROM person WHERE " + " || ".join(["UPPER(name)"] * 257) + " = 'A'",
     "SELECT COUNT(*) FROM person JOIN (SELECT c, MAX(x) AS x FROM (VALUES (1, 'a')) AS t(c, x) GROUP BY c) AS v ON code = v.c WHERE "
     + " || ".join(["v.x || name"] * 20)
     + " = 'a'",

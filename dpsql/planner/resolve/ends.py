@@ -1,7 +1,7 @@
 """The ends of intervals as columns: dp_low(x) and dp_high(x), and which columns of a result have an interval at all.
 
 A released column has the ends that its estimate gives. What is computed from one row of released columns is computed again for many
-redrawn tables (estimating.py), by the same text: its ends are the 2.5 % and 97.5 % quantiles of what comes out, and
+redrawn tables (release/estimating.py), by the same text: its ends are the 2.5 % and 97.5 % quantiles of what comes out, and
 NULL where much of it is unknown.
 """
 

@@ -2,7 +2,7 @@
 
 A set that was claimed and did not hold would multiply people's rows behind the back of their sensitivity. So a set is claimed only
 where the syntax proves it, every name is resolved to one column of one source first, and what is not plainly one of the cases
-below claims nothing. The rows themselves are looked at again when the query is bound (staging.py).
+below claims nothing. The rows themselves are looked at again when the query is bound (release/staging.py).
 """
 
 from __future__ import annotations
