@@ -39,15 +39,14 @@ class Dataset:
 def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
     """Open the data of a schema, provided that its contents and declared structure were approved.
 
-    approve  verify and approve here what was not approved before: where no analysts are declared (rule 36)
+    approve  verify and approve here what was not approved before, as the owner's `check` does, without the limits of statements:
+             where no analysts are declared (rule 36)
     Errors   707 a file is missing or cannot be read; 804 the data does not have the declared structure; 708 it is not
              approved, or changed while it was opened; 704, 705 the ledger's; 714 it is bound to another ledger
     """
     binding.require(schema, ledger)
     notes: tuple[str, ...] = (binding.IN_MEMORY,) if ledger.store.file is None else ()
-    engine = DuckDBEngine.open(
-        schema, find=lambda signature: _snapshot(signature, schema, ledger), memory=engine_memory(schema)
-    )
+    engine = DuckDBEngine.begin(schema, find=lambda signature: _snapshot(signature, schema, ledger))
     try:
         filled = fill(engine, schema)
         version = approved_version(engine, schema, ledger)
@@ -55,7 +54,7 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
             verify_public(engine, filled)
             notes += binding.mark(schema, ledger) if approve else ()
         elif approve:
-            version, told = _approved_here(filled, ledger)
+            version, told = approve_version(engine, filled, ledger)
             notes += told
         if version is None:
             raise error(
@@ -64,6 +63,7 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
                 hint="its owner must run `dpsql check` with this schema",
             )
         facts = read_record(ledger, version, declared(schema)).facts
+        engine.limit(engine_memory(schema))
         require_unchanged(engine)
     except BaseException:
         engine.close()
@@ -80,15 +80,6 @@ def engine_memory(schema: Schema) -> int:
 def sandbox_memory(schema: Schema) -> int:
     """[bytes] of the owner's limit that each of the sandbox's databases has."""
     return schema.limits.memory // 4
-
-
-def _approved_here(schema: Schema, ledger: Ledger) -> tuple[str, tuple[str, ...]]:
-    """Verify and approve as the owner's `check` does: without the limits of statements."""
-    engine = DuckDBEngine.open(schema)
-    try:
-        return approve_version(engine, schema, ledger)
-    finally:
-        engine.close()
 
 
 def approved_version(engine: DuckDBEngine, schema: Schema, ledger: Ledger) -> str | None:

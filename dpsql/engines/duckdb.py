@@ -18,7 +18,7 @@ from dpsql.core.errors import Error, error
 from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable, RaisedError
 from dpsql.engines.loading import load_beside
-from dpsql.engines.locked import ask, connect, ending, name, one_select, require_process, run, text
+from dpsql.engines.locked import ask, connect, ending, name, one_select, require_process, run, settle, text
 from dpsql.engines.values import measured, portable, value
 from dpsql.engines.views import Find, Shown, show
 from dpsql.plan.tables import PublicTable
@@ -55,6 +55,7 @@ class DuckDBEngine:
         self._shown = shown
         self.tables = {t.name: t for t in shown.tables}
         self.signature = shown.signature
+        self._limited = False
         self._remove = weakref.finalize(self, _remove, spill, os.getpid())
 
     def __repr__(self) -> str:
@@ -67,14 +68,29 @@ class DuckDBEngine:
     def open(
         schema: Schema, *, find: Find = lambda _: None, outputs: Iterable[Path] = (), memory: int | None = None
     ) -> DuckDBEngine:
+        """The engine of `begin`, limited at once. Raises 707, 804.
+
+        memory  [bytes] the most that it may hold; the rest goes to disk
+        """
+        engine = DuckDBEngine.begin(schema, find=find, outputs=outputs)
+        try:
+            engine.limit(memory)
+        except BaseException:
+            engine.close()
+            raise
+        return engine
+
+    @staticmethod
+    def begin(schema: Schema, *, find: Find = lambda _: None, outputs: Iterable[Path] = ()) -> DuckDBEngine:
         """Show the declared tables. Public tables get all columns that dpsql computes with. Raises 707, 804.
+
+        It answers the owner's questions, without the limits of statements, and nothing else before it is limited.
 
         find     given the files' signature, the prepared snapshot to read private tables from, or None
         outputs  files that `write` may write
-        memory   [bytes] the most that it may hold; the rest goes to disk
         """
         spill = Path(tempfile.mkdtemp(prefix="dpsql-"))
-        connection = connect(spill, memory=memory)
+        connection = connect(spill)
         try:
             shown = show(connection, schema, find, outputs)
         except BaseException:
@@ -83,8 +99,20 @@ class DuckDBEngine:
             raise
         return DuckDBEngine(connection, shown, spill)
 
+    def limit(self, memory: int | None) -> None:
+        """Lock the settings, with this much memory at most [bytes]: from here on it is open to statements. Raises 711."""
+        try:
+            settle(self._connection, memory)
+            self._limited = True
+            return
+        except duckdb.Error as fault:
+            problem = ending(fault) or _told(fault, 707)
+        raise problem
+
     def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = (), cut: str = "") -> ExactTable:
         """Exact sums of one statement: its first columns are group keys, the next sums [quanta]; see Engine."""
+        if not self._limited:
+            raise error(901, "a statement was about to run before the engine was limited")
 
         def read(cursor: duckdb.DuckDBPyConnection) -> ExactTable:
             for table in bound:

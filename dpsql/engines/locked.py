@@ -70,9 +70,21 @@ def _known_optimizer(connection: duckdb.DuckDBPyConnection, optimizer: str) -> s
 
 def lock(connection: duckdb.DuckDBPyConnection, allowed: Iterable[Path] = ()) -> None:
     """Close the way to every file but the allowed ones, and to the settings; it cannot be opened again."""
+    wall(connection, allowed)
+    settle(connection)
+
+
+def wall(connection: duckdb.DuckDBPyConnection, allowed: Iterable[Path]) -> None:
+    """Close the way to every file but the allowed ones; it cannot be opened again."""
     paths = ", ".join(text(str(path)) for path in allowed)
     connection.execute(f"SET allowed_paths = [{paths}]")
     connection.execute("SET enable_external_access = false")
+
+
+def settle(connection: duckdb.DuckDBPyConnection, memory: int | None = None) -> None:
+    """Set what the database may hold from here on [bytes], and close the way to the settings; it cannot be opened again."""
+    if memory is not None:
+        connection.execute(f"SET memory_limit = '{memory}B'")
     connection.execute("SET lock_configuration = true")
 
 

@@ -11,7 +11,7 @@ import duckdb
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import parse_type
 from dpsql.engines import delimited, snapshot, sources
-from dpsql.engines.locked import lock, name
+from dpsql.engines.locked import name, wall
 from dpsql.engines.signature import Signature
 from dpsql.engines.snapshot import Snapshot
 from dpsql.schema.mistakes import printable
@@ -41,7 +41,7 @@ class Shown:
 
 
 def show(connection: duckdb.DuckDBPyConnection, schema: Schema, find: Find, outputs: Iterable[Path]) -> Shown:
-    """Make the views and lock the connection: it reaches the declared files, and may write to `outputs`. Raises 707, 801, 804."""
+    """Make the views and wall the connection: it reaches the declared files, and may write to `outputs`. Raises 707, 801, 804."""
     require_agreeing(schema)
     found, signature = _sources(connection, schema)
     parts = _parts(connection, schema, found)
@@ -54,7 +54,7 @@ def show(connection: duckdb.DuckDBPyConnection, schema: Schema, find: Find, outp
     for table in (t for t in schema.tables if _is_far(schema, t)):
         connection.execute(copied.get(with_unit(table.name)) or unit_view(schema, table))
     reached = prepared.files if prepared is not None and copied else ()
-    lock(connection, [*sources.files(found), *reached, *outputs])
+    wall(connection, [*sources.files(found), *reached, *outputs])
     public = [part for part in parts if part[0].public and part[1].inner is None]
     return Shown(
         tables=tuple(table for table, *_ in parts),

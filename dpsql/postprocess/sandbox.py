@@ -55,8 +55,9 @@ class Sandbox:
     def __init__(self, memory: int | None = None, rows: int | None = None) -> None:
         self._process = os.getpid()
         self._memory, self._most = memory, rows
-        self._connection = _empty(memory)
+        self._held: duckdb.DuckDBPyConnection | None = None
         self._declared: duckdb.DuckDBPyConnection | None = None
+        self._schema: Schema | None = None
         self._engine: DuckDBEngine | None = None
         self._waiting: set[str] = set()
         self._loaded: set[str] = set()
@@ -77,9 +78,8 @@ class Sandbox:
         empty = [] if engine.shared_views else [_empty_table(engine, t.name) for t in schema.tables if t.public]
         with self._turn:
             views, files = engine.shared_views, engine.shared_files
-            connection = self._walled(lambda: _sharing(views, files, empty, self._memory), 707)
-            self._connection.close()
-            self._connection, self._engine = connection, engine
+            self._held = self._walled(lambda: _sharing(views, files, empty, self._memory), 707)
+            self._engine = engine
             self._waiting = {table.name for table in empty}
 
     def need(self, names: Iterable[str]) -> None:
@@ -171,20 +171,8 @@ class Sandbox:
 
     def define(self, schema: Schema) -> None:
         """Remember the declared tables and those of what was spent, without rows and apart from the loaded ones, for `names` and
-        `catalog`."""
-        with self._turn:
-            if self._declared is not None:
-                self._declared.close()
-            self._declared = _named(schema.name, self._memory)
-            for table in schema.tables:
-                columns = ", ".join(
-                    f"{name(c.name)} {c.sqltype}{'' if c.nullable else ' NOT NULL'}" for c in table.columns
-                )
-                if columns:
-                    self._declared.execute(f"CREATE TABLE main.{name(table.name)} ({columns})")
-            self._declared.execute(f"CREATE SCHEMA {name(spent.SCHEMA)}")
-            for shown, listed in spent.TABLES.items():
-                load_into(self._declared, spent.SCHEMA, PublicTable(shown, listed, tuple([] for _ in listed)))
+        `catalog`; call once, before these."""
+        self._schema = schema
 
     def spent(self, tables: Iterable[PublicTable]) -> None:
         """What was spent, as it is now, for `catalog`: in place of what these tables of it held. Raises 706."""
@@ -213,9 +201,20 @@ class Sandbox:
 
             return self._walled(lambda: run(declared, work), 106)
 
+    @property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """What holds the loaded tables; made when it is first needed."""
+        if self._held is None:
+            self._held = _sharing((), (), (), self._memory)
+        return self._held
+
     def _declared_tables(self) -> duckdb.DuckDBPyConnection:
-        if self._declared is None:
+        """What holds the declared tables; made when it is first needed. Raises 901 where none are declared, 106."""
+        schema = self._schema
+        if schema is None:
             raise error(901, "no tables are declared to the sandbox")
+        if self._declared is None:
+            self._declared = self._walled(lambda: _declaring(schema, self._memory), 106)
         return self._declared
 
     def _read(self, result: duckdb.DuckDBPyConnection) -> tuple[list[Typed], list[tuple[object, ...]]]:
@@ -234,9 +233,9 @@ class Sandbox:
     def close(self) -> None:
         """Let go of everything; a fork of the process leaves that to it."""
         if self._process == os.getpid():
-            self._connection.close()
-            if self._declared is not None:
-                self._declared.close()
+            for connection in (self._held, self._declared):
+                if connection is not None:
+                    connection.close()
 
     def _walled(self, work: Callable[[], Result], code: int) -> Result:
         """Raise what goes wrong as constant text, outside of any except block: DuckDB's messages quote values."""
@@ -251,35 +250,40 @@ class Sandbox:
         raise problem
 
 
-def _empty(memory: int | None) -> duckdb.DuckDBPyConnection:
-    connection = _with_functions(memory)
-    lock(connection)
-    return connection
+def _declaring(schema: Schema, memory: int | None) -> duckdb.DuckDBPyConnection:
+    """A connection that reaches nothing and holds the declared tables and those of what was spent, all without rows.
 
-
-def _named(dataset: str, memory: int | None) -> duckdb.DuckDBPyConnection:
-    """The same, for tables that information_schema shows under the dataset's name, unless DuckDB needs that name itself."""
+    information_schema shows them under the dataset's name, unless DuckDB needs that name itself.
+    """
     connection = connect(None, threads=1, memory=memory)
-    if dataset.lower() not in _TAKEN:
-        connection.execute(f"ATTACH ':memory:' AS {name(dataset)}; USE {name(dataset)}; DETACH memory")
-    connection.execute(MACRO)
-    lock(connection)
-    return connection
-
-
-def _with_functions(memory: int | None) -> duckdb.DuckDBPyConnection:
-    """A connection that knows the functions of dpsql's own: DuckDB names their columns as they are written."""
-    connection = connect(None, threads=1, memory=memory)
-    connection.execute(MACRO)
+    try:
+        if schema.name.lower() not in _TAKEN:
+            connection.execute(f"ATTACH ':memory:' AS {name(schema.name)}; USE {name(schema.name)}; DETACH memory")
+        connection.execute(MACRO)
+        lock(connection)
+        for table in schema.tables:
+            columns = ", ".join(f"{name(c.name)} {c.sqltype}{'' if c.nullable else ' NOT NULL'}" for c in table.columns)
+            if columns:
+                connection.execute(f"CREATE TABLE main.{name(table.name)} ({columns})")
+        connection.execute(f"CREATE SCHEMA {name(spent.SCHEMA)}")
+        for shown, listed in spent.TABLES.items():
+            load_into(connection, spent.SCHEMA, PublicTable(shown, listed, tuple([] for _ in listed)))
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
 def _sharing(
     views: Iterable[str], files: Iterable[Path], tables: Iterable[PublicTable], memory: int | None
 ) -> duckdb.DuckDBPyConnection:
-    """A connection that reaches these files alone, shown by these views, and that holds these tables."""
-    connection = _with_functions(memory)
+    """A connection that reaches these files alone, shown by these views, and that holds these tables.
+
+    It knows the functions of dpsql's own: DuckDB names their columns as they are written.
+    """
+    connection = connect(None, threads=1, memory=memory)
     try:
+        connection.execute(MACRO)
         for view in views:
             connection.execute(view)
         lock(connection, files)

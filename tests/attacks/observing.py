@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
-
-import duckdb
 
 import dpsql
 from dpsql.clients.dbapi.connection import Connection
 from tests.support import clinic
 from tests.support.clinic import INF, NAN, Database, Row
+from tests.support.opened import clinic_data
 
 PERSON = 1003
 NAME = "Wilhelmina"
@@ -105,27 +102,9 @@ class Seen:
     answer: list[tuple[object, ...]] = field(compare=False, default_factory=list)
 
 
-@contextmanager
-def opened(
-    folder: Path, data: Database, *, unit: str = "patient", more: str = "", guard: str = "off"
-) -> Iterator[Connection]:
+def opened(data: Database, *, unit: str = "patient", more: str = "", guard: str = "off") -> Connection:
     """A new connection, on a ledger of its own, to exactly this database; `more` is SQL that adds rows fast."""
-    path = clinic.write(folder, data)
-    if more:
-        with duckdb.connect(str(path)) as writer:
-            writer.execute(more)
-    with reopened(folder, unit=unit, guard=guard) as connection:
-        yield connection
-
-
-@contextmanager
-def reopened(folder: Path, *, unit: str = "patient", guard: str = "off") -> Iterator[Connection]:
-    """The same to the database that `folder` has already."""
-    connection = dpsql.connect(clinic.schema(folder, unit=unit, guard=guard), ledger=":memory:")
-    try:
-        yield connection
-    finally:
-        connection.close()
+    return clinic_data(clinic.schema_text(unit=unit, guard=guard), data, more).connection()
 
 
 def spent(connection: Connection) -> tuple[Fraction, Fraction]:
@@ -153,38 +132,27 @@ def see(connection: Connection, sql: str, parameters: Sequence[object] = (), key
     return Seen(None, cursor.description, len(rows), [row[:keys] for row in rows], *charge, rows)
 
 
-def everywhere(folder: Path, statements: Iterable[str], keys: int = 0, guard: str = "off") -> dict[str, list[Seen]]:
+def everywhere(statements: Iterable[str], keys: int = 0, guard: str = "off") -> dict[str, list[Seen]]:
     """What is seen of each statement on D, D', De and Dn."""
     found: dict[str, list[Seen]] = {sql: [] for sql in statements}
     for data in all_databases().values():
-        with opened(folder, data, guard=guard) as connection:
+        with opened(data, guard=guard) as connection:
             for sql, seen in found.items():
                 seen.append(see(connection, sql, keys=keys))
     return found
 
 
-def everywhere_alone(folder: Path, statements: Iterable[str]) -> dict[str, list[Seen]]:
+def everywhere_alone(statements: Iterable[str]) -> dict[str, list[Seen]]:
     """As above, but each statement is the first that its ledger sees: no answer of another is there to use again."""
     found: dict[str, list[Seen]] = {sql: [] for sql in statements}
     for data in all_databases().values():
-        clinic.write(folder, data)
         for sql, seen in found.items():
-            with reopened(folder) as connection:
+            with opened(data) as connection:
                 seen.append(see(connection, sql))
     return found
 
 
-def sharp(folder: Path, data: Database, sql: str, *, unit: str = "patient") -> list[tuple[object, ...]]:
+def sharp(data: Database, sql: str, *, unit: str = "patient") -> list[tuple[object, ...]]:
     """The rows of a statement at a price at which there is next to no noise."""
-    with opened(folder, data, unit=unit) as connection:
-        return _sharply(connection, sql)
-
-
-def sharply(folder: Path, sql: str) -> list[tuple[object, ...]]:
-    """The same on the database that `folder` has already."""
-    with reopened(folder) as connection:
-        return _sharply(connection, sql)
-
-
-def _sharply(connection: Connection, sql: str) -> list[tuple[object, ...]]:
-    return connection.execute(SHARP.replace("100000", "900000") + sql).fetchall()
+    with opened(data, unit=unit) as connection:
+        return connection.execute(SHARP.replace("100000", "900000") + sql).fetchall()

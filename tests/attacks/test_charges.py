@@ -35,20 +35,20 @@ PRICED = [
 ]
 
 
-def test_a19_the_charge_is_the_same_on_every_database(tmp_path: Path) -> None:
+def test_a19_the_charge_is_the_same_on_every_database() -> None:
     """A price that depends on the data is an answer about it."""
-    for sql, found in everywhere(tmp_path, PRICED).items():
+    for sql, found in everywhere(PRICED).items():
         assert len({(one.epsilon, one.delta, one.error, repr(one.columns)) for one in found}) == 1, sql
         assert found[0].error is None or found[0].epsilon == found[0].delta == 0
 
 
-def test_a19_generated_statements_cost_the_same_everywhere(tmp_path: Path) -> None:
+def test_a19_generated_statements_cost_the_same_everywhere() -> None:
     """The same over generated statements, refused ones included."""
     import random
 
     chance = random.Random(19)
     statements = [statement(chance).replace("FROM item", "FROM visit") for _ in range(60)]
-    for sql, found in everywhere(tmp_path, statements).items():
+    for sql, found in everywhere(statements).items():
         assert len({(one.epsilon, one.delta, one.error) for one in found}) == 1, sql
 
 
@@ -69,7 +69,7 @@ def test_a22_asking_again_gives_the_same_answer(tmp_path: Path) -> None:
     assert len(seen) == 1
 
 
-def test_a22_other_spellings_are_the_stored_answer_or_are_charged(tmp_path: Path) -> None:
+def test_a22_other_spellings_are_the_stored_answer_or_are_charged() -> None:
     """Fresh noise is never free: two spellings give one value, or both were paid for."""
     spellings = [
         "SELECT COUNT(*) FROM patient WHERE age > 50",
@@ -84,7 +84,7 @@ def test_a22_other_spellings_are_the_stored_answer_or_are_charged(tmp_path: Path
         "SELECT COUNT(*) FROM patient WHERE age > 50 AND true",
         "SELECT COUNT(1) FROM patient WHERE age > 50",
     ]
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         free: dict[str, object] = {}
         values: list[object] = []
         for sql in spellings * 2:
@@ -149,9 +149,9 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize("first, second", DIFFERENT)
-def test_a22_different_questions_are_never_one_stored_answer(tmp_path: Path, first: str, second: str) -> None:
+def test_a22_different_questions_are_never_one_stored_answer(first: str, second: str) -> None:
     """A fingerprint that left something out would hand over an answer of another distribution, or for nothing."""
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         for sql in (first, second):
             cursor = connection.execute(sql)
             assert not cursor.privacy.cached and cursor.privacy.epsilon > 0, sql
@@ -159,9 +159,9 @@ def test_a22_different_questions_are_never_one_stored_answer(tmp_path: Path, fir
             assert connection.execute(sql).privacy.cached, sql
 
 
-def test_a22_parameters_are_part_of_the_question(tmp_path: Path) -> None:
+def test_a22_parameters_are_part_of_the_question() -> None:
     """Equal text with other values, and equal-looking values of other types."""
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         for value in ("a", "b", "1", "?", "'a'", "a' OR 'x' = 'x", "\u0430"):
             assert not connection.execute("SELECT COUNT(*) FROM patient WHERE note = ?", [value]).privacy.cached
             assert connection.execute("SELECT COUNT(*) FROM patient WHERE note = :v", {"v": value}).privacy.cached
@@ -206,9 +206,9 @@ def test_a22_changed_data_is_another_question(tmp_path: Path) -> None:
     assert counts == [12, 11, 0]
 
 
-def test_a22_settings_are_part_of_the_question(tmp_path: Path) -> None:
+def test_a22_settings_are_part_of_the_question() -> None:
     """SET changes the price, so the stored answer of another price is not given."""
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         for setting in (
             "SET dp_epsilon = 1",
             "SET dp_epsilon = 2",
@@ -232,13 +232,13 @@ def test_a22_noise_is_drawn_once_for_each_charge(tmp_path: Path) -> None:
     session.close()
 
 
-def test_a22_the_budget_ends(tmp_path: Path) -> None:
+def test_a22_the_budget_ends() -> None:
     """Once spent, everything but stored answers is refused, and refusals cost nothing."""
 
     def ask(connection: Connection, epsilon: str, i: int) -> None:
         connection.execute(f"/* dpsql: epsilon={epsilon} */ SELECT COUNT(*) FROM patient WHERE age > {i}")
 
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         ask(connection, "999999", 1)
         ask(connection, "1", 2)
         for i in range(3, 6):

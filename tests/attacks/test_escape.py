@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import dpsql
@@ -165,12 +163,10 @@ VOLATILE = [
 
 
 @pytest.mark.parametrize("group", ["raw", "files", "volatile"])
-def test_a13_a14_a17_refused_before_the_engine_is_called(
-    tmp_path: Path, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a13_a14_a17_refused_before_the_engine_is_called(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Raw aggregates, files, settings, other statements, chance: each refused with a code, for nothing."""
     statements = {"raw": RAW, "files": FILES, "volatile": VOLATILE}[group]
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         before = connection.execute("SELECT 1").privacy.remaining
         calls: list[str] = []
         monkeypatch.setattr(DuckDBEngine, "exact", lambda self, sql, *rest: calls.append(sql))
@@ -186,36 +182,36 @@ def test_a13_a14_a17_refused_before_the_engine_is_called(
         assert connection.execute("SELECT 1").privacy.remaining == before
 
 
-def test_a14_refusals_look_the_same_on_every_database(tmp_path: Path) -> None:
+def test_a14_refusals_look_the_same_on_every_database() -> None:
     """The words of a refusal come from the statement and the schema."""
-    for sql, found in everywhere(tmp_path, [*RAW[::4], *FILES[::4], *VOLATILE[::3]]).items():
+    for sql, found in everywhere([*RAW[::4], *FILES[::4], *VOLATILE[::3]]).items():
         assert all(one == found[0] for one in found) and found[0].error is not None and found[0].epsilon == 0, sql
 
 
-def test_a13_bare_extremes_are_the_declared_bounds(tmp_path: Path) -> None:
+def test_a13_bare_extremes_are_the_declared_bounds() -> None:
     """MIN and MAX of a bounded column, and nothing else asked: the owner's words, the same on nobody and on poisoned data.
 
     Of some of the rows, or of groups, they are estimates at a price; of a column without bounds they are refused.
     """
     for sql, found in everywhere(
-        tmp_path, ["SELECT MIN(income), MAX(age) FROM patient", "SELECT MAX(city) FROM patient"]
+        ["SELECT MIN(income), MAX(age) FROM patient", "SELECT MAX(city) FROM patient"]
     ).items():
         assert {repr(one.answer) for one in found} <= {"[(-50.0, 90)]", "[('c',)]"} and found[0].epsilon == 0, sql
     for where in ("WHERE age > 3", "GROUP BY site", "JOIN visit USING (patient_id)"):
-        for one in everywhere(tmp_path, [f"SELECT MAX(income) FROM patient {where}"]).popitem()[1]:
+        for one in everywhere([f"SELECT MAX(income) FROM patient {where}"]).popitem()[1]:
             assert one.error is None and one.epsilon == 1, where
-        for one in everywhere(tmp_path, [f"SELECT MAX(code) FROM patient {where}"]).popitem()[1]:
+        for one in everywhere([f"SELECT MAX(code) FROM patient {where}"]).popitem()[1]:
             assert one.error is not None and one.epsilon == 0, where
 
 
-def test_a15_python_variables_are_not_tables(tmp_path: Path) -> None:
+def test_a15_python_variables_are_not_tables() -> None:
     """A replacement scan would read the caller's own variables, or the host application's."""
     import numpy
 
     secret = {"x": numpy.arange(3)}
     patients = secret
     assert secret is patients
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         for sql in (
             "SELECT COUNT(*) FROM secret",
             "SELECT * FROM secret",
@@ -229,15 +225,15 @@ def test_a15_python_variables_are_not_tables(tmp_path: Path) -> None:
             assert seen.error is not None and "DPSQL-1" in seen.error[1], sql
 
 
-def test_a16_metadata_is_refused_or_declared(tmp_path: Path) -> None:
+def test_a16_metadata_is_refused_or_declared() -> None:
     """Catalogs, statistics and plans with row counts: refused, or the same words on D and De."""
-    for sql, found in everywhere(tmp_path, METADATA).items():
+    for sql, found in everywhere(METADATA).items():
         assert all(one == found[0] for one in found), sql
         assert found[0].error is not None or repr(found[0].answer) == repr(found[2].answer), sql
         assert found[0].epsilon == 0, sql
 
 
-def test_a16_explain_says_nothing_of_the_data(tmp_path: Path) -> None:
+def test_a16_explain_says_nothing_of_the_data() -> None:
     """EXPLAIN of every kind of release is the same text on D and on nobody, and does not hold the cut's secret."""
     for sql in (
         "SELECT year, COUNT(*), AVG(cost) FROM visit GROUP BY year",
@@ -245,15 +241,15 @@ def test_a16_explain_says_nothing_of_the_data(tmp_path: Path) -> None:
     ):
         texts = set()
         for data in (ordinary(), empty()):
-            with opened(tmp_path, data) as connection:
+            with opened(data) as connection:
                 texts.add(connection.explain(sql))
                 assert connection._session is not None
                 assert connection._session.world.ledger.secret.hex() not in connection.explain(sql)
         assert len(texts) == 1
 
 
-def test_a17_the_time_is_bound_once(tmp_path: Path) -> None:
+def test_a17_the_time_is_bound_once() -> None:
     """now() is a constant of the statement, so a condition on it is the same for all rows and is shown by EXPLAIN."""
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         text = connection.explain("SELECT COUNT(*) FROM patient WHERE born < now() AND born < CURRENT_DATE")
         assert "now" not in text.lower() and "TIMESTAMP '2" in text and "DATE '2" in text

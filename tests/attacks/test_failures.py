@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import dpsql
 from tests.attacks.observing import NAME, all_databases, everywhere, opened
 
@@ -62,25 +60,25 @@ REFUSED = [
 ]
 
 
-def test_a1_a2_no_statement_fails_on_some_rows_only(tmp_path: Path) -> None:
+def test_a1_a2_no_statement_fails_on_some_rows_only() -> None:
     """A division by one person's age, a cast of a name: the same outcome whoever is in the data."""
-    for sql, found in everywhere(tmp_path, HARMLESS).items():
+    for sql, found in everywhere(HARMLESS).items():
         assert all(one == found[0] for one in found), sql
         assert found[0].error is None, (sql, found[0])
 
 
-def test_a1_a2_what_could_fail_is_refused_before_the_engine(tmp_path: Path) -> None:
+def test_a1_a2_what_could_fail_is_refused_before_the_engine() -> None:
     """Functions that raise on some value, and arithmetic that no type is wide enough for."""
-    for sql, found in everywhere(tmp_path, REFUSED).items():
+    for sql, found in everywhere(REFUSED).items():
         assert (
             found[0].error is not None and found[0].error[0] is not dpsql.OperationalError and found[0].epsilon == 0
         ), sql
         assert all(one == found[0] for one in found), sql
 
 
-def test_a2_a_sum_beyond_double_is_still_a_number(tmp_path: Path) -> None:
+def test_a2_a_sum_beyond_double_is_still_a_number() -> None:
     """Noise on top of the largest numbers must not leave the type that is returned."""
-    with opened(tmp_path, all_databases()["D"]) as connection:
+    with opened(all_databases()["D"]) as connection:
         for sql in (
             "SELECT SUM(income * 1e306), AVG(income * 1e306) FROM patient",
             "SELECT dp_sum(CAST(age AS HUGEINT), lower := 0, upper := 170141183460469231731687303715884105727) FROM patient",
@@ -91,9 +89,9 @@ def test_a2_a_sum_beyond_double_is_still_a_number(tmp_path: Path) -> None:
                 assert all(cell is None or abs(float(cell)) < float("inf") for cell in row), sql  # type: ignore[arg-type]
 
 
-def test_a1_keys_wider_than_their_named_type_are_returned(tmp_path: Path) -> None:
+def test_a1_keys_wider_than_their_named_type_are_returned() -> None:
     """DuckDB names INTEGER * INTEGER an INTEGER; keys beyond it, once paid for, must not be lost."""
-    with opened(tmp_path, all_databases()["Dn"]) as connection:
+    with opened(all_databases()["Dn"]) as connection:
         sql = "/* dpsql: epsilon=1000 */ SELECT age // 10 * 1000000000 AS k, COUNT(*) FROM patient GROUP BY k"
         keys = [row[0] for row in connection.execute(sql).fetchall()]
         assert 3 * 10**9 in keys

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tests.attacks.observing import (
     NAME,
     SHARP,
@@ -36,16 +34,16 @@ DECLARED = {
 }
 
 
-def test_a10_declared_groups_are_the_same_on_every_database(tmp_path: Path) -> None:
+def test_a10_declared_groups_are_the_same_on_every_database() -> None:
     """A missing row of the result would be a missing person: all keys appear on D, D', De and Dn."""
-    for sql, found in everywhere(tmp_path, DECLARED, keys=1).items():
+    for sql, found in everywhere(DECLARED, keys=1).items():
         assert found[0].rows == DECLARED[sql], sql
         assert all(one == found[0] for one in found), sql
 
 
-def test_a10_a_private_key_of_one_person_stays_hidden(tmp_path: Path) -> None:
+def test_a10_a_private_key_of_one_person_stays_hidden() -> None:
     """The name that only one person has does not become a group, at any price of epsilon."""
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         for i in range(100):
             rows = connection.execute(
                 f"/* dpsql: epsilon={i + 1}, delta=1e-12 */ SELECT note, COUNT(*) FROM patient GROUP BY note"
@@ -53,7 +51,7 @@ def test_a10_a_private_key_of_one_person_stays_hidden(tmp_path: Path) -> None:
             assert NAME not in [row[0] for row in rows]
 
 
-def test_a10_no_key_without_a_count_of_people(tmp_path: Path) -> None:
+def test_a10_no_key_without_a_count_of_people() -> None:
     """DISTINCT and bare GROUP BY of an undeclared column list values that no threshold has seen."""
     for sql in (
         "SELECT DISTINCT note FROM patient",
@@ -67,7 +65,7 @@ def test_a10_no_key_without_a_count_of_people(tmp_path: Path) -> None:
         "SELECT visit_id, COUNT(*) FROM visit GROUP BY visit_id",
         "SELECT CASE WHEN patient_id = 1003 THEN 1 ELSE 0 END AS k, COUNT(*) FROM visit GROUP BY k",
     ):
-        with opened(tmp_path, ordinary()) as connection:
+        with opened(ordinary()) as connection:
             seen = see(connection, sql)
             assert seen.error is not None and seen.epsilon == 0, sql
 
@@ -78,7 +76,7 @@ def with_notes(*notes: object) -> Database:
     return {**ordinary(0), "patient": people}
 
 
-def test_a10_keys_come_back_as_they_are(tmp_path: Path) -> None:
+def test_a10_keys_come_back_as_they_are() -> None:
     """Texts that look like other values, or hold what SQL, JSON and templates care about, stay apart and intact."""
     notes = [
         "",
@@ -102,25 +100,25 @@ def test_a10_keys_come_back_as_they_are(tmp_path: Path) -> None:
         "NUL",
     ]
     nul = "UPDATE patient SET note = 'a' || chr(0) || 'b' WHERE note = 'NUL'"
-    with opened(tmp_path, with_notes(*notes), more=nul) as connection:
+    with opened(with_notes(*notes), more=nul) as connection:
         rows = connection.execute(SHARP + "SELECT note, COUNT(*) FROM patient GROUP BY note").fetchall()
     assert {row[0] for row in rows} == {*notes[:-1], "a\0b"}
     assert all(row[1] == 20 for row in rows)
     assert rows[-1][0] is None
 
 
-def test_a10_numbers_as_keys_are_not_their_texts(tmp_path: Path) -> None:
+def test_a10_numbers_as_keys_are_not_their_texts() -> None:
     """Keys beyond BIGINT travel as text; they must come back as the numbers they are."""
     big = 2**63
     sql = f"SELECT CAST(code AS BIGINT) + {big} AS k, COUNT(*) FROM patient GROUP BY k"
-    rows = sharp(tmp_path, ordinary(40), sql)
+    rows = sharp(ordinary(40), sql)
     assert [row[0] for row in rows] == [big, big + 1, big + 2, big + 3]
 
 
-def test_a10_null_is_a_key_only_where_it_is_declared(tmp_path: Path) -> None:
+def test_a10_null_is_a_key_only_where_it_is_declared() -> None:
     """A NULL that nobody declared is left out everywhere; a declared one is always shown, last."""
     for data in (ordinary(), missing(), empty(), poisoned()):
-        with opened(tmp_path, data) as connection:
+        with opened(data) as connection:
             assert [
                 row[0] for row in connection.execute("SELECT site, COUNT(*) FROM patient GROUP BY 1").fetchall()
             ] == [1, 2, 3]
@@ -129,11 +127,11 @@ def test_a10_null_is_a_key_only_where_it_is_declared(tmp_path: Path) -> None:
             ] == [False, True, None]
 
 
-def test_a11_the_result_type_does_not_follow_the_data(tmp_path: Path) -> None:
+def test_a11_the_result_type_does_not_follow_the_data() -> None:
     """Column types are those of the statement, whatever keys and sums came out."""
     statements = [
         "SELECT note, code, COUNT(*), SUM(age), AVG(income) FROM patient GROUP BY note, code",
         SHARP + "SELECT SUM(score), AVG(score) FROM patient",
     ]
-    for found in everywhere(tmp_path, statements).values():
+    for found in everywhere(statements).values():
         assert len({repr(one.columns) for one in found}) == 1

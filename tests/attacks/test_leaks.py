@@ -56,11 +56,11 @@ def test_a_failure_during_release_carries_no_exact_sums(tmp_path: Path, fault: B
     session.close()
 
 
-def test_an_engine_failure_is_constant_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_failure_is_constant_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """DuckDB quotes values in its messages; what reaches the caller is a constant, and the charge stands."""
     texts = set()
     for data in (ordinary(), empty()):
-        with opened(tmp_path, data) as connection:
+        with opened(data) as connection:
             original = DuckDBEngine.exact
 
             def broken(
@@ -82,9 +82,9 @@ def test_an_engine_failure_is_constant_text(tmp_path: Path, monkeypatch: pytest.
     assert len(texts) == 1
 
 
-def test_objects_cannot_be_copied_out(tmp_path: Path) -> None:
+def test_objects_cannot_be_copied_out() -> None:
     """pickle, copy and repr of what a caller holds show nothing that was not released."""
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         cursor = connection.execute("SELECT city, COUNT(*) FROM patient GROUP BY city")
         for thing in (connection, cursor):
             for copier in (pickle.dumps, copy.deepcopy):
@@ -183,9 +183,9 @@ STRANGE_TEXT = [
 ]
 
 
-def test_every_outcome_is_an_answer_or_an_error_of_ours(tmp_path: Path) -> None:
+def test_every_outcome_is_an_answer_or_an_error_of_ours() -> None:
     """Another exception would carry another library's words, or a frame of ours."""
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         for sql in STRANGE_TEXT:
             try:
                 connection.execute(sql).fetchall()
@@ -211,9 +211,9 @@ STRANGE_VALUES: list[object] = [
 ]
 
 
-def test_strange_parameters_are_refused(tmp_path: Path) -> None:
+def test_strange_parameters_are_refused() -> None:
     """Values that no constant stands for are refused with a code, at once, before anything is charged."""
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         for value in STRANGE_VALUES:
             seen = see(connection, "SELECT COUNT(*) FROM patient WHERE age > ?", [value])
             assert seen.error is not None and "DPSQL-108" in seen.error[1] and seen.epsilon == 0
@@ -281,9 +281,9 @@ def _toml(name: str) -> str:
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def test_comments_do_not_travel(tmp_path: Path) -> None:
+def test_comments_do_not_travel() -> None:
     """A comment that is printed again could open or close one in another parser."""
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         for sql in (
             "SELECT COUNT(*) -- /* \n FROM patient",
             "SELECT COUNT(*) -- */ DROP TABLE x \n FROM patient",

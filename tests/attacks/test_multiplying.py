@@ -13,7 +13,6 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from dpsql.core.errors import Error
@@ -21,41 +20,35 @@ from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.resolve import unique
-from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic, staging
 from tests.support.neighbours import _Bench, vectors
-from tests.support.nested import PUBLIC, PUBLIC_ROWS
+from tests.support.nested import MORE_TABLES, PUBLIC
 from tests.support.noise import RecordedNoise
+from tests.support.opened import clinic_data
 from tests.support.planning import compile_statement
 
 DATABASES = 4
 
 
-def opened(folder: Path, noise: RecordedNoise | None = None, unit: str = "patient") -> Session:
+def opened(noise: RecordedNoise | None = None, unit: str = "patient") -> Session:
     """A session over ordinary people, with every public table."""
-    with duckdb.connect(str(clinic.write(folder, ordinary()))) as writer:
-        for name, (columns, rows) in PUBLIC_ROWS.items():
-            if name not in clinic.DDL:
-                writer.execute(f"CREATE TABLE {name} ({', '.join(f'{n} {t}' for n, t in columns)})")
-                writer.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' for _ in columns)})", rows)
-    clinic.schema(folder, unit=unit)
-    path = folder / f"{unit}.toml"
-    path.write_text(path.read_text() + PUBLIC)
-    return open_session(path, None, ":memory:", noise=noise if noise is not None else RecordedNoise())
+    return clinic_data(clinic.schema_text(unit=unit) + PUBLIC, ordinary(), MORE_TABLES).session(
+        noise or RecordedNoise()
+    )
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    found = opened(tmp_path_factory.mktemp("session"))
+def session() -> Iterator[Session]:
+    found = opened()
     yield found
     found.close()
 
 
 @pytest.fixture(scope="module")
-def row_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    found = opened(tmp_path_factory.mktemp("rows"), unit="row")
+def row_session() -> Iterator[Session]:
+    found = opened(unit="row")
     yield found
     found.close()
 
@@ -321,7 +314,7 @@ WRONG = frozenset({frozenset({0})})
 AFTER_A_RELEASE = joined("SELECT region AS x, (SELECT COUNT(*) FROM patient) AS n FROM place")
 
 
-def test_a_wrong_claim_is_found_when_the_rows_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_claim_is_found_when_the_rows_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows are made of a release: its price is kept, and people's rows are not asked with them."""
     asked: list[str] = []
     exact = DuckDBEngine.exact
@@ -333,7 +326,7 @@ def test_a_wrong_claim_is_found_when_the_rows_are_there(tmp_path: Path, monkeypa
     monkeypatch.setattr(unique, "of_select", lambda select, sources: WRONG)
     monkeypatch.setattr(DuckDBEngine, "exact", spy)
     noise = RecordedNoise()
-    session = opened(tmp_path, noise)
+    session = opened(noise)
     before = session.execute("SELECT 1").receipt.remaining
     with pytest.raises(Error) as raised:
         session.execute(AFTER_A_RELEASE)
@@ -344,20 +337,20 @@ def test_a_wrong_claim_is_found_when_the_rows_are_there(tmp_path: Path, monkeypa
     assert len(asked) == len(noise.drawn) == 1 and "place" not in asked[0]
 
 
-def test_a_wrong_claim_over_public_rows_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_claim_over_public_rows_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are there before the charge."""
     monkeypatch.setattr(unique, "of_select", lambda select, sources: WRONG)
     noise = RecordedNoise()
-    session = opened(tmp_path, noise)
+    session = opened(noise)
     for query in ("SELECT region AS x FROM place", "SELECT region AS x, site FROM place WHERE site < 3"):
         assert refused(session, joined(query)) == "DPSQL-901"
     session.close()
     assert noise.drawn == []
 
 
-def test_a_claim_that_holds_is_no_violation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_that_holds_is_no_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wall stands where rows repeat and nowhere else: the rows of one region are one."""
     monkeypatch.setattr(unique, "of_select", lambda select, sources: WRONG)
-    session = opened(tmp_path)
+    session = opened()
     assert session.execute(joined("SELECT region AS x FROM place WHERE site = 1")).rows
     session.close()

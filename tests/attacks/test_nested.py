@@ -10,7 +10,6 @@ import pytest
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.session.opening import open_session
 from tests.attacks.observing import (
     everywhere,
     everywhere_alone,
@@ -20,10 +19,10 @@ from tests.attacks.observing import (
     ordinary,
     see,
     sharp,
-    sharply,
 )
 from tests.support import clinic
 from tests.support.noise import RecordedNoise
+from tests.support.opened import clinic_data
 from tests.support.planning import compile_statement, compiled_by
 
 FAN_OUT = [
@@ -67,21 +66,12 @@ def sensitivity(folder: Path, sql: str) -> Fraction:
     return Fraction(measure.sensitivity.l1) * (term.quantum if term is not None else 1)
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Of the ordinary database, and of those without a person and with a heavy one."""
-    found = []
-    for data in (ordinary(), missing(), heavy()):
-        found.append(tmp_path_factory.mktemp("clinic"))
-        clinic.write(found[-1], data)
-    return found
-
-
 @pytest.mark.parametrize("sql", FAN_OUT)
-def test_a9_a_fan_out_moves_no_more_than_was_derived(folders: list[Path], tmp_path: Path, sql: str) -> None:
+def test_a9_a_fan_out_moves_no_more_than_was_derived(tmp_path: Path, sql: str) -> None:
     """One person, or one with a thousand rows, changes a join by at most what its noise was made for."""
     most = sensitivity(tmp_path, sql)
-    found = [{row[:-1]: float(row[-1]) for row in sharply(folder, sql)} for folder in folders]  # type: ignore[arg-type]
+    databases = (ordinary(), missing(), heavy())
+    found = [{row[:-1]: float(row[-1]) for row in sharp(data, sql)} for data in databases]  # type: ignore[arg-type]
     for other in found[1:]:
         assert set(other) == set(found[0])
         assert sum(abs(found[0][key] - other[key]) for key in other) <= most + Fraction(1, 100)
@@ -90,7 +80,7 @@ def test_a9_a_fan_out_moves_no_more_than_was_derived(folders: list[Path], tmp_pa
 def test_a9_a_heavy_person_fills_the_limit(tmp_path: Path) -> None:
     """The test above is not empty: a thousand rows joined to themselves move a count by exactly the derived nine."""
     sql = "SELECT COUNT(*) FROM visit a JOIN visit b USING (patient_id)"
-    (with_heavy,), (without,) = (sharp(tmp_path, data, sql) for data in (heavy(), ordinary()))
+    (with_heavy,), (without,) = (sharp(data, sql) for data in (heavy(), ordinary()))
     assert int(with_heavy[0]) - int(without[0]) == sensitivity(tmp_path, sql) == 9  # type: ignore[call-overload]
 
 
@@ -119,16 +109,14 @@ CHARGED = [
 ]
 
 
-def test_a18_what_is_answered_is_charged_alike_everywhere(tmp_path: Path) -> None:
+def test_a18_what_is_answered_is_charged_alike_everywhere() -> None:
     """The price, the columns and the declared keys of a nested statement do not depend on anybody."""
-    for sql, found in everywhere_alone(tmp_path, CHARGED).items():
+    for sql, found in everywhere_alone(CHARGED).items():
         assert all(one.error is None and one.epsilon == 1 for one in found), (sql, found[0])
         assert len({(one.delta, repr(one.columns)) for one in found}) == 1, sql
 
 
-def test_a18_the_engine_is_asked_once_for_each_release_and_each_is_noised(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a18_the_engine_is_asked_once_for_each_release_and_each_is_noised(monkeypatch: pytest.MonkeyPatch) -> None:
     """No second way to the rows: every exact table that leaves the engine becomes a release with draws of its own."""
     calls: list[str] = []
     original = DuckDBEngine.exact
@@ -138,10 +126,10 @@ def test_a18_the_engine_is_asked_once_for_each_release_and_each_is_noised(
         return original(engine, sql, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(DuckDBEngine, "exact", spy)
-    clinic.write(tmp_path, ordinary())
+    data = clinic_data(clinic.schema_text(), ordinary())
     for sql in CHARGED:
         noise = RecordedNoise()
-        session = open_session(clinic.schema(tmp_path), None, ":memory:", noise=noise)
+        session = data.session(noise)
         calls.clear()
         answer = session.execute(sql)
         measures = sum(len(part.release.measures) for part in compiled_by(session, parse(sql)).releases)
@@ -150,15 +138,15 @@ def test_a18_the_engine_is_asked_once_for_each_release_and_each_is_noised(
         assert len(noise.drawn) >= measures >= answer.releases, sql
 
 
-def test_a18_a_release_inside_a_condition_is_the_noisy_one(tmp_path: Path) -> None:
+def test_a18_a_release_inside_a_condition_is_the_noisy_one() -> None:
     """At next to no price the inner average is noise, and what it selects follows the noise, not the people."""
     sql = "SELECT COUNT(*) FROM patient WHERE age > (SELECT AVG(age) FROM patient)"
-    clinic.write(tmp_path, ordinary())
+    data = clinic_data(clinic.schema_text(), ordinary())
     answers: set[str] = set()
     for _ in range(200):
         if len(answers) > 1:
             break
-        session = open_session(clinic.schema(tmp_path), None, ":memory:")
+        session = data.session()
         inner = "/* dpsql: epsilon=0.0001 */ SELECT site FROM patient GROUP BY site HAVING AVG(age) > (SELECT AVG(age) FROM patient)"
         answers.add(repr(session.execute(inner).rows))
         assert session.execute(sql).releases == 2
@@ -254,9 +242,9 @@ REFUSED = [
 ]
 
 
-def test_a9_a18_refused_at_no_price_and_alike_everywhere(tmp_path: Path) -> None:
+def test_a9_a18_refused_at_no_price_and_alike_everywhere() -> None:
     """An exact look through a join, a subquery, a window or a bare row."""
-    for sql, found in everywhere(tmp_path, REFUSED).items():
+    for sql, found in everywhere(REFUSED).items():
         first = found[0]
         assert first.error is not None, (sql, first.answer)
         assert first.error[1][6] in "1234", (sql, first.error)
@@ -264,9 +252,9 @@ def test_a9_a18_refused_at_no_price_and_alike_everywhere(tmp_path: Path) -> None
         assert all(one == first for one in found), sql
 
 
-def test_a18_windows_over_released_rows_see_noisy_values_only(tmp_path: Path) -> None:
+def test_a18_windows_over_released_rows_see_noisy_values_only() -> None:
     """What a window adds up are the numbers that were returned."""
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         rows = connection.execute(
             "SELECT site, COUNT(*) AS n, SUM(COUNT(*)) OVER () AS s FROM patient GROUP BY site"
         ).fetchall()

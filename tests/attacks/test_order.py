@@ -56,7 +56,7 @@ def test_a5_exact_sums_do_not_depend_on_row_order_or_threads(tmp_path: Path, sql
     assert len(seen) == len(compiled.releases)
 
 
-def test_a5_the_session_hands_the_same_exact_table_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a5_the_session_hands_the_same_exact_table_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same, through the whole session and its own engine."""
     opened_tables: list[object] = []
     original = ExactTable.open_exact
@@ -68,7 +68,7 @@ def test_a5_the_session_hands_the_same_exact_table_on(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(ExactTable, "open_exact", spy)
     for seed in range(5):
-        with opened(tmp_path, shuffled(uneven(), random.Random(seed))) as connection:
+        with opened(shuffled(uneven(), random.Random(seed))) as connection:
             connection.execute("SELECT site, SUM(income), COUNT(*) FROM patient GROUP BY site")
     assert len({repr(table) for table in opened_tables}) == 1
 
@@ -87,10 +87,10 @@ def _multiples(values: Iterator[object], grid: float) -> bool:
         ("SELECT age, SUM(income), AVG(income), COUNT(*) FROM patient GROUP BY 1", 2.0**-23),
     ],
 )
-def test_a6_every_released_number_lies_on_a_public_grid(tmp_path: Path, sql: str, grid: float) -> None:
+def test_a6_every_released_number_lies_on_a_public_grid(sql: str, grid: float) -> None:
     """The low bits of a DOUBLE would show which of two inputs it came from."""
     for data in (ordinary(), missing()):
-        with opened(tmp_path, data) as connection:
+        with opened(data) as connection:
             for i in range(40):
                 rows = connection.execute(f"/* dpsql: epsilon=0.{i + 1:03d} */ {sql}").fetchall()
                 if grid == 0.01:
@@ -138,13 +138,13 @@ def test_a25_other_peoples_rows_and_orders_change_nobodys_own_values(tmp_path: P
     assert all(len(found) == 1 for found in seen.values())
 
 
-def test_a25_through_the_session(tmp_path: Path) -> None:
+def test_a25_through_the_session() -> None:
     """A threshold on a per-person DOUBLE sum that lies between two roundings of it would count a person or not by their rows' order."""
     total = sum(row[3] for row in uneven()["visit"] if row[1] == 1004)  # type: ignore[misc]
     sql = f"SELECT COUNT(*) FROM (SELECT patient_id, SUM(cost) AS s FROM visit GROUP BY patient_id HAVING SUM(cost) >= {total!r})"
     found = set()
     for seed in range(20):
-        with opened(tmp_path, shuffled(uneven(), random.Random(seed))) as connection:
+        with opened(shuffled(uneven(), random.Random(seed))) as connection:
             found.add(repr(connection.execute(SHARP + sql).fetchall()))
     assert len(found) == 1
 
@@ -159,19 +159,19 @@ GROUPS = [
 ]
 
 
-def test_a11_row_order_does_not_follow_stored_order(tmp_path: Path) -> None:
+def test_a11_row_order_does_not_follow_stored_order() -> None:
     """Groups come in the order of the released keys, also where ORDER BY leaves ties."""
     found: set[str] = set()
     for seed in range(20):
-        with opened(tmp_path, shuffled(ordinary(40), random.Random(seed))) as connection:
+        with opened(shuffled(ordinary(40), random.Random(seed))) as connection:
             found.add(repr([connection.execute(SHARP + sql).fetchall() for sql in GROUPS]))
     assert len(found) == 1
 
 
 @pytest.mark.parametrize("unit", ["patient", "row"])
-def test_a12_order_limit_and_having_use_the_returned_values(tmp_path: Path, unit: str) -> None:
+def test_a12_order_limit_and_having_use_the_returned_values(unit: str) -> None:
     """An ORDER BY on exact counts would rank groups that the noisy counts do not."""
-    with opened(tmp_path, ordinary(), unit=unit) as connection:
+    with opened(ordinary(), unit=unit) as connection:
         for i in range(60):
             price = f"/* dpsql: epsilon=0.0{i + 10} */"
             rows = connection.execute(

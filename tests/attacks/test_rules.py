@@ -69,7 +69,7 @@ def exact(folder: Path, sql: str, data: clinic.Database, unit: str = "patient") 
 
 
 def refused(folder: Path, statements: list[str]) -> None:
-    for sql, found in everywhere(folder, statements, guard="block").items():
+    for sql, found in everywhere(statements, guard="block").items():
         assert found[0].error is not None and found[0].error[1][6] in "123456", (sql, found[0])
         assert found[0].epsilon == found[0].delta == 0 and all(one == found[0] for one in found), sql
 
@@ -171,7 +171,7 @@ def rows_of(session: Session, sql: str) -> int | None:
 
 def answered(folder: Path, statements: list[str]) -> None:
     """Answered for a price that follows from the text, or for none: the same on every database."""
-    for sql, found in everywhere(folder, statements).items():
+    for sql, found in everywhere(statements).items():
         assert all(one.error is None for one in found), (sql, found[0].error)
         assert len({(one.epsilon, one.delta, repr(one.columns)) for one in found}) == 1, sql
 
@@ -400,7 +400,6 @@ def test_rule_6_one_row_per_distinct_group(tmp_path: Path) -> None:
 def test_rule_7_distinct_is_the_declared_list_or_refused(tmp_path: Path) -> None:
     """DISTINCT of declared keys is free and data-free; with the unit it is within people; of anything else it is refused."""
     for found in everywhere(
-        tmp_path,
         [
             "SELECT DISTINCT city FROM patient",
             "SELECT site FROM patient GROUP BY site HAVING site > 1",
@@ -694,7 +693,7 @@ def test_rule_14_null_and_rare_keys_pass_the_threshold_like_any(tmp_path: Path) 
         data = {**ordinary(1), "patient": [patient(i, code=None) for i in range(people)], "visit": []}
         rows = exact(tmp_path, "SELECT code, COUNT(*) FROM patient GROUP BY code", data) if shown else None
         if rows is None:
-            with opened(tmp_path, data) as connection:
+            with opened(data) as connection:
                 rows = connection.execute(
                     "/* dpsql: epsilon=1, delta=1e-12 */ SELECT code, COUNT(*) FROM patient GROUP BY code"
                 ).fetchall()
@@ -725,7 +724,7 @@ def test_rule_15_narrowed_bounds_are_still_enforced(tmp_path: Path) -> None:
     statistic = part.release.measures[0].statistic
     assert isinstance(statistic, Total) and statistic.term.magnitude * statistic.term.quantum == 10
     assert " BETWEEN " in part.sql.partition("SELECT")[2].partition("FROM")[0]
-    assert sharp(tmp_path, poisoned(), "SELECT COUNT(*) FROM patient WHERE income >= 0 AND income <= 10")[0][0] == 2
+    assert sharp(poisoned(), "SELECT COUNT(*) FROM patient WHERE income >= 0 AND income <= 10")[0][0] == 2
 
 
 def test_rule_16_where_and_group_by_see_raw_values(tmp_path: Path) -> None:
@@ -839,7 +838,7 @@ def test_rule_24_a_secret_and_nothing_of_the_rows_order_decides_who_takes_what(t
 
 def test_rule_26_the_charge_is_that_of_the_sampler(tmp_path: Path) -> None:
     """Laplace costs its pure epsilon and no delta; a threshold costs delta beside it."""
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         assert see(connection, "SELECT COUNT(*) FROM patient").delta == 0
         seen = see(connection, "SELECT note, COUNT(*) FROM patient GROUP BY note")
         assert (seen.epsilon, seen.delta) == (1, Fraction(1, 1000))
@@ -889,9 +888,9 @@ def test_rule_26_a_choice_costs_an_eighth_of_its_square_by_the_exponential_mecha
         assert 0 <= float(part.loss.rho) - rho < 1e-12
 
 
-def test_rule_28_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
+def test_rule_28_what_does_not_fit_changes_nothing() -> None:
     """One accountant: a charge above what is left is refused, and what is left stays the same."""
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
         connection.execute("/* dpsql: epsilon=999999 */ SELECT COUNT(*) FROM patient")
         seen = see(connection, "/* dpsql: epsilon=2 */ SELECT SUM(age) FROM patient")
         assert (
@@ -948,7 +947,7 @@ def test_rule_33_losses_follow_from_the_text(tmp_path: Path) -> None:
         "SELECT note, (SELECT COUNT(*) FROM visit) AS v FROM patient GROUP BY note HAVING COUNT(*) > 3",
         "SELECT drug, (SELECT COUNT(*) FROM patient WHERE patient.site = drug.drug) AS n FROM drug",
     ]
-    for sql, found in everywhere(tmp_path, several).items():
+    for sql, found in everywhere(several).items():
         assert len({(one.error, one.epsilon, one.delta) for one in found}) == 1, sql
         assert found[0].error is None and 0 < found[0].epsilon <= 1 and found[0].delta <= Fraction(1, 1000)
 
@@ -1047,11 +1046,11 @@ def test_rule_34_the_guard_decides_once_and_before_the_charge(tmp_path: Path) ->
     session.close()
 
 
-def test_rule_35_bounds_are_enforced_whatever_the_data(tmp_path: Path) -> None:
+def test_rule_35_bounds_are_enforced_whatever_the_data() -> None:
     """Opening does not fail because of a value, and EXPLAIN is the same on data that breaks every declaration."""
     texts = set()
     for data in (ordinary(), poisoned(), empty()):
-        with opened(tmp_path, data) as connection:
+        with opened(data) as connection:
             texts.add(connection.explain("SELECT year, SUM(cost), COUNT(*) FROM visit GROUP BY year"))
     assert len(texts) == 1 and "enforced" in texts.pop()
 
@@ -1193,11 +1192,11 @@ def test_rule_37_versions_are_random_and_say_nothing_of_the_contents(tmp_path: P
     assert versions[0] != versions[1]
 
 
-def test_rule_38_estimates_do_not_use_the_datas_size(tmp_path: Path) -> None:
+def test_rule_38_estimates_do_not_use_the_datas_size() -> None:
     """Widths in EXPLAIN and half-widths of counts are those of the noise alone, on 12 rows as on none."""
     texts = set()
     for data in (ordinary(), ordinary(50), empty()):
-        with opened(tmp_path, data) as connection:
+        with opened(data) as connection:
             texts.add(connection.explain("SELECT site, COUNT(*), AVG(age) FROM patient GROUP BY site"))
     assert len(texts) == 1
 
@@ -1242,9 +1241,9 @@ def test_rule_40_the_fingerprint_leaves_out_scales_and_what_was_drawn(tmp_path: 
     assert rows[0] == rows[1] and answer.cached and answer.receipt.loss.epsilon == 0
 
 
-def test_rule_40_the_charge_is_on_disk_before_the_engine_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rule_40_the_charge_is_on_disk_before_the_engine_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that explodes leaves the charge; no answer is stored, and asking again is charged again."""
-    with opened(tmp_path, ordinary()) as connection:
+    with opened(ordinary()) as connection:
 
         def explode(engine: DuckDBEngine, sql: str, keys: int, sums: int, bound: object = ()) -> object:
             raise dpsql.OperationalError(701, "the engine failed")

@@ -157,8 +157,8 @@ def test_what_is_computed_of_an_identifier_is_flagged(sql: str, session: Session
     assert session.execute("SELECT 1").receipt.remaining == before
 
 
-def test_it_is_refused_for_nothing_and_alike_everywhere(tmp_path: Path) -> None:
-    for sql, found in everywhere(tmp_path, SINGLED_OUT, guard="block").items():
+def test_it_is_refused_for_nothing_and_alike_everywhere() -> None:
+    for sql, found in everywhere(SINGLED_OUT, guard="block").items():
         assert found[0].error is not None and "DPSQL-601" in found[0].error[1], sql
         assert found[0].epsilon == found[0].delta == 0 and all(one == found[0] for one in found), sql
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from fractions import Fraction
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from dpsql.core.errors import Error
@@ -22,28 +20,28 @@ from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.attacks.observing import ordinary, patient, visit
 from tests.support import clinic
-from tests.support.nested import PUBLIC, PUBLIC_ROWS
+from tests.support.nested import MORE_TABLES, PUBLIC
 from tests.support.noise import ZeroNoise
+from tests.support.opened import clinic_data
 from tests.support.planning import compiled_by
 
 Rows = list[tuple[object, ...]]
 
 
-@contextmanager
-def opened(folder: Path, data: clinic.Database | None = None, *, schema: str = "") -> Iterator[Session]:
-    """A new session without noise over this database, with every public table."""
-    with duckdb.connect(str(clinic.write(folder, data if data is not None else ordinary()))) as writer:
-        for name, (columns, rows) in PUBLIC_ROWS.items():
-            if name not in clinic.DDL:
-                writer.execute(f"CREATE TABLE {name} ({', '.join(f'{n} {t}' for n, t in columns)})")
-                writer.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' for _ in columns)})", rows)
-    declared = schema or clinic.UNIT + clinic.PATIENT + clinic.VISIT + clinic.PUBLIC
-    (folder / "schema.toml").write_text(declared + PUBLIC)
-    session = open_session(folder / "schema.toml", None, ":memory:", noise=ZeroNoise())
-    try:
-        yield session
-    finally:
-        session.close()
+DECLARED = clinic.UNIT + clinic.PATIENT + clinic.VISIT + clinic.PUBLIC
+
+
+def opened(folder: Path) -> closing[Session]:
+    """A session without noise over the ordinary database and every public table: whatever it asks is asked first."""
+    path = clinic.write(folder, ordinary())
+    clinic.write_file(path, lambda connection: connection.execute(MORE_TABLES))
+    (folder / "schema.toml").write_text(DECLARED + PUBLIC)
+    return closing(open_session(folder / "schema.toml", None, ":memory:", noise=ZeroNoise()))
+
+
+def shared(data: clinic.Database | None = None, *, schema: str = DECLARED) -> AbstractContextManager[Session]:
+    """The same over data that others ask too."""
+    return clinic_data(schema + PUBLIC, data if data is not None else ordinary(), MORE_TABLES).without_noise()
 
 
 def fresh(folder: Path, sql: str) -> Rows:
@@ -93,10 +91,10 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("one", "other", "first", "second"), PAIRS)
-def test_two_questions_have_two_fingerprints(one: str, other: str, first: int, second: int, tmp_path: Path) -> None:
+def test_two_questions_have_two_fingerprints(one: str, other: str, first: int, second: int) -> None:
     """Asked one after the other, in both orders, each gets its own answer and is charged for it."""
     for asked, expected in (((one, other), (first, second)), ((other, one), (second, first))):
-        with opened(tmp_path) as session:
+        with shared() as session:
             prints = [fingerprints(session, sql) for sql in asked]
             assert prints[0] != prints[1]
             assert [session.execute(sql).rows for sql in asked] == [[(n,)] for n in expected]
@@ -199,7 +197,7 @@ MADE = [
 
 
 @pytest.mark.parametrize("costs", [(0.0, 0.0), (math.inf, math.nan), (math.inf, math.inf)])
-def test_computed_zeros_and_nans_do_not_depend_on_the_order_of_rows(costs: tuple[float, float], tmp_path: Path) -> None:
+def test_computed_zeros_and_nans_do_not_depend_on_the_order_of_rows(costs: tuple[float, float]) -> None:
     """0.0 * -7 is -0.0, and inf - inf a NaN of another sign than the one that is stored."""
     rows = [(costs[0], 3), (costs[1], -7), (costs[1], 1)]
     found: dict[str, list[Rows]] = {sql: [] for sql in MADE}
@@ -208,7 +206,7 @@ def test_computed_zeros_and_nans_do_not_depend_on_the_order_of_rows(costs: tuple
         data["visit"] = [
             visit(7 + i, 1000, cost=cost, year=1, days=days, tag="t") for i, (cost, days) in enumerate(order)
         ]
-        with opened(tmp_path, data, schema=SIGNED) as session:
+        with shared(data, schema=SIGNED) as session:
             for sql, answers in found.items():
                 answers.append(session.execute(sql).rows)
     for sql, answers in found.items():
@@ -226,12 +224,12 @@ def zeros(costs: list[float]) -> clinic.Database:
     }
 
 
-def test_the_sign_of_a_zero_does_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
+def test_the_sign_of_a_zero_does_not_depend_on_the_order_of_rows() -> None:
     """-0.0 and 0.0 are equal, so which of them a group or a window shows would be decided by which row is met first."""
     asked = [*(sql.format(seen) for sql in ZEROS for seen in SEEN), *SHIFTED]
     found: dict[str, list[Rows]] = {sql: [] for sql in asked}
     for costs in ([0.0, -0.0], [-0.0, 0.0], [0.0, 0.0]):
-        with opened(tmp_path, zeros(costs), schema=SIGNED) as session:
+        with shared(zeros(costs), schema=SIGNED) as session:
             for sql, rows in found.items():
                 rows.append(session.execute(sql).rows)
     for sql, rows in found.items():
@@ -262,9 +260,9 @@ NULLED = [
 
 
 @pytest.mark.parametrize(("sql", "expected"), NULLED)
-def test_casts_and_division_of_released_values_give_null(sql: str, expected: object, tmp_path: Path) -> None:
+def test_casts_and_division_of_released_values_give_null(sql: str, expected: object) -> None:
     """The price is paid when they are computed, so they must not fail then."""
-    with opened(tmp_path) as session:
+    with shared() as session:
         assert session.execute(sql).rows == [(expected,)]
         assert spent(session) == 1
 
@@ -292,8 +290,8 @@ NO_PLACE_FOR_A_QUERY = [
 
 
 @pytest.mark.parametrize(("sql", "code"), NO_PLACE_FOR_A_QUERY)
-def test_a_query_where_a_constant_belongs_is_refused_for_nothing(sql: str, code: str, tmp_path: Path) -> None:
-    with opened(tmp_path) as session:
+def test_a_query_where_a_constant_belongs_is_refused_for_nothing(sql: str, code: str) -> None:
+    with shared() as session:
         with pytest.raises(Error) as raised:
             session.execute(sql)
         assert raised.value.code == f"DPSQL-{code}"

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -113,11 +114,15 @@ def guarded(sql: str) -> str:
 
 def described(sql: str, parameters: Parameters) -> tuple[tuple[str, str], ...]:
     """Names and types as DuckDB gives them to the statement on empty tables."""
-    connection = duckdb.connect()
-    clinic.fill(connection, {name: [] for name in clinic.DDL})
-    found = connection.execute(sql, parameters or None).description or []
-    connection.close()
+    found = _empty_tables().execute(sql, parameters or None).description or []
     return tuple((str(c[0]), str(c[1])) for c in found)
+
+
+@cache
+def _empty_tables() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(config={"threads": 1})
+    clinic.fill(connection, {name: [] for name in clinic.DDL})
+    return connection
 
 
 def tolerances(session: Session, sql: str, parameters: Parameters, rows: int, width: int = 0) -> list[float]:

@@ -8,6 +8,8 @@ belong to nobody.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -91,11 +93,16 @@ DDL = {
 def schema(folder: Path, *, unit: str = "patient", accounting: str = "auto", guard: str = "off") -> Schema:
     """The declared schema, in a file of `folder`; unit is "patient" or "row", guard the guard's mode."""
     path = folder / f"{unit}{'' if guard == 'off' else ' ' + guard}.toml"
+    path.write_text(schema_text(unit=unit, accounting=accounting, guard=guard))
+    return read_schema(path)
+
+
+def schema_text(*, unit: str = "patient", accounting: str = "auto", guard: str = "off") -> str:
+    """The same as text."""
     row_patient = PATIENT.replace('role = "identifier"', 'role = "measure"')
     text = ROW + row_patient + PUBLIC if unit == "row" else UNIT + PATIENT + VISIT + PUBLIC
     text = text.replace('mode = "off"', f'mode = "{guard}"')
-    path.write_text(text.replace("[privacy]", f'[privacy]\naccounting = "{accounting}"'))
-    return read_schema(path)
+    return text.replace("[privacy]", f'[privacy]\naccounting = "{accounting}"')
 
 
 def database(chance: random.Random, *, wild: bool = True) -> Database:
@@ -203,8 +210,12 @@ def fill(connection: duckdb.DuckDBPyConnection, data: Database) -> None:
     for name, columns in DDL.items():
         connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns}); DELETE FROM {name}")
         if data[name]:
-            rows = ", ".join(f"({', '.join(_literal(value) for value in row)})" for row in data[name])
-            connection.execute(f"INSERT INTO {name} VALUES {rows}")
+            connection.execute(f"INSERT INTO {name} VALUES {listed(data[name])}")
+
+
+def listed(rows: Iterable[Row]) -> str:
+    """Rows behind VALUES."""
+    return ", ".join(f"({', '.join(_literal(value) for value in row)})" for row in rows)
 
 
 def _literal(value: object) -> str:
@@ -215,11 +226,35 @@ def _literal(value: object) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
+_WRITTEN: dict[str, bytes] = {}
+"""The files of the databases that were written last: the same few are opened by many tests."""
+_MOST_WRITTEN = 32
+
+
 def write(folder: Path, data: Database) -> Path:
     """The database as the DuckDB file that the schema names."""
-    path = folder / "clinic.duckdb"
+    path, key = folder / "clinic.duckdb", repr(data)
     path.unlink(missing_ok=True)
-    connection = duckdb.connect(str(path))
-    fill(connection, data)
-    connection.close()
+    if key in _WRITTEN:
+        path.write_bytes(_WRITTEN[key])
+        return path
+    write_file(path, lambda connection: fill(connection, data))
+    if len(_WRITTEN) == _MOST_WRITTEN:
+        del _WRITTEN[next(iter(_WRITTEN))]
+    _WRITTEN[key] = path.read_bytes()
     return path
+
+
+def write_file(path: Path, work: Callable[[duckdb.DuckDBPyConnection], object]) -> None:
+    """Have some work write to a DuckDB file, by the one connection that all of a process have for that: it costs as much as they."""
+    connection = _writer()
+    connection.execute(f"ATTACH {_literal(str(path))} AS written; USE written")
+    try:
+        work(connection)
+    finally:
+        connection.execute("USE memory; DETACH written")
+
+
+@cache
+def _writer() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config={"threads": 1})

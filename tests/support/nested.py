@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tests.support.clinic import DDL, listed
 from tests.support.generate import OF_ONE, OF_TWO, statistic
 
 PUBLIC = """
@@ -35,6 +36,13 @@ PUBLIC_ROWS: dict[str, tuple[tuple[tuple[str, str], ...], list[tuple[object, ...
     ),
 }
 """(columns, rows) of each public table; place.region repeats as declared, place.town and badge.grade without saying so."""
+
+MORE_TABLES = "; ".join(
+    f"CREATE TABLE {name} ({', '.join(f'{n} {t}' for n, t in columns)}); INSERT INTO {name} VALUES {listed(rows)}"
+    for name, (columns, rows) in PUBLIC_ROWS.items()
+    if name not in DDL
+)
+"""SQL that makes those which the clinic does not have."""
 
 CONSTRUCTS = (
     "inner", "left", "right", "full", "comma", "using", "natural", "self", "semi", "anti", "public join", "public left join",

@@ -27,7 +27,7 @@ from dpsql.release.noisy import key_list, release, wire_columns
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.schema.toml import read_schema
 from tests.support import clinic
-from tests.support.nested import PUBLIC, PUBLIC_ROWS
+from tests.support.nested import MORE_TABLES, PUBLIC, PUBLIC_ROWS
 from tests.support.noise import ZeroNoise
 
 SECRET = "5ec2e7"
@@ -77,11 +77,7 @@ def opened(declared: Schema, *, threads: int) -> duckdb.DuckDBPyConnection:
     if threads > 1:
         connection.execute("PRAGMA verify_parallelism")
     clinic.fill(connection, {name: [] for name in clinic.DDL})
-    for name, (columns, rows) in PUBLIC_ROWS.items():
-        if name not in clinic.DDL:
-            listed = ", ".join(f"{n} {t}" for n, t in columns)
-            connection.execute(f"CREATE TABLE {name} ({listed})")
-            connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' for _ in columns)})", rows)
+    connection.execute(MORE_TABLES)
     if declared.table("item") is not None:
         item = declared.table("item")
         assert item is not None

@@ -154,11 +154,9 @@ def test_threads_that_open_at_once_agree(tmp_path: Path) -> None:
 
 OPEN = """
 import sys
-from dpsql.dataset import opening, owner
 from dpsql.accounting.ledger import Ledger
 from dpsql.dataset.opening import open_dataset
-from dpsql.schema.facts import bounds_fact, rows_fact, unit_fact
-from dpsql.schema.model import Column, Schema
+from dpsql.schema.toml import read_schema
 schema, ledger = read_schema(sys.argv[1]), Ledger.open(sys.argv[2], "clinic")
 print(open_dataset(schema, ledger, approve=True).version)
 """

@@ -384,6 +384,32 @@ def test_a_limit_of_memory(tmp_path: Path) -> None:
     engine.close()
 
 
+def test_before_it_is_limited_the_owner_alone_may_ask(tmp_path: Path) -> None:
+    """No file but the data is in reach from the beginning; no statement runs before the settings are locked."""
+    engine = DuckDBEngine.begin(clinic(tmp_path))
+    (tmp_path / "other.csv").write_text("a\n1\n")
+    for sql in (f"SELECT * FROM read_csv('{tmp_path}/other.csv')", "SELECT * FROM glob('/etc/*')"):
+        with pytest.raises(OperationalError):
+            engine.owner_rows(sql)
+    for sql in (
+        "SET enable_external_access = true",
+        "SET allowed_directories = ['/']",
+        "SET allowed_paths = ['/etc/passwd']",
+    ):
+        with pytest.raises(duckdb.Error):
+            engine._connection.execute(sql)
+    assert engine.owner_rows("SELECT count(*) FROM person") == [(4,)]
+    assert code(engine, "SELECT count(*) FROM person") == "DPSQL-901"
+    engine.limit(64_000_000)
+    assert exact(engine, "SELECT count(*) FROM person", 0, 1) == ((), ([4],))
+    assert engine.owner_rows("SELECT current_setting('memory_limit')") == [("61.0 MiB",)]
+    with pytest.raises(duckdb.Error):
+        engine._connection.execute("SET memory_limit = '1GB'")
+    with pytest.raises(OperationalError, match="DPSQL-707"):
+        engine.limit(None)
+    engine.close()
+
+
 # --- the version that was opened ----------------------------------------------------------------------------------
 
 

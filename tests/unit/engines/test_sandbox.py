@@ -293,8 +293,7 @@ def test_no_way_out(named: Sandbox, tmp_path: Path) -> None:
         "SELECT 1; SELECT 2",
     ):
         assert fault(named, sql) in ("DPSQL-706", "DPSQL-901"), sql
-        for connection in (named._connection, named._declared):
-            assert connection is not None
+        for connection in (named._connection, named._declared_tables()):
             if sql != "SELECT 1; SELECT 2":
                 with pytest.raises(duckdb.Error):
                     connection.execute(sql).fetchall()

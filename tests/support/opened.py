@@ -1,0 +1,128 @@
+"""Sessions over data that is opened once: what is asked and what is charged is all their own.
+
+To open data costs far more than to ask: files are written, databases made, keys verified. Tests of what is asked share that; tests of
+opening, of ledgers in files and of data that changes open for themselves.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+from unittest.mock import patch
+
+from dpsql.accounting.ledger import Ledger
+from dpsql.clients.dbapi.connection import Connection
+from dpsql.dataset.opening import Dataset, open_dataset, sandbox_memory
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.mechanisms.source import NoiseSource
+from dpsql.postprocess.sandbox import Sandbox
+from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
+from dpsql.session.opening import find_analyst, ledger_identity
+from dpsql.session.session import Session
+from tests.support import clinic
+from tests.support.noise import ZeroNoise
+
+MOST = 24
+"""As many clinics stay open, each with the few megabytes of its databases."""
+
+
+class _Lent:
+    """An engine that whoever closes it does not close."""
+
+    def __init__(self, engine: DuckDBEngine) -> None:
+        self._engine = engine
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._engine, name)
+
+    def close(self) -> None:
+        """Others go on with it."""
+
+
+class _LentSandbox(Sandbox):
+    """A sandbox of which its session is not the last: what that one loaded is forgotten, what is declared stays."""
+
+    def __init__(self, dataset: Dataset, free: list[_LentSandbox]) -> None:
+        super().__init__(sandbox_memory(dataset.schema), dataset.schema.limits.rows)
+        super().define(dataset.schema)
+        super().share(dataset.engine, dataset.schema)
+        self._free = free
+
+    def define(self, schema: Schema) -> None:
+        """It is."""
+
+    def share(self, engine: DuckDBEngine, schema: Schema) -> None:
+        """It does."""
+
+    def close(self) -> None:
+        self.forget()
+        self._free.append(self)
+
+    def end(self) -> None:
+        super().close()
+
+
+class Data:
+    """Data that was opened and approved as a program opens it, for any number of sessions, one after another or at once."""
+
+    def __init__(self, schema: Path | Schema) -> None:
+        declared = schema if isinstance(schema, Schema) else read_schema(schema)
+        with closing(Ledger.open(":memory:", ledger_identity(declared))) as ledger:
+            opened = open_dataset(declared, ledger, approve=True)
+        self._engine = opened.engine
+        self._opened = replace(opened, engine=cast(DuckDBEngine, _Lent(opened.engine)))
+        self._free: list[_LentSandbox] = []
+
+    def session(self, noise: NoiseSource | None = None, analyst: str | None = None) -> Session:
+        """A session with a new ledger in memory, and with the noise of any other unless it is told otherwise."""
+        schema = self._opened.schema
+        ledger = Ledger.open(":memory:", ledger_identity(schema))
+        sandbox = self._free.pop() if self._free else _LentSandbox(self._opened, self._free)
+        with patch("dpsql.session.session.Sandbox", lambda *_: sandbox):
+            return Session(self._opened, ledger, find_analyst(schema, analyst), noise)
+
+    def connection(self) -> Connection:
+        return Connection(self.session())
+
+    @contextmanager
+    def without_noise(self) -> Iterator[Session]:
+        """A session without noise, closed at the end."""
+        with closing(self.session(ZeroNoise())) as session:
+            yield session
+
+    def close(self) -> None:
+        """Call when no session is left."""
+        for sandbox in self._free:
+            sandbox.end()
+        self._engine.close()
+
+
+_CLINICS: dict[str, tuple[Data, tempfile.TemporaryDirectory[str]]] = {}
+
+
+def clinic_data(text: str, data: clinic.Database, more: str = "") -> Data:
+    """The clinic with this schema and exactly this database, and what `more` adds to it in SQL; opened anew only where it is none of
+    the last that were."""
+    key = f"{text}\n{data!r}\n{more}"
+    found = _CLINICS.pop(key, None) or _open(text, data, more)
+    _CLINICS[key] = found
+    while len(_CLINICS) > MOST:
+        old, folder = _CLINICS.pop(next(iter(_CLINICS)))
+        old.close()
+        folder.cleanup()
+    return found[0]
+
+
+def _open(text: str, data: clinic.Database, more: str) -> tuple[Data, tempfile.TemporaryDirectory[str]]:
+    folder = tempfile.TemporaryDirectory(prefix="dpsql-clinic-")
+    path = clinic.write(Path(folder.name), data)
+    if more:
+        clinic.write_file(path, lambda connection: connection.execute(more))
+    declared = Path(folder.name) / "schema.toml"
+    declared.write_text(text)
+    return Data(declared), folder
