@@ -24,6 +24,7 @@ from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic, generate
 from tests.support.noise import ZeroNoise
+from tests.support.planning import planned
 
 MODEST = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 CITY = Axis("t.city 1", "city", ("a", "b", "c"), nullable=True)
@@ -116,8 +117,8 @@ def edited(folder: Path, old: str, new: str) -> Session:
 
 
 def asked_of(session: Session, sql: str) -> list[Question]:
-    compiled, found = session._compile_with_questions(parse(sql))
-    return Guarding.asked(found, compiled.plan.releases)
+    found = planned(session, parse(sql))
+    return Guarding.asked(found.judged.questions, found.plan.plan.releases)
 
 
 def test_questions_of_statements_read_back_as_equal_regions(session: Session) -> None:
