@@ -286,6 +286,7 @@ session.close()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_rule_50_real_signals_at_random_moments(session: Session, tmp_path: Path) -> None:
     """200 times Ctrl-C in a statement: answered because it came too late, or 703 that tells the truth. Nothing else."""

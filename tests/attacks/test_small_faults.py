@@ -23,6 +23,7 @@ from dpsql.session.opening import find_analyst, open_session
 from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic
+from tests.support.opened import clinic_data
 
 STATEMENTS = [
     "SELECT COUNT(*) FROM patient",
@@ -51,9 +52,8 @@ OVER = [
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    clinic.write(tmp_path, ordinary())
-    opened = open_session(clinic.schema(tmp_path), None, ":memory:")
+def session() -> Iterator[Session]:
+    opened = clinic_data(clinic.schema_text(), ordinary()).session()
     yield opened
     opened.close()
 

@@ -26,6 +26,7 @@ from dpsql.relations.relations import scan
 from dpsql.schema.model import Schema
 from tests.attacks.expressions import BINARY, UNARY, columns
 from tests.support import extremes
+from tests.support.cases import some
 from tests.support.planning import compile_statement
 
 TEMPLATES = [parse(f"SELECT COUNT(*), {t.format('a', 'b')}").tree.expressions[-1] for t in (*UNARY, *BINARY)]  # type: ignore[union-attr]
@@ -103,7 +104,7 @@ def test_every_function_of_one_argument(world: World) -> None:
     assert world.failures(list(accepted.values())) == []
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", some(range(4), 2))
 def test_every_operator_over_every_pair_of_types(world: World, part: int) -> None:
     """Two ordinary values may still have no sum, no quotient or no common type."""
     pool = world.columns
@@ -118,7 +119,7 @@ def test_every_operator_over_every_pair_of_types(world: World, part: int) -> Non
     assert world.failures(list(accepted.values())) == []
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", some([1, 2]))
 def test_functions_of_functions(world: World, seed: int) -> None:
     """What one function gives is a value that the next one's author did not think of."""
     chance = random.Random(seed)
@@ -145,7 +146,7 @@ def _pick(chance: random.Random, pool: list[Scalar]) -> Scalar:
     return chance.choice([s for s in pool if s.sqltype.name == name])
 
 
-@pytest.mark.parametrize("unit", ["row", "person.id"])
+@pytest.mark.parametrize("unit", some(["row", "person.id"]))
 def test_conditions_keys_and_sums_of_every_function(world: World, unit: str, tmp_path: Path) -> None:
     """The whole engine SQL: the optimizer rewrites conditions, and clamps and keys cast once more."""
     schema = extremes.schema(tmp_path, unit=unit)

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
@@ -25,6 +25,7 @@ from dpsql.session.opening import open_session
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
 from tests.support.noise import ZeroNoise
+from tests.support.opened import Data
 
 ROOT = Path(__file__).parents[2]
 ANALYSTS = "\n[analysts.ann]\n[analysts.bob]\n"
@@ -59,12 +60,19 @@ def placed(folder: Path, name: str = "nhefs", text: str | None = None) -> Path:
 
 
 @pytest.fixture(scope="module")
-def schemas(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return {name: placed(tmp_path_factory.mktemp(name), name) for name in ("nhefs", "randhie")}
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Data]]:
+    """The examples, for sessions that have nothing else in common."""
+    found = {name: Data(placed(tmp_path_factory.mktemp(name), name)) for name in ("nhefs", "randhie")}
+    yield found
+    for one in found.values():
+        one.close()
 
 
-def opened(path: Path, analyst: str | None = None, ledger: str | Path = ":memory:") -> closing[Session]:
-    return closing(open_session(path, analyst, ledger, noise=ZeroNoise()))
+def opened(of: Path | Data, analyst: str | None = None, ledger: str | Path = ":memory:") -> closing[Session]:
+    """A session without noise: of the data, or of what a schema's file says by then."""
+    return closing(
+        of.session(ZeroNoise()) if isinstance(of, Data) else open_session(of, analyst, ledger, noise=ZeroNoise())
+    )
 
 
 def connected(path: Path, analyst: str | None = None, ledger: str | Path = ":memory:") -> Connection:
@@ -91,19 +99,19 @@ def refused(session: Session | Connection, sql: str) -> Error:
     return problem.value
 
 
-def check_pair(path: Path, one: Asked, other: Asked) -> None:
+def check_pair(of: Path | Data, one: Asked, other: Asked) -> None:
     """Either may be asked; whoever has one is refused the other."""
     for first, second in ((one, other), (other, one)):
-        with opened(path) as session:
+        with opened(of) as session:
             assert decision(session, first) in ("answered", "DPSQL-602")
             before = "answered" if session.world.ledger.history() else "DPSQL-602"
             assert (before, decision(session, second)) in (("answered", "DPSQL-602"), ("DPSQL-602", "answered"))
 
 
-def check_together(path: Path, one: str, other: Asked) -> None:
+def check_together(of: Data, one: str, other: Asked) -> None:
     """The second shows both halves by itself, and is refused with and without the first."""
     for before in ([], [one]):
-        with opened(path) as session:
+        with opened(of) as session:
             for sql in before:
                 ask(session, sql)
             assert decision(session, other) == "DPSQL-602"
@@ -144,16 +152,16 @@ def test_the_two_answers_single_out_one_person(tmp_path: Path) -> None:
         "patient_id IN (SELECT patient_id FROM patients WHERE patient_id <> 1017)",
     ],
 )
-def test_total_minus_one_by_id(schemas: dict[str, Path], condition: str) -> None:
+def test_total_minus_one_by_id(data: dict[str, Data], condition: str) -> None:
     for before in ([], [TOTAL]):
-        with opened(schemas["nhefs"]) as session:
+        with opened(data["nhefs"]) as session:
             for sql in before:
                 ask(session, sql)
             assert refused(session, where(condition)).code == "DPSQL-601"
 
 
-def test_total_minus_one_by_what_together_only_one_has(schemas: dict[str, Path]) -> None:
-    with opened(schemas["nhefs"]) as session:
+def test_total_minus_one_by_what_together_only_one_has(data: dict[str, Data]) -> None:
+    with opened(data["nhefs"]) as session:
         ask(session, TOTAL)
         problem = refused(session, REST)
     assert problem.code == "DPSQL-602" and "rule R3" in problem.message
@@ -194,8 +202,8 @@ WHOLES = {
 
 
 @pytest.mark.parametrize("name", WHOLES)
-def test_a_whole_and_all_of_it_but_a_few(schemas: dict[str, Path], name: str) -> None:
-    check_pair(schemas["nhefs"], *WHOLES[name])
+def test_a_whole_and_all_of_it_but_a_few(data: dict[str, Data], name: str) -> None:
+    check_pair(data["nhefs"], *WHOLES[name])
 
 
 # --- general and double trackers ----------------------------------------------------------------------------------
@@ -204,16 +212,16 @@ TRACKER = ["race = 'white'", "NOT race = 'white'", f"({PERSON}) OR race = 'white
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1), (1, 3, 0, 2)])
-def test_a_general_tracker_of_four_statements(schemas: dict[str, Path], order: tuple[int, ...]) -> None:
+def test_a_general_tracker_of_four_statements(data: dict[str, Data], order: tuple[int, ...]) -> None:
     """T, not T, T or C, (not T) or C: two are answered, and never both of a pair."""
-    with opened(schemas["nhefs"]) as session:
+    with opened(data["nhefs"]) as session:
         codes = {i: decision(session, where(TRACKER[i])) for i in order}
     assert {codes[0], codes[2]} == {codes[1], codes[3]} == {"answered", "DPSQL-602"}
     assert codes[order[0]] == "answered" and codes[order[3]] == "DPSQL-602"
 
 
-def test_a_general_tracker_is_told_what_it_isolates(schemas: dict[str, Path]) -> None:
-    with opened(schemas["nhefs"]) as session:
+def test_a_general_tracker_is_told_what_it_isolates(data: dict[str, Data]) -> None:
+    with opened(data["nhefs"]) as session:
         ask(session, where(TRACKER[0]))
         problem = refused(session, where(TRACKER[2]))
     assert all(part in problem.message for part in ("age = 41", "sex = 'male'", "marital = 4"))
@@ -229,10 +237,10 @@ DOUBLE = [
 
 
 @pytest.mark.parametrize("pair", range(len(DOUBLE)))
-def test_a_double_tracker(schemas: dict[str, Path], pair: int) -> None:
+def test_a_double_tracker(data: dict[str, Data], pair: int) -> None:
     """Two large sets, each with a few that the other has not."""
     one, other = DOUBLE[pair]
-    check_pair(schemas["nhefs"], where(one), where(other))
+    check_pair(data["nhefs"], where(one), where(other))
 
 
 @pytest.mark.parametrize(
@@ -250,8 +258,8 @@ def test_a_double_tracker(schemas: dict[str, Path], pair: int) -> None:
         f"SELECT CORR(age, CASE WHEN {PERSON} THEN NULL ELSE school_years END) FROM patients",
     ],
 )
-def test_both_halves_in_one_statement(schemas: dict[str, Path], sql: str) -> None:
-    check_together(schemas["nhefs"], TOTAL, sql)
+def test_both_halves_in_one_statement(data: dict[str, Data], sql: str) -> None:
+    check_together(data["nhefs"], TOTAL, sql)
 
 
 # --- the same in other words --------------------------------------------------------------------------------------
@@ -320,8 +328,8 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_a_condition_in_other_words(schemas: dict[str, Path], condition: str) -> None:
-    check_pair(schemas["nhefs"], TOTAL, where(condition))
+def test_a_condition_in_other_words(data: dict[str, Data], condition: str) -> None:
+    check_pair(data["nhefs"], TOTAL, where(condition))
 
 
 STATEMENTS: list[Asked] = [
@@ -420,8 +428,8 @@ STATEMENTS: list[Asked] = [
 
 
 @pytest.mark.parametrize("asked", STATEMENTS, ids=lambda asked: asked if isinstance(asked, str) else asked[0])
-def test_a_statement_in_other_words(schemas: dict[str, Path], asked: Asked) -> None:
-    check_pair(schemas["nhefs"], TOTAL, asked)
+def test_a_statement_in_other_words(data: dict[str, Data], asked: Asked) -> None:
+    check_pair(data["nhefs"], TOTAL, asked)
 
 
 @pytest.mark.parametrize(
@@ -434,9 +442,9 @@ def test_a_statement_in_other_words(schemas: dict[str, Path], asked: Asked) -> N
         f"SELECT AVG(1 + CASE WHEN {PERSON} THEN 1 ELSE 0 END) FROM patients",
     ],
 )
-def test_a_few_are_added_on_top_of_everybody(schemas: dict[str, Path], sql: str) -> None:
+def test_a_few_are_added_on_top_of_everybody(data: dict[str, Data], sql: str) -> None:
     """The count of all rows, which is known, and of a few in one sum."""
-    with opened(schemas["nhefs"]) as session:
+    with opened(data["nhefs"]) as session:
         ask(session, TOTAL)
         assert decision(session, sql) == "DPSQL-602"
 
@@ -458,8 +466,8 @@ def test_a_few_are_added_on_top_of_everybody(schemas: dict[str, Path], sql: str)
     ],
     ids=["UNION ALL", "FULL JOIN", "LEFT JOIN"],
 )  # fmt: skip
-def test_one_set_and_the_same_with_a_few_more_or_less(schemas: dict[str, Path], one: str, other: str) -> None:
-    check_pair(schemas["nhefs"], where(one), other)
+def test_one_set_and_the_same_with_a_few_more_or_less(data: dict[str, Data], one: str, other: str) -> None:
+    check_pair(data["nhefs"], where(one), other)
 
 
 # --- joins --------------------------------------------------------------------------------------------------------
@@ -513,8 +521,8 @@ JOINS = [
 
 
 @pytest.mark.parametrize(("one", "other"), JOINS)
-def test_trackers_over_joins(schemas: dict[str, Path], one: str, other: str) -> None:
-    check_pair(schemas["randhie"], one, other)
+def test_trackers_over_joins(data: dict[str, Data], one: str, other: str) -> None:
+    check_pair(data["randhie"], one, other)
 
 
 MAN = "age = 41 AND sex = 'male' AND marital = 4"
@@ -548,32 +556,32 @@ ABSENT = [
 
 
 @pytest.mark.parametrize(("name", "one", "other"), ABSENT)
-def test_what_is_absent_for_a_few(schemas: dict[str, Path], name: str, one: str, other: str) -> None:
-    check_pair(schemas[name], one, other)
+def test_what_is_absent_for_a_few(data: dict[str, Data], name: str, one: str, other: str) -> None:
+    check_pair(data[name], one, other)
 
 
-def test_rule_44_a_group_of_whom_the_other_side_is_absent_for(schemas: dict[str, Path]) -> None:
-    with opened(schemas["nhefs"]) as session:
+def test_rule_44_a_group_of_whom_the_other_side_is_absent_for(data: dict[str, Data]) -> None:
+    with opened(data["nhefs"]) as session:
         found = {
             row[0]: row[1:]
             for row in ask(session, f"SELECT q.sex, COUNT(*), AVG(p.age) FROM {SIDE} GROUP BY q.sex").rows
         }
         assert found[None] == (None, None) and found["male"][0] is not None
-    with opened(schemas["nhefs"]) as session:
+    with opened(data["nhefs"]) as session:
         few = SIDE.replace(f"NOT ({MAN})", MAN)
         assert ask(session, f"SELECT COUNT(q.age), SUM(COALESCE(q.age, 0)) FROM {few}").rows == [(None, None)]
 
 
-def test_halves_of_a_union_that_have_a_few_in_common(schemas: dict[str, Path]) -> None:
+def test_halves_of_a_union_that_have_a_few_in_common(data: dict[str, Data]) -> None:
     both = "SELECT age FROM patients WHERE sex = 'male' AND age < 50 UNION ALL SELECT age FROM patients WHERE sex = 'male' AND"
-    with opened(schemas["nhefs"]) as session:
+    with opened(data["nhefs"]) as session:
         problem = refused(session, f"SELECT COUNT(*) FROM ({both} (age >= 50 OR (age = 41 AND marital = 4)))")
         assert "have in common fewer than 20 people (about 2 as declared)" in problem.message
         assert decision(session, f"SELECT COUNT(*) FROM ({both} age >= 50)") == "answered"
 
 
-def test_the_total_in_other_words_is_the_total(schemas: dict[str, Path]) -> None:
-    with opened(schemas["nhefs"]) as session:
+def test_the_total_in_other_words_is_the_total(data: dict[str, Data]) -> None:
+    with opened(data["nhefs"]) as session:
         asked = ["sex IN ('male', 'female')", f"({MAN}) OR race = 'white'", f"({MAN}) OR NOT race = 'white'"]
         assert [decision(session, where(condition)) for condition in asked] == ["answered", "answered", "DPSQL-602"]
 
@@ -590,8 +598,8 @@ OPAQUE = [
 
 
 @pytest.mark.parametrize(("one", "other"), OPAQUE)
-def test_what_differs_only_in_a_condition_of_unknown_size(schemas: dict[str, Path], one: str, other: str) -> None:
-    check_pair(schemas["randhie"], *(f"SELECT COUNT(*) FROM person WHERE {condition}" for condition in (one, other)))
+def test_what_differs_only_in_a_condition_of_unknown_size(data: dict[str, Data], one: str, other: str) -> None:
+    check_pair(data["randhie"], *(f"SELECT COUNT(*) FROM person WHERE {condition}" for condition in (one, other)))
 
 
 def test_a_condition_of_unknown_size_on_what_identifies(tmp_path: Path) -> None:
@@ -614,13 +622,13 @@ def test_rule_34_a_condition_on_what_the_statement_releases(tmp_path: Path, cond
         assert decision(session, f"{PEOPLE} WHERE {condition} AND NOT ({NARROW})") == "DPSQL-602"
 
 
-def test_rule_34_a_selected_key_counts_as_its_whole_domain(schemas: dict[str, Path]) -> None:
+def test_rule_34_a_selected_key_counts_as_its_whole_domain(data: dict[str, Data]) -> None:
     """Decided once, before the charge: neither the keys that were selected nor their number is known then."""
     grouped = "SELECT family_size, COUNT(*) FROM person_year WHERE {} GROUP BY family_size"
     few = "age BETWEEN 30 AND 31 AND year = 2 AND child"
-    check_pair(schemas["randhie"], grouped.format("TRUE"), grouped.format(f"NOT ({few})"))
-    check_pair(schemas["randhie"], YEARS, grouped.format(f"NOT ({few})"))
-    check_pair(schemas["randhie"], grouped.format("TRUE"), f"{YEARS} WHERE NOT ({few})")
+    check_pair(data["randhie"], grouped.format("TRUE"), grouped.format(f"NOT ({few})"))
+    check_pair(data["randhie"], YEARS, grouped.format(f"NOT ({few})"))
+    check_pair(data["randhie"], grouped.format("TRUE"), f"{YEARS} WHERE NOT ({few})")
 
 
 # --- NULL, and what is not declared -------------------------------------------------------------------------------
@@ -645,9 +653,9 @@ def test_rule_16_a_condition_or_its_opposite_is_not_everybody(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "condition", ["age <= 200", "age <> 200", "marital <> 7", "sex <> 'other'", "age >= 10 OR sex = 'male'"]
 )
-def test_rule_16_what_nobody_is_declared_to_have_makes_no_pair(schemas: dict[str, Path], condition: str) -> None:
+def test_rule_16_what_nobody_is_declared_to_have_makes_no_pair(data: dict[str, Data], condition: str) -> None:
     """The condition is not dropped: where somebody has such a value all the same, the two answers tell it (trackers.md, limits)."""
-    with opened(schemas["nhefs"]) as session:
+    with opened(data["nhefs"]) as session:
         assert [decision(session, sql) for sql in (TOTAL, where(condition))] == ["answered"] * 2
         assert "WHERE" in session.explain(where(condition))
         assert decision(session, where(f"({condition}) AND NOT ({PERSON})")) == "DPSQL-602"
@@ -664,14 +672,14 @@ def test_rule_16_what_nobody_is_declared_to_have_makes_no_pair(schemas: dict[str
         "age = 41 AND height_cm < 150 AND asthma",
     ],
 )
-def test_rule_16_null_does_not_hide_a_tracker(schemas: dict[str, Path], condition: str) -> None:
+def test_rule_16_null_does_not_hide_a_tracker(data: dict[str, Data], condition: str) -> None:
     """NOT of several conditions leaves NULLs out as well, of columns that have them and of columns that are declared without."""
-    check_pair(schemas["nhefs"], TOTAL, where(f"NOT ({condition})"))
-    check_pair(schemas["nhefs"], TOTAL, where(f"({condition}) IS NOT TRUE"))
+    check_pair(data["nhefs"], TOTAL, where(f"NOT ({condition})"))
+    check_pair(data["nhefs"], TOTAL, where(f"({condition}) IS NOT TRUE"))
 
 
-def test_rule_16_without_null_is_the_same_where_there_is_none(schemas: dict[str, Path]) -> None:
-    with opened(schemas["nhefs"]) as session:
+def test_rule_16_without_null_is_the_same_where_there_is_none(data: dict[str, Data]) -> None:
+    with opened(data["nhefs"]) as session:
         for sql in (
             TOTAL,
             where("age IS NOT NULL"),
@@ -685,7 +693,7 @@ def test_rule_16_without_null_is_the_same_where_there_is_none(schemas: dict[str,
 # --- what must stay allowed ---------------------------------------------------------------------------------------
 
 
-def test_ordinary_differences_are_answered(schemas: dict[str, Path]) -> None:
+def test_ordinary_differences_are_answered(data: dict[str, Data]) -> None:
     asked = [
         TOTAL,
         TOTAL,
@@ -700,7 +708,7 @@ def test_ordinary_differences_are_answered(schemas: dict[str, Path]) -> None:
         "SELECT education, AVG(weight_1982_kg) FROM patients WHERE quit_smoking GROUP BY education",
         "SELECT education, COUNT(*) FROM patients GROUP BY education ORDER BY 2 DESC LIMIT 3",
     ]
-    with opened(schemas["nhefs"]) as session:
+    with opened(data["nhefs"]) as session:
         assert {sql: decision(session, sql) for sql in asked} == dict.fromkeys(asked, "answered")
 
 
@@ -716,9 +724,9 @@ BOTH = "person_year y JOIN person p USING (person_id)"
         f"SELECT site, COUNT(*) FROM {BOTH} WHERE site = (SELECT s FROM ({TOP}) AS top ORDER BY n DESC, s LIMIT 1) GROUP BY 1",
     ],
 )
-def test_rule_34_a_list_of_released_groups_chooses_cells(schemas: dict[str, Path], sql: str) -> None:
+def test_rule_34_a_list_of_released_groups_chooses_cells(data: dict[str, Data], sql: str) -> None:
     """Where all that it is compared with is a group key: the greatest groups of a chart, beside the chart and the total."""
-    with opened(schemas["randhie"]) as session:
+    with opened(data["randhie"]) as session:
         for before in (f"SELECT COUNT(*) FROM {BOTH}", f"SELECT year, site, COUNT(*) FROM {BOTH} GROUP BY ALL"):
             assert decision(session, before) == "answered"
         assert decision(session, sql) == "answered"
@@ -734,17 +742,17 @@ def test_rule_34_a_list_of_released_groups_chooses_cells(schemas: dict[str, Path
         f"SELECT site, COUNT(*) FILTER (WHERE income < n) FROM {BOTH} JOIN ({TOP}) AS top ON site = s GROUP BY site",
     ],
 )
-def test_rule_34_a_list_that_cuts_cells_is_compared(schemas: dict[str, Path], sql: str) -> None:
-    with opened(schemas["randhie"]) as session:
+def test_rule_34_a_list_that_cuts_cells_is_compared(data: dict[str, Data], sql: str) -> None:
+    with opened(data["randhie"]) as session:
         for before in (f"SELECT COUNT(*) FROM {BOTH}", f"SELECT site, COUNT(*) FROM {BOTH} GROUP BY site"):
             assert decision(session, before) == "answered"
         assert decision(session, sql) == "DPSQL-602"
 
 
 @pytest.mark.parametrize("band", ["FLOOR(income / 5000) * 5000", "CAST(FLOOR(age / 10) * 10 AS INTEGER)"])
-def test_the_top_band_of_a_histogram(schemas: dict[str, Path], band: str) -> None:
+def test_the_top_band_of_a_histogram(data: dict[str, Data], band: str) -> None:
     """It holds one value, the bound: the same band of some people and of all are two small cells, that differ by most of them."""
-    with opened(schemas["randhie"]) as session:
+    with opened(data["randhie"]) as session:
         for asked in ("", " WHERE site = 1", " WHERE female", " WHERE site <> 3 AND NOT female"):
             assert decision(session, f"SELECT {band} AS band, COUNT(*) FROM {BOTH}{asked} GROUP BY 1") == "answered"
 
@@ -759,9 +767,9 @@ def test_the_top_band_of_a_histogram(schemas: dict[str, Path], band: str) -> Non
         ("age >= 100", "age >= 100 AND NOT (site = 1 AND female AND income BETWEEN 4000 AND 4300)"),
     ],
 )
-def test_two_small_cells_are_a_pair(schemas: dict[str, Path], one: str, other: str) -> None:
+def test_two_small_cells_are_a_pair(data: dict[str, Data], one: str, other: str) -> None:
     """There may be more people in them than is declared, and few in what they differ by."""
-    with opened(schemas["randhie"]) as session:
+    with opened(data["randhie"]) as session:
         assert decision(session, f"SELECT COUNT(*) FROM {BOTH} WHERE {one}") == "answered"
         assert decision(session, f"SELECT COUNT(*) FROM {BOTH} WHERE {other}") == "DPSQL-602"
 
@@ -984,8 +992,8 @@ def test_refusals_cost_nothing_and_are_forgotten(tmp_path: Path) -> None:
         assert len(connection.execute("SHOW GUARD").fetchall()) == 2
 
 
-def test_a_stored_answer_stays_free_where_a_new_one_is_refused(schemas: dict[str, Path]) -> None:
-    with opened(schemas["nhefs"]) as session:
+def test_a_stored_answer_stays_free_where_a_new_one_is_refused(data: dict[str, Data]) -> None:
+    with opened(data["nhefs"]) as session:
         first = ask(session, TOTAL)
         assert decision(session, REST) == "DPSQL-602"
         for sql in (TOTAL, "SELECT  count(*)  FROM patients AS p"):
@@ -1066,9 +1074,9 @@ def test_audit_refuses_what_several_answers_tell_together(tmp_path: Path, name: 
 
 
 @pytest.mark.parametrize("name", COMBINATIONS)
-def test_block_compares_pairs_alone(schemas: dict[str, Path], name: str) -> None:
+def test_block_compares_pairs_alone(data: dict[str, Data], name: str) -> None:
     """A limit of this mode: combinations of three answers and more are left to the budget."""
-    with opened(schemas["nhefs"]) as session:
+    with opened(data["nhefs"]) as session:
         assert [decision(session, sql) for sql in COMBINATIONS[name]] == ["answered"] * len(COMBINATIONS[name])
 
 
@@ -1127,8 +1135,8 @@ def test_rule_44_a_few_are_suppressed_by_their_noisy_number(tmp_path: Path, k: i
         f"SELECT COUNT(*) FILTER (WHERE {PERSON}), SUM(age) FILTER (WHERE {PERSON}) FROM patients",
     ],
 )
-def test_rule_44_a_few_are_suppressed_in_whatever_words(schemas: dict[str, Path], sql: str) -> None:
-    with opened(schemas["nhefs"]) as session:
+def test_rule_44_a_few_are_suppressed_in_whatever_words(data: dict[str, Data], sql: str) -> None:
+    with opened(data["nhefs"]) as session:
         assert set(ask(session, sql).rows[0]) == {None}
 
 
@@ -1154,9 +1162,9 @@ def test_rule_44_groups_stay_as_rows(tmp_path: Path) -> None:
         assert ask(session, sql.replace("AS n", "AS m")).cached
 
 
-def test_rule_44_the_number_that_decides_is_part_of_the_price(schemas: dict[str, Path]) -> None:
+def test_rule_44_the_number_that_decides_is_part_of_the_price(data: dict[str, Data]) -> None:
     """One price is paid for the sum and for the count beside it; a group of many people has none."""
-    with opened(schemas["nhefs"]) as session:
+    with opened(data["nhefs"]) as session:
         few, many = (
             f"SELECT SUM(age) FROM patients WHERE {FEW}",
             "SELECT SUM(age) FROM patients WHERE sex = 'male' AND age < 60",
@@ -1170,10 +1178,10 @@ def test_rule_44_the_number_that_decides_is_part_of_the_price(schemas: dict[str,
         assert session.world.ledger.verify() == 2
 
 
-def test_rule_44_a_suppressed_group_adds_nothing_up(schemas: dict[str, Path]) -> None:
+def test_rule_44_a_suppressed_group_adds_nothing_up(data: dict[str, Data]) -> None:
     """No roll-up of stored answers, and no shell, makes a number of what is suppressed."""
     finer = "SELECT sex, COUNT(*) FROM patients WHERE age = 41 AND marital = 4 GROUP BY sex"
-    with opened(schemas["nhefs"]) as session:
+    with opened(data["nhefs"]) as session:
         assert [row[1] for row in ask(session, finer).rows] == [None, None]
         assert ask(session, f"SELECT SUM(n) FROM ({finer.replace('COUNT(*)', 'COUNT(*) AS n')}) AS t").rows == [(None,)]
         assert decision(session, where("age = 41 AND marital = 4")) == "DPSQL-602"

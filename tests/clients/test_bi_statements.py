@@ -11,6 +11,7 @@ import dpsql
 from dpsql.clients.dbapi.connection import Connection
 from dpsql.core.errors import Error
 from tests.support import bi
+from tests.support.opened import data_of
 from tests.support.statements import Statement, read, useful
 
 STATEMENTS = read("bi.sql")
@@ -25,7 +26,7 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def connection(schema: Path) -> Iterator[Connection]:
-    with dpsql.connect(schema, ledger=":memory:") as opened:
+    with data_of(schema).connection() as opened:
         yield opened
 
 

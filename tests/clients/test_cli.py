@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import duckdb
 import pytest
@@ -30,17 +31,30 @@ MAIN_JOB = "SELECT site, COUNT(*) AS people, AVG(income) AS mean_income FROM per
 TABLE = ("--mode", "table")
 
 
-def dpsql(*arguments: str, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dpsql", *arguments],
-        capture_output=True,
-        text=True,
-        input=stdin,
-        cwd=ROOT,
-        check=False,
-        timeout=120,
-        env={**os.environ, **environment},
-    )
+def dpsql(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """What a program would be told; asked here, since a process of its own takes a second to start."""
+    out, errors, given = (io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8") for text in ("", "", stdin))
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(errors),
+        contextlib.chdir(ROOT),
+        patch("sys.stdin", given),
+    ):
+        try:
+            code = main(arguments)
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    for stream in (out, errors):
+        stream.flush()
+    said = [stream.buffer.getvalue().decode() for stream in (out, errors)]  # type: ignore[attr-defined]
+    return subprocess.CompletedProcess(list(arguments), code, *said)
+
+
+def dpsql_alone(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same from a process of its own."""
+    command = [sys.executable, "-m", "dpsql", *arguments]
+    own = {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=120, env=own)
 
 
 @pytest.fixture
@@ -68,7 +82,7 @@ def spent(schema: Path) -> str:
 
 
 def test_the_main_job(schema: Path) -> None:
-    result = dpsql(str(schema), *TABLE, "-c", MAIN_JOB)
+    result = dpsql_alone(str(schema), *TABLE, "-c", MAIN_JOB)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["site", "people", "mean_income"]
@@ -130,7 +144,7 @@ def test_a_file_of_several_statements(schema: Path, tmp_path: Path, capsys: pyte
 def test_a_program_is_given_rows_alone(schema: Path) -> None:
     """As UTF-8 whatever the terminal's own; what a person would want to know is said where one can see it."""
     sql = "SELECT female, COUNT(*) AS n, 'é' AS \"ë\" FROM person GROUP BY female ORDER BY female"
-    result = dpsql(str(schema), "-c", "SET dp_epsilon = 0.2", "-c", sql, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    result = dpsql_alone(str(schema), "-c", "SET dp_epsilon = 0.2", "-c", sql, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert result.returncode == 0 and result.stderr == ""
     rows = list(csv.reader(io.StringIO(result.stdout)))
     assert rows[0] == ["female", "n", "ë"] and [row[0] for row in rows[1:]] == ["false", "true"] and len(rows) == 3
@@ -505,7 +519,7 @@ def test_the_budget_over_time(schema: Path, encoding: str) -> None:
     for site in (1, 2, 3):
         dpsql(str(schema), "-c", f"SELECT COUNT(*) FROM person WHERE site = {site}")
     assert "added up" not in dpsql("budget", str(schema)).stdout
-    result = dpsql("budget", str(schema), "--plot", COLUMNS="40", NO_COLOR="1", PYTHONIOENCODING=encoding)
+    result = dpsql_alone("budget", str(schema), "--plot", COLUMNS="40", NO_COLOR="1", PYTHONIOENCODING=encoding)
     assert result.returncode == 0, result.stderr
     title, *lines = result.stdout.rstrip().split("\n\n")[-1].splitlines()
     assert title == "epsilon charged, added up"

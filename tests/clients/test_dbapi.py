@@ -17,13 +17,14 @@ from dpsql.core.errors import Error
 from dpsql.session.opening import open_session
 from tests.support import clinic
 from tests.support.noise import RecordedNoise
+from tests.support.opened import data_of
 
 RANDHIE = Path(__file__).parents[2] / "examples/randhie/schema.toml"
 
 
 @pytest.fixture
 def connection() -> Iterator[dpsql.Connection]:
-    with dpsql.connect(RANDHIE, ledger=":memory:") as opened:
+    with data_of(RANDHIE).connection() as opened:
         yield opened
 
 

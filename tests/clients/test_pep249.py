@@ -22,6 +22,7 @@ import pytest
 
 import dpsql
 from dpsql.core.errors import Error
+from tests.support.opened import data_of
 
 RANDHIE = Path(__file__).parents[2] / "examples/randhie/schema.toml"
 SCHEMA = """
@@ -189,7 +190,7 @@ def test_the_suite_is_whole() -> None:
 
 @pytest.fixture
 def connection() -> Iterator[dpsql.Connection]:
-    with dpsql.connect(RANDHIE, ledger=":memory:") as opened:
+    with data_of(RANDHIE).connection() as opened:
         yield opened
 
 

@@ -48,6 +48,14 @@ def test_one_row_moves_nested_statements_by_at_most_what_is_claimed(tmp_path: Pa
     assert cases.tally["row level"] >= 200
 
 
+def test_a_few_cases_of_each_kind(tmp_path: Path) -> None:
+    for i, cases in enumerate(
+        (Cases(tmp_path / "0", 9), NestedCases(tmp_path / "1", 9), NestedCases(tmp_path / "2", 9, "row"))
+    ):
+        cases.run(30)
+        assert cases.checked >= 30, i
+
+
 def _rare(tally: Counter[str], *others: str) -> list[str]:
     """The constructs that were not checked often enough."""
     return [word for word in CONSTRUCTS if word not in others and tally[word] < LEAST]

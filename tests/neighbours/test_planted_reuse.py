@@ -24,6 +24,7 @@ from dpsql.planner.parse import parse
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic
+from tests.support.cases import some
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.planning import compiled_by
 
@@ -298,7 +299,7 @@ def test_rule_40_checks_pass_without_a_fault(check: Callable[[Path], None], tmp_
     check(tmp_path)
 
 
-@pytest.mark.parametrize(("fault", "check"), PLANTED, ids=lambda one: one.__name__)
+@pytest.mark.parametrize(("fault", "check"), some(PLANTED, 4), ids=lambda one: one.__name__)
 def test_a_planted_fault_in_reuse_is_caught(
     fault: Callable[[Patch], None], check: Callable[[Path], None], tmp_path: Path, monkeypatch: Patch
 ) -> None:

@@ -1,6 +1,6 @@
 """Random choices against exact probabilities, against their promised loss, and against OpenDP's.
 
-Twenty-three p-values, each refused below 10^-9, and four bounds, each wrong with a probability of at most 6 * 10^-9:
+Twenty-nine p-values, each refused below 10^-9, and four bounds, each wrong with a probability of at most 6 * 10^-9:
 false alarms below 10^-7 in all. A planted fault is missed with a probability below 10^-6.
 """
 
@@ -26,6 +26,7 @@ from dpsql.core.errors import InternalError
 from dpsql.mechanisms import exact_choice
 from dpsql.mechanisms.exact_choice import Integers, Kind, below, choose
 from dpsql.mechanisms.source import SystemNoise
+from tests.support.cases import some
 
 ALARM = 1e-9
 RUNS = 100_000
@@ -91,8 +92,9 @@ def position_above(probabilities: Sequence[float]) -> Above:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
-def test_positions_have_the_probabilities_of_the_definition(setting: Setting, kind: Kind) -> None:
-    assert setting.misfit(kind, setting.draws(kind, RUNS)) > ALARM
+@pytest.mark.parametrize("runs", some([FEWEST_RUNS, RUNS]))
+def test_positions_have_the_probabilities_of_the_definition(setting: Setting, kind: Kind, runs: int) -> None:
+    assert setting.misfit(kind, setting.draws(kind, runs)) > ALARM
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,6 +120,7 @@ EITHER_WAY = Neighbours(Setting((0, 2), (3, 1), STEEP), Setting((1, 1), (3, 1), 
 ONE_WAY = Neighbours(Setting((0, 1, 2), (6, 1, 1), STEEP), Setting((0, 0, 1), (6, 1, 1), STEEP), float(STEEP))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("pair", [EITHER_WAY, ONE_WAY], ids=["either way", "one way"])
 def test_choices_keep_their_epsilon(pair: Neighbours, kind: Kind) -> None:
@@ -125,12 +128,14 @@ def test_choices_keep_their_epsilon(pair: Neighbours, kind: Kind) -> None:
     assert pair.loss / 2 < pair.bound(kind) <= pair.loss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_rate_that_is_a_third_too_large_breaks_the_promise(kind: Kind) -> None:
     """The loss is tight here: 2 * rate for permute-and-flip, and less than ln(4/3) below that for the exponential."""
     assert EITHER_WAY.bound(kind, Fraction(13, 10)) > EITHER_WAY.loss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "setting", [SETTINGS[0], Setting((4, 0, 6, 1, 9), (1, 1, 1, 1, 1), Fraction(1, 4))], ids=["three", "five"]
@@ -150,6 +155,7 @@ def test_opendp_chooses_alike(setting: Setting, kind: Kind) -> None:
 REFINED = [("_FIRST_BITS", 1), ("_FIRST_BITS", 8), ("_SLIP", 0.5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("name", "value"), REFINED, ids=["1 bit", "8 bits", "wide intervals"])
 def test_choices_that_need_more_bits_or_digits_have_the_same_probabilities(
@@ -233,6 +239,7 @@ def test_extremes(kind: Kind) -> None:
     assert type(chosen([0, 0], [1, 1], Fraction(1))) is int
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_candidates(kind: Kind) -> None:
     """65,536 equal ones, in five cells. A choice takes 5 milliseconds; 100 are granted."""

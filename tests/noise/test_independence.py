@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dpsql.mechanisms.source import SystemNoise
+from tests.support.cases import some
 
 WORKERS = 6
 
@@ -42,7 +43,7 @@ def test_forked_processes(size: int) -> None:
     assert len({vector for vectors in seen for vector in vectors}) == 5 * len(seen)
 
 
-@pytest.mark.parametrize("size", [50, 1500])
+@pytest.mark.parametrize("size", some([50, 1500]))
 def test_threads(size: int) -> None:
     seen: list[Draws] = []
     threads = [threading.Thread(target=lambda: seen.append(draws(size))) for _ in range(WORKERS)]

@@ -61,11 +61,13 @@ def test_the_fit_notices_reports_that_are_worth_a_third_more() -> None:
     assert misfit(turned(FAULT, 50, 20_000), 50, 1.0) < ALARM
 
 
+@pytest.mark.slow
 def test_reports_of_either_value_keep_their_epsilon() -> None:
     """One answer in place of the other."""
     assert 0.9 < one_report(Fraction(1)) <= 1
 
 
+@pytest.mark.slow
 def test_reports_that_are_worth_a_third_more_are_noticed() -> None:
     assert one_report(FAULT) > 1
 
@@ -86,6 +88,7 @@ def released(asked: Responses, on: Terms, yes: int, no: int, runs: int) -> Integ
     return np.array(cells[0]) * 1000 + np.array(cells[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("other", "most"), [((0, 1), Fraction(1)), ((1, 0), Fraction(1, 2))], ids=["more", "instead"])
 def test_a_row_more_and_another_answer_keep_their_part_of_the_price(other: tuple[int, int], most: Fraction) -> None:
     """A row more is covered by the noise, another answer in its place by its report."""
@@ -154,6 +157,7 @@ def sums(found: Counts, price: Fraction, runs: int) -> Integers:
     return np.array(clamps) * 10**6 + np.array(totals)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(5, 61, 60 * 20 + 31), (7, 1, 127)], ids=["one like others", "one beyond all"])
 def test_a_row_more_keeps_the_price(more: tuple[int, int, int]) -> None:
     """In its own bucket, or in one that nobody was in."""

@@ -32,9 +32,9 @@ from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.side_by_side import SideBySide
 from dpsql.mechanisms.summed import summed
-from dpsql.session.opening import open_session
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
+from tests.support.opened import data_of
 
 LEVEL = Fraction(95, 100)
 LEAST, MOST, CHANCE = 0.94, 0.98, 1e-6
@@ -219,7 +219,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def world(folder: Path) -> Iterator[World]:
     plain = duckdb.connect()
     plain.execute(f"CREATE TABLE t AS {ROWS}")
-    opened = open_session(folder / "schema.toml", None, ":memory:")
+    opened = data_of(folder / "schema.toml").session()
     yield World(opened, plain)
     opened.close()
 

@@ -19,6 +19,7 @@ from dpsql.core.errors import Error
 from dpsql.core.loss import NO_LOSS
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
+from tests.support.cases import some
 from tests.support.noise import SeededNoise
 
 RANDHIE = Path(__file__).parents[2] / "examples" / "randhie"
@@ -430,7 +431,7 @@ def test_every_session_has_its_number_of_statements() -> None:
     assert {name: len(statements) for name, statements in SESSIONS.items()} == dict.fromkeys(SESSIONS, STATEMENTS)
 
 
-@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("name", some(SESSIONS, 2))
 def test_a_dashboard_alone_is_answered(office: Office, name: str) -> None:
     run = office.run(name)
     sys.stdout.write(report([run]) + "\n")
@@ -438,6 +439,7 @@ def test_a_dashboard_alone_is_answered(office: Office, name: str) -> None:
     assert run.refreshes >= 2
 
 
+@pytest.mark.slow
 def test_five_dashboards_on_one_ledger_are_answered(office: Office) -> None:
     """Everybody's statements are in one history."""
     runs = [office.run(name) for name in SESSIONS]

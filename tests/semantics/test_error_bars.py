@@ -19,16 +19,15 @@ from dpsql.session.result import Answer
 from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
+from tests.support.opened import clinic_data
 
 LEVEL = Fraction(95, 100)
 DRAWS = 2000
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    clinic.schema(tmp_path)
-    clinic.write(tmp_path, clinic.database(random.Random(5), wild=False))
-    opened = open_session(tmp_path / "patient.toml", None, ":memory:")
+def session() -> Iterator[Session]:
+    opened = clinic_data(clinic.schema_text(), clinic.database(random.Random(5), wild=False)).session()
     yield opened
     opened.close()
 

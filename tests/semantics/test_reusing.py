@@ -19,6 +19,7 @@ from dpsql.session.opening import open_session
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
 from tests.support.noise import RecordedNoise, ZeroNoise
+from tests.support.opened import data_of
 
 DECLARED = """
 [dataset]
@@ -90,18 +91,29 @@ def write(folder: Path, seed: int = 1) -> Path:
     return path
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    opened = open_session(write(tmp_path), None, ":memory:", noise=ZeroNoise())
-    yield opened
-    opened.close()
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("people"))
 
 
 @pytest.fixture
-def plain(session: Session, tmp_path: Path) -> duckdb.DuckDBPyConnection:
+def session(written: Path) -> Iterator[Session]:
+    with data_of(written).without_noise() as opened:
+        yield opened
+
+
+@pytest.fixture
+def own_session(tmp_path: Path) -> Iterator[Session]:
+    """One over files that may be changed."""
+    with closing(open_session(write(tmp_path), None, ":memory:", noise=ZeroNoise())) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def plain(written: Path) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     for name in ("person", "visit", "place"):
-        connection.execute(f"CREATE TABLE {name} AS FROM read_csv('{tmp_path / name}.csv', nullstr='')")
+        connection.execute(f"CREATE TABLE {name} AS FROM read_csv('{written.with_name(name)}.csv', nullstr='')")
     return connection
 
 
@@ -419,7 +431,7 @@ def test_rule_40_the_same_text_again_is_the_same_answer(session: Session) -> Non
 
 
 @pytest.mark.parametrize("values", [[1, True, "1", 1.0], [1.0, 1, None, 2.5]])
-def test_rule_40_parameters_of_other_types(session: Session, tmp_path: Path, values: list[object]) -> None:
+def test_rule_40_parameters_of_other_types(session: Session, written: Path, values: list[object]) -> None:
     """Whatever was asked before, each is answered, or refused, as a session that has seen nothing answers it."""
 
     def asked(on: Session, sql: str, value: object) -> object:
@@ -434,7 +446,7 @@ def test_rule_40_parameters_of_other_types(session: Session, tmp_path: Path, val
     ):
         found = [asked(session, sql, value) for value in values]
         for value, one in zip(values, found, strict=True):
-            alone = open_session(tmp_path / "schema.toml", None, ":memory:", noise=ZeroNoise())
+            alone = data_of(written).session(ZeroNoise())
             assert repr(asked(alone, sql, value)) == repr(one), (sql, value)
             alone.close()
 
@@ -532,13 +544,13 @@ BOUND = "SELECT COUNT(*) FROM person WHERE a IN (SELECT a FROM place WHERE label
         BOUND,
     ],
 )
-def test_rule_40_a_public_table_that_changed_on_disk(session: Session, tmp_path: Path, sql: str) -> None:
+def test_rule_40_a_public_table_that_changed_on_disk(own_session: Session, tmp_path: Path, sql: str) -> None:
     """The same text is refused just as another text of the same question is."""
-    session.execute(sql)
+    own_session.execute(sql)
     changed(tmp_path / "place.csv")
     for text in (f"{sql} ", sql):
         with pytest.raises(Error, match="DPSQL-708"):
-            session.execute(text)
+            own_session.execute(text)
 
 
 def test_what_was_spent_is_read_every_time(session: Session) -> None:

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import cast
 from unittest.mock import patch
@@ -100,6 +101,12 @@ class Data:
         for sandbox in self._free:
             sandbox.end()
         self._engine.close()
+
+
+@cache
+def data_of(schema: Path) -> Data:
+    """The data of a schema that nothing changes, opened once in a process."""
+    return Data(schema)
 
 
 _CLINICS: dict[str, tuple[Data, tempfile.TemporaryDirectory[str]]] = {}

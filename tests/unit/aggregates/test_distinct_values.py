@@ -30,6 +30,7 @@ from dpsql.release.noisy import _taken
 from dpsql.session.opening import open_session
 from tests.support import clinic, staging
 from tests.support.noise import RecordedNoise, ZeroNoise
+from tests.support.opened import clinic_data
 from tests.support.planning import compile_statement
 
 # --- the matching itself ------------------------------------------------------------------------------------------
@@ -196,23 +197,29 @@ PLAIN = [
 ]
 
 
+Both = list[tuple[clinic.Database, duckdb.DuckDBPyConnection]]
+
+
+@pytest.fixture(scope="module")
+def databases() -> Both:
+    chance = random.Random(7)
+    found = [(ample(chance), duckdb.connect(config={"threads": 1})) for _ in range(8)]
+    for data, connection in found:
+        clinic.fill(connection, data)
+    return found
+
+
 @pytest.mark.parametrize("asked", PLAIN)
-def test_where_no_limit_binds_it_is_the_plain_count(asked: str, tmp_path: Path) -> None:
-    chance = random.Random(len(asked))
-    for _ in range(6):
-        data = ample(chance)
-        path = clinic.write(tmp_path, data)
-        with duckdb.connect(str(path), read_only=True) as connection:
-            known = "FROM visit WHERE patient_id IS NOT NULL"
-            total = connection.execute(f"SELECT {asked} {known}").fetchall()
-            by_year = connection.execute(
-                f"SELECT year, {asked} {known} AND year <= 4 GROUP BY year ORDER BY year"
-            ).fetchall()
-        session = open_session(clinic.schema(tmp_path), None, ":memory:", noise=ZeroNoise())
-        assert session.execute(f"SELECT {asked} FROM visit").rows == total
-        shown = session.execute(f"SELECT year, {asked} FROM visit GROUP BY year ORDER BY year").rows
+def test_where_no_limit_binds_it_is_the_plain_count(asked: str, databases: Both) -> None:
+    for data, connection in databases:
+        known = "FROM visit WHERE patient_id IS NOT NULL"
+        total = connection.execute(f"SELECT {asked} {known}").fetchall()
+        years = f"SELECT year, {asked} {known} AND year <= 4 GROUP BY year ORDER BY year"
+        by_year = connection.execute(years).fetchall()
+        with clinic_data(clinic.schema_text(), data).without_noise() as session:
+            assert session.execute(f"SELECT {asked} FROM visit").rows == total
+            shown = session.execute(f"SELECT year, {asked} FROM visit GROUP BY year ORDER BY year").rows
         assert [row for row in shown if any(row[1:])] == [row for row in by_year if any(row[1:])]
-        session.close()
 
 
 def test_a_value_that_is_nan_is_none_and_there_is_one_zero(tmp_path: Path) -> None:
@@ -277,9 +284,8 @@ def test_the_scale_is_the_smaller_of_rows_and_values_times_groups(
     s = measure.sensitivity
     assert (s.l0, s.linf, s.l1, s.l2_squared) == claimed
     assert measure.noise == DiscreteLaplace(claimed[2] / Fraction(1, 2))
-    clinic.write(tmp_path, clinic.database(random.Random(2)))
     noise = RecordedNoise()
-    session = open_session(clinic.schema(tmp_path), None, ":memory:", noise=noise)
+    session = clinic_data(clinic.schema_text(), clinic.database(random.Random(2))).session(noise)
     rows = session.execute(sql).rows
     session.close()
     assert noise.drawn == [("laplace", claimed[2] / Fraction(1, 2), len(rows))]

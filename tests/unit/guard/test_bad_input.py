@@ -14,10 +14,9 @@ import pytest
 
 from dpsql.core.errors import Error
 from dpsql.guard.guarding import Guarding
-from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic
-from tests.support.noise import ZeroNoise
+from tests.support.opened import data_of
 
 MOST_SECONDS = 5.0
 WIDE = "".join(f'w{i} = {{ type = "DOUBLE", bounds = [0, 100], role = "measure" }}\n' for i in range(12))
@@ -47,9 +46,8 @@ def _write(folder: Path) -> None:
 
 @pytest.fixture
 def session(folder: Path) -> Iterator[Session]:
-    found = open_session(folder / "patient.toml", None, ":memory:", noise=ZeroNoise())
-    yield found
-    found.close()
+    with data_of(folder / "patient.toml").without_noise() as found:
+        yield found
 
 
 class Clock:

@@ -9,20 +9,17 @@ import pytest
 
 import dpsql
 from dpsql.core.errors import Error
-from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic
-from tests.support.noise import ZeroNoise
+from tests.support.opened import clinic_data
 
 TOTAL = "SELECT COUNT(*) FROM patient"
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    clinic.write(tmp_path, {name: [] for name in clinic.DDL})
-    found = open_session(clinic.schema(tmp_path, guard="block"), None, ":memory:", noise=ZeroNoise())
-    yield found
-    found.close()
+def session() -> Iterator[Session]:
+    with clinic_data(clinic.schema_text(guard="block"), {name: [] for name in clinic.DDL}).without_noise() as found:
+        yield found
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from dpsql.planner.parse import Query, parse
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
+from tests.support.opened import data_of
 from tests.support.statements import Statement, read
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -45,7 +46,7 @@ def sessions(tmp_path: Path) -> Iterator[list[Session]]:
 
 
 def fresh(statement: Statement, sessions: list[Session]) -> Session:
-    session = open_session(EXAMPLES / statement.schema / "schema.toml", None, ":memory:")
+    session = data_of(EXAMPLES / statement.schema / "schema.toml").session()
     sessions.append(session)
     return session
 

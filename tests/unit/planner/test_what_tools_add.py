@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,10 +12,9 @@ from dpsql.plan.releases import Plan
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Schema
-from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic
-from tests.support.noise import ZeroNoise
+from tests.support.opened import clinic_data
 from tests.support.planning import compile_statement
 
 SUM = "SELECT site, SUM(age) AS s FROM patient GROUP BY site"
@@ -38,11 +36,9 @@ def declared(tmp_path_factory: pytest.TempPathFactory) -> Schema:
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    clinic.write(tmp_path, clinic.database(random.Random(3), wild=False))
-    opened = open_session(clinic.schema(tmp_path), None, ":memory:", noise=ZeroNoise())
-    yield opened
-    opened.close()
+def session() -> Iterator[Session]:
+    with clinic_data(clinic.schema_text(), clinic.database(random.Random(3), wild=False)).without_noise() as opened:
+        yield opened
 
 
 def plan(schema: Schema, sql: str) -> Plan:
