@@ -23,7 +23,7 @@ from fractions import Fraction
 from statistics import NormalDist
 
 from dpsql.aggregates.base import Column
-from dpsql.aggregates.mode import Listed
+from dpsql.aggregates.mode import VALUE, Listed
 from dpsql.aggregates.tally import Counts, Terms
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import DOUBLE
@@ -36,7 +36,7 @@ from dpsql.mechanisms.source import NoiseSource
 
 def answers(condition: Scalar, counted: Scalar | None) -> Listed:
     """The tally of a condition."""
-    return Listed(condition, "{x}", (False, True), counted)
+    return Listed(condition, VALUE, (False, True), counted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.conversions import choice, pure
 from dpsql.mechanisms.exact_choice import Kind
 from dpsql.mechanisms.source import NoiseSource
+from dpsql.sql.nodes import Node
 
 Value = int | str | bool
 
@@ -42,11 +43,11 @@ class Tally(Protocol):
         """Whether the values of a bucket are also added up."""
         ...
 
-    def value_sql(self, names: Sequence[str]) -> str:
+    def value_of(self, names: Sequence[Node]) -> Node:
         """The value of a row: BIGINT, BOOLEAN or VARCHAR; NULL where the row is not counted."""
         ...
 
-    def bucket_sql(self, value: str) -> str:
+    def bucket_of(self, value: Node) -> Node:
         """What values are counted under: the value itself, or a coarser bucket of it."""
         ...
 

@@ -40,6 +40,7 @@ from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.sum import SumOf, Total
 from dpsql.core.errors import error
 from dpsql.core.loss import total
+from dpsql.expressions.scalar import said
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
@@ -54,6 +55,7 @@ from dpsql.planner.measure import counted_rows
 from dpsql.planner.noises import WIDEST_SCALE
 from dpsql.planner.pricing import NO_MU
 from dpsql.planner.slices import Slice, slices
+from dpsql.sql.duckdb import printed
 
 _ADDITIVE = (Rows, Total, Pair, Moments)
 WIDER = 4
@@ -169,15 +171,15 @@ class Reusing:
         return self._key_of(release, release.keys[i])
 
     def _key_of(self, release: Release, key: GroupKey) -> str:
-        return self._hash(release, f"key {key.scalar.sql} {key.values}")
+        return self._hash(release, f"key {said(key.scalar)} {key.values}")
 
     def _hash(self, release: Release, what: str) -> str:
         block = release.limited.block
         unit = block.source.unit
         parts = [
-            block.source.from_sql(),
-            f"unit {unit.column.sql if unit is not None and unit.column is not None else 'row'}",
-            *sorted(condition.sql for condition in block.source.where),
+            printed(block.source.read()),
+            f"unit {said(unit.column) if unit is not None and unit.column is not None else 'row'}",
+            *sorted(said(condition) for condition in block.source.where),
             f"rows {release.limited.limits.rows} {release.limited.enforced}",
             what,
         ]

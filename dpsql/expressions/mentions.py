@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dpsql.expressions.scalar import quoted
+from dpsql.sql.duckdb import quoted
 
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*")""")
 

@@ -16,7 +16,7 @@ import numpy as np
 from dpsql.accounting.ledger import Asked, Ledger
 from dpsql.accounting.store import clean
 from dpsql.core.errors import Error
-from dpsql.expressions.scalar import Scalar
+from dpsql.expressions.scalar import Scalar, said
 from dpsql.guard import record, tracker, words
 from dpsql.guard.audit import Audit
 from dpsql.guard.history import History, Past
@@ -33,6 +33,7 @@ from dpsql.planner.canonical import canonical
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.schema import spent
 from dpsql.schema.model import Analyst, Schema
+from dpsql.sql.duckdb import printed
 
 _MIDDLES = (np.arange(1_000) + 0.5) / 1_000
 """Probabilities at which the quantiles of a distribution tell its deviation; without the last of its tails, so a little too small."""
@@ -83,7 +84,7 @@ class Guarding:
             return ()
         found: dict[str, tuple[Scalar | None, list[str]]] = {}
         for name, condition in question.restricted:
-            found.setdefault(condition.sql if condition is not None else "", (condition, []))[1].append(name)
+            found.setdefault(said(condition) if condition is not None else "", (condition, []))[1].append(name)
         return tuple(
             Small(condition, tuple(names))
             for text, (condition, names) in found.items()
@@ -219,9 +220,9 @@ def _spread(release: Release) -> float:
 def _text(block: Block) -> str:
     """What a block releases, as text: two blocks with equal text are the same question."""
     parts = [
-        block.source.from_sql(),
-        *sorted(c.sql for c in block.source.where),
-        *(key.scalar.sql for key in block.keys),
+        printed(block.source.read()),
+        *sorted(said(c) for c in block.source.where),
+        *(said(key.scalar) for key in block.keys),
         *(aggregate.text for aggregate in block.aggregates),
     ]
     return hashlib.sha256(canonical("\n".join(parts)).encode("utf-8", "backslashreplace")).hexdigest()

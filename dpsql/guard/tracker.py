@@ -20,7 +20,7 @@ from itertools import combinations
 
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
-from dpsql.expressions.scalar import Scalar, goes_with
+from dpsql.expressions.scalar import Scalar, goes_with, said
 from dpsql.guard import words
 from dpsql.guard.history import Earlier, History, Past, common_to_all, together
 from dpsql.guard.questions import Question
@@ -103,7 +103,7 @@ def identifiers(release: Release) -> Iterator[Error]:
 
 
 def _name(found: Scalar) -> str:
-    origin = next((part.origin for part in found.walk() if part.origin), found.sql)
+    origin = next((part.origin for part in found.walk() if part.origin), said(found))
     return origin.rpartition(".")[2].strip('"')
 
 

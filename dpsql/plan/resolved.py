@@ -11,7 +11,7 @@ from dpsql.aggregates.of_moments import DIVIDED_BY_SPREAD
 from dpsql.core.domains import hull
 from dpsql.core.spans import Span
 from dpsql.core.sqltypes import BIGINT, SqlType, smallest_integer
-from dpsql.expressions.scalar import Scalar, limits_of
+from dpsql.expressions.scalar import Scalar, limits_of, said
 from dpsql.plan.tables import KeyValue, PublicTable
 from dpsql.relations.relations import Relation
 
@@ -78,9 +78,8 @@ class Aggregate:
     @property
     def text(self) -> str:
         """What is asked, for comparison: equal text is the same question."""
-        values = (f"{v.sql} {v.domain} {v.unit_bounds} {v.step}" for v in self.values)
-        condition = self.condition.sql if self.condition is not None else ""
-        return "|".join([self.function, *values, condition, str(self.sqltype), str(self.number)])
+        values = (f"{said(v)} {v.domain} {v.unit_bounds} {v.step}" for v in self.values)
+        return "|".join([self.function, *values, said(self.condition), str(self.sqltype), str(self.number)])
 
 
 @dataclass(frozen=True, slots=True)

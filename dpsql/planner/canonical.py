@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from dpsql.expressions.scalar import quoted
 from dpsql.schema.model import RESERVED
+from dpsql.sql.duckdb import quoted
 
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*")""")
 

@@ -22,7 +22,7 @@ from dpsql.aggregates.distinct_values import DistinctValues
 from dpsql.aggregates.extreme import Extreme, ExtremeOf
 from dpsql.aggregates.grid import LEAST_BUCKETS, Grid
 from dpsql.aggregates.grid import widest as widest_tally
-from dpsql.aggregates.mode import Listed, Mode, ModeOf
+from dpsql.aggregates.mode import VALUE, Listed, Mode, ModeOf
 from dpsql.aggregates.moments import Moments, widest
 from dpsql.aggregates.of_moments import CountOfMoments, OfMoments, SumOfMoments
 from dpsql.aggregates.quantile import Quantile, QuantileOf
@@ -38,7 +38,7 @@ from dpsql.core.loss import NO_LOSS
 from dpsql.expressions.logic import conjunction, is_null, negation
 from dpsql.expressions.mathematical import float_test
 from dpsql.expressions.mentions import mentions
-from dpsql.expressions.scalar import Scalar, quoted
+from dpsql.expressions.scalar import Scalar, said
 from dpsql.mechanisms.randomized_response import RandomizedResponse
 from dpsql.plan.limited import Limited, Small
 from dpsql.plan.releases import Output, Read, Release, Suppression
@@ -46,8 +46,10 @@ from dpsql.plan.resolved import Aggregate, GroupKey
 from dpsql.planner.buying import buy_one
 from dpsql.planner.canonical import canonical
 from dpsql.planner.limit import as_listed, key_count
-from dpsql.planner.lower import key_sql
+from dpsql.planner.lower import travelling
 from dpsql.planner.request import Parts, Request
+from dpsql.sql.duckdb import printed, quoted
+from dpsql.sql.nodes import Column
 
 _SPREAD = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
 _OF_VALUE = ("count", "sum", "avg", *_SPREAD)
@@ -142,7 +144,7 @@ def _people(limited: Limited, condition: Scalar | None, selects: bool) -> Statis
 def _no_aggregate(limited: Limited) -> Error:
     block = limited.block
     key = next(key for i, key in enumerate(block.keys) if block.is_selected(i))
-    name = key.scalar.sql.rpartition(".")[2].strip('"') if key.scalar.function == "column" else "..."
+    name = key.scalar.tree.name if isinstance(key.scalar.tree, Column) else "..."
     return error(
         303,
         "the values of an undeclared domain can only be shown with a count of people",
@@ -268,16 +270,16 @@ def _listed(aggregate: Aggregate, value: Scalar, most: int) -> Listed:
     if most > len(values):
         what = f"there are only {len(values):,} declared values to choose from"
         raise error(203, what, hint=f"ask for {len(values):,} or fewer", span=aggregate.span)
-    travelling = key_sql(replace(key, scalar=replace(value, sql="{x}", args=())))
-    return Listed(value, travelling, values, aggregate.condition)
+    form = travelling(replace(key, scalar=replace(value, tree=VALUE, args=())))
+    return Listed(value, form, values, aggregate.condition)
 
 
 def _text(condition: Scalar | None) -> str:
-    return condition.sql if condition is not None else ""
+    return said(condition)
 
 
 def _value_key(argument: Scalar) -> str:
-    return f"{argument.sql}|{argument.domain}|{argument.unit_bounds}"
+    return f"{said(argument)}|{argument.domain}|{argument.unit_bounds}"
 
 
 def _of_value(
@@ -401,10 +403,10 @@ def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[s
     limited, block = asked.limited, asked.limited.block
     unit = block.source.unit
     parts = [
-        block.source.from_sql(),
-        f"unit {unit.column.sql if unit is not None and unit.column is not None else 'row'}",
-        *sorted(condition.sql for condition in block.source.where),
-        *(f"key {key.scalar.sql} {key.values}" for key in block.keys),
+        printed(block.source.read()),
+        f"unit {said(unit.column) if unit is not None and unit.column is not None else 'row'}",
+        *sorted(said(condition) for condition in block.source.where),
+        *(f"key {said(key.scalar)} {key.values}" for key in block.keys),
         *(f"list {listed.keys} {quoted(listed.bound)}" for listed in block.lists),
         f"limits {limited.limits.rows} {limited.limits.groups} {limited.enforced}",
         *(statistic.identity for statistic in asked.statistics),

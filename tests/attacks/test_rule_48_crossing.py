@@ -19,7 +19,7 @@ from dpsql.core.errors import Error
 from dpsql.engines import fetch
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.locked import ask
-from dpsql.expressions.scalar import decimal_text
+from dpsql.sql.duckdb import decimal_text
 from dpsql.planner import lower
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse

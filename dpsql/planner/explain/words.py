@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dpsql.expressions.scalar import Scalar, quoted
+from dpsql.expressions.scalar import Scalar, said
 from dpsql.relations.relations import Named, Relation
 from dpsql.schema.model import RESERVED, UNIT_COLUMN
+from dpsql.sql.duckdb import printed, quoted
+from dpsql.sql.nodes import Node
 
 HIDDEN = re.compile(rf"{RESERVED}subquery (\d+)")
 """What resolve/correlated.py calls a subquery that it made a join."""
@@ -74,7 +76,7 @@ class Words:
 
     def _add(self, relation: Relation, double: set[str]) -> None:
         if relation.made is not None:
-            self.computed |= dict(relation.made.computed)
+            self.computed |= {printed(column): printed(made) for column, made in relation.made.computed}
         for column in relation.columns:
             if HIDDEN.fullmatch(column.source):
                 name = (
@@ -83,14 +85,14 @@ class Words:
             else:
                 name = f"{column.source}.{column.name}" if column.source and column.name in double else column.name
             if column.scalar.is_column:
-                self.names[column.scalar.sql] = name
-                self.sources[column.scalar.sql] = f"{column.source}.{column.name}" if column.source else name
+                self.names[said(column.scalar)] = name
+                self.sources[said(column.scalar)] = f"{column.source}.{column.name}" if column.source else name
             elif any(True for _ in column.scalar.leaves()):
-                self.expressions[column.scalar.sql] = name
+                self.expressions[said(column.scalar)] = name
 
     def expression(self, scalar: Scalar) -> str:
         """An expression over the release's columns."""
-        return self.text(scalar.sql)
+        return self.text(said(scalar))
 
     def text(self, sql: str) -> str:
         for text, name in sorted(self.expressions.items(), key=lambda pair: -len(pair[0])):
@@ -153,8 +155,8 @@ def _narrow(sql: str) -> str:
 
 def _double(columns: Iterable[Named]) -> set[str]:
     """The names that stand for two different columns."""
-    first: dict[str, str] = {}
-    return {c.name for c in columns if first.setdefault(c.name.lower(), c.scalar.sql) != c.scalar.sql}
+    first: dict[str, Node] = {}
+    return {c.name for c in columns if first.setdefault(c.name.lower(), c.scalar.tree) != c.scalar.tree}
 
 
 def subquery(source: str) -> str:

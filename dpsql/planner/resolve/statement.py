@@ -13,7 +13,7 @@ from dpsql.core.errors import error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
 from dpsql.expressions.lengths import LONGEST_BOUND
-from dpsql.expressions.scalar import Scalar, column, quoted
+from dpsql.expressions.scalar import Scalar, column, said
 from dpsql.plan.resolved import Block, Bound, PublicTypes
 from dpsql.plan.tables import ROW_NUMBER, PublicTable, end_column, intervals_table, redrawn_table
 from dpsql.planner.canonical import canonical
@@ -23,6 +23,8 @@ from dpsql.relations.per_unit import distinct, holds_unit
 from dpsql.relations.relations import From, Named, Relation, distinct_names
 from dpsql.schema.model import Schema
 from dpsql.schema.qualifiers import MAIN
+from dpsql.sql.duckdb import printed, quoted
+from dpsql.sql.nodes import Column, Table
 
 MOST_NODES = 10_000
 """How many syntax nodes a public query may have more than the statement has."""
@@ -238,8 +240,8 @@ class Statement:
             Named(source, column, bound_column(alias, f"c{i}", t))
             for i, (column, t) in enumerate(zip(shown, types, strict=True))
         )
-        unique = frozenset(frozenset(columns[i].scalar.sql for i in positions) for positions in query.unique)
-        here = f"{quoted(name)} AS {quoted(alias)}"
+        unique = frozenset(frozenset(columns[i].scalar.tree for i in positions) for positions in query.unique)
+        here = Table(name, alias)
         return Relation(columns, None, unique, From(here, here))
 
 
@@ -247,10 +249,10 @@ def _asked(block: Block) -> str:
     """Everything that a block asks, as one text."""
     unit = block.source.unit
     parts = [
-        block.source.from_sql(),
-        unit.column.sql if unit is not None and unit.column is not None else "",
-        *sorted(condition.sql for condition in block.source.where),
-        *(f"key {key.scalar.sql} {key.scalar.domain} {key.scalar.nullable}" for key in block.keys),
+        printed(block.source.read()),
+        said(unit.column) if unit is not None else "",
+        *sorted(said(condition) for condition in block.source.where),
+        *(f"key {said(key.scalar)} {key.scalar.domain} {key.scalar.nullable}" for key in block.keys),
         *(f"{a.name} {a.text}" for a in block.aggregates),
         *(f"list {listed.keys} {listed.bound}" for listed in block.lists),
         str(block.whole),
@@ -284,4 +286,4 @@ def _bound_item(name: str, sqltype: SqlType) -> str:
 
 def bound_column(alias: str, name: str, sqltype: SqlType) -> Scalar:
     """A column of a bound table: any value of its type, and NULL."""
-    return column(f"{quoted(alias)}.{quoted(name)}", sqltype, UNBOUNDED, nullable=True, role="", length=LONGEST_BOUND)
+    return column(Column(alias, name), sqltype, UNBOUNDED, nullable=True, role="", length=LONGEST_BOUND)

@@ -1,0 +1,84 @@
+"""Looking into SQL trees and rewriting them, without recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from dpsql.sql.duckdb import printed
+from dpsql.sql.nodes import Node, Table
+
+
+class HasTree(Protocol):
+    """What stands for a tree."""
+
+    @property
+    def tree(self) -> Node: ...
+
+
+Holder = TypeVar("Holder", bound=HasTree)
+
+
+def children(value: object) -> Iterator[Node]:
+    """The nodes right below a node, or in a tuple of fields."""
+    waiting = [value.values() if isinstance(value, Node) else value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Node):
+            yield part
+        elif isinstance(part, tuple):
+            waiting.extend(reversed(part))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """A node and all below it, each where it stands, a node before what is below it."""
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting.extend(reversed(list(children(part))))
+
+
+def tables(node: Node) -> frozenset[str]:
+    """The names of the tables that are read."""
+    return frozenset(part.name for part in walk(node) if isinstance(part, Table))
+
+
+def rewritten(node: Node, known: Mapping[Node, Node]) -> Node:
+    """The tree with some subtrees replaced; what stands in their place is left as it is."""
+    if not known:
+        return node
+    made: dict[int, Node] = {}
+    waiting: list[tuple[Node, bool]] = [(node, False)]
+    while waiting:
+        part, ready = waiting.pop()
+        if id(part) in made:
+            continue
+        found = known.get(part)
+        if found is not None:
+            made[id(part)] = found
+        elif ready:
+            made[id(part)] = _remade(part, made)
+        else:
+            waiting.append((part, True))
+            waiting.extend((child, False) for child in children(part))
+    return made[id(node)]
+
+
+def _remade(node: Node, made: Mapping[int, Node]) -> Node:
+    """The node over what its children became; itself where nothing changed."""
+    if all(made[id(child)] is child for child in children(node)):
+        return node
+    return type(node)(*(_moved(value, made) for value in node.values()))
+
+
+def _moved(value: object, made: Mapping[int, Node]) -> object:
+    if isinstance(value, Node):
+        return made[id(value)]
+    return tuple(_moved(part, made) for part in value) if isinstance(value, tuple) else value
+
+
+def in_order(parts: Iterable[Holder]) -> tuple[Holder, ...]:
+    """What holds trees, each tree once, in an order that does not depend on the order that they came in: that of their texts."""
+    texts = {printed(part.tree): part for part in parts}
+    return tuple(texts[text] for text in sorted(texts))
