@@ -25,7 +25,7 @@ choice by the estimated error is ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -37,7 +37,7 @@ from dpsql.core.domains import LARGEST_DOUBLE, Interval
 from dpsql.core.errors import error
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import BIGINT, SqlType
-from dpsql.expressions.scalar import Scalar, finite_hull, limits_of, said
+from dpsql.expressions.scalar import Scalar, finite_hull, limits_of, tree_of
 from dpsql.mechanisms.additive import shown
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
@@ -74,8 +74,8 @@ class Magnitudes:
     summed = True
 
     @property
-    def identity(self) -> str:
-        return f"magnitudes({self.term.identity}; {said(self.counted)})"
+    def identity(self) -> Hashable:
+        return "magnitudes", self.term.identity, tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
@@ -208,8 +208,8 @@ class AutoSum:
     cost = "the count of one bucket by 1, and the sum by the chosen clamp"
 
     @property
-    def identity(self) -> str:
-        return f"sum with a chosen clamp of {self.tally.identity}"
+    def identity(self) -> Hashable:
+        return "sum with a chosen clamp", self.tally.identity
 
     def counting(self, terms: Terms) -> DiscreteLaplace:
         """The noise of the counts."""

@@ -14,7 +14,7 @@ Source: Kulesza, Suresh, Wang 2024 (arXiv 2312.06658); Fitzsimons et al. 2024 (a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -26,7 +26,7 @@ from dpsql.aggregates.ends import Ends
 from dpsql.aggregates.sum import TOTAL, clamped_total, column_in_type, filtered
 from dpsql.aggregates.term import Term
 from dpsql.core.sqltypes import DOUBLE, HUGEINT, SqlType
-from dpsql.expressions.scalar import Scalar, said
+from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.sql.nodes import Bare, Binary, Call, Cast, Node, Number, own
 
 
@@ -39,9 +39,8 @@ class Pair:
     with_rows: bool
 
     @property
-    def identity(self) -> str:
-        kind = "pair with rows" if self.with_rows else "pair"
-        return f"{kind}({self.term.identity}; {said(self.counted)})"
+    def identity(self) -> Hashable:
+        return "pair", self.with_rows, self.term.identity, tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:

@@ -7,7 +7,7 @@ enforces on every unit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -93,8 +93,8 @@ class Statistic(Protocol):
     """One vector of cells per group."""
 
     @property
-    def identity(self) -> str:
-        """Canonical text: equal text is the same statistic."""
+    def identity(self) -> Hashable:
+        """What is counted or added up: equal ones are the same statistic."""
         ...
 
     @property

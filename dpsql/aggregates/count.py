@@ -6,7 +6,7 @@ is nobody's value here) is not counted by COUNT(x). A group without rows has the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,7 +15,7 @@ import numpy as np
 from dpsql.aggregates.base import CUT, Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.ends import Ends
 from dpsql.core.sqltypes import BIGINT, SqlType
-from dpsql.expressions.scalar import Scalar, said
+from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.sql.nodes import Aggregate, Node, Star
 
 
@@ -26,8 +26,8 @@ class Rows:
     counted: Scalar | None
 
     @property
-    def identity(self) -> str:
-        return f"rows({said(self.counted)})"
+    def identity(self) -> Hashable:
+        return "rows", tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:

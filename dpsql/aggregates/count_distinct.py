@@ -6,12 +6,12 @@ L2 = sqrt(groups). Where a unit has one row it is in one group. This is also the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from dpsql.aggregates.base import ROWS, Limits, Sensitivity, UnitSums
 from dpsql.aggregates.count import counting
-from dpsql.expressions.scalar import Scalar, said
+from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.sql.nodes import Bare, Binary, Case, Node, Number
 
 
@@ -22,8 +22,8 @@ class Units:
     counted: Scalar | None
 
     @property
-    def identity(self) -> str:
-        return f"units({said(self.counted)})"
+    def identity(self) -> Hashable:
+        return "units", tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:

@@ -32,13 +32,13 @@ matching has it too is proved above.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpsql.aggregates.base import Limits, Matching, Sensitivity
-from dpsql.expressions.scalar import NULL_TYPE, Scalar, said
+from dpsql.expressions.scalar import NULL_TYPE, Scalar, tree_of
 from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Cast, Literal, Node, Number
 
 
@@ -54,8 +54,8 @@ class DistinctValues:
     most: int
 
     @property
-    def identity(self) -> str:
-        return f"distinct({said(self.value)}; {said(self.counted)}; {self.most} of a unit)"
+    def identity(self) -> Hashable:
+        return "distinct", self.value.tree, tree_of(self.counted), self.most
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -10,7 +10,7 @@ from dpsql.aggregates.distinct_values import where_counted
 from dpsql.aggregates.sum import in_type
 from dpsql.aggregates.term import WIDEST, Term
 from dpsql.core.sqltypes import HUGEINT, SqlType
-from dpsql.expressions.scalar import Scalar, finite_hull, said
+from dpsql.expressions.scalar import Scalar, finite_hull, tree_of
 from dpsql.sql.nodes import Binary, Node, Number
 
 MOST_BUCKETS = 2**16
@@ -32,8 +32,8 @@ class Grid:
     summed = False
 
     @property
-    def identity(self) -> str:
-        return f"grid({self.term.identity}; {said(self.counted)})"
+    def identity(self) -> Hashable:
+        return "grid", self.term.identity, tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:

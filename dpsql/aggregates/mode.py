@@ -11,7 +11,7 @@ Source: McKenna, Sheldon 2020 (permute-and-flip; monotone scores); Durfee, Roger
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -22,7 +22,7 @@ from dpsql.aggregates.distinct_values import where_counted
 from dpsql.aggregates.tally import Counts, Terms, Value
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import SqlType
-from dpsql.expressions.scalar import Scalar, said
+from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.sql.nodes import Node, own
 from dpsql.sql.trees import rewritten
@@ -47,8 +47,8 @@ class Listed:
     summed = False
 
     @property
-    def identity(self) -> str:
-        return f"listed({said(self.scalar)} in {self.values}; {said(self.counted)})"
+    def identity(self) -> Hashable:
+        return "listed", self.scalar.tree, self.values, tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
@@ -75,8 +75,8 @@ class Mode:
         return self.most
 
     @property
-    def identity(self) -> str:
-        return f"{self.most} most common of {self.tally.identity}"
+    def identity(self) -> Hashable:
+        return "most common", self.most, self.tally.identity
 
     def rate(self, terms: Terms) -> Fraction:
         """Of each choice, per row."""

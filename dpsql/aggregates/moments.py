@@ -23,7 +23,7 @@ without a value and the scaling are ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ from dpsql.aggregates.count import counting
 from dpsql.aggregates.sum import filtered
 from dpsql.aggregates.term import Term, whole_number
 from dpsql.core.sqltypes import HUGEINT
-from dpsql.expressions.scalar import Scalar, said
+from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Chain, Is, Node, Number, own
 
 Numbers = npt.NDArray[Any]
@@ -65,10 +65,9 @@ class Moments:
     with_rows: bool = False
 
     @property
-    def identity(self) -> str:
-        kind = "moments with rows" if self.with_rows else "moments"
-        parts = [f"{t.identity} ^ {d}" for t, d in zip(self.terms, self.degrees, strict=True)]
-        return f"{kind}({'; '.join(parts)}; {said(self.counted)})"
+    def identity(self) -> Hashable:
+        parts = tuple((t.identity, d) for t, d in zip(self.terms, self.degrees, strict=True))
+        return "moments", self.with_rows, parts, tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:

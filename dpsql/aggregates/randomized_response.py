@@ -17,7 +17,7 @@ Source: Warner 1965, Randomized Response; the noise on the number of reports is 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
@@ -50,8 +50,8 @@ class Responses:
     cost = "one of two numbers of reports by 1"
 
     @property
-    def identity(self) -> str:
-        return f"randomised responses at {self.reports.epsilon} of {self.tally.identity}"
+    def identity(self) -> Hashable:
+        return "randomised responses", self.reports.epsilon, self.tally.identity
 
     def left(self, terms: Terms) -> Fraction:
         """epsilon for each row beside its report [nats]; nothing can be released where it is not above 0."""

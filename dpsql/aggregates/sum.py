@@ -7,7 +7,7 @@ without a value adds 0, never a clamped 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,7 +16,7 @@ from dpsql.aggregates.ends import Ends
 from dpsql.aggregates.term import Term, whole_number
 from dpsql.core.domains import LARGEST_DOUBLE
 from dpsql.core.sqltypes import DOUBLE, HUGEINT, SqlType, decimal
-from dpsql.expressions.scalar import Scalar, said
+from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.sql.duckdb import decimal_text
 from dpsql.sql.nodes import Bare, Binary, Call, Case, Node, Number, own
 
@@ -31,8 +31,8 @@ class Total:
     counted: Scalar | None
 
     @property
-    def identity(self) -> str:
-        return f"total({self.term.identity}; {said(self.counted)})"
+    def identity(self) -> Hashable:
+        return "total", self.term.identity, tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:

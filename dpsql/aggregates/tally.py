@@ -8,7 +8,7 @@ r_i / K of epsilon, and all of them at most epsilon. So no factor for the number
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -29,8 +29,8 @@ class Tally(Protocol):
     """What is counted: the rows of each group with each value."""
 
     @property
-    def identity(self) -> str:
-        """Canonical text: equal text is the same tally."""
+    def identity(self) -> Hashable:
+        """What is counted: equal ones are the same tally."""
         ...
 
     @property
@@ -96,8 +96,8 @@ class Tallied(Protocol):
     """Something that is released of a tally."""
 
     @property
-    def identity(self) -> str:
-        """Canonical text: equal text over equal tallies is the same question."""
+    def identity(self) -> Hashable:
+        """What is asked of a tally: equal ones are the same question."""
         ...
 
     @property

@@ -8,6 +8,7 @@ whatever the data holds, so one row moves a sum by at most max(|lower|, |upper|)
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -16,7 +17,6 @@ from dpsql.core.domains import LARGEST_DOUBLE, Interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal
 from dpsql.expressions.scalar import Scalar, finite_hull, limits_of
-from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Aggregate, Bare, Between, Binary, Call, Case, Cast, Chain, Literal, Node, Not, Number
 
 WIDEST = 2**40
@@ -64,8 +64,8 @@ class Term:
         return max(abs(self.lower), abs(self.upper))
 
     @property
-    def identity(self) -> str:
-        return f"{printed(self.scalar.tree)} in [{self.lower}, {self.upper}] * {self.quantum}"
+    def identity(self) -> Hashable:
+        return self.scalar.tree, self.lower, self.upper, self.quantum
 
     @property
     def is_decimal(self) -> bool:

@@ -7,7 +7,7 @@ so L1 <= groups * M and the squared L2 <= groups * M^2. COUNT and AVG do not sha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from dpsql.aggregates.base import ROWS, Limits, Sensitivity, UnitSums
@@ -16,7 +16,7 @@ from dpsql.aggregates.term import Term, term, whole_number
 from dpsql.core.domains import Interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import HUGEINT
-from dpsql.expressions.scalar import Scalar, finite_hull, said
+from dpsql.expressions.scalar import Scalar, finite_hull, tree_of
 from dpsql.sql.nodes import Bare, Binary, Call, Case, Node, Number
 
 
@@ -33,9 +33,8 @@ class UnitTotal:
     counted: Scalar | None
 
     @property
-    def identity(self) -> str:
-        condition = said(self.counted)
-        return f"unit total([{self.term.lower}, {self.term.upper}]; {self.value.identity}; {condition})"
+    def identity(self) -> Hashable:
+        return "unit total", self.term.lower, self.term.upper, self.value.identity, tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:

@@ -104,8 +104,7 @@ def width_bucket(scalar: Scalar, parts: Buckets) -> Scalar:
     # A NaN is no declared value, but where nothing is declared it can come.
     nullable = scalar.nullable or (scalar.sqltype.is_float and finite_hull(scalar) is None)
     limits = domains.interval(0, parts.count + 1)
-    name = f"width_bucket {parts.lower!r} {parts.upper!r} {parts.count}"
-    return Scalar(name, (scalar,), tree, INTEGER, _image(scalar, parts), limits, nullable, integral=True)
+    return Scalar("width_bucket", (scalar,), tree, INTEGER, _image(scalar, parts), limits, nullable, integral=True)
 
 
 def _image(scalar: Scalar, parts: Buckets) -> Domain:

@@ -24,7 +24,7 @@ from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, FLOAT, HUGEINT, INTEGER, VARCHAR, SqlType, decimal
 from dpsql.expressions.lengths import check, longest
 from dpsql.schema.paths import HeldKey, Name
-from dpsql.sql.duckdb import EPOCH, printed
+from dpsql.sql.duckdb import EPOCH
 from dpsql.sql.nodes import Bare, Binary, Call, Case, Cast, Column, Literal, Node, Number
 
 _NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -40,7 +40,7 @@ LARGEST_FLOAT = 2**127
 class Scalar:
     """An expression over the columns of one relation.
 
-    function  "column", "literal", or the operation's name
+    function  "column", "literal", or the operation's name alone: its constants stand in the tree
     args      operands, in order
     tree      what the engine computes
     sqltype   the type that DuckDB gives the same expression
@@ -103,10 +103,6 @@ class Scalar:
             )
 
     @property
-    def sql(self) -> str:
-        return printed(self.tree)
-
-    @property
     def is_literal(self) -> bool:
         return self.function == "literal"
 
@@ -158,9 +154,9 @@ class Scalar:
         return any(key.is_unit for key in self.held)
 
 
-def said(scalar: Scalar | None) -> str:
-    """What is computed, as a text by which it is known again; "" for nothing."""
-    return printed(scalar.tree) if scalar is not None else ""
+def tree_of(scalar: Scalar | None) -> Node | None:
+    """What is computed, where anything is."""
+    return scalar.tree if scalar is not None else None
 
 
 def same_key(one: Scalar, other: Scalar) -> bool:

@@ -119,9 +119,7 @@ def extract(part: str, scalar: Scalar) -> Scalar:
     else:
         raise error(102, f"EXTRACT({part[:20]} ...) is not supported", hint="use " + ", ".join(["year", *_RANGES]))
     tree = guarded(scalar, Call("date_part", (Literal(part, VARCHAR), scalar.tree)))
-    return Scalar(
-        f"extract {part}", (scalar,), tree, BIGINT, domain, limits, scalar.nullable or bounds is None, integral=True
-    )
+    return Scalar("extract", (scalar,), tree, BIGINT, domain, limits, scalar.nullable or bounds is None, integral=True)
 
 
 def truncate(part: str, scalar: Scalar) -> Scalar:
@@ -134,7 +132,7 @@ def truncate(part: str, scalar: Scalar) -> Scalar:
     tree = guarded(scalar, Cast(start, scalar.sqltype, tries=False))
     domain = _starts(part, scalar)
     nullable = scalar.nullable or isinstance(domain, domains.Unbounded)
-    return Scalar(f"date_trunc {part}", (scalar,), tree, scalar.sqltype, domain, None, nullable)
+    return Scalar("date_trunc", (scalar,), tree, scalar.sqltype, domain, None, nullable)
 
 
 def _starts(part: str, scalar: Scalar) -> Domain:
@@ -194,7 +192,7 @@ def difference(part: str, start: Scalar, end: Scalar) -> Scalar:
         domain = Interval(Fraction(math.floor(min(counts)) - 1), Fraction(math.ceil(max(counts)) + 1))
     limits = interval(-400_000_000_000, 400_000_000_000)
     nullable = start.nullable or end.nullable or a is None or b is None
-    return Scalar(f"date_diff {part}", (start, end), tree, BIGINT, domain, limits, nullable, integral=True)
+    return Scalar("date_diff", (start, end), tree, BIGINT, domain, limits, nullable, integral=True)
 
 
 def days_between(left: Scalar, right: Scalar) -> Scalar:
@@ -228,7 +226,7 @@ def shift(scalar: Scalar, amount: int, unit: str) -> Scalar:
     span = Call(f"to_{name}", (Cast(Number(count), number, tries=False),))
     tree = guarded(scalar, Binary("+", scalar.tree, span))
     nullable = scalar.nullable or isinstance(domain, domains.Unbounded)
-    return Scalar(f"shift {amount} {unit}", (scalar,), tree, TIMESTAMP, domain, None, nullable)
+    return Scalar("shift", (scalar,), tree, TIMESTAMP, domain, None, nullable)
 
 
 def _shifted(when: datetime, amount: int, unit: str) -> datetime | None:

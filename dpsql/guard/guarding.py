@@ -16,20 +16,20 @@ import numpy as np
 from dpsql.accounting.ledger import Asked, Ledger
 from dpsql.accounting.store import clean
 from dpsql.core.errors import Error
-from dpsql.expressions.scalar import Scalar, said
+from dpsql.expressions.scalar import Scalar
 from dpsql.guard import record, tracker, words
 from dpsql.guard.audit import Audit
 from dpsql.guard.history import History, Past
 from dpsql.guard.questions import Asking, Question, people
 from dpsql.guard.reading import Reader
 from dpsql.guard.regions import is_unknown, share
+from dpsql.guard.texts import asked, canonical, said
 from dpsql.guard.tracker import Policy
 from dpsql.plan.compiled import Compiled
 from dpsql.plan.limited import Limited, Small
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import Block, Bound
 from dpsql.plan.tables import PublicTable
-from dpsql.planner.canonical import canonical
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.schema import spent
 from dpsql.schema.model import Analyst, Schema
@@ -223,6 +223,6 @@ def _text(block: Block) -> str:
         printed(block.source.read()),
         *sorted(said(c) for c in block.source.where),
         *(said(key.scalar) for key in block.keys),
-        *(aggregate.text for aggregate in block.aggregates),
+        *(asked(aggregate) for aggregate in block.aggregates),
     ]
     return hashlib.sha256(canonical("\n".join(parts)).encode("utf-8", "backslashreplace")).hexdigest()

@@ -17,8 +17,7 @@ from dpsql.core.domains import Categories
 from dpsql.core.sqltypes import BOOLEAN
 from dpsql.expressions import logic
 from dpsql.expressions.conditional import case as case_of
-from dpsql.expressions.mentions import mentions
-from dpsql.expressions.scalar import Scalar, boolean_literal, literal, said
+from dpsql.expressions.scalar import Scalar, boolean_literal, literal
 from dpsql.guard import regions
 from dpsql.guard.reading import Context, Reader, Truth
 from dpsql.guard.regions import (
@@ -34,7 +33,7 @@ from dpsql.guard.regions import (
     share,
 )
 from dpsql.guard.rows import Lookup, Rows, rows_of
-from dpsql.guard.texts import projected
+from dpsql.guard.texts import mentions, projected, said
 from dpsql.guard.values import Axis, Listed, Opaque, Values
 from dpsql.plan.resolved import Aggregate, Block, Bound
 from dpsql.schema.model import Schema

@@ -22,14 +22,13 @@ from dpsql.core.cancellation import check
 from dpsql.core.domains import Categories, Interval, Value, integers
 from dpsql.core.errors import Error
 from dpsql.expressions import logic
-from dpsql.expressions.mentions import mentions
-from dpsql.expressions.scalar import NULL, Scalar, boolean_literal, integer_literal, literal, said
+from dpsql.expressions.scalar import NULL, Scalar, boolean_literal, integer_literal, literal
 from dpsql.expressions.scalar import column as stored_column
 from dpsql.guard.points import MOST_PIECES, MOST_POINTS, Grid, Points, cells_of, region_of
 from dpsql.guard.regions import EVERYTHING, NOTHING, Region, Tangled, both, box_of, but_not, either, joined, others
 from dpsql.guard.rows import Lookup, Rows
 from dpsql.guard.steps import ORDERED, arithmetic, conversion, defined_at, matching
-from dpsql.guard.texts import RELEASED, TOKEN, declares, digest, looked_for, replaced, short
+from dpsql.guard.texts import RELEASED, TOKEN, declares, digest, looked_for, mentions, replaced, said, short
 from dpsql.guard.values import Axis, Opaque, Ranged, Values, ranged
 from dpsql.plan.resolved import Bound
 from dpsql.schema.model import RESERVED, Schema, Table
@@ -70,7 +69,7 @@ _STRICT = frozenset(
         "date_trunc",
     ]
 )
-"""Functions that are NULL where an operand is, by the first word of their names."""
+"""Functions that are NULL where an operand is."""
 _ENDED = ("DPSQL-110", "DPSQL-703", "DPSQL-711")
 """The statement has ended, whatever the condition says."""
 Evaluate = Callable[[str, Sequence[str]], list[tuple[object, ...]]]
@@ -489,7 +488,9 @@ class Reader:
             like = (
                 column
                 if stored is None
-                else stored_column(Column("", stored.name), stored.sqltype, stored.domain, step=stored.step, length=stored.longest)
+                else stored_column(
+                    Column("", stored.name), stored.sqltype, stored.domain, step=stored.step, length=stored.longest
+                )
             )
             self._axes[key] = _axis(
                 key, shown, like, nullable, self._referred(self._schema.table(table or ""), name[1:-1])
@@ -809,7 +810,7 @@ def _as_it_is(s: Scalar) -> Scalar:
 
 def _is_strict(s: Scalar) -> bool:
     """Whether NULL in one of its columns makes it NULL."""
-    return s.is_column or s.is_literal or (s.function.split()[0] in _STRICT and all(map(_is_strict, s.args)))
+    return s.is_column or s.is_literal or (s.function in _STRICT and all(map(_is_strict, s.args)))
 
 
 def _again(function: str, value: Scalar, rest: list[Scalar]) -> Scalar:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from dpsql.core.errors import error
 from dpsql.expressions.logic import conjunction, disjunction
-from dpsql.expressions.scalar import Scalar, said
+from dpsql.expressions.scalar import Scalar
+from dpsql.guard.texts import said
 from dpsql.relations.relations import Relation
 from dpsql.sql.duckdb import printed
 

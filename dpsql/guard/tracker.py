@@ -20,7 +20,7 @@ from itertools import combinations
 
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
-from dpsql.expressions.scalar import Scalar, goes_with, said
+from dpsql.expressions.scalar import Scalar, goes_with
 from dpsql.guard import words
 from dpsql.guard.history import Earlier, History, Past, common_to_all, together
 from dpsql.guard.questions import Question
@@ -41,6 +41,7 @@ from dpsql.guard.regions import (
     share,
     without_void,
 )
+from dpsql.guard.texts import said
 from dpsql.guard.values import Ranged
 from dpsql.plan.releases import Release
 from dpsql.schema.model import Guard

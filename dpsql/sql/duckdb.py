@@ -11,6 +11,8 @@ from dpsql.core.sqltypes import SqlType
 from dpsql.sql import nodes as n
 
 Part = str | n.Node
+_OPERATIONS = (n.Binary, n.Between, n.Case, n.Chain, n.In, n.InQuery, n.Is, n.Like, n.Not)
+"""What is written in parentheses."""
 EPOCH = date(1970, 1, 1)
 
 
@@ -126,17 +128,22 @@ def _over(node: n.Over) -> list[Part]:
 
 
 def _spread(node: n.Spread) -> list[Part]:
-    place: list[Part] = ["TRY_CAST(1 + ((2 * i + 1) * CAST(", node.length, " AS HUGEINT)) // (2 * ", node.count, ") AS BIGINT)"]
+    place: list[Part] = [
+        "TRY_CAST(1 + ((2 * i + 1) * CAST(",
+        node.length,
+        " AS HUGEINT)) // (2 * ",
+        node.count,
+        ") AS BIGINT)",
+    ]
     return ["[", node.list, "[", *place, "] for i in range(", node.count, ")]"]
 
 
 def _bare(node: n.Bare) -> list[Part]:
-    """What an operation is written as inside its parentheses."""
+    """What an operation is written as inside its parentheses; anything else as it is."""
+    if not isinstance(node.inner, _OPERATIONS):
+        return [node.inner]
     parts = _FORMS[type(node.inner)](node.inner)
-    first, last = parts[0], parts[-1]
-    if not (isinstance(first, str) and first.startswith("(") and isinstance(last, str) and last.endswith(")")):
-        raise ValueError("this node has no parentheses to leave out")
-    return [first[1:], *parts[1:-1], last[:-1]]
+    return [str(parts[0])[1:], *parts[1:-1], str(parts[-1])[:-1]]
 
 
 # --- queries ------------------------------------------------------------------------------------------------------

@@ -111,8 +111,12 @@ class Literal(Node):
 
     def __post_init__(self) -> None:
         value = self.value
-        letters = len(value) + value.count("'") if isinstance(value, str) else len(str(value)) + 40 + self.type.scale
-        letters = 12 if self.type.is_integer and isinstance(value, int) and abs(value) < 10**8 else letters + 4
+        if isinstance(value, str):
+            letters = len(value) + value.count("'") + 14
+        elif self.type.is_integer and isinstance(value, int):
+            letters = len(str(value)) + 2
+        else:
+            letters = len(str(value)) + 44 + self.type.scale
         _set(self, "size", letters)
         _set(self, "_hash", hash((Literal, value, self.type)))
 

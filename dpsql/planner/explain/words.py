@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dpsql.expressions.scalar import Scalar, said
+from dpsql.expressions.scalar import Scalar
 from dpsql.relations.relations import Named, Relation
 from dpsql.schema.model import RESERVED, UNIT_COLUMN
 from dpsql.sql.duckdb import printed, quoted
@@ -85,14 +85,14 @@ class Words:
             else:
                 name = f"{column.source}.{column.name}" if column.source and column.name in double else column.name
             if column.scalar.is_column:
-                self.names[said(column.scalar)] = name
-                self.sources[said(column.scalar)] = f"{column.source}.{column.name}" if column.source else name
+                self.names[printed(column.scalar.tree)] = name
+                self.sources[printed(column.scalar.tree)] = f"{column.source}.{column.name}" if column.source else name
             elif any(True for _ in column.scalar.leaves()):
-                self.expressions[said(column.scalar)] = name
+                self.expressions[printed(column.scalar.tree)] = name
 
     def expression(self, scalar: Scalar) -> str:
         """An expression over the release's columns."""
-        return self.text(said(scalar))
+        return self.text(printed(scalar.tree))
 
     def text(self, sql: str) -> str:
         for text, name in sorted(self.expressions.items(), key=lambda pair: -len(pair[0])):

@@ -13,17 +13,17 @@ from dpsql.core.errors import error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
 from dpsql.expressions.lengths import LONGEST_BOUND
-from dpsql.expressions.scalar import Scalar, column, said
+from dpsql.expressions.scalar import Scalar, column, tree_of
 from dpsql.plan.resolved import Block, Bound, PublicTypes
 from dpsql.plan.tables import ROW_NUMBER, PublicTable, end_column, intervals_table, redrawn_table
-from dpsql.planner.canonical import canonical
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.scope import Scope
 from dpsql.relations.per_unit import distinct, holds_unit
 from dpsql.relations.relations import From, Named, Relation, distinct_names
 from dpsql.schema.model import Schema
 from dpsql.schema.qualifiers import MAIN
-from dpsql.sql.duckdb import printed, quoted
+from dpsql.sql.duckdb import quoted
+from dpsql.sql.identity import fingerprint
 from dpsql.sql.nodes import Column, Table
 
 MOST_NODES = 10_000
@@ -246,18 +246,17 @@ class Statement:
 
 
 def _asked(block: Block) -> str:
-    """Everything that a block asks, as one text."""
+    """Everything that a block asks."""
     unit = block.source.unit
-    parts = [
-        printed(block.source.read()),
-        said(unit.column) if unit is not None else "",
-        *sorted(said(condition) for condition in block.source.where),
-        *(f"key {said(key.scalar)} {key.scalar.domain} {key.scalar.nullable}" for key in block.keys),
-        *(f"{a.name} {a.text}" for a in block.aggregates),
-        *(f"list {listed.keys} {listed.bound}" for listed in block.lists),
-        str(block.whole),
-    ]
-    return canonical("\n".join(parts))
+    return fingerprint(
+        block.source.read(),
+        tree_of(unit.column) if unit is not None else None,
+        frozenset(condition.tree for condition in block.source.where),
+        tuple((key.scalar.tree, key.scalar.domain, key.scalar.nullable) for key in block.keys),
+        tuple((a.name, a.asked) for a in block.aggregates),
+        tuple((listed.keys, listed.bound) for listed in block.lists),
+        block.whole,
+    )
 
 
 def _written_names(tree: exp.Expression) -> tuple[str, ...]:
