@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
 from dpsql.sql.duckdb import printed
@@ -46,19 +46,26 @@ def tables(node: Node) -> frozenset[str]:
 
 def rewritten(node: Node, known: Mapping[Node, Node]) -> Node:
     """The tree with some subtrees replaced; what stands in their place is left as it is."""
-    if not known:
-        return node
+    return _changed(node, known.get, lambda part: part) if known else node
+
+
+def mapped(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The tree with every node that a function makes of it, after what is below it was made anew."""
+    return _changed(node, lambda part: None, change)
+
+
+def _changed(node: Node, known: Callable[[Node], Node | None], change: Callable[[Node], Node]) -> Node:
     made: dict[int, Node] = {}
     waiting: list[tuple[Node, bool]] = [(node, False)]
     while waiting:
         part, ready = waiting.pop()
         if id(part) in made:
             continue
-        found = known.get(part)
+        found = known(part)
         if found is not None:
             made[id(part)] = found
         elif ready:
-            made[id(part)] = _remade(part, made)
+            made[id(part)] = change(_remade(part, made))
         else:
             waiting.append((part, True))
             waiting.extend((child, False) for child in children(part))

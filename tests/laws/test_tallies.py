@@ -39,7 +39,7 @@ from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
 from dpsql.schema.toml import read_schema
 from tests.support.noise import ZeroNoise
-from tests.support.trees import SECRET, X, name_of
+from tests.support.trees import SECRET, X, name_of, told
 
 BUCKETS = 4
 MOST_ROWS = 4
@@ -159,7 +159,7 @@ def test_scores_of_a_mode_fall_together() -> None:
 @pytest.mark.parametrize(
     ("tallied", "share"),
     [*((q, 1 - INTERVAL) for q in QUANTILES), (Extreme(GRID, True), 1), (Extreme(GRID, False), 1), (Mode(LISTED), 1)],
-    ids=lambda part: part.identity[:30] if not isinstance(part, Fraction | int) else str(part),
+    ids=lambda part: told(part.identity)[:30] if not isinstance(part, Fraction | int) else str(part),
 )
 def test_a_choice_loses_its_share_for_each_row(tallied: Tallied, share: Fraction, kind: Kind) -> None:
     """Exactly: the largest ratio of two probabilities, over everything that can be chosen on every pair of neighbours."""

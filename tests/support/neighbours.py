@@ -46,7 +46,7 @@ from dpsql.sql.duckdb import printed
 from tests.support import clinic, losses, staging, tallies
 from tests.support.generate import statement
 from tests.support.nested import nested
-from tests.support.trees import SECRET, name_of, text
+from tests.support.trees import SECRET, name_of, text, told
 from tests.support.violation import Violation
 
 Key = tuple[KeyValue, ...]
@@ -227,11 +227,13 @@ def _compare(measure: Measure, one: dict[Key, tuple[int, ...]], other: dict[Key,
     measured = (sum(m > 0 for m in moves), max(moves, default=0), sum(moves), sum(m * m for m in moves))
     allowed = (claimed.l0, claimed.linf, claimed.l1, claimed.l2_squared)
     if any(x > y for x, y in zip(measured, allowed, strict=True)):
-        raise Violation(f"one person moved {measure.statistic.identity} by {measured}, claimed {allowed}, in {sql}")
+        raise Violation(
+            f"one person moved {told(measure.statistic.identity)} by {measured}, claimed {allowed}, in {sql}"
+        )
     if isinstance(measure.statistic, Pair | Moments):
         for cells in (*one.values(), *other.values()):
             if min(cells) < 0:
-                raise Violation(f"a cell of {measure.statistic.identity} is negative in {sql}")
+                raise Violation(f"a cell of {told(measure.statistic.identity)} is negative in {sql}")
 
 
 def _check_noise(part: CompiledRelease, sql: str) -> None:
@@ -325,7 +327,9 @@ def _compare_sum(
     for key in {key for one in alone for key in one} | set(together):
         added = tuple(sum(column) for column in zip(*(one.get(key, zero) for one in alone), strict=True))
         if added != together.get(key, zero):
-            raise Violation(f"people's contributions to {measure.statistic.identity} depend on one another in {sql}")
+            raise Violation(
+                f"people's contributions to {told(measure.statistic.identity)} depend on one another in {sql}"
+            )
 
 
 def _check_void(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, data: clinic.Database, sql: str) -> None:
@@ -345,7 +349,7 @@ def _check_void(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, da
             bare = {name_of(t.scalar) for t in terms}
             with_rows = not isinstance(statistic, Total) and statistic.with_rows
             if bare & set(names) and any(any(cells[: len(cells) - with_rows]) for cells in found.values()):
-                raise Violation(f"{bare} without a value adds to {statistic.identity} in {sql}")
+                raise Violation(f"{bare} without a value adds to {told(statistic.identity)} in {sql}")
         tallies.check_empty(part, tallies.tallies(connection, part, sql), names, sql)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from fractions import Fraction
 
 from dpsql.core.sqltypes import BIGINT, DOUBLE
@@ -38,3 +38,34 @@ def unclamped(x: Node, quantum: Fraction) -> Node:
 
 def or_zero(tree: Node) -> Node:
     return Call("COALESCE", (tree, Number(0)))
+
+
+def told(identity: Hashable) -> str:
+    """What a statistic or a tally is of, for people."""
+    match identity:
+        case (("rows" | "units") as kind, condition):
+            return f"{kind}({_told(condition)})"
+        case (("total" | "grid" | "magnitudes") as kind, value, condition):
+            return f"{kind}({_told(value)}; {_told(condition)})"
+        case (("pair" | "moments") as kind, with_rows, values, condition):
+            return f"{kind}{' with rows' if with_rows else ''}({_told(values)}; {_told(condition)})"
+        case ("distinct", value, condition, most):
+            return f"distinct({_told(value)}; {_told(condition)}; {most} of a unit)"
+        case ("unit total", low, high, value, condition):
+            return f"unit total([{low}, {high}]; {_told(value)}; {_told(condition)})"
+        case tuple() as parts:
+            return " ".join(told(part) for part in parts)
+    return _told(identity)
+
+
+def _told(part: object) -> str:
+    match part:
+        case None:
+            return ""
+        case Node():
+            return printed(part)
+        case (Node() as value, int(low), int(high), quantum):
+            return f"{printed(value)} in [{low}, {high}] * {quantum}"
+        case ((_, int()), *_) as values:
+            return "; ".join(f"{_told(value)} ^ {degree}" for value, degree in values)
+    return str(part)
