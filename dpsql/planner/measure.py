@@ -40,7 +40,7 @@ from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.mechanisms.randomized_response import RandomizedResponse
 from dpsql.plan.limited import Limited, Small
 from dpsql.plan.releases import Output, Read, Release, Suppression
-from dpsql.plan.resolved import Aggregate, GroupKey
+from dpsql.plan.resolved import Aggregate, Block, GroupKey
 from dpsql.planner.buying import buy_one
 from dpsql.planner.limit import as_listed, key_count
 from dpsql.planner.lower import travelling
@@ -407,11 +407,6 @@ def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[s
     statistics = tuple(statistic.identity for statistic in asked.statistics)
     tallied = tuple(tallied.identity for tallied in asked.tallied)
     by_aggregate = request.weights is not None or request.goal is not None
-    scalars = [*block.source.where, *(s for a in block.aggregates for s in (*a.values, a.condition) if s is not None)]
-    read = tables(source).union(*(tables(s.tree) for s in (*scalars, *(key.scalar for key in block.keys))))
-    used = tuple(
-        (name, made) for name, made in reads.items() if name in read or name in {part.bound for part in block.lists}
-    )
     return fingerprint(
         source,
         _VERSION,
@@ -427,6 +422,15 @@ def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[s
         tuple((few.k, tree_of(small.condition), small.outputs) for small in few.small),
         # what is chosen has the error of its own terms: with another accountant it is another question
         str(request.accounted) if request.mechanism != "laplace" and (block.selects or asked.tallied or reads) else "",
-        used,
+        _used(block, reads) if reads else (),
         identity,
     )
+
+
+def _used(block: Block, reads: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What the bound tables that a block reads are made of."""
+    conditions = (a.condition for a in block.aggregates if a.condition is not None)
+    scalars = [*block.source.where, *(key.scalar for key in block.keys), *conditions]
+    scalars += [value for a in block.aggregates for value in a.values]
+    read = tables(block.source.read()).union({part.bound for part in block.lists}, *(tables(s.tree) for s in scalars))
+    return tuple((name, made) for name, made in reads.items() if name in read)

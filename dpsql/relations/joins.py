@@ -15,8 +15,8 @@ from dpsql.expressions.conditional import coalesce
 from dpsql.expressions.logic import compare
 from dpsql.expressions.scalar import NO_KEYS, Scalar, convert, goes_with, same_key
 from dpsql.relations.relations import From, Made, Named, Relation, Step, UnitBound, bare, product_bound
-from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Bare, Binary, Join, Node
+from dpsql.sql.trees import sorted_trees
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ def _takes_unit_from(left: Relation, right: Relation) -> bool:
 
 def _on(equalities: Sequence[Equality], residual: Sequence[Scalar] = ()) -> tuple[Node, ...]:
     parts = [*(Bare(Binary("=", e.left.tree, e.right.tree)) for e in equalities), *(part.tree for part in residual)]
-    return tuple(sorted(dict.fromkeys(parts), key=printed))
+    return sorted_trees(dict.fromkeys(parts))
 
 
 def _joined(kind: str, left: Relation, right: Relation, on: tuple[Node, ...], from_right: bool) -> From:

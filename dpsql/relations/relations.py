@@ -23,10 +23,10 @@ from dpsql.expressions.scalar import NO_KEYS, Scalar, column
 from dpsql.schema.facts import rows_fact, unit_fact
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
 from dpsql.schema.paths import HeldKey, held_keys, named_keys, unit_key
-from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Column as ColumnNode
 from dpsql.sql.nodes import Derived, Item, Join, Node, Number, Select
 from dpsql.sql.nodes import Table as TableNode
+from dpsql.sql.trees import sorted_trees
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +342,7 @@ def boundary(
 
 def applied(conditions: Iterable[Scalar]) -> tuple[Node, ...]:
     """The parts of a WHERE, in an order that does not depend on how they were written."""
-    return tuple(sorted((condition.tree for condition in conditions), key=printed))
+    return sorted_trees(condition.tree for condition in conditions)
 
 
 def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:

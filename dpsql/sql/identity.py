@@ -80,6 +80,4 @@ def _aliases(value: object) -> Iterator[str]:
         for part in value:
             yield from _aliases(part)
     elif isinstance(value, Node):
-        for node in walk(value):
-            if isinstance(node, Table | Derived) and node.alias:
-                yield node.alias
+        yield from (node.alias for node in walk(value) if isinstance(node, Table | Derived) and node.alias)

@@ -6,7 +6,9 @@ a tree may be as deep as its size allows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import ClassVar
 
 from dpsql.core.domains import Value
@@ -35,9 +37,19 @@ class Node:
     GAP: ClassVar[int] = 2
     size: int
     _hash: int
+    _read: ClassVar[Callable[[Node], tuple[object, ...]]] = staticmethod(lambda node: ())
+
+    def __init_subclass__(cls) -> None:
+        """Read all fields at once: a node does so when it is made."""
+        names = cls.__match_args__
+        if len(names) > 1:
+            cls._read = staticmethod(attrgetter(*names))
+        elif names:
+            one = attrgetter(names[0])
+            cls._read = staticmethod(lambda node: (one(node),))
 
     def __post_init__(self) -> None:
-        values = self.values()
+        values = type(self)._read(self)
         size = self.LETTERS
         for value in values:
             if isinstance(value, Node):
@@ -49,7 +61,7 @@ class Node:
 
     def values(self) -> tuple[object, ...]:
         """The fields, in order."""
-        return tuple([getattr(self, name) for name in self.__match_args__])
+        return type(self)._read(self)
 
     def __hash__(self) -> int:
         return self._hash

@@ -19,15 +19,19 @@ class HasTree(Protocol):
 Holder = TypeVar("Holder", bound=HasTree)
 
 
-def children(value: object) -> Iterator[Node]:
-    """The nodes right below a node, or in a tuple of fields."""
-    waiting = [value.values() if isinstance(value, Node) else value]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Node):
-            yield part
-        elif isinstance(part, tuple):
-            waiting.extend(reversed(part))
+def children(node: Node) -> list[Node]:
+    """The nodes right below a node."""
+    found: list[Node] = []
+    for value in node.values():
+        if isinstance(value, Node):
+            found.append(value)
+        elif isinstance(value, tuple):
+            for part in value:
+                if isinstance(part, Node):
+                    found.append(part)
+                else:
+                    found += part
+    return found
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -36,7 +40,7 @@ def walk(node: Node) -> Iterator[Node]:
     while waiting:
         part = waiting.pop()
         yield part
-        waiting.extend(reversed(list(children(part))))
+        waiting += reversed(children(part))
 
 
 def tables(node: Node) -> frozenset[str]:
@@ -87,5 +91,14 @@ def _moved(value: object, made: Mapping[int, Node]) -> object:
 
 def in_order(parts: Iterable[Holder]) -> tuple[Holder, ...]:
     """What holds trees, each tree once, in an order that does not depend on the order that they came in: that of their texts."""
-    texts = {printed(part.tree): part for part in parts}
+    known = list(parts)
+    if len(known) < 2:
+        return tuple(known)
+    texts = {printed(part.tree): part for part in known}
     return tuple(texts[text] for text in sorted(texts))
+
+
+def sorted_trees(trees: Iterable[Node]) -> tuple[Node, ...]:
+    """Trees in an order that does not depend on the order that they came in."""
+    known = tuple(trees)
+    return known if len(known) < 2 else tuple(sorted(known, key=printed))

@@ -135,7 +135,7 @@ def _plain(part: Node) -> Node:
     match part:
         case Literal(value=None):
             return own("NULL")
-        case Literal(value=value, type=sqltype) if sqltype.is_float or sqltype.is_decimal:
+        case Literal(value=int() | Fraction() as value, type=sqltype) if sqltype.is_float or sqltype.is_decimal:
             text = decimal_text(Fraction(value), sqltype.scale) if sqltype.is_decimal else repr(float(Fraction(value)))
             return own(text.removesuffix(".0"))
         case Cast(inner=Number() as inner):

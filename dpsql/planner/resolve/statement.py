@@ -127,7 +127,7 @@ class Statement:
 
     def release(self, block: Block) -> str:
         """The name of a block: of an equal one, if the statement has it already (rule 33), whatever its tables are called."""
-        asked = _asked(block)
+        asked = _asked(block) if self.blocks else ""
         for known in self.blocks:
             check()
             if _asked(known) == asked:
