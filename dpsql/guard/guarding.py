@@ -23,15 +23,16 @@ from dpsql.guard.history import History, Past
 from dpsql.guard.questions import Asking, Question, people
 from dpsql.guard.reading import Reader
 from dpsql.guard.regions import is_unknown, share
+from dpsql.guard.texts import asked, canonical, said
 from dpsql.guard.tracker import Policy
 from dpsql.plan.limited import Bounded, Limited, Small
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import Block, Bound
 from dpsql.plan.tables import PublicTable
-from dpsql.planner.canonical import canonical
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.schema import spent
 from dpsql.schema.model import Analyst, Schema
+from dpsql.sql.duckdb import printed
 
 _MIDDLES = (np.arange(1_000) + 0.5) / 1_000
 """Probabilities at which the quantiles of a distribution tell its deviation; without the last of its tails, so a little too small."""
@@ -87,7 +88,7 @@ class Guarding:
             return ()
         found: dict[str, tuple[Scalar | None, list[str]]] = {}
         for name, condition in question.restricted:
-            found.setdefault(condition.sql if condition is not None else "", (condition, []))[1].append(name)
+            found.setdefault(said(condition) if condition is not None else "", (condition, []))[1].append(name)
         return tuple(
             Small(condition, tuple(names))
             for text, (condition, names) in found.items()
@@ -219,9 +220,9 @@ def _spread(release: Release) -> float:
 def _text(block: Block) -> str:
     """What a block releases, as text: two blocks with equal text are the same question."""
     parts = [
-        block.source.from_sql(),
-        *sorted(c.sql for c in block.source.where),
-        *(key.scalar.sql for key in block.keys),
-        *(aggregate.text for aggregate in block.aggregates),
+        printed(block.source.read()),
+        *sorted(said(c) for c in block.source.where),
+        *(said(key.scalar) for key in block.keys),
+        *(asked(aggregate) for aggregate in block.aggregates),
     ]
     return hashlib.sha256(canonical("\n".join(parts)).encode("utf-8", "backslashreplace")).hexdigest()

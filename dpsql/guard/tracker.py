@@ -41,6 +41,7 @@ from dpsql.guard.regions import (
     share,
     without_void,
 )
+from dpsql.guard.texts import said
 from dpsql.guard.values import Ranged
 from dpsql.plan.limited import Limited
 from dpsql.plan.resolved import Block
@@ -103,7 +104,7 @@ def identifiers(block: Block) -> Iterator[Error]:
 
 
 def _name(found: Scalar) -> str:
-    origin = next((part.origin for part in found.walk() if part.origin), found.sql)
+    origin = next((part.origin for part in found.walk() if part.origin), said(found))
     return origin.rpartition(".")[2].strip('"')
 
 

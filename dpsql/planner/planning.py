@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -15,7 +16,6 @@ from dpsql.plan.limited import Bounded, Limited, Small
 from dpsql.plan.releases import Plan, Release
 from dpsql.plan.resolved import Bound, Resolved
 from dpsql.planner import accurate
-from dpsql.planner.canonical import renamed
 from dpsql.planner.least_price import check_price
 from dpsql.planner.limit import limit
 from dpsql.planner.lower import lower
@@ -26,6 +26,7 @@ from dpsql.planner.partition import entries
 from dpsql.planner.pricing import accounted
 from dpsql.planner.request import Request
 from dpsql.schema.model import RESERVED, Schema
+from dpsql.sql.duckdb import quoted
 
 
 def bound(query: Query, resolved: Resolved, schema: Schema) -> Bounded:
@@ -101,6 +102,19 @@ def _made_of(bounds: tuple[Bound, ...], releases: list[Release]) -> dict[str, st
         text = renamed(bound.sql, {name: f"{RESERVED}{i}" for i, name in enumerate(bound.reads)})
         made[bound.name] = hashlib.sha256("\n".join([text, *reads]).encode()).hexdigest()
     return made
+
+
+_TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*")""")
+
+
+def renamed(sql: str, names: dict[str, str]) -> str:
+    r"""Text of the sandbox with some quoted identifiers replaced, outside of texts.
+
+    >>> renamed('SELECT "a" FROM "t" WHERE "a" = \'"t"\'', {"t": "u"})
+    'SELECT "a" FROM "u" WHERE "a" = \'"t"\''
+    """
+    written = {quoted(old): quoted(new) for old, new in names.items()}
+    return _TOKEN.sub(lambda found: written.get(found[0], found[0]), sql)
 
 
 def schema_identity(schema: Schema) -> str:

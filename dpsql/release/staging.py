@@ -12,7 +12,6 @@ from dpsql.answers.held import Held
 from dpsql.core import cancellation
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import SqlType, parse_type
-from dpsql.expressions.scalar import quoted
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import Shell
@@ -21,6 +20,7 @@ from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.estimating import Beside, Estimated, beside, estimate
 from dpsql.release.noisy import KeyTables, key_list, wire_columns
 from dpsql.schema.model import RESERVED
+from dpsql.sql.duckdb import quoted
 
 LEVEL = Fraction(95, 100)
 """The level of every interval."""

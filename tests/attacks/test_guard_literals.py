@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.planner.canonical import canonical
+from dpsql.guard.texts import canonical
 from dpsql.planner.parse import parse
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session

@@ -19,13 +19,13 @@ from dpsql.core.errors import Error
 from dpsql.engines import fetch
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.locked import ask
-from dpsql.expressions.scalar import decimal_text
 from dpsql.planner import lower
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import open_session
+from dpsql.sql.duckdb import decimal_text
 from tests.attacks.observing import SHARP, ordinary, visit
 from tests.support import clinic
 from tests.support.clinic import NAN

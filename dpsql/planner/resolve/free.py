@@ -17,13 +17,13 @@ from dpsql.core.domains import Categories, Interval, Value
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span, span_of
 from dpsql.core.sqltypes import SqlType
-from dpsql.expressions.scalar import literal_sql, quoted
 from dpsql.planner.parse import Catalog
 from dpsql.planner.resolve.having import said_of_groups
 from dpsql.planner.resolve.syntax import unaliased, without_own_functions
 from dpsql.schema import qualifiers, spent
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.schema.qualifiers import MAIN
+from dpsql.sql.duckdb import literal_sql, quoted
 
 CATALOG = "information_schema"
 CATALOG_TABLES = ("tables", "columns", "schemata")
