@@ -111,7 +111,6 @@ WRITERS = {
     "dpsql/sql/duckdb.py": "the printer",
     "dpsql/planner/resolve/statement.py": "what the sandbox runs",
     "dpsql/planner/resolve/key_lists.py": "what the sandbox runs",
-    "dpsql/planner/resolve/free.py": "what the sandbox runs",
     "dpsql/guard/reading.py": "what the sandbox runs",
     "dpsql/guard/points.py": "what the sandbox runs",
     "dpsql/planner/explain/released.py": "told to people",
