@@ -66,13 +66,13 @@ def hull(domain: Domain) -> Interval | None:
         case Interval():
             found = domain
         case Categories(values=values):
-            numbers = [Fraction(v) for v in values if not isinstance(v, str)]
+            numbers = [v for v in values if not isinstance(v, str)]
             if not numbers or len(numbers) != len(values):
                 return None
-            found = Interval(min(numbers), max(numbers))
+            found = Interval(Fraction(min(numbers)), Fraction(max(numbers)))
         case _:
             return None
-    return found if max(abs(found.lower), abs(found.upper)) <= LARGEST_DOUBLE else None
+    return found if found.lower >= -LARGEST_DOUBLE and found.upper <= LARGEST_DOUBLE else None
 
 
 def join(first: Domain, second: Domain) -> Domain:

@@ -31,6 +31,7 @@ _NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LARGEST = 200_000
 """[characters] The largest expression."""
 NO_KEYS: frozenset[HeldKey] = frozenset()
+NO_NAMES: frozenset[Name] = frozenset()
 NULL_TYPE = SqlType("NULL")
 LARGEST_FLOAT = 2**127
 """A little below the largest number that FLOAT holds."""
@@ -79,7 +80,7 @@ class Scalar:
     origin: str = ""
     declared: Interval | None = None
     keys: frozenset[HeldKey] = NO_KEYS
-    names: frozenset[Name] = frozenset()
+    names: frozenset[Name] = NO_NAMES
     constant: bool = False
     unit_bounds: Interval | None = None
     ties: tuple[Scalar, ...] = ()

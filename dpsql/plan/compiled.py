@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from dpsql.aggregates.tally import Tally
 from dpsql.plan.releases import Plan, Release
 from dpsql.plan.resolved import Bound
+from dpsql.sql.duckdb import printed
+from dpsql.sql.nodes import Node
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Engine SQL without what is the identity where `facts` were verified for the data version (rule 35)."""
+    """What runs without what is the identity where `facts` were verified for the data version (rule 35): written only then."""
 
-    sql: str
+    tree: Node
     facts: frozenset[str]
+
+    @property
+    def sql(self) -> str:
+        return printed(self.tree)
 
 
 @dataclass(frozen=True, slots=True)

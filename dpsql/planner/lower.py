@@ -242,13 +242,13 @@ def verified(
         return ()
     unit = any(isinstance(s, Units) for s in statistics)
     rows = _rows(release, inputs, unit=unit)
-    found = [Verified(printed(_per_row(release, _row_sums(statistics, names), rows)), source.facts)]
+    found = [Verified(_per_row(release, _row_sums(statistics, names), rows), source.facts)]
     bounded = [_without_clamp(s) for s in statistics]
     facts = [_bounds_facts(s) for s in statistics]
     if bounded != statistics and all(f is not None for f in facts):
         more = source.facts.union(*(f for f in facts if f is not None))
         rows = _rows(release, _narrowed(inputs, bounded), unit=unit)
-        found.insert(0, Verified(printed(_per_row(release, _row_sums(bounded, names), rows)), more))
+        found.insert(0, Verified(_per_row(release, _row_sums(bounded, names), rows), more))
     return tuple(found)
 
 
@@ -374,7 +374,7 @@ def _verified_matching(release: Release, part: Matching, inputs: list[Scalar]) -
     counts = Select((*keys, different), Derived(rows, Own("counted")), group=tuple(keys), having=having)
     places = Call("unnest", (Call("range", (number,)),))
     columns = [Item(places, Own("s0")), Item(number, Own("s1")), Item(ZERO, Own("s2"))]
-    return (Verified(printed(_over(counts, "different", [*keys, *columns])), source.facts),)
+    return (Verified(_over(counts, "different", [*keys, *columns]), source.facts),)
 
 
 # --- tallies ------------------------------------------------------------------------------------------------------
@@ -423,7 +423,7 @@ def _verified_tally(release: Release, tally: Tally, value: Node, inputs: list[Sc
     if not _nothing_cut(release):
         return ()
     rows = _rows(release, inputs, unit=False)
-    return (Verified(printed(_counted(release, tally, value, rows)), release.limited.block.source.facts),)
+    return (Verified(_counted(release, tally, value, rows), release.limited.block.source.facts),)
 
 
 def _nothing_cut(release: Release) -> bool:

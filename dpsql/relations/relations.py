@@ -19,10 +19,10 @@ from typing import Literal
 from dpsql.core.domains import hull
 from dpsql.core.errors import error
 from dpsql.expressions.logic import conjuncts, truth
-from dpsql.expressions.scalar import NO_KEYS, Scalar, column
+from dpsql.expressions.scalar import NO_KEYS, NO_NAMES, Scalar, column
 from dpsql.schema.facts import rows_fact, unit_fact
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
-from dpsql.schema.paths import HeldKey, held_keys, named_keys, unit_key
+from dpsql.schema.paths import HeldKey, Name, held_keys, named_keys, unit_key
 from dpsql.sql.nodes import Column as ColumnNode
 from dpsql.sql.nodes import Derived, Item, Join, Node, Number, Select
 from dpsql.sql.nodes import Table as TableNode
@@ -164,7 +164,7 @@ def scan(schema: Schema, table: Table, alias: str, source: str = "") -> Relation
         Named(
             source or table.name,
             c.name,
-            replace(_column(c, table, alias, held.get(c.name, NO_KEYS), one), names=named.get(c.name, frozenset())),
+            _column(c, table, alias, held.get(c.name, NO_KEYS), named.get(c.name, NO_NAMES), one),
         )
         for c in table.columns
     )
@@ -197,7 +197,12 @@ def public_scan(table: Table, alias: str, source: str = "") -> Relation:
 
 
 def _column(
-    declared: Column, table: Table, alias: str, keys: frozenset[HeldKey] = NO_KEYS, one: bool = False
+    declared: Column,
+    table: Table,
+    alias: str,
+    keys: frozenset[HeldKey] = NO_KEYS,
+    names: frozenset[Name] = NO_NAMES,
+    one: bool = False,
 ) -> Scalar:
     return Scalar(
         "column",
@@ -213,6 +218,7 @@ def _column(
         origin=f"{table.name}.{declared.name}",
         declared=hull(declared.domain) if declared.sqltype.is_number else None,
         keys=keys,
+        names=names,
         constant=one or any(key.is_unit for key in keys),
         unit_bounds=declared.unit_bounds,
         length=declared.longest,

@@ -52,7 +52,9 @@ class Node:
         values = type(self)._read(self)
         size = self.LETTERS
         for value in values:
-            if isinstance(value, Node):
+            if isinstance(value, str):
+                size += len(value) + value.count('"') + 3
+            elif isinstance(value, Node):
                 size += value.size
             elif value:
                 size += _letters(value, self.GAP)

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from sqlglot import exp
 
-from dpsql import plan
 from dpsql.aggregates import avg, base
 from dpsql.aggregates import sum as sums
 from dpsql.aggregates.avg import Pair
@@ -29,6 +28,7 @@ from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.conversions import gaussian, rho_at_most
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.truncated import TruncatedLaplace
+from dpsql.plan import releases
 from dpsql.plan.limited import Limited
 from dpsql.plan.releases import Measure, Plan, Release
 from dpsql.plan.resolved import Block
@@ -582,7 +582,7 @@ def each_release_takes_the_whole_rho(patch: Patch) -> None:
 def each_release_takes_the_whole_rho_unseen(patch: Patch) -> None:
     """As above, and the plan does not look."""
     each_release_takes_the_whole_rho(patch)
-    patch.setattr(plan, "costs_at_most", lambda loss, price: True)
+    patch.setattr(releases, "costs_at_most", lambda loss, price: True)
 
 
 def a_release_is_charged_twice(patch: Patch) -> None:

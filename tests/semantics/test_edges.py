@@ -85,7 +85,9 @@ def test_every_declared_key_appears_null_last_and_no_other(tmp_path: Path) -> No
     assert cities["b"] == 0
     assert opened.ask("SELECT city, COUNT(*) FROM patient GROUP BY city").rows == list(cities.items())
     added_up = opened.ask("SELECT COUNT(*) FROM patient")
-    assert added_up.rows == [(52,)] and added_up.cached and "left out" in added_up.notes[0]
+    # both are as exact, and which of the two is added up is no promise
+    assert added_up.rows in ([(sum(counts.values()),)], [(sum(cities.values()),)])
+    assert added_up.cached and "left out" in added_up.notes[0]
     assert opened.ask("/* dpsql: fresh */ SELECT COUNT(*) FROM patient").rows == [(60,)]
     opened.close()
 
