@@ -349,13 +349,12 @@ class Session:
                 empty(part.release, types),
                 *(table.empty for table in read_beside(compiled, part.release, types)),
             ]
-        self._load(tables)
-        shown = self.sandbox.describe(shell.sql)
         if not shell.public:
             # what binds may still fail on its values, as a text where a list is asked for; a public table may be large
             self._load(map(typical, tables))
             self.sandbox.try_out(shell.sql)
-            self._load(tables)
+        self._load(tables)
+        shown = self.sandbox.describe(shell.sql)
         return tuple((name, sqltype) for (name, _), (_, sqltype) in zip(named, shown, strict=False))
 
     def _load(self, tables: Iterable[PublicTable]) -> None:
