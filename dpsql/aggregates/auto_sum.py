@@ -25,7 +25,7 @@ choice by the estimated error is ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -36,13 +36,14 @@ from dpsql.aggregates.term import FINEST, Term
 from dpsql.core.domains import LARGEST_DOUBLE, Interval
 from dpsql.core.errors import error
 from dpsql.core.loss import PrivacyLoss
-from dpsql.core.sqltypes import SqlType
-from dpsql.expressions.scalar import Scalar, finite_hull, limits_of
+from dpsql.core.sqltypes import BIGINT, SqlType
+from dpsql.expressions.scalar import Scalar, finite_hull, limits_of, tree_of
 from dpsql.mechanisms.additive import shown
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.rounding import MOST_SCALE
 from dpsql.mechanisms.source import NoiseSource
+from dpsql.sql.nodes import Bare, Binary, Call, Case, Cast, Chain, Node, Number
 
 SHARE = Fraction(1, 5)
 """The share of the price that the counts take."""
@@ -73,8 +74,8 @@ class Magnitudes:
     summed = True
 
     @property
-    def identity(self) -> str:
-        return f"magnitudes({self.term.identity}; {self.counted.sql if self.counted else ''})"
+    def identity(self) -> Hashable:
+        return "magnitudes", self.term.identity, tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
@@ -85,19 +86,27 @@ class Magnitudes:
         """Numbered from 0."""
         return self.term.magnitude.bit_length()
 
-    def value_sql(self, names: Sequence[str]) -> str:
-        finite = [f"isfinite({names[0]})"] if self.term.scalar.sqltype.is_float else []
-        conditions, quanta = [*names[1:], *finite], self.term.quanta_sql(names[0])
-        return f"CASE WHEN {' AND '.join(conditions)} THEN {quanta} END" if conditions else quanta
+    def value_of(self, names: Sequence[Node]) -> Node:
+        finite = [Call("isfinite", (names[0],))] if self.term.scalar.sqltype.is_float else []
+        conditions, quanta = (*names[1:], *finite), self.term.quanta(names[0])
+        return Bare(Case(((Bare(Chain("AND", conditions)), quanta),))) if conditions else quanta
 
-    def bucket_sql(self, value: str) -> str:
+    def bucket_of(self, value: Node) -> Node:
         """The sign times 1 + j; 0 for 0.
 
         Why  1 + j = floor(log2(2 |v| + 1)), which is 2^-33 away from any integer below 2^32, so the engine's logarithm cannot err;
              above that the lower half of the digits is dropped first
         """
-        low, high = f"floor(log2(2 * abs({value}) + 1))", f"32 + floor(log2(2 * (abs({value}) >> 32) + 1))"
-        return f"CAST(sign({value}) * CASE WHEN abs({value}) < {2**32} THEN {low} ELSE {high} END AS BIGINT)"
+        size = Call("abs", (value,))
+        low, high = _power(size), Bare(Binary("+", Number(32), _power(Binary(">>", size, Number(32)))))
+        bucket = Bare(Case(((Bare(Binary("<", size, Number(2**32))), low),), high))
+        return Cast(Bare(Binary("*", Call("sign", (value,)), bucket)), BIGINT, tries=False)
+
+
+def _power(size: Node) -> Node:
+    """floor(log2(2 size + 1))"""
+    twice = Bare(Binary("+", Bare(Binary("*", Number(2), size)), Number(1)))
+    return Call("floor", (Call("log2", (twice,)),))
 
 
 def magnitudes(scalar: Scalar, condition: Scalar | None) -> Magnitudes:
@@ -199,8 +208,8 @@ class AutoSum:
     cost = "the count of one bucket by 1, and the sum by the chosen clamp"
 
     @property
-    def identity(self) -> str:
-        return f"sum with a chosen clamp of {self.tally.identity}"
+    def identity(self) -> Hashable:
+        return "sum with a chosen clamp", self.tally.identity
 
     def counting(self, terms: Terms) -> DiscreteLaplace:
         """The noise of the counts."""

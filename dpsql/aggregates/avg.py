@@ -14,19 +14,20 @@ Source: Kulesza, Suresh, Wang 2024 (arXiv 2312.06658); Fitzsimons et al. 2024 (a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import Column, Floats, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.base import CUT, ROWS, Column, Floats, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.count import counting
 from dpsql.aggregates.ends import Ends
-from dpsql.aggregates.sum import clamped_total, column_in_type, filtered
+from dpsql.aggregates.sum import TOTAL, clamped_total, column_in_type, filtered
 from dpsql.aggregates.term import Term
-from dpsql.core.sqltypes import DOUBLE, SqlType
-from dpsql.expressions.scalar import Scalar
+from dpsql.core.sqltypes import DOUBLE, HUGEINT, SqlType
+from dpsql.expressions.scalar import Scalar, tree_of
+from dpsql.sql.nodes import Bare, Binary, Call, Cast, Node, Number, own
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +39,14 @@ class Pair:
     with_rows: bool
 
     @property
-    def identity(self) -> str:
-        kind = "pair with rows" if self.with_rows else "pair"
-        return f"{kind}({self.term.identity}; {self.counted.sql if self.counted else ''})"
+    def identity(self) -> Hashable:
+        return "pair", self.with_rows, self.term.identity, tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.term.scalar,) if self.counted is None else (self.term.scalar, self.counted)
 
-    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
         return ()
 
     @property
@@ -60,21 +60,23 @@ class Pair:
     def sensitivity(self, limits: Limits) -> Sensitivity:
         return sensitivity_of_rows(limits, weight=self.term.width, cells=self.cells)
 
-    def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
+    def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
         where = filtered(names[1:])
-        pair = (self.term.count_sql(names[0], where), self.term.total_sql(names[0], where))
+        pair = (self.term.count(names[0], where), self.term.total(names[0], where))
         return (*pair, counting(names[1] if names[1:] else None)) if self.with_rows else pair
 
-    def unit_sums(self, names: Sequence[str]) -> UnitSums:
+    def unit_sums(self, names: Sequence[Node]) -> UnitSums:
         where = filtered(names[1:])
-        n, total = self.term.count_sql(names[0], where), self.term.total_sql(names[0], where)
+        n, total = self.term.count(names[0], where), self.term.total(names[0], where)
         if not self.with_rows:
-            return UnitSums(n, (("total", total),), ("{cut}", clamped_total(self.term, "{total}", "{rows}", "{cut}")))
+            return UnitSums(n, (("total", total),), (CUT, clamped_total(self.term, TOTAL, ROWS, CUT)))
         # n is no larger than the rows, so it is at most the cut anyhow: here the text says so
-        kept = "LEAST({cut}, (CAST({n} AS HUGEINT) * {cut} + {rows} // 2) // GREATEST({rows}, 1))"
+        share = Bare(Binary("*", Cast(own("n"), HUGEINT, tries=False), CUT))
+        rounded = Binary("+", share, Bare(Binary("//", ROWS, Number(2))))
+        kept = Call("LEAST", (CUT, Bare(Binary("//", rounded, Call("GREATEST", (ROWS, Number(1)))))))
         rows = counting(names[1] if names[1:] else None)
         return UnitSums(
-            rows, (("n", n), ("total", total)), (kept, clamped_total(self.term, "{total}", "{n}", kept), "{cut}")
+            rows, (("n", n), ("total", total)), (kept, clamped_total(self.term, TOTAL, own("n"), kept), CUT)
         )
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:

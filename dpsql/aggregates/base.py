@@ -7,7 +7,7 @@ enforces on every unit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.scalar import Scalar
+from dpsql.sql.nodes import Node, own
 
 Floats = npt.NDArray[np.float64]
 
@@ -62,26 +63,29 @@ def sensitivity_of_rows(limits: Limits, weight: int, cells: int) -> Sensitivity:
 class UnitSums:
     """How a unit with more than one row is summed, cut and added up (planner/lower.py puts the pieces together).
 
-    rows      SQL over the rows of one (unit, group): how many rows it brings to this statistic
-    inner     further (name, SQL) over the same rows
-    outer     SQL over one (unit, group), one per exact sum, where {cut} is the number of rows that the limit leaves it
-              and {rows}, {name}... are the columns above
+    rows      over the rows of one (unit, group): how many rows it brings to this statistic
+    inner     further (name, tree) over the same rows
+    outer     over one (unit, group), one per exact sum, where CUT is the number of rows that the limit leaves it
+              and ROWS and the names are the columns above
     """
 
-    rows: str
-    inner: tuple[tuple[str, str], ...]
-    outer: tuple[str, ...]
+    rows: Node
+    inner: tuple[tuple[str, Node], ...]
+    outer: tuple[Node, ...]
+
+
+ROWS, CUT = own("rows"), own("cut")
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
     """How units with more than one row take values (aggregates/distinct_values.py): an exact sum is how many are taken.
 
-    value  SQL over a row; NULL where it brings none
+    value  over a row; NULL where it brings none
     most   [values] that one unit takes in one group
     """
 
-    value: str
+    value: Node
     most: int
 
 
@@ -89,8 +93,8 @@ class Statistic(Protocol):
     """One vector of cells per group."""
 
     @property
-    def identity(self) -> str:
-        """Canonical text: equal text is the same statistic."""
+    def identity(self) -> Hashable:
+        """What is counted or added up: equal ones are the same statistic."""
         ...
 
     @property
@@ -98,8 +102,8 @@ class Statistic(Protocol):
         """The row expressions that it reads; lower.py names them x0, x1, ... and passes the names on."""
         ...
 
-    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
-        """SQL over the inputs of one row that is worked out once; lower.py names it too, after the inputs."""
+    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
+        """What is worked out once of the inputs of one row; lower.py names it too, after the inputs."""
         ...
 
     @property
@@ -110,11 +114,11 @@ class Statistic(Protocol):
 
     def sensitivity(self, limits: Limits) -> Sensitivity: ...
 
-    def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
-        """One SQL aggregate per exact sum, where a unit has at most one row: each an integer of scale 0 (rule 48)."""
+    def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
+        """One aggregate per exact sum, where a unit has at most one row: each an integer of scale 0 (rule 48)."""
         ...
 
-    def unit_sums(self, names: Sequence[str]) -> UnitSums | Matching:
+    def unit_sums(self, names: Sequence[Node]) -> UnitSums | Matching:
         """The same where a unit may have several rows."""
         ...
 

@@ -6,16 +6,17 @@ is nobody's value here) is not counted by COUNT(x). A group without rows has the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.base import CUT, Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.ends import Ends
 from dpsql.core.sqltypes import BIGINT, SqlType
-from dpsql.expressions.scalar import Scalar
+from dpsql.expressions.scalar import Scalar, tree_of
+from dpsql.sql.nodes import Aggregate, Node, Star
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +26,14 @@ class Rows:
     counted: Scalar | None
 
     @property
-    def identity(self) -> str:
-        return f"rows({self.counted.sql if self.counted else ''})"
+    def identity(self) -> Hashable:
+        return "rows", tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.counted,) if self.counted is not None else ()
 
-    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
         return ()
 
     cells = 1
@@ -41,19 +42,19 @@ class Rows:
     def sensitivity(self, limits: Limits) -> Sensitivity:
         return sensitivity_of_rows(limits, weight=1, cells=1)
 
-    def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
+    def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
         return (counting(names[0] if names else None),)
 
-    def unit_sums(self, names: Sequence[str]) -> UnitSums:
-        return UnitSums(counting(names[0] if names else None), (), ("{cut}",))
+    def unit_sums(self, names: Sequence[Node]) -> UnitSums:
+        return UnitSums(counting(names[0] if names else None), (), (CUT,))
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
         return (sums[0],)
 
 
-def counting(condition: str | None) -> str:
-    """SQL for the number of rows for which a condition column is true."""
-    return f"count(*) FILTER (WHERE {condition})" if condition else "count(*)"
+def counting(condition: Node | None) -> Node:
+    """The number of rows for which a condition column is true."""
+    return Aggregate("count", (Star(),), where=condition)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ L2 = sqrt(groups). Where a unit has one row it is in one group. This is also the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from dpsql.aggregates.base import Limits, Sensitivity, UnitSums
+from dpsql.aggregates.base import ROWS, Limits, Sensitivity, UnitSums
 from dpsql.aggregates.count import counting
-from dpsql.expressions.scalar import Scalar
+from dpsql.expressions.scalar import Scalar, tree_of
+from dpsql.sql.nodes import Bare, Binary, Case, Node, Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +22,14 @@ class Units:
     counted: Scalar | None
 
     @property
-    def identity(self) -> str:
-        return f"units({self.counted.sql if self.counted else ''})"
+    def identity(self) -> Hashable:
+        return "units", tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.counted,) if self.counted is not None else ()
 
-    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
         return ()
 
     cells = 1
@@ -37,11 +38,12 @@ class Units:
     def sensitivity(self, limits: Limits) -> Sensitivity:
         return Sensitivity(limits.groups, 1, limits.groups, limits.groups)
 
-    def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
+    def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
         return (counting(names[0] if names else None),)
 
-    def unit_sums(self, names: Sequence[str]) -> UnitSums:
-        return UnitSums(counting(names[0] if names else None), (), ("CASE WHEN {rows} > 0 THEN 1 ELSE 0 END",))
+    def unit_sums(self, names: Sequence[Node]) -> UnitSums:
+        there = Bare(Case(((Bare(Binary(">", ROWS, Number(0))), Number(1)),), Number(0)))
+        return UnitSums(counting(names[0] if names else None), (), (there,))
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
         return (sums[0],)

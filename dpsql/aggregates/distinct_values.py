@@ -32,13 +32,14 @@ matching has it too is proved above.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpsql.aggregates.base import Limits, Matching, Sensitivity
-from dpsql.expressions.scalar import Scalar
+from dpsql.expressions.scalar import NULL_TYPE, Scalar, tree_of
+from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Cast, Literal, Node, Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +54,14 @@ class DistinctValues:
     most: int
 
     @property
-    def identity(self) -> str:
-        return f"distinct({self.value.sql}; {self.counted.sql if self.counted else ''}; {self.most} of a unit)"
+    def identity(self) -> Hashable:
+        return "distinct", self.value.tree, tree_of(self.counted), self.most
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
         return (_known(self.value),) if self.counted is None else (_known(self.value), self.counted)
 
-    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
         return ()
 
     cells = 1
@@ -71,11 +72,11 @@ class DistinctValues:
         l1 = min(limits.rows, most * limits.groups)
         return Sensitivity(min(limits.rows, limits.groups), most, l1, most * l1)
 
-    def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
-        return (f"count(DISTINCT {_where(names)})",)
+    def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
+        return (Aggregate("count", (where_counted(names),), distinct=True),)
 
-    def unit_sums(self, names: Sequence[str]) -> Matching:
-        return Matching(_where(names), self.most)
+    def unit_sums(self, names: Sequence[Node]) -> Matching:
+        return Matching(where_counted(names), self.most)
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
         return (sums[0],)
@@ -85,13 +86,16 @@ def _known(value: Scalar) -> Scalar:
     """The value with one zero, and NULL for NaN: what is equal is the same."""
     if not value.sqltype.is_float:
         return value
-    x, t = value.sql, value.sqltype
-    sql = f"CASE WHEN isnan({x}) THEN NULL WHEN {x} = 0 THEN CAST(0 AS {t}) ELSE {x} END"
-    return replace(value, function="known", args=(value,), sql=sql, value=None)
+    x, zero = value.tree, Cast(Number(0), value.sqltype, tries=False)
+    nothing = (Call("isnan", (x,)), Literal(None, NULL_TYPE))
+    tree = Bare(Case((nothing, (Bare(Binary("=", x, Number(0))), zero)), x))
+    return replace(value, function="known", args=(value,), tree=tree, value=None)
 
 
-def _where(names: Sequence[str]) -> str:
-    return f"CASE WHEN {names[1]} THEN {names[0]} END" if names[1:] else names[0]
+def where_counted(names: Sequence[Node], value: Node | None = None) -> Node:
+    """A value where the condition that is named after it is true, else NULL; by default the first name itself."""
+    value = names[0] if value is None else value
+    return Bare(Case(((names[1], value),))) if names[1:] else value
 
 
 def matched(values: Sequence[int], capacities: Sequence[int], turns: Sequence[int]) -> int:

@@ -15,7 +15,7 @@ Source: McSherry, Talwar 2007 (the exponential mechanism); the offset is ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -43,8 +43,8 @@ class Extreme:
     cost = "each cost by at most 1"
 
     @property
-    def identity(self) -> str:
-        return f"{'largest' if self.largest else 'smallest'} of {self.tally.identity}"
+    def identity(self) -> Hashable:
+        return "extreme", self.largest, self.tally.identity
 
     def rate(self, terms: Terms) -> Fraction:
         """Of the choice, per unit of cost."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpsql.aggregates.distinct_values import where_counted
 from dpsql.aggregates.sum import in_type
 from dpsql.aggregates.term import WIDEST, Term
 from dpsql.core.sqltypes import HUGEINT, SqlType
-from dpsql.expressions.scalar import Scalar, finite_hull
+from dpsql.expressions.scalar import Scalar, finite_hull, tree_of
+from dpsql.sql.nodes import Binary, Node, Number
 
 MOST_BUCKETS = 2**16
 LEAST_BUCKETS = 2**10
@@ -30,8 +32,8 @@ class Grid:
     summed = False
 
     @property
-    def identity(self) -> str:
-        return f"grid({self.term.identity}; {self.counted.sql if self.counted else ''})"
+    def identity(self) -> Hashable:
+        return "grid", self.term.identity, tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
@@ -42,13 +44,12 @@ class Grid:
         """Numbered from 0."""
         return self.term.width + 1
 
-    def value_sql(self, names: Sequence[str]) -> str:
+    def value_of(self, names: Sequence[Node]) -> Node:
         """The quanta above the lower bound."""
-        quanta = self.term.quanta_sql(names[0])
-        bucket = f"({quanta} - {self.term.lower})" if self.term.lower else quanta
-        return f"CASE WHEN {names[1]} THEN {bucket} END" if names[1:] else bucket
+        quanta = self.term.quanta(names[0])
+        return where_counted(names, Binary("-", quanta, Number(self.term.lower)) if self.term.lower else quanta)
 
-    def bucket_sql(self, value: str) -> str:
+    def bucket_of(self, value: Node) -> Node:
         return value
 
     def quanta(self, bucket: int) -> int:

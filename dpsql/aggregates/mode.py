@@ -11,48 +11,53 @@ Source: McKenna, Sheldon 2020 (permute-and-flip; monotone scores); Durfee, Roger
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from dpsql.aggregates.base import Column
+from dpsql.aggregates.distinct_values import where_counted
 from dpsql.aggregates.tally import Counts, Terms, Value
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import SqlType
-from dpsql.expressions.scalar import Scalar
+from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.mechanisms.source import NoiseSource
+from dpsql.sql.nodes import Node, own
+from dpsql.sql.trees import rewritten
+
+VALUE = own("value")
+"""A value, wherever it comes from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
     """How many rows have each value of a declared list, over the rows for which `counted` is true.
 
-    travelling  SQL of a value in the form in which it travels, made of the name of its column
+    travelling  VALUE in the form in which it travels
     values      the list, in that form
     """
 
     scalar: Scalar
-    travelling: str
+    travelling: Node
     values: tuple[Value, ...]
     counted: Scalar | None
 
     summed = False
 
     @property
-    def identity(self) -> str:
-        return f"listed({self.scalar.sql} in {self.values}; {self.counted.sql if self.counted else ''})"
+    def identity(self) -> Hashable:
+        return "listed", self.scalar.tree, self.values, tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.scalar,) if self.counted is None else (self.scalar, self.counted)
 
-    def value_sql(self, names: Sequence[str]) -> str:
-        value = self.travelling.format(x=names[0])
-        return f"CASE WHEN {names[1]} THEN {value} END" if names[1:] else value
+    def value_of(self, names: Sequence[Node]) -> Node:
+        return where_counted(names, rewritten(self.travelling, {VALUE: names[0]}))
 
-    def bucket_sql(self, value: str) -> str:
+    def bucket_of(self, value: Node) -> Node:
         return value
 
 
@@ -70,8 +75,8 @@ class Mode:
         return self.most
 
     @property
-    def identity(self) -> str:
-        return f"{self.most} most common of {self.tally.identity}"
+    def identity(self) -> Hashable:
+        return "most common", self.most, self.tally.identity
 
     def rate(self, terms: Terms) -> Fraction:
         """Of each choice, per row."""

@@ -23,18 +23,20 @@ without a value and the scaling are ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.aggregates.base import Limits, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.base import CUT, ROWS, Limits, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.count import counting
 from dpsql.aggregates.sum import filtered
-from dpsql.aggregates.term import Term
-from dpsql.expressions.scalar import Scalar
+from dpsql.aggregates.term import Term, whole_number
+from dpsql.core.sqltypes import HUGEINT
+from dpsql.expressions.scalar import Scalar, tree_of
+from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Chain, Is, Node, Number, own
 
 Numbers = npt.NDArray[Any]
 """Cells, one row each: Python integers, for values that are exact until the last division, or DOUBLE."""
@@ -63,19 +65,18 @@ class Moments:
     with_rows: bool = False
 
     @property
-    def identity(self) -> str:
-        kind = "moments with rows" if self.with_rows else "moments"
-        parts = [f"{t.identity} ^ {d}" for t, d in zip(self.terms, self.degrees, strict=True)]
-        return f"{kind}({'; '.join(parts)}; {self.counted.sql if self.counted else ''})"
+    def identity(self) -> Hashable:
+        parts = tuple((t.identity, d) for t, d in zip(self.terms, self.degrees, strict=True))
+        return "moments", self.with_rows, parts, tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
         values = tuple(t.scalar for t in self.terms)
         return values if self.counted is None else (*values, self.counted)
 
-    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
         """The values in quanta."""
-        return tuple(part.quanta_sql(name) for part, name in zip(self.terms, names, strict=False))
+        return tuple(part.quanta(name) for part, name in zip(self.terms, names, strict=False))
 
     @property
     def weight(self) -> int:
@@ -93,51 +94,52 @@ class Moments:
     def sensitivity(self, limits: Limits) -> Sensitivity:
         return sensitivity_of_rows(limits, weight=self.weight, cells=self.cells)
 
-    def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
+    def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
         where = filtered(self._condition(names))
-        found = [f"sum({product}){where}" for product in self._products(names)]
-        return (
-            (*found, f"CAST({self.weight} AS HUGEINT) * {self._without_value(names)}")
-            if self.with_rows
-            else tuple(found)
-        )
+        found = tuple(Aggregate("sum", (product,), where=where) for product in self._products(names))
+        return (*found, self._without_value(names)) if self.with_rows else found
 
-    def unit_sums(self, names: Sequence[str]) -> UnitSums:
+    def unit_sums(self, names: Sequence[Node]) -> UnitSums:
         where = filtered(self._condition(names))
         products = self._products(names)
-        inner = [(f"b{i}_", f"COALESCE(sum({product}){where}, 0)") for i, product in enumerate(products)]
-        rows = f"count({products[0]}){where}"
+        sums = [Aggregate("sum", (product,), where=where) for product in products]
+        inner: list[tuple[str, Node]] = [(f"b{i}_", Call("COALESCE", (part, Number(0)))) for i, part in enumerate(sums)]
+        rows: Node = Aggregate("count", (products[0],), where=where)
         if self.with_rows:
-            inner.append((f"b{len(products)}_", f"CAST({self.weight} AS HUGEINT) * {self._without_value(names)}"))
-            rows = counting(next(iter(self._condition(names)), None))
-        kept = "CASE WHEN {{cut}} = {{rows}} THEN {{{n}}} ELSE ({{{n}}} * {{cut}}) // GREATEST({{rows}}, 1) END"
-        # a row adds at most the weight to a cell: the text says how far the sum over units can go
-        scaled = f"LEAST(CAST({self.weight} AS HUGEINT) * {{{{cut}}}}, {kept})"
-        return UnitSums(rows, tuple(inner), tuple(scaled.format(n=n) for n, _ in inner))
+            inner.append((f"b{len(products)}_", self._without_value(names)))
+            rows = counting(where)
+        return UnitSums(rows, tuple(inner), tuple(self._kept(own(name)) for name, _ in inner))
+
+    def _kept(self, cell: Node) -> Node:
+        """A unit's cell after its rows are cut: a row adds at most the weight to it, and the tree says so too."""
+        share = Bare(Binary("//", Binary("*", cell, CUT), Call("GREATEST", (ROWS, Number(1)))))
+        kept = Bare(Case(((Bare(Binary("=", CUT, ROWS)), cell),), share))
+        return Call("LEAST", (Bare(Binary("*", whole_number(self.weight, HUGEINT), CUT)), kept))
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
         return tuple(sums)
 
-    def _condition(self, names: Sequence[str]) -> Sequence[str]:
+    def _condition(self, names: Sequence[Node]) -> Sequence[Node]:
         return names[len(self.terms) : len(self.inputs)]
 
-    def _products(self, names: Sequence[str]) -> list[str]:
-        """SQL of each cell for one row: NULL where any value is."""
-        found = [""]
+    def _products(self, names: Sequence[Node]) -> list[Node]:
+        """Each cell for one row: NULL where any value is."""
+        found: list[tuple[Node, ...]] = [()]
         for part, degree, x in zip(self.terms, self.degrees, names[len(self.inputs) :], strict=True):
-            p, q = f"({x} - {part.lower})" if part.lower else x, f"({part.upper} - {x})"
+            p = Binary("-", x, Number(part.lower)) if part.lower else x
+            q = Binary("-", Number(part.upper), x)
             powers = [
-                [*[p] * i, *[q] * (degree - i), *([str(math.comb(degree, i))] if 0 < i < degree else [])]
+                (*[p] * i, *[q] * (degree - i), *([Number(math.comb(degree, i))] if 0 < i < degree else []))
                 for i in range(degree + 1)
             ]
-            found = [" * ".join(filter(None, [before, *own])) for before in found for own in powers]
-        return found
+            found = [(*before, *factors) for before in found for factors in powers]
+        return [Bare(Chain("*", factors)) for factors in found]
 
-    def _without_value(self, names: Sequence[str]) -> str:
-        """How many of the counted rows lack a value."""
-        missing = " OR ".join(f"{x} IS NULL" for x in names[len(self.inputs) :])
-        more = "".join(f" AND {name}" for name in self._condition(names))
-        return f"count(*) FILTER (WHERE ({missing}){more})"
+    def _without_value(self, names: Sequence[Node]) -> Node:
+        """How many of the counted rows lack a value, times the weight."""
+        missing = Chain("OR", tuple(Bare(Is(x, "NULL")) for x in names[len(self.inputs) :]))
+        lacking = counting(Bare(Chain("AND", (missing, *self._condition(names)))))
+        return Bare(Binary("*", whole_number(self.weight, HUGEINT), lacking))
 
     # --- what the cells say -------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ Source: McSherry, Talwar 2007; Smith 2011, Privacy-preserving Statistical Estima
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -96,8 +96,8 @@ class Quantile:
         return f"each cost by at most {max(a, b - a):,}"
 
     @property
-    def identity(self) -> str:
-        return f"quantile {self.fraction} of {self.tally.identity}"
+    def identity(self) -> Hashable:
+        return "quantile", self.fraction, self.tally.identity
 
     def rate(self, terms: Terms) -> Fraction:
         """Of the choice, per unit of cost."""

@@ -17,13 +17,13 @@ Source: Warner 1965, Randomized Response; the noise on the number of reports is 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 
 from dpsql.aggregates.base import Column
-from dpsql.aggregates.mode import Listed
+from dpsql.aggregates.mode import VALUE, Listed
 from dpsql.aggregates.tally import Counts, Terms
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import DOUBLE
@@ -36,7 +36,7 @@ from dpsql.mechanisms.source import NoiseSource
 
 def answers(condition: Scalar, counted: Scalar | None) -> Listed:
     """The tally of a condition."""
-    return Listed(condition, "{x}", (False, True), counted)
+    return Listed(condition, VALUE, (False, True), counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Responses:
     cost = "one of two numbers of reports by 1"
 
     @property
-    def identity(self) -> str:
-        return f"randomised responses at {self.reports.epsilon} of {self.tally.identity}"
+    def identity(self) -> Hashable:
+        return "randomised responses", self.reports.epsilon, self.tally.identity
 
     def left(self, terms: Terms) -> Fraction:
         """epsilon for each row beside its report [nats]; nothing can be released where it is not above 0."""

@@ -7,16 +7,20 @@ without a value adds 0, never a clamped 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.aggregates.base import Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.base import CUT, ROWS, Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.ends import Ends
-from dpsql.aggregates.term import Term
+from dpsql.aggregates.term import Term, whole_number
 from dpsql.core.domains import LARGEST_DOUBLE
 from dpsql.core.sqltypes import DOUBLE, HUGEINT, SqlType, decimal
-from dpsql.expressions.scalar import Scalar, decimal_text
+from dpsql.expressions.scalar import Scalar, tree_of
+from dpsql.sql.duckdb import decimal_text
+from dpsql.sql.nodes import Bare, Binary, Call, Case, Node, Number, own
+
+TOTAL = own("total")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +31,14 @@ class Total:
     counted: Scalar | None
 
     @property
-    def identity(self) -> str:
-        return f"total({self.term.identity}; {self.counted.sql if self.counted else ''})"
+    def identity(self) -> Hashable:
+        return "total", self.term.identity, tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.term.scalar,) if self.counted is None else (self.term.scalar, self.counted)
 
-    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
         return ()
 
     cells = 1
@@ -43,32 +47,33 @@ class Total:
     def sensitivity(self, limits: Limits) -> Sensitivity:
         return sensitivity_of_rows(limits, weight=self.term.magnitude, cells=1)
 
-    def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
-        return (self.term.total_sql(names[0], filtered(names[1:])),)
+    def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
+        return (self.term.total(names[0], filtered(names[1:])),)
 
-    def unit_sums(self, names: Sequence[str]) -> UnitSums:
-        rows = self.term.count_sql(names[0], filtered(names[1:]))
-        total = self.term.total_sql(names[0], filtered(names[1:]))
-        return UnitSums(rows, (("total", total),), (clamped_total(self.term, "{total}", "{rows}", "{cut}"),))
+    def unit_sums(self, names: Sequence[Node]) -> UnitSums:
+        rows = self.term.count(names[0], filtered(names[1:]))
+        total = self.term.total(names[0], filtered(names[1:]))
+        return UnitSums(rows, (("total", total),), (clamped_total(self.term, TOTAL, ROWS, CUT),))
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
         return (sums[0],)
 
 
-def filtered(names: Sequence[str]) -> str:
-    return f" FILTER (WHERE {names[0]})" if names else ""
+def filtered(names: Sequence[Node]) -> Node | None:
+    """The condition of the rows that are added up, where there is one."""
+    return names[0] if names else None
 
 
-def clamped_total(term: Term, total: str, n: str, cut: str) -> str:
-    """SQL for a unit's total after its n rows are cut to `cut`: scaled first, then clamped to the bounds of `cut` rows.
+def clamped_total(term: Term, total: Node, n: Node, cut: Node) -> Node:
+    """A unit's total after its n rows are cut to `cut`: scaled first, then clamped to the bounds of `cut` rows.
 
     Why  the clamp also leaves an uncut total as it is, and says in the text itself how far the sum over units can go; a unit without a
          value has nothing but cut = 0, so it adds 0
     """
-    scaled = f"(({total} * {cut}) // GREATEST({n}, 1))"
-    low, high = f"CAST({term.lower} AS HUGEINT)", f"CAST({term.upper} AS HUGEINT)"
-    kept = f"CASE WHEN {cut} = {n} THEN {total} ELSE {scaled} END"
-    return f"GREATEST({low} * {cut}, LEAST({high} * {cut}, {kept}))"
+    share = Binary("//", Binary("*", total, cut), Call("GREATEST", (n, Number(1))))
+    kept = Bare(Case(((Bare(Binary("=", cut, n)), total),), share))
+    low, high = (Bare(Binary("*", whole_number(bound, HUGEINT), cut)) for bound in (term.lower, term.upper))
+    return Call("GREATEST", (low, Call("LEAST", (high, kept))))
 
 
 def sum_type(sqltype: SqlType) -> SqlType:

@@ -8,7 +8,7 @@ r_i / K of epsilon, and all of them at most epsilon. So no factor for the number
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -20,6 +20,7 @@ from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.conversions import choice, pure
 from dpsql.mechanisms.exact_choice import Kind
 from dpsql.mechanisms.source import NoiseSource
+from dpsql.sql.nodes import Node
 
 Value = int | str | bool
 
@@ -28,8 +29,8 @@ class Tally(Protocol):
     """What is counted: the rows of each group with each value."""
 
     @property
-    def identity(self) -> str:
-        """Canonical text: equal text is the same tally."""
+    def identity(self) -> Hashable:
+        """What is counted: equal ones are the same tally."""
         ...
 
     @property
@@ -42,11 +43,11 @@ class Tally(Protocol):
         """Whether the values of a bucket are also added up."""
         ...
 
-    def value_sql(self, names: Sequence[str]) -> str:
+    def value_of(self, names: Sequence[Node]) -> Node:
         """The value of a row: BIGINT, BOOLEAN or VARCHAR; NULL where the row is not counted."""
         ...
 
-    def bucket_sql(self, value: str) -> str:
+    def bucket_of(self, value: Node) -> Node:
         """What values are counted under: the value itself, or a coarser bucket of it."""
         ...
 
@@ -95,8 +96,8 @@ class Tallied(Protocol):
     """Something that is released of a tally."""
 
     @property
-    def identity(self) -> str:
-        """Canonical text: equal text over equal tallies is the same question."""
+    def identity(self) -> Hashable:
+        """What is asked of a tally: equal ones are the same question."""
         ...
 
     @property

@@ -8,14 +8,16 @@ whatever the data holds, so one row moves a sum by at most max(|lower|, |upper|)
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from dpsql.core.domains import LARGEST_DOUBLE, Interval
 from dpsql.core.errors import error
-from dpsql.core.sqltypes import SqlType
-from dpsql.expressions.scalar import Scalar, decimal_text, finite_hull, limits_of
+from dpsql.core.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal
+from dpsql.expressions.scalar import Scalar, finite_hull, limits_of
+from dpsql.sql.nodes import Aggregate, Bare, Between, Binary, Call, Case, Cast, Chain, Literal, Node, Not, Number
 
 WIDEST = 2**40
 """The most quanta between the bounds: larger ranges get a coarser grid, so that noise scales stay far below 2^52."""
@@ -62,8 +64,8 @@ class Term:
         return max(abs(self.lower), abs(self.upper))
 
     @property
-    def identity(self) -> str:
-        return f"{self.scalar.sql} in [{self.lower}, {self.upper}] * {self.quantum}"
+    def identity(self) -> Hashable:
+        return self.scalar.tree, self.lower, self.upper, self.quantum
 
     @property
     def is_decimal(self) -> bool:
@@ -72,7 +74,7 @@ class Term:
         held = sqltype.range
         if held is None or not sqltype.is_decimal or self.quantum != Fraction(1, 10**sqltype.scale):
             return False
-        # A limit that the type cannot hold would make the engine raise as soon as there is a row; so would a product (quanta_sql).
+        # A limit that the type cannot hold would make the engine raise as soon as there is a row; so would a product (quanta).
         fits = self.magnitude * 10**sqltype.scale < 10**38
         return fits and self.lower * self.quantum in held and self.upper * self.quantum in held
 
@@ -80,17 +82,17 @@ class Term:
     def is_integer(self) -> bool:
         return (self.scalar.sqltype.is_integer or self.scalar.sqltype.is_boolean) and self.quantum == 1
 
-    def own_sql(self, x: str) -> str:
+    def own(self, x: Node) -> Node:
         """The clamped value of a column `x` in its own exact type, where it has one; else quanta."""
         if not self.is_decimal:
-            return self.quanta_sql(x)
+            return self.quanta(x)
         return _clamp(x, x, self._decimal(self.lower), self._decimal(self.upper)) if self.clamped else x
 
-    def count_sql(self, x: str, where: str) -> str:
+    def count(self, x: Node, where: Node | None) -> Node:
         """How many rows of a column `x` have a value: the clamp gives NULL for NULL and, of DOUBLE, NaN alone."""
-        return f"count({self.own_sql(x) if self.scalar.sqltype.is_float else x}){where}"
+        return Aggregate("count", (self.own(x) if self.scalar.sqltype.is_float else x,), where=where)
 
-    def total_sql(self, x: str, where: str) -> str:
+    def total(self, x: Node, where: Node | None) -> Node:
         """The sum of the clamped values as an integer of quanta (rule 48). A decimal's own sum is scaled once, not every row.
 
         Why  the product has 10^scale times as many digits as there are quanta: WIDEST quanta a row, of fewer than
@@ -98,33 +100,33 @@ class Term:
         """
         scale = self.scalar.sqltype.scale if self.is_decimal else None
         if scale is None or scale > 9:
-            return f"sum({self.quanta_sql(x)}){where}"
-        return f"CAST(sum({self.own_sql(x)}){where} * {10**scale} AS HUGEINT)"
+            return Aggregate("sum", (self.quanta(x),), where=where)
+        return scaled(Aggregate("sum", (self.own(x),), where=where), scale, HUGEINT)
 
-    def quanta_sql(self, x: str) -> str:
+    def quanta(self, x: Node) -> Node:
         """The clamped value of a column `x` as BIGINT quanta; NULL for NULL and NaN."""
         if self.is_decimal:
             scale = self.scalar.sqltype.scale
             # As wide as decimals get, so that the product cannot overflow: see is_decimal.
-            return f"CAST(CAST({self.own_sql(x)} AS DECIMAL(38,{scale})) * {10**scale} AS BIGINT)"
+            return scaled(Cast(self.own(x), decimal(38, scale), tries=False), scale, BIGINT)
         if self.is_integer:
-            whole = f"CAST({x} AS BIGINT)"
-            return _clamp(x, whole, _integer(self.lower), _integer(self.upper)) if self.clamped else whole
-        return self._grid_sql(f"CAST({x} AS DOUBLE)" if self.scalar.sqltype.name != "DOUBLE" else x)
+            whole = Cast(x, BIGINT, tries=False)
+            return _clamp(x, whole, whole_number(self.lower), whole_number(self.upper)) if self.clamped else whole
+        return self._grid(Cast(x, DOUBLE, tries=False) if self.scalar.sqltype.name != "DOUBLE" else x)
 
-    def _grid_sql(self, x: str) -> str:
+    def _grid(self, x: Node) -> Node:
         """DOUBLE: BETWEEN first, it is the fast case and false for NaN; the clamp is repeated after the cast."""
-        low, high = _double(self.lower * self.quantum), _double(self.upper * self.quantum)
+        low, high = (Literal(bound * self.quantum, DOUBLE) for bound in (self.lower, self.upper))
         inverse = 1 / self.quantum
-        scaled = f"{x} * {_double(inverse)}" if inverse.denominator == 1 else f"{x} / {_double(self.quantum)}"
-        lower, upper = _integer(self.lower), _integer(self.upper)
-        inside = f"CAST({scaled} AS BIGINT)"
+        whole = inverse.denominator == 1
+        on_grid = Binary("*" if whole else "/", x, Literal(inverse if whole else self.quantum, DOUBLE))
+        lower, upper = whole_number(self.lower), whole_number(self.upper)
+        inside: Node = Cast(Bare(on_grid), BIGINT, tries=False)
         if not self._is_exact:
-            inside = f"GREATEST({lower}, LEAST({upper}, {inside}))"
-        return (
-            f"CASE WHEN {x} BETWEEN {low} AND {high} THEN {inside} "
-            f"WHEN {x} < {low} THEN {lower} WHEN {x} > {high} AND NOT isnan({x}) THEN {upper} END"
-        )
+            inside = Call("GREATEST", (lower, Call("LEAST", (upper, inside))))
+        above = Chain("AND", (Bare(Binary(">", x, high)), Bare(Not(Call("isnan", (x,))))))
+        between, below = Bare(Between(x, low, high)), Bare(Binary("<", x, low))
+        return Bare(Case(((between, inside), (below, lower), (Bare(above), upper))))
 
     @property
     def _is_exact(self) -> bool:
@@ -133,22 +135,24 @@ class Term:
         power = q.numerator & (q.numerator - 1) == 0 and q.denominator & (q.denominator - 1) == 0
         return power and max(abs(self.lower), abs(self.upper)) < 2**52 and 2**-900 < q < 2**900
 
-    def _decimal(self, quanta: int) -> str:
-        sqltype = self.scalar.sqltype
-        return f"CAST({decimal_text(quanta * self.quantum, sqltype.scale)} AS {sqltype})"
+    def _decimal(self, quanta: int) -> Node:
+        return Literal(quanta * self.quantum, self.scalar.sqltype)
 
 
-def _clamp(x: str, inside: str, low: str, high: str) -> str:
+def _clamp(x: Node, inside: Node, low: Node, high: Node) -> Node:
     """`inside` between the limits, the limits beyond them, NULL for NULL."""
-    return f"CASE WHEN {x} BETWEEN {low} AND {high} THEN {inside} WHEN {x} < {low} THEN {low} WHEN {x} > {high} THEN {high} END"
+    below, above = Bare(Binary("<", x, low)), Bare(Binary(">", x, high))
+    return Bare(Case(((Bare(Between(x, low, high)), inside), (below, low), (above, high))))
 
 
-def _integer(value: int) -> str:
-    return f"CAST({value} AS BIGINT)"
+def scaled(tree: Node, scale: int, sqltype: SqlType) -> Node:
+    """An exact decimal times 10^scale, as an integer."""
+    return Cast(Bare(Binary("*", tree, Number(10**scale))), sqltype, tries=False)
 
 
-def _double(value: Fraction) -> str:
-    return f"CAST({float(value)!r} AS DOUBLE)"
+def whole_number(value: int, sqltype: SqlType = BIGINT) -> Node:
+    """A constant of an integer type."""
+    return Cast(Number(value), sqltype, tries=False)
 
 
 def term(scalar: Scalar, what: str, widest: int = WIDEST) -> Term:

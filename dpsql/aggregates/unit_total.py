@@ -7,15 +7,17 @@ so L1 <= groups * M and the squared L2 <= groups * M^2. COUNT and AVG do not sha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
-from dpsql.aggregates.base import Limits, Sensitivity, UnitSums
-from dpsql.aggregates.sum import filtered
-from dpsql.aggregates.term import Term, term
+from dpsql.aggregates.base import ROWS, Limits, Sensitivity, UnitSums
+from dpsql.aggregates.sum import TOTAL, filtered
+from dpsql.aggregates.term import Term, term, whole_number
 from dpsql.core.domains import Interval
 from dpsql.core.errors import error
-from dpsql.expressions.scalar import Scalar, finite_hull
+from dpsql.core.sqltypes import HUGEINT
+from dpsql.expressions.scalar import Scalar, finite_hull, tree_of
+from dpsql.sql.nodes import Bare, Binary, Call, Case, Node, Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +33,14 @@ class UnitTotal:
     counted: Scalar | None
 
     @property
-    def identity(self) -> str:
-        condition = self.counted.sql if self.counted else ""
-        return f"unit total([{self.term.lower}, {self.term.upper}]; {self.value.identity}; {condition})"
+    def identity(self) -> Hashable:
+        return "unit total", self.term.lower, self.term.upper, self.value.identity, tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.value.scalar,) if self.counted is None else (self.value.scalar, self.counted)
 
-    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
         return ()
 
     cells = 1
@@ -49,16 +50,15 @@ class UnitTotal:
         most = self.term.magnitude
         return Sensitivity(limits.groups, most, limits.groups * most, limits.groups * most * most)
 
-    def row_sums(self, names: Sequence[str]) -> tuple[str, ...]:
+    def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
         raise error(901, "a unit's total is summed by unit")
 
-    def unit_sums(self, names: Sequence[str]) -> UnitSums:
+    def unit_sums(self, names: Sequence[Node]) -> UnitSums:
         where = filtered(names[1:])
-        low, high = f"CAST({self.term.lower} AS HUGEINT)", f"CAST({self.term.upper} AS HUGEINT)"
-        clamped = f"CASE WHEN {{rows}} > 0 THEN GREATEST({low}, LEAST({high}, {{total}})) ELSE 0 END"
-        return UnitSums(
-            self.value.count_sql(names[0], where), (("total", self.value.total_sql(names[0], where)),), (clamped,)
-        )
+        low, high = whole_number(self.term.lower, HUGEINT), whole_number(self.term.upper, HUGEINT)
+        clamped = Call("GREATEST", (low, Call("LEAST", (high, TOTAL))))
+        there = Bare(Case(((Bare(Binary(">", ROWS, Number(0))), clamped),), Number(0)))
+        return UnitSums(self.value.count(names[0], where), (("total", self.value.total(names[0], where)),), (there,))
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
         return (sums[0],)

@@ -23,8 +23,7 @@ Why 5  with y1 = x + N(0, D^2 / (2 rho1)) released, y2 = x + N(0, D^2 / (2 rho2)
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
@@ -40,6 +39,7 @@ from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.sum import SumOf, Total
 from dpsql.core.errors import error
 from dpsql.core.loss import total
+from dpsql.expressions.scalar import tree_of
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
@@ -48,17 +48,16 @@ from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Measure, Output, Release
 from dpsql.plan.resolved import GroupKey
 from dpsql.plan.tables import KeyValue, NoisyTable
-from dpsql.planner.canonical import canonical
 from dpsql.planner.limit import key_count
 from dpsql.planner.measure import counted_rows
 from dpsql.planner.noises import WIDEST_SCALE
 from dpsql.planner.pricing import NO_MU
 from dpsql.planner.slices import Slice, slices
+from dpsql.sql.identity import fingerprint
 
 _ADDITIVE = (Rows, Total, Pair, Moments)
 WIDER = 4
 """How many times the error of what would be bought a sum of stored cells may have, so that it is given instead, free."""
-_BETWEEN = "\0"
 _LEVEL = Fraction(95, 100)
 
 
@@ -169,20 +168,19 @@ class Reusing:
         return self._key_of(release, release.keys[i])
 
     def _key_of(self, release: Release, key: GroupKey) -> str:
-        return self._hash(release, f"key {key.scalar.sql} {key.values}")
+        return self._hash(release, (key.scalar.tree, key.values))
 
-    def _hash(self, release: Release, what: str) -> str:
-        block = release.limited.block
-        unit = block.source.unit
-        parts = [
-            block.source.from_sql(),
-            f"unit {unit.column.sql if unit is not None and unit.column is not None else 'row'}",
-            *sorted(condition.sql for condition in block.source.where),
-            f"rows {release.limited.limits.rows} {release.limited.enforced}",
+    def _hash(self, release: Release, what: Hashable) -> str:
+        source, limited = release.limited.block.source, release.limited
+        return fingerprint(
+            source.read(),
+            tree_of(source.unit.column) if source.unit is not None else None,
+            frozenset(condition.tree for condition in source.where),
+            (limited.limits.rows, limited.enforced),
             what,
-        ]
-        text = "\n".join([canonical(_BETWEEN.join(parts)), self._identity, self._version])
-        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+            self._identity,
+            self._version,
+        )
 
     def own(self, part: CompiledRelease, fingerprint: str) -> CompiledRelease:
         """A stored release with the noise that it was drawn with: what "auto" would take now may be another."""

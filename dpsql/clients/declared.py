@@ -10,8 +10,8 @@ from fractions import Fraction
 
 from dpsql.core.domains import Categories, Interval, Value
 from dpsql.core.sqltypes import SqlType
-from dpsql.expressions.scalar import EPOCH
 from dpsql.schema.model import ROW, Column, Schema, Table
+from dpsql.sql.duckdb import EPOCH
 
 FEW = 6
 """Values of a domain that a line shows."""

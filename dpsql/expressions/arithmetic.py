@@ -18,14 +18,15 @@ from dpsql.core.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal, small
 from dpsql.expressions.scalar import (
     NULL_TYPE,
     Scalar,
-    cast_sql,
-    cast_text,
+    cast_tree,
+    cast_within,
     convert,
     finite_hull,
     holds,
     limits_of,
     literal,
 )
+from dpsql.sql.nodes import Bare, Binary, Call, Cast, Node, Number
 
 _EXACT: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "+": lambda x, y: x + y,
@@ -67,8 +68,8 @@ def add_subtract_multiply(operator: str, left: Scalar, right: Scalar) -> Scalar:
     nullable = left.nullable or right.nullable or pairs_null
     if natural.is_float:
         a, b = _as_float(left, natural), _as_float(right, natural)
-        sql = f"({a.sql} {operator} {b.sql})"
-        return Scalar(operator, (left, right), sql, natural, domain, None, nullable, left.integral and right.integral)
+        tree = Binary(operator, a.tree, b.tree)
+        return Scalar(operator, (left, right), tree, natural, domain, None, nullable, left.integral and right.integral)
     both = _both_limits(left, right, operator)
     limits = _INTERVALS[operator](*both)
     if natural.is_decimal and not all(map(_is_decimal_sized, (left, right))):
@@ -77,8 +78,8 @@ def add_subtract_multiply(operator: str, left: Scalar, right: Scalar) -> Scalar:
         physical = _physical(limits, *both)
         if physical is None:
             raise _too_wide(operator)
-        sql = f"({_integer_sql(left, physical)} {operator} {_integer_sql(right, physical)})"
-        return Scalar(operator, (left, right), sql, natural, domain, limits, nullable, integral=True)
+        tree = Binary(operator, _integer(left, physical), _integer(right, physical))
+        return Scalar(operator, (left, right), tree, natural, domain, limits, nullable, integral=True)
     return _decimal(operator, left, right, domain, limits, nullable)
 
 
@@ -99,16 +100,16 @@ def _decimal(operator: str, left: Scalar, right: Scalar, domain: Domain, limits:
         if digits > 38:
             raise _too_wide(operator)
         result = decimal(digits, scale)
-        a, b = cast_sql(left, decimal(width, left.sqltype.scale)), cast_sql(right, narrow)
+        a, b = cast_tree(left, decimal(width, left.sqltype.scale)), cast_tree(right, narrow)
     else:
         scale = max(left.sqltype.scale, right.sqltype.scale)
         digits = max(_whole_digits(limits), _whole_digits(first), _whole_digits(second)) + scale
         if digits > 38:
             raise _too_wide(operator)
         result = decimal(digits, scale)
-        a, b = cast_sql(left, result), cast_sql(right, result)
-    sql = cast_text(f"{a} {operator} {b}", limits, result)
-    return Scalar(operator, (left, right), sql, result, domain, limits, nullable)
+        a, b = cast_tree(left, result), cast_tree(right, result)
+    tree = cast_within(Bare(Binary(operator, a, b)), limits, result)
+    return Scalar(operator, (left, right), tree, result, domain, limits, nullable)
 
 
 def _is_decimal_sized(scalar: Scalar) -> bool:
@@ -141,7 +142,7 @@ def _narrowed(scalar: Scalar) -> Scalar:
         scalar,
         function="convert",
         args=(scalar,),
-        sql=f"TRY_CAST({scalar.sql} AS {fewer})",
+        tree=Cast(scalar.tree, fewer),
         sqltype=fewer,
         limits=fewer.range,
     )
@@ -168,7 +169,7 @@ def narrow(scalar: Scalar) -> Scalar:
     if fewer.width >= scalar.sqltype.width:
         return replace(scalar, limits=hull)
     inside = replace(scalar, limits=hull)
-    return replace(inside, sql=cast_sql(inside, fewer), sqltype=fewer)
+    return replace(inside, tree=cast_tree(inside, fewer), sqltype=fewer)
 
 
 def _whole_digits(limits: Interval) -> int:
@@ -216,8 +217,12 @@ def _as_float(scalar: Scalar, sqltype: SqlType) -> Scalar:
     return convert(scalar, sqltype)
 
 
-def _integer_sql(scalar: Scalar, physical: SqlType) -> str:
-    return scalar.sql if scalar.is_literal and not scalar.is_null else cast_sql(scalar, physical)
+def _integer(scalar: Scalar, physical: SqlType) -> Node:
+    return scalar.tree if scalar.is_literal and not scalar.is_null else cast_tree(scalar, physical)
+
+
+def _not_zero(tree: Node, zero: Node) -> Node:
+    return Call("NULLIF", (tree, zero))
 
 
 def _physical(*limits: Interval) -> SqlType | None:
@@ -256,8 +261,8 @@ def divide(left: Scalar, right: Scalar) -> Scalar:
     a, b = finite_hull(left), finite_hull(right)
     quotient = domains.divide(a, b) if a is not None and b is not None else None
     domain: Domain = quotient if quotient is not None and domains.hull(quotient) else UNBOUNDED
-    sql = f"({convert(left, DOUBLE).sql} / {convert(right, DOUBLE).sql})"
-    return Scalar("/", (left, right), sql, DOUBLE, domain, None, left.nullable or right.nullable)
+    tree = Binary("/", convert(left, DOUBLE).tree, convert(right, DOUBLE).tree)
+    return Scalar("/", (left, right), tree, DOUBLE, domain, None, left.nullable or right.nullable)
 
 
 def integer_divide(left: Scalar, right: Scalar) -> Scalar:
@@ -270,11 +275,11 @@ def integer_divide(left: Scalar, right: Scalar) -> Scalar:
     physical = _physical(spread, *_both_limits(left, right, "//"))
     if physical is None:
         raise _too_wide("//")
-    sql = f"({_integer_sql(left, physical)} // NULLIF({_integer_sql(right, physical)}, 0))"
+    tree = Binary("//", _integer(left, physical), _not_zero(_integer(right, physical), Number(0)))
     domain, may_be_null = _quotient_domain(left, right)
     nullable = left.nullable or right.nullable or may_be_null
     natural = _natural("+", left.sqltype, right.sqltype)
-    return Scalar("//", (left, right), sql, natural, domain, spread, nullable, integral=True)
+    return Scalar("//", (left, right), tree, natural, domain, spread, nullable, integral=True)
 
 
 def _quotient_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
@@ -308,15 +313,15 @@ def modulo(left: Scalar, right: Scalar) -> Scalar:
         )
         if physical is None:
             raise _too_wide("%")
-        sql = f"({_integer_sql(left, physical)} % NULLIF({_integer_sql(right, physical)}, 0))"
+        tree = Binary("%", _integer(left, physical), _not_zero(_integer(right, physical), Number(0)))
         natural = _natural("+", left.sqltype, right.sqltype)
-        return Scalar("%", (left, right), sql, natural, domain, limits, nullable, integral=True)
+        return Scalar("%", (left, right), tree, natural, domain, limits, nullable, integral=True)
     if not (left.sqltype.is_float or right.sqltype.is_float):
         return _decimal_remainder(left, right, domain, nullable)
-    sql = f"({convert(left, DOUBLE).sql} % {convert(right, DOUBLE).sql})"
+    tree = Binary("%", convert(left, DOUBLE).tree, convert(right, DOUBLE).tree)
     # By zero it is NaN, as a quotient is: no number, and not NULL either.
     return Scalar(
-        "%", (left, right), sql, DOUBLE, UNBOUNDED if by_zero else domain, None, left.nullable or right.nullable
+        "%", (left, right), tree, DOUBLE, UNBOUNDED if by_zero else domain, None, left.nullable or right.nullable
     )
 
 
@@ -327,8 +332,9 @@ def _decimal_remainder(left: Scalar, right: Scalar, domain: Domain, nullable: bo
     if digits > 38:
         raise _too_wide("%")
     both = decimal(digits, scale)
-    sql = f"({cast_sql(left, both)} % NULLIF({cast_sql(right, both)}, CAST(0 AS {both})))"
-    return Scalar("%", (left, right), sql, both, domain, domains.remainder(first, second), nullable)
+    zero = Cast(Number(0), both, tries=False)
+    tree = Binary("%", cast_tree(left, both), _not_zero(cast_tree(right, both), zero))
+    return Scalar("%", (left, right), tree, both, domain, domains.remainder(first, second), nullable)
 
 
 def _remainder_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
@@ -376,18 +382,18 @@ def absolute(scalar: Scalar) -> Scalar:
     bounds = finite_hull(scalar)
     domain: Domain = domains.absolute(bounds) if bounds is not None else UNBOUNDED
     limits = domains.absolute(scalar.limits) if scalar.limits is not None else None
-    sql = scalar.sql
+    tree = scalar.tree
     if scalar.sqltype.is_integer:
         assert limits is not None and scalar.limits is not None
         physical = _physical(limits, scalar.limits)
         if physical is None or scalar.sqltype == HUGEINT:
             raise _too_wide("ABS")
-        sql = _integer_sql(scalar, physical)
+        tree = _integer(scalar, physical)
     return replace(
         scalar,
         function="abs",
         args=(scalar,),
-        sql=f"abs({sql})",
+        tree=Call("abs", (tree,)),
         domain=domain,
         limits=limits,
         value=None,
@@ -400,10 +406,10 @@ def absolute(scalar: Scalar) -> Scalar:
 def sign(scalar: Scalar) -> Scalar:
     """SIGN(x): -1, 0 or 1"""
     scalar = _number(scalar, "SIGN")
-    sql = f"sign({scalar.sql})"
+    tree = Call("sign", (scalar.tree,))
     limits = domains.interval(-1, 1)
     return Scalar(
-        "sign", (scalar,), sql, SqlType("TINYINT"), Categories((-1, 0, 1)), limits, scalar.nullable, integral=True
+        "sign", (scalar,), tree, SqlType("TINYINT"), Categories((-1, 0, 1)), limits, scalar.nullable, integral=True
     )
 
 
@@ -424,12 +430,12 @@ def to_integer(function: str, scalar: Scalar) -> Scalar:
     domain = domains.integers(_rounded(function, scalar)) or _rounded(function, scalar)
     inner = convert(scalar, DOUBLE) if scalar.sqltype.is_decimal and scalar.sqltype.width == 38 else scalar
     natural = decimal(inner.sqltype.width, 0) if inner.sqltype.is_decimal else inner.sqltype
-    sql = f"{function}({inner.sql})"
+    tree = Call(function, (inner.tree,))
     if natural.is_decimal:
         # One digit more than the argument: rounding 9.9 up needs it.
         natural = decimal(min(38, inner.sqltype.width + 1), 0)
-        sql = f"{function}({cast_sql(inner, decimal(natural.width, inner.sqltype.scale))})"
-    return Scalar(function, (scalar,), sql, natural, domain, natural.range, scalar.nullable, integral=True)
+        tree = Call(function, (cast_tree(inner, decimal(natural.width, inner.sqltype.scale)),))
+    return Scalar(function, (scalar,), tree, natural, domain, natural.range, scalar.nullable, integral=True)
 
 
 def _rounded(function: str, scalar: Scalar) -> Domain:
@@ -451,8 +457,8 @@ def round_to(scalar: Scalar, digits: Scalar) -> Scalar:
         domain = Interval(math.floor(bounds.lower / grid) * grid, math.ceil(bounds.upper / grid) * grid)
     if not scalar.sqltype.is_float and scalar.sqltype.width < 38:
         return _round_exactly(scalar, digits, domain)
-    sql = f"round({convert(scalar, DOUBLE).sql}, {literal(digits.value, BIGINT).sql})"
-    return Scalar("round", (scalar, digits), sql, DOUBLE, domain, None, scalar.nullable)
+    tree = Call("round", (convert(scalar, DOUBLE).tree, literal(digits.value, BIGINT).tree))
+    return Scalar("round", (scalar, digits), tree, DOUBLE, domain, None, scalar.nullable)
 
 
 def _round_exactly(scalar: Scalar, digits: Scalar, domain: Domain) -> Scalar:
@@ -473,5 +479,5 @@ def _round_exactly(scalar: Scalar, digits: Scalar, domain: Domain) -> Scalar:
         natural = decimal(scalar.sqltype.width + 1, max(places, 0))
     if physical is None:
         raise _too_wide("ROUND")
-    sql = f"round({cast_sql(scalar, physical)}, {literal(places, BIGINT).sql})"
-    return Scalar("round", (scalar, digits), sql, natural, domain, rounded, scalar.nullable, integral=places <= 0)
+    tree = Call("round", (cast_tree(scalar, physical), literal(places, BIGINT).tree))
+    return Scalar("round", (scalar, digits), tree, natural, domain, rounded, scalar.nullable, integral=places <= 0)

@@ -15,6 +15,8 @@ from dpsql.core.domains import Categories, Domain
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import DOUBLE, FLOAT, INTEGER, SqlType
 from dpsql.expressions.scalar import LARGEST_FLOAT, NULL_TYPE, Scalar, as_float, convert, finite_hull, literal
+from dpsql.sql.duckdb import printed
+from dpsql.sql.nodes import Bare, Binary, Call, Case, Cast, Chain, Column, Is, Literal, Node, Number, Own
 
 MOST_BUCKETS = domains.MOST_CATEGORIES - 2
 """With the buckets below and above, still a list of group keys."""
@@ -33,7 +35,7 @@ class Buckets:
     count: int
 
     def of(self, x: float) -> int:
-        """The bucket of a number, by the very steps of `_sql`."""
+        """The bucket of a number, by the very steps of `_tree`."""
         if x < self.lower:
             return 0
         if x >= self.upper:
@@ -42,19 +44,26 @@ class Buckets:
         return min(max(1 + part, 1), self.count)
 
 
-def _sql(x: str, lower: str, upper: str, count: str, above: str) -> str:
+def _tree(x: Node, lower: Node, upper: Node, count: Node, above: Node) -> Node:
     """NULL and NaN are decided first: LEAST and GREATEST skip the one, and the other is above every number."""
-    part = f"TRY_CAST(1 + floor(({x} - {lower}) * {count} / ({upper} - {lower})) AS INTEGER)"
-    return (
-        f"(CASE WHEN {x} IS NULL OR isnan({x}) THEN NULL WHEN {x} < {lower} THEN 0 WHEN {x} >= {upper} THEN {above} "
-        f"ELSE LEAST(GREATEST({part}, 1), {count}) END)"
-    )
+    apart = Binary("-", upper, lower)
+    part = Bare(Binary("/", Bare(Binary("*", Binary("-", x, lower), count)), apart))
+    bucket = Cast(Bare(Binary("+", Number(1), Call("floor", (part,)))), INTEGER)
+    unknown = Bare(Chain("OR", (Bare(Is(x, "NULL")), Call("isnan", (x,)))))
+    below, beyond = Bare(Binary("<", x, lower)), Bare(Binary(">=", x, upper))
+    inside = Call("LEAST", (Call("GREATEST", (bucket, Number(1))), count))
+    return Case(((unknown, Literal(None, NULL_TYPE)), (below, Number(0)), (beyond, above)), inside)
 
 
-MACRO = (
-    "CREATE MACRO main.width_bucket(x, lower, upper, n) AS CASE WHEN isnan(x) THEN NULL ELSE "
-    f"{_sql('CAST(x AS DOUBLE)', 'CAST(lower AS DOUBLE)', 'CAST(upper AS DOUBLE)', 'n', 'n + 1')} END"
-)
+def _macro() -> str:
+    x, lower, upper, count = (Column("", Own(name)) for name in ("x", "lower", "upper", "n"))
+    number, low, high = (Cast(part, DOUBLE, tries=False) for part in (x, lower, upper))
+    bucket = _tree(number, low, high, count, Bare(Binary("+", count, Number(1))))
+    whole = Bare(Case(((Call("isnan", (x,)), Literal(None, NULL_TYPE)),), bucket))
+    return f"CREATE MACRO main.width_bucket(x, lower, upper, n) AS {printed(whole)}"
+
+
+MACRO = _macro()
 """The same for the sandbox; that isnan takes numbers alone refuses dates and text when the statement is bound."""
 
 
@@ -90,13 +99,12 @@ def width_bucket(scalar: Scalar, parts: Buckets) -> Scalar:
             f"width_bucket needs a number, not {scalar.sqltype}",
             hint=temporal if scalar.sqltype.is_temporal else "write CAST(... AS DOUBLE) around it",
         )
-    lower, upper = (literal(Fraction(bound), DOUBLE).sql for bound in (parts.lower, parts.upper))
-    sql = _sql(convert(scalar, DOUBLE).sql, lower, upper, str(parts.count), str(parts.count + 1))
+    lower, upper = (literal(Fraction(bound), DOUBLE).tree for bound in (parts.lower, parts.upper))
+    tree = _tree(convert(scalar, DOUBLE).tree, lower, upper, Number(parts.count), Number(parts.count + 1))
     # A NaN is no declared value, but where nothing is declared it can come.
     nullable = scalar.nullable or (scalar.sqltype.is_float and finite_hull(scalar) is None)
     limits = domains.interval(0, parts.count + 1)
-    name = f"width_bucket {parts.lower!r} {parts.upper!r} {parts.count}"
-    return Scalar(name, (scalar,), sql, INTEGER, _image(scalar, parts), limits, nullable, integral=True)
+    return Scalar("width_bucket", (scalar,), tree, INTEGER, _image(scalar, parts), limits, nullable, integral=True)
 
 
 def _image(scalar: Scalar, parts: Buckets) -> Domain:

@@ -12,6 +12,7 @@ from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.scalar import NULL_TYPE, Scalar, finite_hull, literal, read_text, scaled
+from dpsql.sql.nodes import Cast
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _WORD = re.compile(r"(?!inf|nan)[a-z][a-z _-]*|", re.IGNORECASE)
@@ -35,7 +36,7 @@ def cast(scalar: Scalar, sqltype: SqlType) -> Scalar:
     return Scalar(
         "cast",
         (scalar,),
-        f"TRY_CAST({scalar.sql} AS {sqltype})",
+        Cast(scalar.tree, sqltype),
         sqltype,
         domain,
         sqltype.range,

@@ -11,34 +11,35 @@ from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval
 from dpsql.core.errors import error
 from dpsql.expressions.logic import truth
 from dpsql.expressions.scalar import Scalar, finite_hull, unify
+from dpsql.sql.nodes import Call, Case
 
 
-def case(branches: list[tuple[Scalar, Scalar]], default: Scalar | None) -> Scalar:
+def case(pieces: list[tuple[Scalar, Scalar]], default: Scalar | None) -> Scalar:
     """CASE WHEN condition THEN value ... ELSE default END; without ELSE, NULL."""
-    conditions = [truth(condition) for condition, _ in branches]
-    values = [value for _, value in branches] + ([default] if default is not None else [])
+    conditions = [truth(condition) for condition, _ in pieces]
+    values = [value for _, value in pieces] + ([default] if default is not None else [])
     typed, sqltype = unify(values, "CASE")
     pairs = list(zip(conditions, typed, strict=False))
-    text = " ".join(f"WHEN {condition.sql} THEN {value.sql}" for condition, value in pairs)
-    tail = f" ELSE {typed[-1].sql}" if default is not None else ""
+    branches = tuple((condition.tree, value.tree) for condition, value in pairs)
+    tree = Case(branches, typed[-1].tree if default is not None else None)
     args = tuple(part for pair in pairs for part in pair) + ((typed[-1],) if default is not None else ())
     nullable = default is None or any(value.nullable for value in typed)
-    chosen = Scalar("case", args, f"(CASE {text}{tail} END)", sqltype, nullable=nullable)
+    chosen = Scalar("case", args, tree, sqltype, nullable=nullable)
     return _holding(chosen, typed)
 
 
 def coalesce(scalars: list[Scalar]) -> Scalar:
     """The first that is not NULL."""
     typed, sqltype = unify(scalars, "COALESCE")
-    sql = f"COALESCE({', '.join(s.sql for s in typed)})"
-    chosen = Scalar("coalesce", tuple(typed), sql, sqltype, nullable=all(s.nullable for s in typed))
+    tree = Call("COALESCE", tuple(s.tree for s in typed))
+    chosen = Scalar("coalesce", tuple(typed), tree, sqltype, nullable=all(s.nullable for s in typed))
     return _holding(chosen, typed)
 
 
 def nullif(left: Scalar, right: Scalar) -> Scalar:
     """NULL where both are equal, else the first."""
     (left, right), sqltype = unify([left, right], "NULLIF")
-    chosen = Scalar("nullif", (left, right), f"NULLIF({left.sql}, {right.sql})", sqltype, nullable=True)
+    chosen = Scalar("nullif", (left, right), Call("NULLIF", (left.tree, right.tree)), sqltype, nullable=True)
     held = _holding(chosen, [left])
     if isinstance(held.domain, Categories) and right.is_literal and not sqltype.is_boolean:
         rest = tuple(v for v in held.domain.values if v != right.value)
@@ -64,9 +65,9 @@ def extreme(function: str, scalars: list[Scalar]) -> Scalar:
     typed, sqltype = unify(scalars, function.upper())
     if not (sqltype.is_number or sqltype.is_temporal or sqltype.is_text):
         raise error(106, f"{function.upper()} needs numbers, dates or text", hint="write CASE instead")
-    sql = f"{function}({', '.join(s.sql for s in typed)})"
+    tree = Call(function, tuple(s.tree for s in typed))
     nullable = all(s.nullable for s in typed)
-    chosen = _holding(Scalar(function, tuple(typed), sql, sqltype, nullable=nullable), typed)
+    chosen = _holding(Scalar(function, tuple(typed), tree, sqltype, nullable=nullable), typed)
     if sqltype.is_text:
         return replace(chosen, domain=UNBOUNDED)
     low, high = lowest(chosen), highest(chosen)

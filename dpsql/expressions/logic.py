@@ -10,6 +10,8 @@ from dpsql.core.domains import Categories
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BOOLEAN, VARCHAR
 from dpsql.expressions.scalar import NULL_TYPE, Scalar, boolean_literal, literal, unify
+from dpsql.sql.nodes import Binary, Chain, In, Is, Like, Node, Not
+from dpsql.sql.trees import in_order
 
 BOTH = Categories((False, True))
 MOST_CONDITIONS = 1_000
@@ -17,8 +19,8 @@ MOST_CONDITIONS = 1_000
 _MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def _condition(function: str, args: tuple[Scalar, ...], sql: str, nullable: bool) -> Scalar:
-    return Scalar(function, args, sql, BOOLEAN, BOTH, None, nullable)
+def _condition(function: str, args: tuple[Scalar, ...], tree: Node, nullable: bool) -> Scalar:
+    return Scalar(function, args, tree, BOOLEAN, BOTH, None, nullable)
 
 
 def compare(operator: str, left: Scalar, right: Scalar) -> Scalar:
@@ -26,14 +28,14 @@ def compare(operator: str, left: Scalar, right: Scalar) -> Scalar:
     if left.is_literal and not right.is_literal:
         left, right, operator = right, left, _MIRROR[operator]
     (left, right), _ = unify([left, right], f"the comparison {operator}")
-    return _condition(operator, (left, right), f"({left.sql} {operator} {right.sql})", left.nullable or right.nullable)
+    return _condition(operator, (left, right), Binary(operator, left.tree, right.tree), left.nullable or right.nullable)
 
 
 def distinct_from(left: Scalar, right: Scalar, negated: bool) -> Scalar:
     """left IS [NOT] DISTINCT FROM right: never NULL."""
     (left, right), _ = unify([left, right], "IS DISTINCT FROM")
     function = "is not distinct from" if negated else "is distinct from"
-    return _condition(function, (left, right), f"({left.sql} {function.upper()} {right.sql})", False)
+    return _condition(function, (left, right), Binary(function.upper(), left.tree, right.tree), False)
 
 
 def between(value: Scalar, low: Scalar, high: Scalar) -> Scalar:
@@ -45,10 +47,9 @@ def in_list(value: Scalar, options: list[Scalar]) -> Scalar:
     if not all(option.is_literal for option in options):
         return disjunction([compare("=", value, option) for option in options])
     typed, _ = unify([value, *options], "IN")
-    listed = {option.sql: option for option in typed[1:]}
-    ordered = tuple(listed[sql] for sql in sorted(listed))
-    sql = f"({typed[0].sql} IN ({', '.join(o.sql for o in ordered)}))"
-    return _condition("in", (typed[0], *ordered), sql, value.nullable or any(o.is_null for o in ordered))
+    ordered = in_order(typed[1:])
+    tree = In(typed[0].tree, tuple(o.tree for o in ordered))
+    return _condition("in", (typed[0], *ordered), tree, value.nullable or any(o.is_null for o in ordered))
 
 
 def like(value: Scalar, pattern: Scalar, escape: Scalar | None, ignore_case: bool) -> Scalar:
@@ -58,16 +59,15 @@ def like(value: Scalar, pattern: Scalar, escape: Scalar | None, ignore_case: boo
         raise error(106, f"{word} needs text, not {value.sqltype}", hint="write CAST(... AS VARCHAR) around it")
     if not (pattern.is_literal and isinstance(pattern.value, str)):
         raise error(102, f"the pattern of {word} must be a constant text", hint=f"write {word} '...'")
-    tail = ""
     if escape is not None:
         if not (isinstance(escape.value, str) and len(escape.value) == 1 and escape.value.isascii()):
             # The engine takes one byte, and raises on more.
             raise error(106, "ESCAPE needs one ASCII character", hint="write ESCAPE '!'")
         if not _escapes_well(pattern.value, escape.value):
             raise error(106, "the pattern ends in the middle of an escape", hint="double the escape character")
-        tail = f" ESCAPE {escape.sql}"
     args = (value, pattern) if escape is None else (value, pattern, escape)
-    return _condition(word.lower(), args, f"({value.sql} {word} {pattern.sql}{tail})", value.nullable)
+    tree = Like(value.tree, pattern.tree, ignore_case, escape.tree if escape is not None else None)
+    return _condition(word.lower(), args, tree, value.nullable)
 
 
 def _escapes_well(pattern: str, escape: str) -> bool:
@@ -93,7 +93,7 @@ def negation(scalar: Scalar) -> Scalar:
     scalar = truth(scalar)
     if scalar.is_literal and isinstance(scalar.value, bool):
         return boolean_literal(not scalar.value)
-    return _condition("not", (scalar,), f"(NOT {scalar.sql})", scalar.nullable)
+    return _condition("not", (scalar,), Not(scalar.tree), scalar.nullable)
 
 
 def conjunction(parts: list[Scalar]) -> Scalar:
@@ -105,32 +105,32 @@ def disjunction(parts: list[Scalar]) -> Scalar:
 
 
 def _flat(function: str, parts: list[Scalar]) -> Scalar:
-    flat: dict[str, Scalar] = {}
+    flat: dict[Node, Scalar] = {}
     for part in parts:
         part = truth(part)
         for piece in part.args if part.function == function else (part,):
-            flat.setdefault(piece.sql, piece)
+            flat.setdefault(piece.tree, piece)
     if len(flat) > MOST_CONDITIONS:
         raise error(
             107,
             f"{len(flat):,} conditions are joined by {function.upper()}; at most {MOST_CONDITIONS:,} are taken",
             hint="write x IN (1, 2, 3) for many values of one column",
         )
-    ordered = tuple(flat[sql] for sql in sorted(flat))
+    ordered = in_order(flat.values())
     if len(ordered) == 1:
         return ordered[0]
-    sql = "(" + f" {function.upper()} ".join(piece.sql for piece in ordered) + ")"
-    return _condition(function, ordered, sql, any(piece.nullable for piece in ordered))
+    tree = Chain(function.upper(), tuple(piece.tree for piece in ordered))
+    return _condition(function, ordered, tree, any(piece.nullable for piece in ordered))
 
 
 def is_null(scalar: Scalar) -> Scalar:
-    return _condition("is null", (scalar,), f"({scalar.sql} IS NULL)", False)
+    return _condition("is null", (scalar,), Is(scalar.tree, "NULL"), False)
 
 
 def is_truth(scalar: Scalar, value: bool) -> Scalar:
     scalar = truth(scalar)
     word = "TRUE" if value else "FALSE"
-    return _condition(f"is {word.lower()}", (scalar,), f"({scalar.sql} IS {word})", False)
+    return _condition(f"is {word.lower()}", (scalar,), Is(scalar.tree, word), False)
 
 
 def conjuncts(condition: Scalar) -> tuple[Scalar, ...]:

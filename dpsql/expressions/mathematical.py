@@ -12,6 +12,7 @@ from dpsql.core.errors import error
 from dpsql.core.sqltypes import BOOLEAN, DOUBLE
 from dpsql.expressions.logic import BOTH
 from dpsql.expressions.scalar import NULL_TYPE, Scalar, convert, finite_hull, literal
+from dpsql.sql.nodes import Bare, Binary, Call, Case, Node, Number
 
 _FUNCTIONS: dict[str, Callable[[float], float]] = {
     "sqrt": math.sqrt,
@@ -20,7 +21,8 @@ _FUNCTIONS: dict[str, Callable[[float], float]] = {
     "log2": math.log2,
     "exp": math.exp,
 }
-_GUARDS = {"sqrt": ">= 0", "ln": "> 0", "log10": "> 0", "log2": "> 0"}
+_GUARDS = {"sqrt": ">=", "ln": ">", "log10": ">", "log2": ">"}
+"""How the argument compares with 0 where the function has a value."""
 
 
 def _double(scalar: Scalar, function: str) -> Scalar:
@@ -38,12 +40,12 @@ def increasing(function: str, scalar: Scalar) -> Scalar:
     inner = _double(scalar, function)
     bounds = finite_hull(scalar)
     guard = _GUARDS.get(function)
-    sql = f"{function}({inner.sql})"
+    tree: Node = Call(function, (inner.tree,))
     outside = False
     if guard is not None:
-        sql = f"(CASE WHEN {inner.sql} {guard} THEN {sql} END)"
-        outside = bounds is None or bounds.lower < 0 or (guard == "> 0" and bounds.lower == 0)
-    return Scalar(function, (scalar,), sql, DOUBLE, _image(function, bounds), None, scalar.nullable or outside)
+        tree = Case(((Bare(Binary(guard, inner.tree, Number(0))), tree),))
+        outside = bounds is None or bounds.lower < 0 or (guard == ">" and bounds.lower == 0)
+    return Scalar(function, (scalar,), tree, DOUBLE, _image(function, bounds), None, scalar.nullable or outside)
 
 
 def _image(function: str, bounds: Interval | None) -> Domain:
@@ -71,11 +73,11 @@ def power(base: Scalar, exponent: Scalar) -> Scalar:
             domain = domains.multiply(domain, bounds)
         domain = domain if domains.hull(domain) else UNBOUNDED
     return Scalar(
-        "pow", (base, exponent), f"pow({a.sql}, {b.sql})", DOUBLE, domain, None, base.nullable or exponent.nullable
+        "pow", (base, exponent), Call("pow", (a.tree, b.tree)), DOUBLE, domain, None, base.nullable or exponent.nullable
     )
 
 
 def float_test(function: str, scalar: Scalar) -> Scalar:
     """ISNAN, ISINF, ISFINITE."""
     inner = _double(scalar, function)
-    return Scalar(function, (scalar,), f"{function}({inner.sql})", BOOLEAN, BOTH, None, scalar.nullable)
+    return Scalar(function, (scalar,), Call(function, (inner.tree,)), BOOLEAN, BOTH, None, scalar.nullable)

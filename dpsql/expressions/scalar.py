@@ -1,7 +1,8 @@
 """A scalar expression that cannot fail, with what is known about its values.
 
-Every Scalar is built by a function of this package, and each of those makes the engine SQL *total*: what DuckDB would raise is NULL
-by a guard in the text (soundness: an engine failure is an event that no privacy loss covers). Two kinds of knowledge are kept apart:
+Every Scalar is built by a function of this package, and each of those makes what the engine computes *total*: where it would raise it
+is NULL, by a guard in the tree (soundness: an engine failure is an event that no privacy loss covers). Two kinds of knowledge are kept
+apart:
 
 domain  what the owner's declarations say the value is; only clamps and key lists rely on it, and they enforce it
 limits  what the value can be whatever the data holds, from its type and from constants; only overflow checks rely on it
@@ -23,12 +24,14 @@ from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, FLOAT, HUGEINT, INTEGER, VARCHAR, SqlType, decimal
 from dpsql.expressions.lengths import check, longest
 from dpsql.schema.paths import HeldKey, Name
+from dpsql.sql.duckdb import EPOCH
+from dpsql.sql.nodes import Bare, Binary, Call, Case, Cast, Column, Literal, Node, Number
 
 _NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-LONGEST_SQL = 200_000
+LARGEST = 200_000
+"""[characters] The largest expression."""
 NO_KEYS: frozenset[HeldKey] = frozenset()
 NULL_TYPE = SqlType("NULL")
-EPOCH = date(1970, 1, 1)
 LARGEST_FLOAT = 2**127
 """A little below the largest number that FLOAT holds."""
 
@@ -37,9 +40,9 @@ LARGEST_FLOAT = 2**127
 class Scalar:
     """An expression over the columns of one relation.
 
-    function  "column", "literal", or the operation's name
+    function  "column", "literal", or the operation's name alone: its constants stand in the tree
     args      operands, in order
-    sql       the engine SQL, fully parenthesised; also its canonical text
+    tree      what the engine computes
     sqltype   the type that DuckDB gives the same expression
     domain    declared values, without NULL and NaN
     limits    hard limits, or None where the value may be infinite, NaN or no number
@@ -64,7 +67,7 @@ class Scalar:
 
     function: str
     args: tuple[Scalar, ...]
-    sql: str
+    tree: Node
     sqltype: SqlType
     domain: Domain = UNBOUNDED
     limits: Interval | None = None
@@ -94,7 +97,7 @@ class Scalar:
             own = self.length if self.length is not None else longest(self.function, self.args, self.value)
             object.__setattr__(self, "length", own)
             check(self.function, own)
-        if len(self.sql) > LONGEST_SQL:
+        if self.tree.size > LARGEST:
             raise error(
                 107, "the expression grows too large when it is made safe", hint="split it, or nest fewer functions"
             )
@@ -151,6 +154,11 @@ class Scalar:
         return any(key.is_unit for key in self.held)
 
 
+def tree_of(scalar: Scalar | None) -> Node | None:
+    """What is computed, where anything is."""
+    return scalar.tree if scalar is not None else None
+
+
 def same_key(one: Scalar, other: Scalar) -> bool:
     """Whether two columns hold the same private key by the same path to the unit: where they are equal, so are the units (rule 46)."""
     return bool(one.held & other.held)
@@ -161,13 +169,8 @@ def goes_with(one: Scalar, other: Scalar) -> bool:
     return one.is_column and other.is_column and bool(one.names & other.names)
 
 
-def quoted(name: str) -> str:
-    """An identifier for the engine."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def column(
-    sql: str,
+    tree: Column,
     sqltype: SqlType,
     domain: Domain,
     *,
@@ -176,11 +179,11 @@ def column(
     step: Fraction | None = None,
     length: int | None = None,
 ) -> Scalar:
-    """A column of a relation; `sql` is its qualified, quoted name."""
+    """A column of a relation, as a scalar."""
     return Scalar(
         "column",
         (),
-        sql,
+        tree,
         sqltype,
         domain,
         sqltype.range,
@@ -206,49 +209,19 @@ def microseconds(moment: datetime) -> int:
 def literal(value: Value | None, sqltype: SqlType) -> Scalar:
     """A constant of a type; dates in days and timestamps in microseconds since 1970."""
     if value is None:
-        # with its type, so that the engine has none to infer
-        text = "NULL" if sqltype == NULL_TYPE else f"CAST(NULL AS {sqltype})"
-        return Scalar("literal", (), text, sqltype, nullable=True)
+        return Scalar("literal", (), Literal(None, sqltype), sqltype, nullable=True)
     if sqltype.is_float and not isinstance(value, str):
         value = as_float(Fraction(value), sqltype)
     domain: Domain = Categories((value,))
     number = None if isinstance(value, str) or sqltype.is_boolean else Fraction(value)
     limits = Interval(number, number) if number is not None and not sqltype.is_temporal else None
     integral = limits is not None and limits.lower.denominator == 1
-    return Scalar("literal", (), literal_sql(value, sqltype), sqltype, domain, limits, integral=integral, value=value)
+    return Scalar("literal", (), Literal(value, sqltype), sqltype, domain, limits, integral=integral, value=value)
 
 
 def as_float(number: Fraction, sqltype: SqlType) -> Fraction:
     """The nearest number that a floating-point type holds."""
     return Fraction(struct.unpack("f", struct.pack("f", float(number)))[0] if sqltype == FLOAT else float(number))
-
-
-def literal_sql(value: Value, sqltype: SqlType) -> str:
-    """The text of a constant, typed so that the engine has nothing to infer."""
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    if sqltype.is_boolean:
-        return "true" if value else "false"
-    number = Fraction(value)
-    if sqltype.name == "DATE":
-        return f"DATE '{EPOCH + timedelta(days=int(number))}'"
-    if sqltype.name == "TIMESTAMP":
-        return f"TIMESTAMP '{datetime(1970, 1, 1) + timedelta(microseconds=int(number))}'"
-    if sqltype.is_float:
-        return f"CAST({float(number)!r} AS {sqltype})"
-    if sqltype.is_decimal:
-        return f"CAST({decimal_text(number, sqltype.scale)} AS {sqltype})"
-    return str(int(number)) if number >= 0 else f"({int(number)})"
-
-
-def decimal_text(number: Fraction, scale: int) -> str:
-    """A number with `scale` digits after the point, exact (the caller has rounded)."""
-    quanta = number * 10**scale
-    if quanta.denominator != 1:
-        raise ValueError("a decimal literal must lie on its grid")
-    digits = str(abs(int(quanta))).rjust(scale + 1, "0")
-    sign = "-" if quanta < 0 else ""
-    return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"
 
 
 def number_literal(text: str) -> Scalar:
@@ -339,18 +312,18 @@ def _whole_digits(sqltype: SqlType) -> int:
     return len(str(int(max(abs(limits.lower), abs(limits.upper)))))
 
 
-def cast_sql(scalar: Scalar, sqltype: SqlType) -> str:
+def cast_tree(scalar: Scalar, sqltype: SqlType) -> Node:
     """The value in another type: the one place that decides between CAST and TRY_CAST.
 
     Why  CAST raises on what does not fit, and a failure tells that somebody has such a value. So it is printed only where the hard
          limits prove that every value of the *operand* fits, however narrow the result of what is done with it (rule 45)
     """
-    return scalar.sql if scalar.sqltype == sqltype else cast_text(scalar.sql, limits_of(scalar), sqltype)
+    return scalar.tree if scalar.sqltype == sqltype else cast_within(scalar.tree, limits_of(scalar), sqltype)
 
 
-def cast_text(sql: str, limits: Interval | None, sqltype: SqlType) -> str:
-    """The cast of a text whose hard limits are known; see cast_sql."""
-    return f"{'CAST' if holds(sqltype, limits) else 'TRY_CAST'}({sql} AS {sqltype})"
+def cast_within(tree: Node, limits: Interval | None, sqltype: SqlType) -> Node:
+    """The cast of a value whose hard limits are known; see cast_tree."""
+    return Cast(tree, sqltype, tries=not holds(sqltype, limits))
 
 
 def holds(sqltype: SqlType, limits: Interval | None) -> bool:
@@ -381,7 +354,7 @@ def convert(scalar: Scalar, sqltype: SqlType) -> Scalar:
         scalar,
         function="convert",
         args=(scalar,),
-        sql=f"TRY_CAST({scalar.sql} AS {sqltype})",
+        tree=Cast(scalar.tree, sqltype),
         sqltype=sqltype,
         domain=domain,
         limits=limits,
@@ -482,9 +455,10 @@ def one_form(value: Scalar) -> Scalar:
     them is met first would depend on the order of rows."""
     if not value.sqltype.is_float:
         return value
-    x, t = value.sql, value.sqltype
-    sql = f"CASE WHEN isnan({x}) THEN CAST('nan' AS {t}) WHEN {x} = 0 THEN CAST(0 AS {t}) ELSE {x} END"
-    return replace(value, function="one form", args=(value,), sql=sql, value=None)
+    x, t = value.tree, value.sqltype
+    nan, zero = Cast(Literal("nan", VARCHAR), t, tries=False), Cast(Number(0), t, tries=False)
+    whole = Bare(Case(((Call("isnan", (x,)), nan), (Bare(Binary("=", x, Number(0))), zero)), x))
+    return replace(value, function="one form", args=(value,), tree=whole, value=None)
 
 
 def finite_hull(scalar: Scalar) -> Interval | None:

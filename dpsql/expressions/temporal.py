@@ -15,10 +15,13 @@ from fractions import Fraction
 from dpsql.core import domains
 from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, interval
 from dpsql.core.errors import error
-from dpsql.core.sqltypes import BIGINT, DATE, TIMESTAMP, SqlType
-from dpsql.expressions.scalar import EPOCH, Scalar, convert, days, microseconds
+from dpsql.core.sqltypes import BIGINT, DATE, INTEGER, TIMESTAMP, VARCHAR, SqlType
+from dpsql.expressions.scalar import Scalar, convert, days, microseconds
+from dpsql.sql.duckdb import EPOCH
+from dpsql.sql.nodes import Bare, Between, Binary, Call, Case, Cast, Literal, Node, Number
 
 DAY = 86_400_000_000
+_FIRST, _LAST = "0001-01-02", "9999-12-30"
 _RANGES = {
     "month": (1, 12),
     "day": (1, 31),
@@ -81,11 +84,12 @@ def _temporal(scalar: Scalar, function: str) -> Scalar:
     return scalar
 
 
-def guarded(scalar: Scalar, sql: str) -> str:
-    """`sql` where the date lies in the years 1 to 9999, else NULL."""
+def guarded(scalar: Scalar, tree: Node) -> Node:
+    """`tree` where the date lies in the years 1 to 9999, else NULL."""
     if scalar.is_literal:
-        return sql
-    return f"(CASE WHEN {scalar.sql} BETWEEN {scalar.sqltype} '0001-01-02' AND {scalar.sqltype} '9999-12-30' THEN {sql} END)"
+        return tree
+    first, last = (Literal(day, scalar.sqltype) for day in (_FIRST, _LAST))
+    return Case(((Bare(Between(scalar.tree, first, last)), tree),))
 
 
 def moment(scalar: Scalar, value: Fraction) -> datetime:
@@ -114,10 +118,8 @@ def extract(part: str, scalar: Scalar) -> Scalar:
         domain = domains.integers(limits) or UNBOUNDED
     else:
         raise error(102, f"EXTRACT({part[:20]} ...) is not supported", hint="use " + ", ".join(["year", *_RANGES]))
-    sql = guarded(scalar, f"date_part('{part}', {scalar.sql})")
-    return Scalar(
-        f"extract {part}", (scalar,), sql, BIGINT, domain, limits, scalar.nullable or bounds is None, integral=True
-    )
+    tree = guarded(scalar, Call("date_part", (Literal(part, VARCHAR), scalar.tree)))
+    return Scalar("extract", (scalar,), tree, BIGINT, domain, limits, scalar.nullable or bounds is None, integral=True)
 
 
 def truncate(part: str, scalar: Scalar) -> Scalar:
@@ -126,10 +128,11 @@ def truncate(part: str, scalar: Scalar) -> Scalar:
     scalar = _temporal(scalar, "DATE_TRUNC")
     if part not in TRUNCATIONS:
         raise error(102, f"DATE_TRUNC('{part[:20]}', ...) is not supported", hint="use " + ", ".join(TRUNCATIONS))
-    sql = guarded(scalar, f"CAST(date_trunc('{part}', {scalar.sql}) AS {scalar.sqltype})")
+    start = Call("date_trunc", (Literal(part, VARCHAR), scalar.tree))
+    tree = guarded(scalar, Cast(start, scalar.sqltype, tries=False))
     domain = _starts(part, scalar)
     nullable = scalar.nullable or isinstance(domain, domains.Unbounded)
-    return Scalar(f"date_trunc {part}", (scalar,), sql, scalar.sqltype, domain, None, nullable)
+    return Scalar("date_trunc", (scalar,), tree, scalar.sqltype, domain, None, nullable)
 
 
 def _starts(part: str, scalar: Scalar) -> Domain:
@@ -176,7 +179,8 @@ def difference(part: str, start: Scalar, end: Scalar) -> Scalar:
     start, end = _temporal(start, "DATE_DIFF"), _temporal(end, "DATE_DIFF")
     if start.sqltype != end.sqltype:
         start, end = convert(start, TIMESTAMP), convert(end, TIMESTAMP)
-    sql = guarded(start, guarded(end, f"date_diff('{part}', {start.sql}, {end.sql})"))
+    crossed = Call("date_diff", (Literal(part, VARCHAR), start.tree, end.tree))
+    tree = guarded(start, guarded(end, crossed))
     a, b = domains.hull(start.domain), domains.hull(end.domain)
     domain: Domain = UNBOUNDED
     if a is not None and b is not None:
@@ -188,7 +192,7 @@ def difference(part: str, start: Scalar, end: Scalar) -> Scalar:
         domain = Interval(Fraction(math.floor(min(counts)) - 1), Fraction(math.ceil(max(counts)) + 1))
     limits = interval(-400_000_000_000, 400_000_000_000)
     nullable = start.nullable or end.nullable or a is None or b is None
-    return Scalar(f"date_diff {part}", (start, end), sql, BIGINT, domain, limits, nullable, integral=True)
+    return Scalar("date_diff", (start, end), tree, BIGINT, domain, limits, nullable, integral=True)
 
 
 def days_between(left: Scalar, right: Scalar) -> Scalar:
@@ -218,10 +222,11 @@ def shift(scalar: Scalar, amount: int, unit: str) -> Scalar:
         raise error(106, "the shifted date leaves the years 1 to 9999", hint="write a smaller interval")
     count = amount * _MONTHS.get(unit, 1)
     name = "months" if unit in _MONTHS else f"{unit}s"
-    number = "INTEGER" if unit in _MONTHS or unit in ("day", "week") else "BIGINT"
-    sql = guarded(scalar, f"({scalar.sql} + to_{name}(CAST({count} AS {number})))")
+    number = INTEGER if unit in _MONTHS or unit in ("day", "week") else BIGINT
+    span = Call(f"to_{name}", (Cast(Number(count), number, tries=False),))
+    tree = guarded(scalar, Binary("+", scalar.tree, span))
     nullable = scalar.nullable or isinstance(domain, domains.Unbounded)
-    return Scalar(f"shift {amount} {unit}", (scalar,), sql, TIMESTAMP, domain, None, nullable)
+    return Scalar("shift", (scalar,), tree, TIMESTAMP, domain, None, nullable)
 
 
 def _shifted(when: datetime, amount: int, unit: str) -> datetime | None:

@@ -7,6 +7,7 @@ from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, VARCHAR
 from dpsql.expressions.logic import BOTH
 from dpsql.expressions.scalar import NULL_TYPE, Scalar, literal
+from dpsql.sql.nodes import Binary, Call
 
 _MOST = 2**31
 
@@ -25,14 +26,14 @@ def length(scalar: Scalar) -> Scalar:
     scalar = _text(scalar, "length")
     limits = interval(0, _MOST)
     return Scalar(
-        "length", (scalar,), f"length({scalar.sql})", BIGINT, UNBOUNDED, limits, scalar.nullable, integral=True
+        "length", (scalar,), Call("length", (scalar.tree,)), BIGINT, UNBOUNDED, limits, scalar.nullable, integral=True
     )
 
 
 def change(function: str, scalar: Scalar) -> Scalar:
     """LOWER, UPPER, TRIM, LTRIM, RTRIM."""
     scalar = _text(scalar, function)
-    return Scalar(function, (scalar,), f"{function}({scalar.sql})", VARCHAR, UNBOUNDED, None, scalar.nullable)
+    return Scalar(function, (scalar,), Call(function, (scalar.tree,)), VARCHAR, UNBOUNDED, None, scalar.nullable)
 
 
 def _position(scalar: Scalar, function: str) -> Scalar:
@@ -47,15 +48,15 @@ def part(function: str, scalar: Scalar, positions: list[Scalar]) -> Scalar:
     """SUBSTRING(x, start[, length]), LEFT(x, n), RIGHT(x, n), with constant positions."""
     scalar = _text(scalar, function)
     args = [_position(p, function) for p in positions]
-    sql = f"{function}({', '.join([scalar.sql, *(a.sql for a in args)])})"
-    return Scalar(function, (scalar, *args), sql, VARCHAR, UNBOUNDED, None, scalar.nullable)
+    tree = Call(function, (scalar.tree, *(a.tree for a in args)))
+    return Scalar(function, (scalar, *args), tree, VARCHAR, UNBOUNDED, None, scalar.nullable)
 
 
 def contains(function: str, scalar: Scalar, other: Scalar) -> Scalar:
     """STARTS_WITH, ENDS_WITH, CONTAINS."""
     scalar, other = _text(scalar, function), _text(other, function)
     nullable = scalar.nullable or other.nullable
-    return Scalar(function, (scalar, other), f"{function}({scalar.sql}, {other.sql})", BOOLEAN, BOTH, None, nullable)
+    return Scalar(function, (scalar, other), Call(function, (scalar.tree, other.tree)), BOOLEAN, BOTH, None, nullable)
 
 
 def concatenate(left: Scalar, right: Scalar) -> Scalar:
@@ -63,5 +64,5 @@ def concatenate(left: Scalar, right: Scalar) -> Scalar:
     left, right = _text(left, "||"), _text(right, "||")
     if isinstance(left.value, str) and isinstance(right.value, str):
         return literal(left.value + right.value, VARCHAR)
-    sql = f"({left.sql} || {right.sql})"
-    return Scalar("||", (left, right), sql, VARCHAR, UNBOUNDED, None, left.nullable or right.nullable)
+    tree = Binary("||", left.tree, right.tree)
+    return Scalar("||", (left, right), tree, VARCHAR, UNBOUNDED, None, left.nullable or right.nullable)

@@ -23,16 +23,16 @@ from dpsql.guard.history import History, Past
 from dpsql.guard.questions import Asking, Question, people
 from dpsql.guard.reading import Reader
 from dpsql.guard.regions import is_unknown, share
+from dpsql.guard.texts import asked, canonical, said
 from dpsql.guard.tracker import Policy
-from dpsql.plan.compiled import Compiled
-from dpsql.plan.limited import Limited, Small
+from dpsql.plan.limited import Bounded, Limited, Small
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import Block, Bound
 from dpsql.plan.tables import PublicTable
-from dpsql.planner.canonical import canonical
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.schema import spent
 from dpsql.schema.model import Analyst, Schema
+from dpsql.sql.duckdb import printed
 
 _MIDDLES = (np.arange(1_000) + 0.5) / 1_000
 """Probabilities at which the quantiles of a distribution tell its deviation; without the last of its tails, so a little too small."""
@@ -61,9 +61,14 @@ class Guarding:
 
     # --- one statement ------------------------------------------------------------------------------------------------
 
-    def view_of_blocks(self) -> Blocks:
-        """What the planner is told of a statement's blocks while it plans them."""
-        return Blocks(self)
+    def judge(self, bounded: Bounded) -> Judged:
+        """Whom a statement asks about, and what R1, R2 and R5 find, which look at it alone."""
+        if self._schema.guard.mode == "off":
+            return Judged(bounded)
+        questions = self.questions(bounded.blocks, bounded.bounds)
+        small = {name: self.small(question) for name, question in questions.items()}
+        findings = tracker.check_identifiers(bounded.blocks) or tracker.check_unsized(questions.values())
+        return Judged(bounded, questions, small, tuple(findings))
 
     def questions(self, limited: Sequence[Limited], bounds: Sequence[Bound]) -> dict[str, Question]:
         """Whom the blocks of a statement ask about, by their names; none where the guard is off."""
@@ -83,7 +88,7 @@ class Guarding:
             return ()
         found: dict[str, tuple[Scalar | None, list[str]]] = {}
         for name, condition in question.restricted:
-            found.setdefault(condition.sql if condition is not None else "", (condition, []))[1].append(name)
+            found.setdefault(said(condition) if condition is not None else "", (condition, []))[1].append(name)
         return tuple(
             Small(condition, tuple(names))
             for text, (condition, names) in found.items()
@@ -95,26 +100,19 @@ class Guarding:
         """The questions of releases, with the noise that their answers will have."""
         return [replace(questions[r.name], spread=_spread(r)) for r in releases if r.name in questions]
 
-    def check(self, compiled: Compiled, questions: Mapping[str, Question]) -> list[Error]:
-        """R1 and R5, which look at the statement alone: findings in mode "warn"; else the first is raised (601, 603)."""
-        if self._schema.guard.mode == "off":
-            return []
-        findings = tracker.check_identifiers(part.release for part in compiled.releases)
-        return self._settled(findings or tracker.check_unsized(questions.values()))
-
-    def compare(self, questions: Sequence[Question]) -> list[Error]:
+    def compare(self, questions: Sequence[Question]) -> Sequence[Error]:
         """R3, and in mode "audit" R4, against everything that was charged so far: in mode "warn" what R3 finds; else the first is
         raised (602, 604)."""
         if not questions:
             return []
         self._load(self._ledger.asked(self._last))
-        return self._settled(self._problems(questions))
+        return self.settled(self._problems(questions))
 
     def decide(self, questions: Sequence[Question], rows: list[Asked]) -> None:
         """The same once more in the transaction of the charge, where others were charged meanwhile."""
         if rows:
             self._load(rows)
-            self._settled(self._problems(questions))
+            self.settled(self._problems(questions))
 
     @property
     def last(self) -> int:
@@ -128,7 +126,7 @@ class Guarding:
             return self._audit.check(questions, self._analyst.name)
         return []
 
-    def _settled(self, findings: list[Error]) -> list[Error]:
+    def settled(self, findings: Sequence[Error]) -> Sequence[Error]:
         """The findings, in mode "warn"; else the first is raised."""
         if findings and tracker.blocks(self._schema.guard):
             raise findings[0]
@@ -153,17 +151,17 @@ class Guarding:
 
     # --- to look at ---------------------------------------------------------------------------------------------------
 
-    def lines(self, compiled: Compiled, questions: Mapping[str, Question]) -> list[str]:
-        """What EXPLAIN says of a statement: whom it asks about, and whether it would be refused. Raises what `check` does."""
+    def lines(self, judged: Judged, releases: Sequence[Release]) -> list[str]:
+        """What EXPLAIN says of a statement: whom it asks about, and whether it would be refused. Raises 601, 603."""
         if self._schema.guard.mode == "off":
             return []
-        warned = [f"guard: warns of {finding.message}" for finding in self.check(compiled, questions)]
+        warned = [f"guard: warns of {finding.message}" for finding in self.settled(judged.findings)]
         lines = [
             f"guard: {name} asks about {self._about(question)}: {self._counted(question)}"
-            for name, question in questions.items()
+            for name, question in judged.questions.items()
         ]
         try:
-            findings = self.compare(self.asked(questions, compiled.plan.releases))
+            findings = self.compare(self.asked(judged.questions, releases))
         except Error as raised:
             if raised.code not in ("DPSQL-602", "DPSQL-604"):
                 raise
@@ -197,16 +195,19 @@ class Guarding:
         return self.policy.count(sum(share(shape.base) for shape in question.shapes))
 
 
-@dataclass(slots=True)
-class Blocks:
-    """Whom the blocks of one statement ask about, once the planner has asked. See SmallCells."""
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A bounded statement with whom it asks about.
 
-    guarding: Guarding
-    questions: dict[str, Question] = field(default_factory=dict)
+    questions  by block; none where the guard is off
+    small      by block, the aggregates that are in some group about fewer people than the owner lets be shown
+    findings   what R1 and R5 say against it
+    """
 
-    def small(self, limited: Sequence[Limited], bounds: Sequence[Bound]) -> dict[str, tuple[Small, ...]]:
-        self.questions = self.guarding.questions(limited, bounds)
-        return {name: self.guarding.small(question) for name, question in self.questions.items()}
+    bounded: Bounded
+    questions: Mapping[str, Question] = field(default_factory=dict)
+    small: Mapping[str, tuple[Small, ...]] = field(default_factory=dict)
+    findings: tuple[Error, ...] = ()
 
 
 def _spread(release: Release) -> float:
@@ -219,9 +220,9 @@ def _spread(release: Release) -> float:
 def _text(block: Block) -> str:
     """What a block releases, as text: two blocks with equal text are the same question."""
     parts = [
-        block.source.from_sql(),
-        *sorted(c.sql for c in block.source.where),
-        *(key.scalar.sql for key in block.keys),
-        *(aggregate.text for aggregate in block.aggregates),
+        printed(block.source.read()),
+        *sorted(said(c) for c in block.source.where),
+        *(said(key.scalar) for key in block.keys),
+        *(asked(aggregate) for aggregate in block.aggregates),
     ]
     return hashlib.sha256(canonical("\n".join(parts)).encode("utf-8", "backslashreplace")).hexdigest()

@@ -13,10 +13,11 @@ from math import prod
 
 from dpsql.core.domains import Value
 from dpsql.core.sqltypes import SqlType
-from dpsql.expressions.scalar import Scalar, literal_sql
+from dpsql.expressions.scalar import Scalar
 from dpsql.guard.regions import EVERYTHING, NOTHING, Region, Tangled, box_of
 from dpsql.guard.values import END, START, Axis, Cut, Listed, Opaque, Piece, Values, ranged
 from dpsql.schema.model import RESERVED
+from dpsql.sql.duckdb import literal_sql
 
 MOST_POINTS = 100_000
 """Of declared values, or combinations of them, at which a condition is evaluated."""

@@ -17,7 +17,6 @@ from dpsql.core.domains import Categories
 from dpsql.core.sqltypes import BOOLEAN
 from dpsql.expressions import logic
 from dpsql.expressions.conditional import case as case_of
-from dpsql.expressions.mentions import mentions
 from dpsql.expressions.scalar import Scalar, boolean_literal, literal
 from dpsql.guard import regions
 from dpsql.guard.reading import Context, Reader, Truth
@@ -34,10 +33,11 @@ from dpsql.guard.regions import (
     share,
 )
 from dpsql.guard.rows import Lookup, Rows, rows_of
-from dpsql.guard.texts import projected
+from dpsql.guard.texts import mentions, projected, said
 from dpsql.guard.values import Axis, Listed, Opaque, Values
 from dpsql.plan.resolved import Aggregate, Block, Bound
 from dpsql.schema.model import Schema
+from dpsql.sql.duckdb import printed
 
 MOST_CELLS = 1_000
 """Of one block that are compared one by one; a breakdown into more is compared as a whole, and cell by cell with what asks for one."""
@@ -221,7 +221,7 @@ class Asking:
             # conditions first: what is computed within a person has all of its values there
             parts = self._conditions(rows, context)
             cells = {
-                key.scalar.sql: regions
+                said(key.scalar): regions
                 for i, key in enumerate(block.keys)
                 if not block.is_selected(i) and (regions := self._key(key.scalar, context))
             }
@@ -298,7 +298,7 @@ class Asking:
             return self._reader.values(scalar, context)
         by_value: dict[str, Region] = {}
         for where, value in pieces:
-            by_value[value.sql] = (*by_value.get(value.sql, NOTHING), *where)
+            by_value[said(value)] = (*by_value.get(said(value), NOTHING), *where)
         return [regions.joined(region) for region in by_value.values()]
 
     def _apart(self, scalar: Scalar, context: Context) -> list[Region]:
@@ -322,7 +322,7 @@ class Asking:
                 kept = self._reader.truth(aggregate.condition, context).true
             asked = restricted[aggregate.name]
             if asked is not None:
-                filters[asked.sql] = self._reader.truth(asked, context).true
+                filters[said(asked)] = self._reader.truth(asked, context).true
             for value in aggregate.values or (None,):
                 for part in self._levels(aggregate, value, context):
                     try:
@@ -337,7 +337,7 @@ class Asking:
         if value is None:
             return [EVERYTHING]
         # that a column may be NULL is no choice of who asks; that a side of an outer join is not there may be one
-        unclear = any(leaf.sql in (*context.rows.unclear, *context.rows.matched) for leaf in value.leaves())
+        unclear = any(said(leaf) in (*context.rows.unclear, *context.rows.matched) for leaf in value.leaves())
         if not _chooses(value) and not (unclear and _has_default(value)):
             if unclear:
                 return [self._reader.truth(logic.is_null(value), context).false]
@@ -365,7 +365,7 @@ class Asking:
         """Where a value is not NULL if its columns are not: 1 % (age - 41) is NULL for those of 41. Not known: everybody."""
         if value.is_column or not value.nullable:
             return EVERYTHING
-        columns = {leaf.sql: logic.negation(logic.is_null(leaf)) for leaf in value.leaves() if leaf.nullable}
+        columns = {said(leaf): logic.negation(logic.is_null(leaf)) for leaf in value.leaves() if leaf.nullable}
         gone = self._reader.truth(logic.conjunction([logic.is_null(value), *columns.values()]), context)
         return (
             EVERYTHING
@@ -476,7 +476,7 @@ def _restricted(aggregate: Aggregate, away: Collection[str]) -> Scalar | None:
     """
     parts = [aggregate.condition] if aggregate.condition is not None else []
     for value in aggregate.values:
-        if _chooses(value) or any(leaf.sql in away for leaf in value.leaves()):
+        if _chooses(value) or any(said(leaf) in away for leaf in value.leaves()):
             added = value.sqltype.is_number and aggregate.function != "count"
             parts.append(_is_something(value) if added else logic.negation(logic.is_null(value)))
     return logic.conjunction(parts) if parts else None
@@ -501,9 +501,9 @@ def _has_default(value: Scalar) -> bool:
 def _chooses_cells(part: Lookup | Scalar, keys: Collection[str], released: Collection[str]) -> bool:
     """Whether group keys are compared with released values, and nothing else of a row is looked at."""
     if isinstance(part, Lookup):
-        by_keys = not part.public.where and all(mine.sql in keys for mine, _ in part.pairs)
-        return by_keys and _holds_one(part.public.from_sql(), released)
-    return _holds_one(part.sql, released) and _of_keys(part, keys)
+        by_keys = not part.public.where and all(said(mine) in keys for mine, _ in part.pairs)
+        return by_keys and _holds_one(printed(part.public.read()), released)
+    return _holds_one(said(part), released) and _of_keys(part, keys)
 
 
 def _holds_one(text: str, names: Collection[str]) -> bool:
@@ -511,7 +511,7 @@ def _holds_one(text: str, names: Collection[str]) -> bool:
 
 
 def _of_keys(s: Scalar, keys: Collection[str]) -> bool:
-    if s.sql in keys or s.is_literal or s.function == "released":
+    if said(s) in keys or s.is_literal or s.function == "released":
         return True
     return not s.is_column and s.function != "exists" and bool(s.args) and all(_of_keys(arg, keys) for arg in s.args)
 

@@ -22,17 +22,18 @@ from dpsql.core.cancellation import check
 from dpsql.core.domains import Categories, Interval, Value, integers
 from dpsql.core.errors import Error
 from dpsql.expressions import logic
-from dpsql.expressions.mentions import mentions
-from dpsql.expressions.scalar import NULL, Scalar, boolean_literal, integer_literal, literal, quoted
+from dpsql.expressions.scalar import NULL, Scalar, boolean_literal, integer_literal, literal
 from dpsql.expressions.scalar import column as stored_column
 from dpsql.guard.points import MOST_PIECES, MOST_POINTS, Grid, Points, cells_of, region_of
 from dpsql.guard.regions import EVERYTHING, NOTHING, Region, Tangled, both, box_of, but_not, either, joined, others
 from dpsql.guard.rows import Lookup, Rows
 from dpsql.guard.steps import ORDERED, arithmetic, conversion, defined_at, matching
-from dpsql.guard.texts import RELEASED, TOKEN, declares, digest, looked_for, replaced, short
+from dpsql.guard.texts import RELEASED, TOKEN, declares, digest, looked_for, mentions, replaced, said, short
 from dpsql.guard.values import Axis, Opaque, Ranged, Values, ranged
 from dpsql.plan.resolved import Bound
 from dpsql.schema.model import RESERVED, Schema, Table
+from dpsql.sql.duckdb import printed, quoted
+from dpsql.sql.nodes import Aggregate, Bare, Beside, Binary, Column, Exists, Node, Number, QueryValue, Select
 
 MOST_REFERRED = 20_000
 """Values of a public table that list the column that refers to them."""
@@ -68,7 +69,7 @@ _STRICT = frozenset(
         "date_trunc",
     ]
 )
-"""Functions that are NULL where an operand is, by the first word of their names."""
+"""Functions that are NULL where an operand is."""
 _ENDED = ("DPSQL-110", "DPSQL-703", "DPSQL-711")
 """The statement has ended, whatever the condition says."""
 Evaluate = Callable[[str, Sequence[str]], list[tuple[object, ...]]]
@@ -130,7 +131,7 @@ class Reader:
 
     def truth(self, condition: Scalar, context: Context) -> Truth:
         """The regions of a condition; a condition of too many boxes or levels is opaque as a whole."""
-        known = context.truths.get(condition.sql)
+        known = context.truths.get(said(condition))
         if known is not None:
             return known
         check()
@@ -144,7 +145,7 @@ class Reader:
         finally:
             context.depth -= 1
         context.work += 1 + len(found.true) + len(found.false)
-        context.truths[condition.sql] = found
+        context.truths[said(condition)] = found
         return found
 
     def _truth(self, s: Scalar, context: Context) -> Truth:
@@ -174,7 +175,7 @@ class Reader:
                 return self._exists(s, context)
             case "column":
                 inner = self._behind(s, context)
-                if inner is not s and s.sql not in context.rows.matched:
+                if inner is not s and said(s) not in context.rows.matched:
                     return self.truth(inner, context)
                 return self._leaf(logic.compare("=", s, boolean_literal(True)), context)
             case "is null" if s.args[0].sqltype.is_boolean and not s.args[0].is_column:
@@ -189,7 +190,7 @@ class Reader:
         if len(s.args) == 2 and s.args[0].is_literal:
             # IS DISTINCT FROM keeps its order
             s = replace(s, args=s.args[::-1])
-        sides = {m.sql: m for leaf in s.leaves() if (m := context.rows.matched.get(leaf.sql)) is not None}
+        sides = {said(m): m for leaf in s.leaves() if (m := context.rows.matched.get(said(leaf))) is not None}
         if not sides or context.matching:
             return self._plain(s, context)
         if s.args and _branches(s.args[0]) and all(arg.is_literal for arg in s.args[1:]):
@@ -246,7 +247,7 @@ class Reader:
         if s.is_literal or any(True for _ in s.leaves()) or not s.args or s.function == "exists":
             return s
         of_type = {"TIMESTAMP": "epoch_us({})", "DATE": "(({}) - DATE '1970-01-01')"}
-        (value,) = self._answers(f"SELECT {of_type.get(s.sqltype.name, '{}').format(s.sql)}", context)
+        (value,) = self._answers(f"SELECT {of_type.get(s.sqltype.name, '{}').format(said(s))}", context)
         if value is None or isinstance(value, int | str):
             return literal(value, s.sqltype)
         if isinstance(value, float | Decimal) and math.isfinite(value):
@@ -269,10 +270,10 @@ class Reader:
 
     def pieces(self, s: Scalar, context: Context) -> list[tuple[Region, Scalar]]:
         """A value that is chosen from branches: where it is which of them. Raises Tangled."""
-        if s.sql not in context.rows.matched or context.matching:
+        if said(s) not in context.rows.matched or context.matching:
             s = self._behind(s, context)
         # NULLs of two types have one text
-        name = f"{s.sql} {s.sqltype}"
+        name = f"{said(s)} {s.sqltype}"
         known = context.chosen.get(name)
         if known is not None:
             return known
@@ -337,9 +338,13 @@ class Reader:
         Why  one such condition alone: two rows of one person may meet two of them, and no one row both
         """
         conditions = [part for part in s.args if part.sqltype.is_boolean]
-        if looked_for(s.sql) is None or any(part.is_column for part in conditions) or context.within not in ("", s.sql):
+        if (
+            looked_for(said(s)) is None
+            or any(part.is_column for part in conditions)
+            or context.within not in ("", said(s))
+        ):
             raise Opaque
-        context.within = s.sql
+        context.within = said(s)
         true = EVERYTHING
         for condition in conditions:
             true = both(true, self.truth(condition, context).true)
@@ -404,7 +409,7 @@ class Reader:
 
     def values(self, s: Scalar, context: Context) -> list[Region]:
         """The regions of the values that a scalar can have. Raises Opaque, Tangled."""
-        sides = {m.sql: m for leaf in s.leaves() if (m := context.rows.matched.get(leaf.sql)) is not None}
+        sides = {said(m): m for leaf in s.leaves() if (m := context.rows.matched.get(said(leaf))) is not None}
         if sides and not context.matching:
             if not _is_strict(s):
                 raise Opaque
@@ -442,9 +447,9 @@ class Reader:
     def _behind(self, s: Scalar, context: Context) -> Scalar:
         """What a column stands for: through derived tables, and through the half of a UNION."""
         for _ in range(MOST_DEPTH):
-            if not s.is_column or s.sql in context.rows.unclear:
+            if not s.is_column or said(s) in context.rows.unclear:
                 return s
-            inner = context.rows.stands_for.get(s.sql)
+            inner = context.rows.stands_for.get(said(s))
             if inner is None and s.renames:
                 inner = s.args[0]
             if inner is None:
@@ -454,9 +459,9 @@ class Reader:
 
     def _axis(self, column: Scalar, context: Context) -> Axis | None:
         """The axis of a stored column, or of one that a per-unit block computes; None for a column of a public table."""
-        if column.sql in context.rows.unclear:
+        if said(column) in context.rows.unclear:
             return None
-        prefix, _, name = column.sql.rpartition(".")
+        prefix, _, name = said(column).rpartition(".")
         table = next((table for before, table in context.rows.scans if before == prefix), None)
         nullable, stored = column.nullable, None
         if table is not None:
@@ -470,18 +475,22 @@ class Reader:
                 key += f" {places.index(prefix) + 1}"
         elif context.within and column.origin and prefix in (looked_for(context.within) or ()):
             return self._axis_within(column)
-        elif column.sql in context.rows.computed:
-            key = f"computed {digest(self._named(context.rows.computed[column.sql], context))}"
-            nullable = nullable and column.sql not in context.rows.sure
+        elif said(column) in context.rows.computed:
+            key = f"computed {digest(self._named(context.rows.computed[said(column)], context))}"
+            nullable = nullable and said(column) not in context.rows.sure
         else:
             return None
         if key not in self._axes:
-            shown = name[1:-1] if table is not None else short(self._named(context.rows.computed[column.sql], context))
+            shown = (
+                name[1:-1] if table is not None else short(self._named(context.rows.computed[said(column)], context))
+            )
             # the declared values: a column of a block may be left with those that its WHERE lets through
             like = (
                 column
                 if stored is None
-                else stored_column(stored.name, stored.sqltype, stored.domain, step=stored.step, length=stored.longest)
+                else stored_column(
+                    Column("", stored.name), stored.sqltype, stored.domain, step=stored.step, length=stored.longest
+                )
             )
             self._axes[key] = _axis(
                 key, shown, like, nullable, self._referred(self._schema.table(table or ""), name[1:-1])
@@ -526,7 +535,7 @@ class Reader:
         if not self._declared:
             for table in self._schema.tables:
                 for c in table.columns if not table.public else ():
-                    like = stored_column(c.name, c.sqltype, c.domain, step=c.step, length=c.longest)
+                    like = stored_column(Column("", c.name), c.sqltype, c.domain, step=c.step, length=c.longest)
                     places = ("", *(f" {place}" for place in range(2, MOST_BESIDE + 1)), " within")
                     for key in (f"{table.name}.{c.name}{place}" for place in places):
                         axis = _axis(key, c.name, like, c.nullable, self._referred(table, c.name))
@@ -601,28 +610,26 @@ class Reader:
 
     def _text(self, s: Scalar, context: Context, columns: dict[str, Scalar]) -> str:
         """A value's text over stored columns alone, which are added to `columns`; public columns are looked up. Raises Tangled."""
-        leaves = {leaf.sql: leaf for leaf in s.leaves()}
+        leaves = {said(leaf): leaf for leaf in s.leaves()}
         needed: list[Lookup] = []
         texts: dict[str, str] = {}
         waiting = list(leaves.values())
         while waiting:
             leaf = waiting.pop()
-            if leaf.sql in texts or leaf.sql in columns:
+            if said(leaf) in texts or said(leaf) in columns:
                 continue
             inner = self._behind(leaf, context)
             if inner is not leaf:
-                texts[leaf.sql] = f"({self._text(inner, context, columns)})"
+                texts[said(leaf)] = f"({self._text(inner, context, columns)})"
                 continue
             lookup = next((look for look in context.rows.lookups if _holds(look, leaf)), None)
             if lookup is None:
-                columns[leaf.sql] = leaf
+                columns[said(leaf)] = leaf
             elif lookup not in needed:
                 needed.append(lookup)
                 waiting += [part for one, _ in lookup.pairs for part in one.leaves()]
-        text = replaced(s.sql, texts)
-        if not needed:
-            return text
-        return f"(SELECT max({text}) FROM {_beside(needed, texts)})"
+        tree = QueryValue(_beside((Aggregate("max", (s.tree,)),), needed)) if needed else s.tree
+        return replaced(printed(tree), texts)
 
     def required(self, lookup: Lookup, context: Context) -> Truth:
         """Where rows have a match in a public relation that they are joined with, through others that it is joined by."""
@@ -632,11 +639,11 @@ class Reader:
             for leaf in (leaf for mine, _ in one.pairs for leaf in mine.leaves()):
                 through = next((other for other in context.rows.lookups if _holds(other, leaf)), None)
                 if through is None:
-                    columns[leaf.sql] = leaf
+                    columns[said(leaf)] = leaf
                 elif through not in chain:
                     chain.append(through)
-        text = f"EXISTS (SELECT 1 FROM {_beside(chain, {})})"
-        return self.truth(Scalar("matches", tuple(columns.values()), text, boolean_literal(True).sqltype), context)
+        tree = Exists(_beside((Number(1),), chain))
+        return self.truth(Scalar("matches", tuple(columns.values()), tree, boolean_literal(True).sqltype), context)
 
     def _with(self, sql: str, context: Context) -> str:
         """A question with the bound tables that it reads."""
@@ -664,7 +671,7 @@ class Reader:
         try:
             text = self._text(s, context, columns)
         except Tangled:
-            text, columns = s.sql, {leaf.sql: leaf for leaf in s.leaves()}
+            text, columns = said(s), {said(leaf): leaf for leaf in s.leaves()}
         released = any(mentions(text, name) for name in context.released)
         if not released:
             # rule 34: a condition on released values may be about any column
@@ -683,7 +690,7 @@ class Reader:
         try:
             text = self._text(s, context, columns)
         except Tangled:
-            text = s.sql
+            text = said(s)
         key = f"derived {digest(self._named(text, context))}"
         return Axis(key, self._shown(text, context), s.domain.values, nullable=s.nullable)
 
@@ -787,7 +794,9 @@ def _at_the_middle(s: Scalar, context: Context) -> bool:
     if one.function == "released":
         one, other = other, one
     of = {
-        column for name, column in context.middles.items() if other.function == "released" and mentions(other.sql, name)
+        column
+        for name, column in context.middles.items()
+        if other.function == "released" and mentions(said(other), name)
     }
     return one.is_column and one.origin in of
 
@@ -801,7 +810,7 @@ def _as_it_is(s: Scalar) -> Scalar:
 
 def _is_strict(s: Scalar) -> bool:
     """Whether NULL in one of its columns makes it NULL."""
-    return s.is_column or s.is_literal or (s.function.split()[0] in _STRICT and all(map(_is_strict, s.args)))
+    return s.is_column or s.is_literal or (s.function in _STRICT and all(map(_is_strict, s.args)))
 
 
 def _again(function: str, value: Scalar, rest: list[Scalar]) -> Scalar:
@@ -819,14 +828,13 @@ def _again(function: str, value: Scalar, rest: list[Scalar]) -> Scalar:
 
 
 def _holds(lookup: Lookup, column: Scalar) -> bool:
-    return any(c.scalar.sql == column.sql for c in lookup.public.columns) or column.sql in {
-        right.sql for _, right in lookup.pairs
+    return any(said(c.scalar) == said(column) for c in lookup.public.columns) or said(column) in {
+        said(right) for _, right in lookup.pairs
     }
 
 
-def _beside(lookups: Sequence[Lookup], texts: Mapping[str, str]) -> str:
-    """FROM and WHERE of public relations, tied to the rows beside them."""
-    conditions = [f"{replaced(one.sql, texts)} = {other.sql}" for look in lookups for one, other in look.pairs]
-    conditions += [c.sql for look in lookups for c in look.public.where]
-    sources = ", ".join(look.public.from_sql() for look in lookups)
-    return sources + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+def _beside(items: tuple[Node, ...], lookups: Sequence[Lookup]) -> Select:
+    """A SELECT from public relations, tied to the rows beside them."""
+    conditions = [Bare(Binary("=", one.tree, other.tree)) for look in lookups for one, other in look.pairs]
+    more = [c.tree for look in lookups for c in look.public.where]
+    return Select(items, Beside(tuple(look.public.read() for look in lookups)), (*conditions, *more))

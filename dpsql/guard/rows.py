@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from dpsql.core.errors import error
 from dpsql.expressions.logic import conjunction, disjunction
 from dpsql.expressions.scalar import Scalar
+from dpsql.guard.texts import said
 from dpsql.relations.relations import Relation
+from dpsql.sql.duckdb import printed
 
 _SAME_ROWS = ("derived", "projected", "renamed", "per_unit", "distinct", "windowed")
 
@@ -76,8 +78,8 @@ class Rows:
         conditions = [*self.conditions, *on]
         matched = {}
         if conditions:
-            matched = {c.scalar.sql: conjunction(conditions) for c in relation.columns}
-        sure = self.sure | {c.scalar.sql for c in relation.columns if not c.scalar.nullable}
+            matched = {said(c.scalar): conjunction(conditions) for c in relation.columns}
+        sure = self.sure | {said(c.scalar) for c in relation.columns if not c.scalar.nullable}
         return replace(self, conditions=(), lookups=lookups, matched={**self.matched, **matched}, sure=sure)
 
 
@@ -92,7 +94,7 @@ def _made_of(relation: Relation) -> Iterator[Rows]:
         raise error(901, "a relation of people does not say how it was made")
     match made.step:
         case "scan":
-            prefixes = dict.fromkeys(c.scalar.sql.rpartition(".")[0] for c in relation.columns)
+            prefixes = dict.fromkeys(said(c.scalar).rpartition(".")[0] for c in relation.columns)
             name = relation.tables[0].name
             yield Rows(scans=tuple((prefix, name) for prefix in prefixes), counted=(name,))
         case "inner_join" | "left_join" | "full_join":
@@ -109,18 +111,20 @@ def _made_of(relation: Relation) -> Iterator[Rows]:
         case "union_all":
             for half in made.sources:
                 pairs = zip(relation.columns, half.columns, strict=True)
-                stands_for = {c.scalar.sql: own.scalar for c, own in pairs}
+                stands_for = {said(c.scalar): own.scalar for c, own in pairs}
                 for rows in rows_of(half):
                     yield replace(rows, stands_for={**rows.stands_for, **stands_for})
         case step if step in _SAME_ROWS:
             source = made.sources[0]
-            where = sorted(c.sql for c in source.where)
-            behind = " ".join([source.from_sql(), *where, *sorted(key.sql for key in made.keys)])
+            where = sorted(said(c) for c in source.where)
+            behind = " ".join([printed(source.read()), *where, *sorted(said(key) for key in made.keys)])
             computed = (
-                {new: f"{old} of {behind}" for new, old in made.computed} if step in ("per_unit", "windowed") else {}
+                {printed(new): f"{printed(old)} of {behind}" for new, old in made.computed}
+                if step in ("per_unit", "windowed")
+                else {}
             )
             for rows in rows_of(source):
-                unclear = rows.unclear | frozenset(made.chosen)
+                unclear = rows.unclear | frozenset(map(printed, made.chosen))
                 yield replace(rows, computed={**rows.computed, **computed}, unclear=unclear)
         case _:
             raise error(901, "the guard does not know a step of the plan")
@@ -130,9 +134,9 @@ def _on(relation: Relation) -> list[Scalar]:
     """What ON of an outer join asks for beside the equalities: after the conditions of both sides, and before those of WHERE."""
     made = relation.made
     assert made is not None
-    where = {condition.sql for condition in relation.where}
+    where = {said(condition) for condition in relation.where}
     before = sum(len(source.predicates) for source in made.sources)
-    return [c for c in relation.predicates[before:] if c.sql not in where]
+    return [c for c in relation.predicates[before:] if said(c) not in where]
 
 
 def _joined(relation: Relation, one: Rows, other: Rows) -> Rows:

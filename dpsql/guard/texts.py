@@ -1,4 +1,4 @@
-"""SQL texts of conditions: columns in them replaced, named as keys, and shown to people."""
+"""Conditions as SQL text, which is what the history of questions knows them by: columns replaced, named as keys, shown to people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dpsql.expressions.scalar import quoted
+from dpsql.expressions.scalar import Scalar
+from dpsql.plan.resolved import Aggregate
+from dpsql.schema.model import RESERVED
+from dpsql.sql.duckdb import printed, quoted
 
 TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*"(?:\."(?:[^"]|"")*")*)""")
 RELEASED = re.compile(r'\(SELECT "?c0"? FROM "[0-9a-f]{24}"[^)]*\)|"[0-9a-f]{24}"(\."?c[0-9]+"?)?')
@@ -21,6 +24,48 @@ _PLAIN = (
     (re.compile(r"\((sum\([\w.]+\)) \* [0-9.e-]+\)"), r"\1"),
 )
 """What a text for people is without: conversions, clamps and quanta."""
+
+
+_NAME = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*")""")
+
+
+def said(scalar: Scalar | None) -> str:
+    """What is computed, as text; "" for nothing."""
+    return printed(scalar.tree) if scalar is not None else ""
+
+
+def canonical(sql: str) -> str:
+    """Engine SQL with its table aliases numbered in the order in which they are met.
+
+    Why  the numbering is one to one, nobody else can write the numbers, and table and column names, texts and everything else
+         stay: two texts become equal only if they differed in the names of aliases alone
+
+    >>> canonical('"person" AS "p" WHERE "p"."site" = 2') == canonical('"person" AS "person" WHERE "person"."site" = 2')
+    True
+    """
+    numbers: dict[str, str] = {}
+    qualifying = {found["name"] for found in _NAME.finditer(sql) if sql.startswith(".", found.end())}
+
+    def number(found: re.Match[str]) -> str:
+        name = found["name"]
+        if name is None:
+            return found[0]
+        qualifies = sql.startswith(".", found.end())
+        declared = sql.startswith(" AS ", max(0, found.start() - 4)) and found.start() >= 4
+        column = sql.startswith(".", found.start() - 1) and found.start() >= 1
+        if column or not (qualifies or (declared and name in qualifying)):
+            return name
+        return numbers.setdefault(name, f'"{RESERVED}{len(numbers)}"')
+
+    return _NAME.sub(number, sql)
+
+
+def asked(aggregate: Aggregate) -> str:
+    """What an aggregate asks, as text."""
+    values = (f"{said(v)} {v.domain} {v.unit_bounds} {v.step}" for v in aggregate.values)
+    return "|".join(
+        [aggregate.function, *values, said(aggregate.condition), str(aggregate.sqltype), str(aggregate.number)]
+    )
 
 
 def replaced(text: str, names: Mapping[str, str]) -> str:
@@ -76,3 +121,15 @@ def short(text: str) -> str:
         for pattern, kept in _PLAIN:
             plain = pattern.sub(kept, plain)
     return plain if len(plain) <= 60 else plain[:57] + "..."
+
+
+def mentions(sql: str, name: str) -> bool:
+    """Whether a quoted identifier stands in SQL, outside of texts.
+
+    Why  the engine SQL quotes every identifier and doubles the quotes inside a text, so two kinds of tokens tell all of it apart
+
+    >>> mentions('SELECT "a" FROM "t"', "t"), mentions('"a" = \\'"t"\\'', "t")
+    (True, False)
+    """
+    wanted = quoted(name)
+    return wanted in sql and any(found["name"] == wanted for found in _NAME.finditer(sql))

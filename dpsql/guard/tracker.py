@@ -4,8 +4,8 @@ R1  no constant is compared with an identifier, and nothing but COUNT is aggrega
 R3  no answer is given that differs from an earlier one by fewer than k people: then subtracting them would be about those few
 R5  no condition that says nothing about how many people it is about is put on a quasi column
 
-R0 is the stored answer (release/releasing.py), R2 the noisy number of people that a small cell is suppressed by (planner/measure.py), and R4,
-of mode "audit", the combinations of more than two answers (audit.py).
+R0 is the stored answer (answers/look_up.py), R2 the noisy number of people that a small cell is suppressed by (planner/measure.py), and
+R4, of mode "audit", the combinations of more than two answers (audit.py).
 
 Why  everything here reads the plan, the declared schema, public tables and what was released before: the decision is the same on
      every database of people, so a refusal says nothing about them
@@ -41,8 +41,10 @@ from dpsql.guard.regions import (
     share,
     without_void,
 )
+from dpsql.guard.texts import said
 from dpsql.guard.values import Ranged
-from dpsql.plan.releases import Release
+from dpsql.plan.limited import Limited
+from dpsql.plan.resolved import Block
 from dpsql.schema.model import Guard
 
 READABLE = 10
@@ -81,16 +83,15 @@ def blocks(guard: Guard) -> bool:
 # --- R1 ---------------------------------------------------------------------------------------------------------------
 
 
-def check_identifiers(releases: Iterable[Release]) -> list[Error]:
-    """R1, for every release of a statement."""
-    return [finding for release in releases for finding in identifiers(release)]
+def check_identifiers(blocks: Iterable[Limited]) -> list[Error]:
+    """R1, for every block of a statement."""
+    return [finding for part in blocks for finding in identifiers(part.block)]
 
 
-def identifiers(release: Release) -> Iterator[Error]:
+def identifiers(block: Block) -> Iterator[Error]:
     """R1: every use of an identifier but COUNT(identifier) and COUNT(DISTINCT identifier)."""
-    block = release.limited.block
     counted = [a.argument for a in block.aggregates if a.function in ("count", "distinct")]
-    for scalar in release.expressions:
+    for scalar in block.expressions:
         if scalar in counted and scalar.is_column and not scalar.computes_identifier:
             continue
         found = _identifier(scalar)
@@ -103,7 +104,7 @@ def identifiers(release: Release) -> Iterator[Error]:
 
 
 def _name(found: Scalar) -> str:
-    origin = next((part.origin for part in found.walk() if part.origin), found.sql)
+    origin = next((part.origin for part in found.walk() if part.origin), said(found))
     return origin.rpartition(".")[2].strip('"')
 
 

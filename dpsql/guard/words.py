@@ -6,10 +6,11 @@ from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 
 from dpsql.core.domains import Value
-from dpsql.expressions.scalar import EPOCH, days
+from dpsql.expressions.scalar import days
 from dpsql.expressions.temporal import DAY
 from dpsql.guard.regions import Box, Region
 from dpsql.guard.values import Listed, Piece, Ranged, Values
+from dpsql.sql.duckdb import EPOCH
 
 MOST_VALUES = 5
 MOST_BOXES = 3

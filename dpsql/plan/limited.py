@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from dpsql.aggregates.base import Limits
 from dpsql.expressions.scalar import Scalar
-from dpsql.plan.resolved import Block, Bound
+from dpsql.plan.resolved import Block, Bound, Shell
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +34,14 @@ class Small:
     outputs: tuple[str, ...]
 
 
-class SmallCells(Protocol):
-    """Whom a block asks about: the guard's view of it, from the text and the declared schema alone."""
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """A resolved statement whose blocks are limited.
 
-    def small(self, limited: Sequence[Limited], bounds: Sequence[Bound]) -> dict[str, tuple[Small, ...]]:
-        """For each block, by its name, which of its aggregates are in some group about fewer people than the owner lets be shown."""
-        ...
+    blocks  each after those that it reads
+    bounds  each after what it reads
+    """
+
+    blocks: tuple[Limited, ...]
+    bounds: tuple[Bound, ...]
+    shell: Shell

@@ -10,7 +10,6 @@ from dpsql.aggregates.base import Estimate, Sensitivity, Statistic
 from dpsql.aggregates.tally import Reading, Tallied, Terms
 from dpsql.core.errors import error
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss, only_delta, total
-from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.prices import costs_at_most
 from dpsql.mechanisms.threshold import delta_per_group
@@ -160,13 +159,6 @@ class Release:
     @property
     def keys(self) -> tuple[GroupKey, ...]:
         return self.limited.block.keys
-
-    @property
-    def expressions(self) -> tuple[Scalar, ...]:
-        """Every expression over people's rows that decides what is counted: what rule R1 looks at."""
-        block = self.limited.block
-        asked = (part for a in block.aggregates for part in (*a.values, a.condition) if part is not None)
-        return (*block.source.predicates, *(key.scalar for key in block.keys), *asked)
 
 
 @dataclass(frozen=True, slots=True)

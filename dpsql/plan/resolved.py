@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
@@ -11,7 +11,7 @@ from dpsql.aggregates.of_moments import DIVIDED_BY_SPREAD
 from dpsql.core.domains import hull
 from dpsql.core.spans import Span
 from dpsql.core.sqltypes import BIGINT, SqlType, smallest_integer
-from dpsql.expressions.scalar import Scalar, limits_of
+from dpsql.expressions.scalar import Scalar, limits_of, tree_of
 from dpsql.plan.tables import KeyValue, PublicTable
 from dpsql.relations.relations import Relation
 
@@ -76,11 +76,10 @@ class Aggregate:
         return not self.looks_at_values and self.function not in DIVIDED_BY_SPREAD
 
     @property
-    def text(self) -> str:
-        """What is asked, for comparison: equal text is the same question."""
-        values = (f"{v.sql} {v.domain} {v.unit_bounds} {v.step}" for v in self.values)
-        condition = self.condition.sql if self.condition is not None else ""
-        return "|".join([self.function, *values, condition, str(self.sqltype), str(self.number)])
+    def asked(self) -> Hashable:
+        """What is asked, for comparison: equal ones are the same question."""
+        values = tuple((v.tree, v.domain, v.unit_bounds, v.step) for v in self.values)
+        return self.function, values, tree_of(self.condition), self.sqltype, self.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +166,12 @@ class Block:
     @property
     def selects(self) -> bool:
         return any(self.is_selected(i) for i in range(len(self.keys)))
+
+    @property
+    def expressions(self) -> tuple[Scalar, ...]:
+        """Every expression over people's rows that decides what is counted: what rule R1 looks at."""
+        asked = (part for a in self.aggregates for part in (*a.values, a.condition) if part is not None)
+        return (*self.source.predicates, *(key.scalar for key in self.keys), *asked)
 
 
 @dataclass(frozen=True, slots=True)

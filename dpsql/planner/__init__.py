@@ -1,6 +1,6 @@
 """From SQL text to a compiled plan, reading only the text and the declared schema: parse, resolve, limit, measure, lower.
 
-parse, grammar, parameters, options, canonical   the text
+parse, grammar, parameters, options   the text
 resolve/                                         names and types; which queries are about people
 limit                                            what one unit may contribute
 measure                                          aggregates as few parts as hold them all

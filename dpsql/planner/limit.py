@@ -12,7 +12,7 @@ from dpsql.core import domains
 from dpsql.core.domains import Categories
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import SqlType
-from dpsql.expressions.scalar import EPOCH, Scalar, decimal_text
+from dpsql.expressions.scalar import Scalar
 from dpsql.expressions.temporal import moment
 from dpsql.plan.limited import Limited
 from dpsql.plan.resolved import Aggregate, Block, GroupKey
@@ -20,6 +20,7 @@ from dpsql.plan.tables import KeyValue
 from dpsql.planner.options import Options
 from dpsql.relations.relations import Relation
 from dpsql.schema.model import Schema
+from dpsql.sql.duckdb import EPOCH, decimal_text
 
 
 def limit(block: Block, options: Options, schema: Schema) -> Limited:

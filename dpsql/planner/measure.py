@@ -9,8 +9,7 @@ key is selected by anyway. What looks at values themselves is released of a tall
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dpsql.aggregates.auto_sum import AutoSum, AutoSumOf, magnitudes
@@ -22,7 +21,7 @@ from dpsql.aggregates.distinct_values import DistinctValues
 from dpsql.aggregates.extreme import Extreme, ExtremeOf
 from dpsql.aggregates.grid import LEAST_BUCKETS, Grid
 from dpsql.aggregates.grid import widest as widest_tally
-from dpsql.aggregates.mode import Listed, Mode, ModeOf
+from dpsql.aggregates.mode import VALUE, Listed, Mode, ModeOf
 from dpsql.aggregates.moments import Moments, widest
 from dpsql.aggregates.of_moments import CountOfMoments, OfMoments, SumOfMoments
 from dpsql.aggregates.quantile import Quantile, QuantileOf
@@ -32,23 +31,26 @@ from dpsql.aggregates.tally import Reading, Tallied
 from dpsql.aggregates.term import WIDEST, Term, term
 from dpsql.aggregates.unit_total import unit_total
 from dpsql.core.cancellation import check
-from dpsql.core.domains import LARGEST_DOUBLE, Categories, integers
+from dpsql.core.domains import LARGEST_DOUBLE, Categories, Domain, Interval, integers
 from dpsql.core.errors import Error, error
 from dpsql.core.loss import NO_LOSS
 from dpsql.expressions.logic import conjunction, is_null, negation
 from dpsql.expressions.mathematical import float_test
-from dpsql.expressions.mentions import mentions
-from dpsql.expressions.scalar import Scalar, quoted
+from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.mechanisms.randomized_response import RandomizedResponse
 from dpsql.plan.limited import Limited, Small
 from dpsql.plan.releases import Output, Read, Release, Suppression
-from dpsql.plan.resolved import Aggregate, GroupKey
+from dpsql.plan.resolved import Aggregate, Block, GroupKey
 from dpsql.planner.buying import buy_one
-from dpsql.planner.canonical import canonical
 from dpsql.planner.limit import as_listed, key_count
-from dpsql.planner.lower import key_sql
+from dpsql.planner.lower import travelling
 from dpsql.planner.request import Parts, Request
+from dpsql.sql.duckdb import printed
+from dpsql.sql.identity import fingerprint
+from dpsql.sql.nodes import Column, Node
+from dpsql.sql.trees import tables
 
+_VERSION = "fingerprint 2"
 _SPREAD = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
 _OF_VALUE = ("count", "sum", "avg", *_SPREAD)
 
@@ -57,12 +59,12 @@ _OF_VALUE = ("count", "sum", "avg", *_SPREAD)
 class _Statistics:
     """What one release is made of, each part once, and which aggregate reads which."""
 
-    found: dict[str, Statistic] = field(default_factory=dict)
-    tallied: dict[str, Tallied] = field(default_factory=dict)
-    reads: list[tuple[Aggregate, str, Estimate]] = field(default_factory=list)
-    readings: list[tuple[Aggregate, str, Reading]] = field(default_factory=list)
+    found: dict[Hashable, Statistic] = field(default_factory=dict)
+    tallied: dict[Hashable, Tallied] = field(default_factory=dict)
+    reads: list[tuple[Aggregate, Hashable, Estimate]] = field(default_factory=list)
+    readings: list[tuple[Aggregate, Hashable, Reading]] = field(default_factory=list)
 
-    def add(self, statistic: Statistic) -> str:
+    def add(self, statistic: Statistic) -> Hashable:
         self.found.setdefault(statistic.identity, statistic)
         return statistic.identity
 
@@ -142,7 +144,7 @@ def _people(limited: Limited, condition: Scalar | None, selects: bool) -> Statis
 def _no_aggregate(limited: Limited) -> Error:
     block = limited.block
     key = next(key for i, key in enumerate(block.keys) if block.is_selected(i))
-    name = key.scalar.sql.rpartition(".")[2].strip('"') if key.scalar.function == "column" else "..."
+    name = key.scalar.tree.name if isinstance(key.scalar.tree, Column) else "..."
     return error(
         303,
         "the values of an undeclared domain can only be shown with a count of people",
@@ -153,8 +155,8 @@ def _no_aggregate(limited: Limited) -> Error:
 
 def _sums_beside_rows(aggregates: Sequence[Aggregate]) -> bool:
     """Whether COUNT(*) and some SUM are of the same rows."""
-    rows = {_text(a.condition) for a in aggregates if a.function == "rows"}
-    return any(a.function == "sum" and _text(a.condition) in rows for a in aggregates)
+    rows = {tree_of(a.condition) for a in aggregates if a.function == "rows"}
+    return any(a.function == "sum" and tree_of(a.condition) in rows for a in aggregates)
 
 
 def _statistics(limited: Limited, selects: bool, units: int | None, *, together: bool = False) -> _Statistics:
@@ -162,8 +164,8 @@ def _statistics(limited: Limited, selects: bool, units: int | None, *, together:
     statistics = _Statistics()
     if selects:
         statistics.add(Units(None))
-    by_value: dict[tuple[str, str], list[Aggregate]] = {}
-    by_two: dict[tuple[str, str], list[Aggregate]] = {}
+    by_value: dict[Hashable, list[Aggregate]] = {}
+    by_two: dict[Hashable, list[Aggregate]] = {}
     others: list[Aggregate] = []
     for aggregate in limited.block.aggregates:
         check()
@@ -174,11 +176,11 @@ def _statistics(limited: Limited, selects: bool, units: int | None, *, together:
         elif aggregate.function == "distinct":
             statistics.read(aggregate, _distinct(aggregate.argument, aggregate.condition, limited), CountOf(1))
         elif aggregate.function in _OF_VALUE:
-            by_value.setdefault((_value_key(aggregate.argument), _text(aggregate.condition)), []).append(aggregate)
+            by_value.setdefault((_value_key(aggregate.argument), tree_of(aggregate.condition)), []).append(aggregate)
         else:
-            values = "|".join(sorted(_value_key(value) for value in aggregate.values))
-            by_two.setdefault((values, _text(aggregate.condition)), []).append(aggregate)
-    paired: dict[str, Pair | Moments] = {}
+            values = frozenset(_value_key(value) for value in aggregate.values)
+            by_two.setdefault((values, tree_of(aggregate.condition)), []).append(aggregate)
+    paired: dict[Node | None, Pair | Moments] = {}
     for group in by_value.values():
         _of_value(group, others, statistics, paired, not limited.enforced, selects, together)
     for group in by_two.values():
@@ -190,7 +192,7 @@ def _statistics(limited: Limited, selects: bool, units: int | None, *, together:
 
 def _of_two(group: list[Aggregate], statistics: _Statistics) -> None:
     """Statistics of two values over the same rows: the fewest moments that hold them all."""
-    x, y = sorted(group[0].values, key=_value_key)
+    x, y = sorted(group[0].values, key=lambda value: printed(value.tree))
     degrees = [1, 1]
     for aggregate in group:
         both = aggregate.function in ("corr", "regr_r2")
@@ -250,7 +252,7 @@ def _of_tally(
 
 
 def _same_tops(one: Aggregate, other: Aggregate) -> bool:
-    return replace(one, number=None).text == replace(other, number=None).text
+    return replace(one, number=None).asked == replace(other, number=None).asked
 
 
 def _grid(aggregate: Aggregate, value: Scalar, limited: Limited, units: int | None) -> Grid:
@@ -268,23 +270,19 @@ def _listed(aggregate: Aggregate, value: Scalar, most: int) -> Listed:
     if most > len(values):
         what = f"there are only {len(values):,} declared values to choose from"
         raise error(203, what, hint=f"ask for {len(values):,} or fewer", span=aggregate.span)
-    travelling = key_sql(replace(key, scalar=replace(value, sql="{x}", args=())))
-    return Listed(value, travelling, values, aggregate.condition)
+    form = travelling(replace(key, scalar=replace(value, tree=VALUE, args=())))
+    return Listed(value, form, values, aggregate.condition)
 
 
-def _text(condition: Scalar | None) -> str:
-    return condition.sql if condition is not None else ""
-
-
-def _value_key(argument: Scalar) -> str:
-    return f"{argument.sql}|{argument.domain}|{argument.unit_bounds}"
+def _value_key(argument: Scalar) -> tuple[Node, Domain, Interval | None]:
+    return argument.tree, argument.domain, argument.unit_bounds
 
 
 def _of_value(
     group: list[Aggregate],
     others: list[Aggregate],
     statistics: _Statistics,
-    paired: dict[str, Pair | Moments],
+    paired: dict[Node | None, Pair | Moments],
     one_row: bool,
     selects: bool,
     together: bool,
@@ -309,8 +307,8 @@ def _of_value(
     second = any(a.function in _SPREAD for a in group)
     value = _term_of(first.argument, next(a for a in group if a.function != "count"), widest(2) if second else WIDEST)
     result = sum_type(first.argument.sqltype)
-    condition = _text(first.condition)
-    beside = any(o.function == "rows" and _text(o.condition) == condition for o in others)
+    condition = tree_of(first.condition)
+    beside = any(o.function == "rows" and tree_of(o.condition) == condition for o in others)
     with_rows = beside and condition not in paired and not (selects and one_row and not condition)
     if asked == {"sum"} and not (together and with_rows):
         for aggregate in group:
@@ -332,11 +330,11 @@ def _of_value(
 
 
 def _of_spread(
-    group: list[Aggregate], moments: Moments, statistics: _Statistics, paired: dict[str, Pair | Moments]
+    group: list[Aggregate], moments: Moments, statistics: _Statistics, paired: dict[Node | None, Pair | Moments]
 ) -> None:
     """VAR and STDDEV, and COUNT, SUM and AVG of the same value beside them."""
     if moments.with_rows:
-        paired[_text(moments.counted)] = moments
+        paired[tree_of(moments.counted)] = moments
     for aggregate in group:
         estimate: Estimate = OfMoments(moments, aggregate.function)
         if aggregate.function == "count":
@@ -374,10 +372,14 @@ def _distinct(argument: Scalar, condition: Scalar | None, limited: Limited) -> D
 
 
 def _of_rows(
-    aggregate: Aggregate, limited: Limited, statistics: _Statistics, paired: dict[str, Pair | Moments], selects: bool
+    aggregate: Aggregate,
+    limited: Limited,
+    statistics: _Statistics,
+    paired: dict[Node | None, Pair | Moments],
+    selects: bool,
 ) -> None:
     """COUNT(*) and COUNT(DISTINCT unit)."""
-    condition = _text(aggregate.condition)
+    condition = tree_of(aggregate.condition)
     one_row = not limited.enforced
     if aggregate.function == "rows" and condition in paired:
         shared = paired[condition]
@@ -394,27 +396,41 @@ def _of_rows(
 
 
 def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[str, str], few: Few) -> str:
-    """What was asked, in canonical form; no scale, threshold or mechanism that was taken, which follow from it (rule 40).
+    """What was asked; no scale, threshold or mechanism that was taken, which follow from it (rule 40).
 
     Why  the statistics alone do not say which aggregate a weight belongs to, nor which columns must be as exact as was asked
     """
     limited, block = asked.limited, asked.limited.block
     unit = block.source.unit
-    parts = [
-        block.source.from_sql(),
-        f"unit {unit.column.sql if unit is not None and unit.column is not None else 'row'}",
-        *sorted(condition.sql for condition in block.source.where),
-        *(f"key {key.scalar.sql} {key.values}" for key in block.keys),
-        *(f"list {listed.keys} {quoted(listed.bound)}" for listed in block.lists),
-        f"limits {limited.limits.rows} {limited.limits.groups} {limited.enforced}",
-        *(statistic.identity for statistic in asked.statistics),
-        *(tallied.identity for tallied in asked.tallied),
-        *(aggregate.text for aggregate in block.aggregates if request.weights is not None or request.goal is not None),
+    source, where = block.source.read(), frozenset(condition.tree for condition in block.source.where)
+    keys = tuple((key.scalar.tree, key.values) for key in block.keys)
+    statistics = tuple(statistic.identity for statistic in asked.statistics)
+    tallied = tuple(tallied.identity for tallied in asked.tallied)
+    by_aggregate = request.weights is not None or request.goal is not None
+    return fingerprint(
+        source,
+        _VERSION,
+        tree_of(unit.column) if unit is not None else None,
+        where,
+        keys,
+        tuple((listed.keys, listed.bound) for listed in block.lists),
+        (limited.limits.rows, limited.limits.groups, limited.enforced),
+        statistics,
+        tallied,
+        tuple(aggregate.asked for aggregate in block.aggregates) if by_aggregate else (),
         request.text,
-        *(f"people {few.k} {_text(small.condition)} {small.outputs}" for small in few.small),
+        tuple((few.k, tree_of(small.condition), small.outputs) for small in few.small),
         # what is chosen has the error of its own terms: with another accountant it is another question
         str(request.accounted) if request.mechanism != "laplace" and (block.selects or asked.tallied or reads) else "",
-    ]
-    text = canonical("\n".join(parts))
-    used = [f"{name} is {made}" for name, made in reads.items() if mentions(text, name)]
-    return hashlib.sha256("\n".join([text, *used, identity]).encode()).hexdigest()
+        _used(block, reads) if reads else (),
+        identity,
+    )
+
+
+def _used(block: Block, reads: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What the bound tables that a block reads are made of."""
+    conditions = (a.condition for a in block.aggregates if a.condition is not None)
+    scalars = [*block.source.where, *(key.scalar for key in block.keys), *conditions]
+    scalars += [value for a in block.aggregates for value in a.values]
+    read = tables(block.source.read()).union({part.bound for part in block.lists}, *(tables(s.tree) for s in scalars))
+    return tuple((name, made) for name, made in reads.items() if name in read)

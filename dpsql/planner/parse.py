@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
-from typing import Literal as OneOf
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -28,30 +27,64 @@ _NUMBER = re.compile(r"(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][+-]?\d+)?")
 MOST_TOKENS = 40_000
 DUCKDB = Dialect.get_or_raise("duckdb")
 QUESTIONS = ("SELECT", "WITH", "FROM", "(", "VALUES", "TABLE", "PIVOT")
-Kind = OneOf["query", "explain", "set", "reset", "catalog"]
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
-    """One statement.
+class Query:
+    """One question about the data.
 
     sql      the caller's text; all spans point into it
-    kind     a query, EXPLAIN of one, a session setting, or a question about the declared tables themselves
-    tree     the query, or None for the last two
-    options  from comments and OPTIONS(...); for a setting, what it sets
-    names    of the option that a setting changes; or the parts of the name of the table that DESCRIBE names
-    plain    the query as it was written, for DuckDB to name its columns; None where it holds what only dpsql knows;
-             for SHOW TABLES, just that
+    tree     what was parsed, with the parameters' values in it
+    options  from comments and OPTIONS(...)
+    plain    the query as it was written, for DuckDB to name its columns; None where it holds what only dpsql knows
     timed    whether it names the present moment
+    session  the options that SET has left
     """
 
     sql: str
-    kind: Kind
-    tree: exp.Expression | None
+    tree: exp.Expression
     options: Options
-    names: tuple[str, ...] = ()
     plain: str | None = None
     timed: bool = False
+    session: Options = field(default_factory=Options)
+
+    @property
+    def settled(self) -> Options:
+        """The statement's own options, and those of the session where it says nothing."""
+        return self.options.over(self.session)
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN of a query."""
+
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """SET or RESET of one option of the session.
+
+    name     of the option, without `dp_`
+    options  what SET sets; None for RESET
+    """
+
+    name: str
+    options: Options | None
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """A question about the declared tables themselves.
+
+    table  the parts of the name that DESCRIBE names; none for SHOW TABLES
+    """
+
+    sql: str
+    table: tuple[str, ...] = ()
+
+
+Parsed = Query | Explain | Setting | Catalog
 
 
 def parse(sql: str, parameters: Sequence[object] | Mapping[str, object] = (), now: datetime | None = None) -> Parsed:
@@ -73,14 +106,16 @@ def _parse(sql: str, parameters: Sequence[object] | Mapping[str, object], now: d
     tokens = _one_statement(_tokens(sql))
     first = tokens[0].text.upper()
     if first in ("SET", "RESET"):
-        return _setting(sql, first, tokens)
+        return _setting(first, tokens)
     if first in ("SHOW", "DESCRIBE", "DESC"):
         return _catalog(sql, first, tokens)
-    kind: Kind = "query"
     if first == "EXPLAIN":
-        kind, tokens = "explain", _explained(sql, tokens[0])
-        first = tokens[0].text.upper()
-    if first not in QUESTIONS:
+        return Explain(_query(sql, _explained(sql, tokens[0]), parameters, now))
+    return _query(sql, tokens, parameters, now)
+
+
+def _query(sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping[str, object], now: datetime) -> Query:
+    if tokens[0].text.upper() not in QUESTIONS:
         raise _not_a_question(tokens[0])
     written, options = tokens, _comment_options(tokens)
     tokens, options = _lift_clause(tokens, options)
@@ -89,7 +124,7 @@ def _parse(sql: str, parameters: Sequence[object] | Mapping[str, object], now: d
     own = len(tokens) < len(written) or tree.find(exp.Placeholder, exp.Parameter, exp.PropertyEQ) is not None
     plain = None if own else sql[written[0].start : written[-1].end + 1]
     timed = names_the_moment(tree)
-    return Parsed(sql, kind, bind(tree, parameters, now), options, plain=plain, timed=timed)
+    return Query(sql, bind(tree, parameters, now), options, plain, timed)
 
 
 def _tokens(sql: str) -> list[Token]:
@@ -183,7 +218,7 @@ def _not_a_question(token: Token) -> Error:
     return error(103, f"{word} is not a question about the data", hint="write SELECT ...", span=span)
 
 
-def _setting(sql: str, word: str, tokens: list[Token]) -> Parsed:
+def _setting(word: str, tokens: list[Token]) -> Setting:
     """SET dp_epsilon = 0.2 and RESET dp_epsilon."""
     text = " ".join(t.text for t in tokens[1:])
     match = re.fullmatch(r"(?:SESSION\s+)?(\w+)(?:\s*(?:=|TO)\s*(.+))?", text, re.IGNORECASE)
@@ -194,12 +229,11 @@ def _setting(sql: str, word: str, tokens: list[Token]) -> Parsed:
     value = match[2] if match[2] else {"mechanism": "laplace", "delta": "1e-9", "confidence": "0.95"}.get(name, "1")
     if name == "weights":
         raise error(104, "weights belong to one statement", hint="write /* dpsql: weights=2:1 */ in it")
-    return Parsed(
-        sql, "set" if word == "SET" else "reset", None, set_option(Options(), name, value.replace(" ", "")), (name,)
-    )
+    options = set_option(Options(), name, value.replace(" ", ""))
+    return Setting(name, options if word == "SET" else None)
 
 
-def _catalog(sql: str, word: str, tokens: list[Token]) -> Parsed:
+def _catalog(sql: str, word: str, tokens: list[Token]) -> Query | Catalog:
     """SHOW TABLES and DESCRIBE t; whether the table is declared is not known here.
 
     SHOW of what was spent is the query that it means.
@@ -208,15 +242,15 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Parsed:
     if word == "SHOW":
         shown = " ".join(t.text.upper() if t.token_type == TokenType.VAR else "?" for t in rest)
         if shown == "TABLES":
-            return Parsed(sql, "catalog", None, options, plain="SHOW TABLES")
+            return Catalog(sql)
         if shown in spent.SHOWN:
             meant = spent.SHOWN[shown]
-            return Parsed(sql, "query", _tree(meant, _tokens(meant)), options, plain=meant)
+            return Query(sql, _tree(meant, _tokens(meant)), options, meant)
     else:
         names, dots = rest[::2], rest[1::2]
         named = all(t.token_type in (*Parser.ID_VAR_TOKENS, TokenType.IDENTIFIER) for t in names)
         if named and len(dots) == len(names) - 1 < 3 and all(t.token_type == TokenType.DOT for t in dots):
-            return Parsed(sql, "catalog", None, options, tuple(t.text for t in names))
+            return Catalog(sql, tuple(t.text for t in names))
     shows = "SHOW TABLES, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS or SHOW GUARD"
     raise error(
         103,

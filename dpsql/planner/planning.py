@@ -1,59 +1,65 @@
-"""plan: the stages after parse in their order, as one function."""
+"""bound and calibrate: what one unit may contribute, then noise that fits it, at the price that was asked."""
 
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from dpsql.core.errors import error
 from dpsql.core.loss import EpsilonDelta, total
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.plan.compiled import Compiled
-from dpsql.plan.limited import Limited, SmallCells
+from dpsql.plan.limited import Bounded, Limited, Small
 from dpsql.plan.releases import Plan, Release
-from dpsql.plan.resolved import Bound, PublicTypes
+from dpsql.plan.resolved import Bound, Resolved
 from dpsql.planner import accurate
-from dpsql.planner.canonical import renamed
 from dpsql.planner.least_price import check_price
 from dpsql.planner.limit import limit
 from dpsql.planner.lower import lower
 from dpsql.planner.measure import Few, measure
 from dpsql.planner.options import Options
-from dpsql.planner.parse import Parsed
+from dpsql.planner.parse import Query
 from dpsql.planner.partition import entries
 from dpsql.planner.pricing import accounted
 from dpsql.planner.request import Request
-from dpsql.planner.resolve import resolve
 from dpsql.schema.model import RESERVED, Schema
+from dpsql.sql.duckdb import quoted
 
 
-def compile_statement(
-    parsed: Parsed,
-    session: Options,
+def bound(query: Query, resolved: Resolved, schema: Schema) -> Bounded:
+    """Each block with what one unit may contribute to it.
+
+    Raises 104 for options that do not go together, or not with this statement; 303, 304, 401.
+    """
+    options = query.settled
+    blocks = tuple(limit(block, options, schema) for block in resolved.blocks)
+    _check_together(query.options, options, blocks)
+    if options.goal is not None:
+        accurate.check_statement(blocks, resolved.shell)
+    return Bounded(blocks, resolved.bounds, resolved.shell)
+
+
+def calibrate(
+    bounded: Bounded,
+    options: Options,
     schema: Schema,
     identity: str,
-    types: PublicTypes | None = None,
-    guard: SmallCells | None = None,
+    small: Mapping[str, tuple[Small, ...]] = MappingProxyType({}),
 ) -> Compiled:
-    """A parsed query as releases with their engine SQL, and the shell; reads only the text and the declared schema.
+    """The releases with their noise, and with their engine SQL. Raises 104, 2xx, 3xx for what has no price or no noise.
 
-    session   the options that SET has left
+    options   of the statement over those of the session
     identity  schema_identity(schema)
-    types     tells the types of public queries that private ones read; None where there are none
-    guard     tells in which groups the number of people decides what is shown; None: in none
+    small     by block, aggregates that the number of people in a group decides about
     """
-    options = parsed.options.over(session)
     price = options.price(schema)
-    resolved = resolve(parsed, schema, types)
-    limited = [limit(block, options, schema) for block in resolved.blocks]
-    count = max(1, sum(bool(part.block.aggregates) for part in limited))
-    share = EpsilonDelta(price.epsilon / count, price.delta / count)
-    _check_together(parsed.options, options, limited)
-    if options.goal is not None:
-        accurate.check_statement(limited, resolved.shell)
+    count = max(1, sum(bool(part.block.aggregates) for part in bounded.blocks))
     privacy = schema.privacy
     request = Request(
-        share,
+        EpsilonDelta(price.epsilon / count, price.delta / count),
         rho_at_most(price.epsilon) / count,
         accounted(privacy),
         options.mechanism or privacy.mechanism,
@@ -62,19 +68,18 @@ def compile_statement(
         privacy.units,
         privacy.floor,
     )
-    small = guard.small(limited, resolved.bounds) if guard is not None else {}
     releases: list[Release] = []
-    for part in limited:
+    for part in bounded.blocks:
         few = Few(small.get(part.block.name, ()), schema.guard.k)
-        release = measure(part, request, identity, _made_of(resolved.bounds, releases), few)
+        release = measure(part, request, identity, _made_of(bounded.bounds, releases), few)
         releases.append(replace(release, entries=entries(part.block.source, schema)))
     for release in releases:
         check_price(release, price)
-    plan = Plan(tuple(releases), resolved.shell, total(r.loss for r in releases), price, options.goal)
-    return Compiled(plan, tuple(lower(release, resolved.bounds) for release in releases), resolved.bounds)
+    plan = Plan(tuple(releases), bounded.shell, total(r.loss for r in releases), price, options.goal)
+    return Compiled(plan, tuple(lower(release, bounded.bounds) for release in releases), bounded.bounds)
 
 
-def _check_together(own: Options, options: Options, limited: list[Limited]) -> None:
+def _check_together(own: Options, options: Options, limited: Sequence[Limited]) -> None:
     """Refuse options that do not go together, or not with this statement. Raises 104."""
     if own.confidence is not None and options.goal is None:
         raise error(104, "confidence is that of an error, which is not asked", hint="write error=50, confidence=0.95")
@@ -97,6 +102,19 @@ def _made_of(bounds: tuple[Bound, ...], releases: list[Release]) -> dict[str, st
         text = renamed(bound.sql, {name: f"{RESERVED}{i}" for i, name in enumerate(bound.reads)})
         made[bound.name] = hashlib.sha256("\n".join([text, *reads]).encode()).hexdigest()
     return made
+
+
+_TOKEN = re.compile(r"""'(?:[^']|'')*'|(?P<name>"(?:[^"]|"")*")""")
+
+
+def renamed(sql: str, names: dict[str, str]) -> str:
+    r"""Text of the sandbox with some quoted identifiers replaced, outside of texts.
+
+    >>> renamed('SELECT "a" FROM "t" WHERE "a" = \'"t"\'', {"t": "u"})
+    'SELECT "a" FROM "u" WHERE "a" = \'"t"\''
+    """
+    written = {quoted(old): quoted(new) for old, new in names.items()}
+    return _TOKEN.sub(lambda found: written.get(found[0], found[0]), sql)
 
 
 def schema_identity(schema: Schema) -> str:

@@ -1,4 +1,4 @@
-"""qualified: Parsed -> Parsed. A declared table that is named with its SQL schema or dataset is named without, and so are its columns.
+"""qualified: Query -> Query. A declared table that is named with its SQL schema or dataset is named without, and so are its columns.
 
 The meaning that a name has without this wins: a table of information_schema or of what was spent, a source of FROM, a WITH query.
 """
@@ -12,19 +12,19 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.planner.parse import Parsed
+from dpsql.planner.parse import Query
 from dpsql.planner.resolve.free import CATALOG
 from dpsql.schema import qualifiers, spent
 from dpsql.schema.model import Schema
 
 
-def in_main(parsed: Parsed, schema: Schema) -> Parsed:
+def in_main(parsed: Query, schema: Schema) -> Query:
     """The same statement with one way to name each declared table: `main.t` where a WITH query is called t, else `t`.
 
     Raises 105 for a column behind words that mean nothing.
     """
-    named = [] if parsed.tree is None else list(_qualified(parsed.tree, schema))
-    if parsed.tree is None or not named:
+    named = list(_qualified(parsed.tree, schema))
+    if not named:
         return parsed
     queries = {cte.alias.lower() for cte in parsed.tree.find_all(exp.CTE)}
     tree = parsed.tree.copy()
@@ -61,7 +61,7 @@ def _unknown(node: exp.Column) -> Error:
     return error(105, f"there is no table {shown[:60]!r} in this statement", hint=hint, span=span_of(node))
 
 
-def _rewritten(parsed: Parsed, named: list[exp.Table | exp.Column], queries: set[str]) -> str | None:
+def _rewritten(parsed: Query, named: list[exp.Table | exp.Column], queries: set[str]) -> str | None:
     """The text as it was written, but for those words; None where their places are not known."""
     if parsed.plain is None:
         return None

@@ -17,6 +17,7 @@ from dpsql.plan.releases import Release
 from dpsql.plan.resolved import GroupKey
 from dpsql.plan.tables import KeyValue
 from dpsql.planner.limit import as_listed, travels_as_text, wire
+from dpsql.sql.nodes import Node
 
 MOST_SUBJECTS = 4
 """Columns whose conditions are looked at."""
@@ -28,12 +29,12 @@ class Subject:
 
     key         the column as a group key of all its values
     allowed     those that are left, as they travel
-    conditions  texts of the conditions
+    conditions  what they compute
     """
 
     key: GroupKey
     allowed: frozenset[KeyValue]
-    conditions: frozenset[str]
+    conditions: frozenset[Node]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +67,16 @@ def _cuts_nobody(release: Release) -> bool:
     source = limited.block.source
     if not limited.enforced:
         return True
-    unit = source.unit.column.sql if source.unit is not None and source.unit.column is not None else ""
+    unit = source.unit.column.tree if source.unit is not None and source.unit.column is not None else None
     values = {
-        c.scalar.sql: len(c.scalar.domain.values) for c in source.columns if isinstance(c.scalar.domain, Categories)
+        c.scalar.tree: len(c.scalar.domain.values) for c in source.columns if isinstance(c.scalar.domain, Categories)
     }
     keys = [key - {unit} for key in source.unique if unit in key]
     return any(key <= values.keys() and prod(values[name] for name in key) <= limited.limits.rows for key in keys)
 
 
 def _subjects(release: Release) -> list[Subject]:
-    found: dict[str, Subject] = {}
+    found: dict[Node, Subject] = {}
     for condition in release.limited.block.source.where:
         subject, values = _chosen(condition)
         if subject is None:
@@ -83,11 +84,11 @@ def _subjects(release: Release) -> list[Subject]:
         key = as_listed(GroupKey("", subject))
         as_text = travels_as_text(subject, True)
         allowed = frozenset(wire(value, subject, as_text) for value in values)
-        known = found.get(subject.sql)
+        known = found.get(subject.tree)
         if known is not None:
             allowed &= known.allowed
-        texts = {condition.sql} | (known.conditions if known is not None else set())
-        found[subject.sql] = Subject(key, allowed, frozenset(texts))
+        trees = {condition.tree} | (known.conditions if known is not None else set())
+        found[subject.tree] = Subject(key, allowed, frozenset(trees))
     return [one for one in found.values() if one.allowed][:MOST_SUBJECTS]
 
 
@@ -116,12 +117,12 @@ def _chosen(condition: Scalar) -> tuple[Scalar | None, tuple[Value, ...]]:
 
 def _without(release: Release, subjects: tuple[Subject, ...]) -> Release:
     gone = frozenset().union(*(one.conditions for one in subjects))
-    full = {one.key.scalar.sql: one.key for one in subjects}
+    full = {one.key.scalar.tree: one.key for one in subjects}
     block = release.limited.block
-    source = replace(block.source, where=tuple(c for c in block.source.where if c.sql not in gone))
+    source = replace(block.source, where=tuple(c for c in block.source.where if c.tree not in gone))
     keys = tuple(
-        replace(key, scalar=full[key.scalar.sql].scalar, values=full[key.scalar.sql].values)
-        if key.scalar.sql in full
+        replace(key, scalar=full[key.scalar.tree].scalar, values=full[key.scalar.tree].values)
+        if key.scalar.tree in full
         else key
         for key in block.keys
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -83,15 +83,22 @@ class Sandbox:
             self._waiting = {table.name for table in empty}
 
     def need(self, names: Iterable[str]) -> None:
-        """See that these public tables hold their rows; one that cannot be shared as a file is loaded once. Raises 702, 707.
+        """See that these public tables hold their rows; one that cannot be shared as a file is loaded once. Raises 702, 707, 708.
 
         names  as they are declared
         """
+        names = frozenset(names)
+        self.still_there(names)
         with self._turn:
-            for table in self._waiting & set(names):
+            for table in self._waiting & names:
                 if self._engine is not None:
                     self._fill(self._engine.public_table(table))
                     self._waiting.discard(table)
+
+    def still_there(self, public: Collection[str]) -> None:
+        """A public table is read in place: if its file was written meanwhile, what was read may be of two versions. Raises 708."""
+        if public and self._engine is not None and not self._engine.unchanged():
+            raise error(708, "the data files changed since the connection was opened", hint="open a new connection")
 
     def load(self, table: PublicTable) -> None:
         """Make the table `main.name`, in place of any of that name. Values beyond their type raise 706."""

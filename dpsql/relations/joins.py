@@ -15,6 +15,8 @@ from dpsql.expressions.conditional import coalesce
 from dpsql.expressions.logic import compare
 from dpsql.expressions.scalar import NO_KEYS, Scalar, convert, goes_with, same_key
 from dpsql.relations.relations import From, Made, Named, Relation, Step, UnitBound, bare, product_bound
+from dpsql.sql.nodes import Bare, Binary, Join, Node
+from dpsql.sql.trees import sorted_trees
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,9 @@ def keyed(relation: Relation, equalities: Sequence[Equality], *, right: bool = T
     Where units are equated, the unit's own column counts as equated too.
     """
     sides = [e.right if right else e.left for e in equalities]
-    fixed = {side.sql for side in sides if side.is_column}
+    fixed = {side.tree for side in sides if side.is_column}
     if relation.unit is not None and relation.unit.column is not None and equates_units(equalities):
-        fixed.add(relation.unit.column.sql)
+        fixed.add(relation.unit.column.tree)
     return any(columns <= fixed for columns in relation.unique)
 
 
@@ -46,8 +48,8 @@ def matches(relation: Relation, equalities: Sequence[Equality]) -> int | None:
     """The most rows of a public relation that equal one row of the other side [rows]; None where nothing says."""
     if keyed(relation, equalities):
         return 1
-    fixed = {e.right.sql for e in equalities if e.right.is_column}
-    return min((rows for sql, rows in relation.multiplicity if sql in fixed), default=None)
+    fixed = {e.right.tree for e in equalities if e.right.is_column}
+    return min((rows for column, rows in relation.multiplicity if column in fixed), default=None)
 
 
 def meets_few(left: Relation, right: Relation, equalities: Sequence[Equality]) -> bool:
@@ -89,7 +91,7 @@ def inner_join(left: Relation, right: Relation, equalities: Sequence[Equality]) 
         (*_totals_kept(left, keyed(right, equalities)), *_totals_kept(right, keyed(left, equalities, right=False))),
         UnitBound(taken.column, _rows_of_pairs(left, right, equalities)),
         _unique_of_pairs(left, right, equalities),
-        _joined("JOIN", left, right, _texts(equalities), from_right),
+        _joined("", left, right, _on(equalities), from_right),
         (*left.where, *right.where),
         (*left.predicates, *right.predicates, *_looked_up(equalities)),
         (*left.tables, *right.tables),
@@ -121,7 +123,7 @@ def left_join(
         (*_totals_kept(left, once), *_null_extended(right, constant=fixed)),
         UnitBound(left.unit.column, rows),
         left.unique if once else frozenset(),
-        _joined("LEFT JOIN", left, right, _texts(equalities, residual), False),
+        _joined("LEFT", left, right, _on(equalities, residual), False),
         left.where,
         (*left.predicates, *right.predicates, *residual, *_looked_up(equalities)),
         (*left.tables, *right.tables),
@@ -153,7 +155,7 @@ def full_join(
             replace(both, role="identifier", keys=left.unit.column.keys & right.unit.column.keys, constant=True), rows
         ),
         frozenset(),
-        _full(left, right, _texts(equalities, residual)),
+        _full(left, right, _on(equalities, residual)),
         (),
         (*left.predicates, *right.predicates, *residual, *_looked_up(equalities)),
         (*left.tables, *right.tables),
@@ -220,9 +222,9 @@ def _rows_kept(left: Relation, right: Relation, equalities: Sequence[Equality]) 
     return pairs + ka - 1 if right.is_private and keyed(left, equalities, right=False) else max(pairs, ka)
 
 
-def _unique_of_pairs(left: Relation, right: Relation, equalities: Sequence[Equality]) -> frozenset[frozenset[str]]:
+def _unique_of_pairs(left: Relation, right: Relation, equalities: Sequence[Equality]) -> frozenset[frozenset[Node]]:
     """Unique sets of one side stay unique where each of its rows meets at most one of the other."""
-    kept: frozenset[frozenset[str]] = frozenset()
+    kept: frozenset[frozenset[Node]] = frozenset()
     if keyed(right, equalities):
         kept |= left.unique
     if right.is_private and keyed(left, equalities, right=False):
@@ -263,20 +265,20 @@ def _takes_unit_from(left: Relation, right: Relation) -> bool:
     return left.source.plain != left.source.with_unit and right.source.plain == right.source.with_unit
 
 
-def _texts(equalities: Sequence[Equality], residual: Sequence[Scalar] = ()) -> str:
-    texts = [f"{e.left.sql} = {e.right.sql}" for e in equalities] + [part.sql for part in residual]
-    return " AND ".join(sorted(dict.fromkeys(texts)))
+def _on(equalities: Sequence[Equality], residual: Sequence[Scalar] = ()) -> tuple[Node, ...]:
+    parts = [*(Bare(Binary("=", e.left.tree, e.right.tree)) for e in equalities), *(part.tree for part in residual)]
+    return sorted_trees(dict.fromkeys(parts))
 
 
-def _joined(word: str, left: Relation, right: Relation, on: str, from_right: bool) -> From:
-    def printed(unit: bool) -> str:
-        first, second = left.from_sql(unit and not from_right), right.from_sql(unit and from_right)
-        second = second if right.source.single else f"({second})"
-        return f"{first} {word} {second} ON {on}" if on else f"{first} CROSS JOIN {second}"
+def _joined(kind: str, left: Relation, right: Relation, on: tuple[Node, ...], from_right: bool) -> From:
+    def read(unit: bool) -> Node:
+        first, second = left.read(unit and not from_right), right.read(unit and from_right)
+        return Join(kind if on else "CROSS", first, second, on)
 
-    return From(printed(False), printed(True), single=False)
+    return From(read(False), read(True), single=False)
 
 
-def _full(left: Relation, right: Relation, on: str) -> From:
-    text = f"{left.from_sql()} FULL JOIN {right.from_sql()} ON {on}"
-    return From(text, text, single=False)
+def _full(left: Relation, right: Relation, on: tuple[Node, ...]) -> From:
+    """Both sides with their units: either can be the one that is there."""
+    tree = Join("FULL", left.read(), right.read(), on)
+    return From(tree, tree, single=False)

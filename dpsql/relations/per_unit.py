@@ -13,31 +13,34 @@ from math import prod
 from dpsql.core.domains import Categories, Interval, join
 from dpsql.core.errors import error
 from dpsql.expressions.logic import is_null, negation
-from dpsql.expressions.scalar import NO_KEYS, Scalar, literal, one_form, quoted, unify
+from dpsql.expressions.scalar import NO_KEYS, Scalar, literal, one_form, unify
 from dpsql.relations.relations import (
+    From,
     Made,
     Named,
     Relation,
     UnitBound,
+    applied,
     boundary,
     computed_column,
     derived_column,
     translated,
 )
 from dpsql.schema.model import UNIT_COLUMN
+from dpsql.sql.nodes import Derived, Item, Node, Select, UnionAll
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
     """An aggregate or window of one unit's rows.
 
-    sql    over the columns of the relation
+    tree   over the columns of the relation
     like   the type, domain and limits of its values
     shows  the columns whose values it shows, as MIN does and COUNT does not
     chosen  whether a condition, of FILTER or CASE, decides what it is
     """
 
-    sql: str
+    tree: Node
     like: Scalar
     shows: tuple[Scalar, ...] = ()
     chosen: bool = False
@@ -55,24 +58,25 @@ def per_unit(
     unit = _unit(source)
     k = tuple(replace(derived_column(alias, f"k{i}", key), unit_bounds=None) for i, key in enumerate(keys))
     a = tuple(computed_column(alias, f"a{i}", c.like, c.shows) for i, c in enumerate(aggregates))
-    texts = [one_form(key).sql for key in keys]
-    items = [f"{text} AS {quoted(f'k{i}')}" for i, text in enumerate(texts)]
-    items += [f"{c.sql} AS {quoted(f'a{i}')}" for i, c in enumerate(aggregates)]
-    items.append(f"{unit.sql} AS {quoted(UNIT_COLUMN)}")
+    grouped = [one_form(key).tree for key in keys]
+    items = [Item(tree, f"k{i}") for i, tree in enumerate(grouped)]
+    items += [Item(c.tree, f"a{i}") for i, c in enumerate(aggregates)]
+    items.append(Item(unit.tree, UNIT_COLUMN))
     # A constant groups nothing, and a bare number would be a position.
-    varying = [text for text, key in zip(texts, keys, strict=True) if any(True for _ in key.leaves())]
-    grouped = " GROUP BY " + ", ".join([unit.sql, *varying])
+    varying = [tree for tree, key in zip(grouped, keys, strict=True) if any(True for _ in key.leaves())]
     owned = replace(source, where=(*source.where, _present(unit)))
-    text = boundary(owned, alias, items, False, grouped)
+    derived = boundary(owned, alias, items, False, (unit.tree, *varying))
     carried = replace(derived_column(alias, UNIT_COLUMN, unit), keys=unit.keys, constant=True)
     relation = Relation(
         tuple(Named(alias, f"k{i}", key) for i, key in enumerate(k)),
         UnitBound(carried, _groups(source, keys)),
-        frozenset({frozenset({carried.sql, *(c.sql for key, c in zip(keys, k, strict=True) if not key.is_constant)})}),
-        replace(text, plain=text.with_unit),
+        frozenset(
+            {frozenset({carried.tree, *(c.tree for key, c in zip(keys, k, strict=True) if not key.is_constant)})}
+        ),
+        replace(derived, plain=derived.with_unit),
         predicates=(
             *source.predicates,
-            *(key for key in keys if key.computes_identifier and not key.held and key.sql != unit.sql),
+            *(key for key in keys if key.computes_identifier and not key.held and key.tree != unit.tree),
         ),
         tables=source.tables,
         facts=frozenset() if all(key.is_constant for key in keys) else source.facts,
@@ -89,8 +93,8 @@ def per_unit(
 
 def holds_unit(relation: Relation) -> bool:
     """Whether the visible columns hold the unit, or a key of its rows, so that rows which agree in all of them are of one unit."""
-    unit = relation.unit.column.sql if relation.unit is not None and relation.unit.column is not None else ""
-    return any(c.scalar.held or c.scalar.sql == unit for c in relation.columns)
+    unit = relation.unit.column.tree if relation.unit is not None and relation.unit.column is not None else None
+    return any(c.scalar.held or c.scalar.tree == unit for c in relation.columns)
 
 
 def distinct(source: Relation, alias: str) -> Relation:
@@ -116,18 +120,19 @@ def windowed(source: Relation, alias: str, windows: Sequence[Computed]) -> tuple
     columns = tuple(replace(c, scalar=derived_column(alias, f"c{i}", c.scalar)) for i, c in enumerate(source.columns))
     w = tuple(computed_column(alias, f"w{i}", c.like, c.shows) for i, c in enumerate(windows))
     shown = [c.scalar for c in source.columns]
-    items = [f"{s.sql} AS {quoted(f'c{i}')}" for i, s in enumerate(shown)]
-    items += [f"{c.sql} AS {quoted(f'w{i}')}" for i, c in enumerate(windows)]
-    items.append(f"{unit.sql} AS {quoted(UNIT_COLUMN)}")
+    items = [Item(s.tree, f"c{i}") for i, s in enumerate(shown)]
+    items += [Item(c.tree, f"w{i}") for i, c in enumerate(windows)]
+    items.append(Item(unit.tree, UNIT_COLUMN))
     carried = replace(derived_column(alias, UNIT_COLUMN, unit), keys=unit.keys, constant=True)
     owned = replace(source, where=(*source.where, _present(unit)))
-    texts = {c.scalar.sql: d.scalar.sql for c, d in zip(source.columns, columns, strict=True)} | {unit.sql: carried.sql}
-    text = boundary(owned, alias, items, False)
+    moved = {c.scalar.tree: d.scalar.tree for c, d in zip(source.columns, columns, strict=True)}
+    moved[unit.tree] = carried.tree
+    derived = boundary(owned, alias, items, False)
     relation = Relation(
         columns,
         UnitBound(carried, source.unit.max_rows if source.unit is not None else None),
-        translated(source.unique, texts),
-        replace(text, plain=text.with_unit),
+        translated(source.unique, moved),
+        replace(derived, plain=derived.with_unit),
         predicates=source.predicates,
         tables=source.tables,
         facts=source.facts,
@@ -161,12 +166,12 @@ def union_all(first: Relation, second: Relation, alias: str) -> Relation:
         _either(alias, UNIT_COLUMN, one, other), keys=one.keys & other.keys, nullable=False, constant=True
     )
     rows = [r.unit.max_rows if r.unit is not None else None for r in (first, second)]
-    text = f"({halves[0]} UNION ALL {halves[1]}) AS {quoted(alias)}"
+    tree = Derived(UnionAll(tuple(halves)), alias)
     return Relation(
         tuple(columns),
         UnitBound(carried, rows[0] + rows[1] if rows[0] is not None and rows[1] is not None else None),
         frozenset(),
-        replace(boundary(first, alias, [], False), plain=text, with_unit=text),
+        From(tree, tree),
         predicates=(*first.predicates, *second.predicates),
         tables=(*first.tables, *second.tables),
         facts=first.facts | second.facts,
@@ -174,19 +179,18 @@ def union_all(first: Relation, second: Relation, alias: str) -> Relation:
     )
 
 
-def _computed(columns: Sequence[Scalar], behind: Sequence[Scalar | Computed]) -> tuple[tuple[str, str], ...]:
-    return tuple((c.sql, b.sql) for c, b in zip(columns, behind, strict=True))
+def _computed(columns: Sequence[Scalar], behind: Sequence[Scalar | Computed]) -> tuple[tuple[Node, Node], ...]:
+    return tuple((c.tree, b.tree) for c, b in zip(columns, behind, strict=True))
 
 
-def _chosen(columns: Sequence[Scalar], behind: Sequence[Computed]) -> tuple[str, ...]:
-    return tuple(c.sql for c, b in zip(columns, behind, strict=True) if b.chosen)
+def _chosen(columns: Sequence[Scalar], behind: Sequence[Computed]) -> tuple[Node, ...]:
+    return tuple(c.tree for c, b in zip(columns, behind, strict=True) if b.chosen)
 
 
-def _half(relation: Relation, columns: list[Scalar]) -> str:
-    items = [f"{s.sql} AS {quoted(f'c{i}')}" for i, s in enumerate(columns)]
-    items.append(f"{_unit(relation).sql} AS {quoted(UNIT_COLUMN)}")
-    where = f" WHERE {' AND '.join(sorted(c.sql for c in relation.where))}" if relation.where else ""
-    return f"SELECT {', '.join(items)} FROM {relation.from_sql()}{where}"
+def _half(relation: Relation, columns: list[Scalar]) -> Node:
+    items = [Item(s.tree, f"c{i}") for i, s in enumerate(columns)]
+    items.append(Item(_unit(relation).tree, UNIT_COLUMN))
+    return Select(tuple(items), relation.read(), applied(relation.where))
 
 
 def _either(alias: str, name: str, first: Scalar, second: Scalar) -> Scalar:

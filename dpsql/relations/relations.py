@@ -11,17 +11,22 @@ The bound on rows per unit that a relation carries chooses the plan. What enforc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Literal
 
 from dpsql.core.domains import hull
 from dpsql.core.errors import error
 from dpsql.expressions.logic import conjuncts, truth
-from dpsql.expressions.scalar import NO_KEYS, Scalar, column, quoted
+from dpsql.expressions.scalar import NO_KEYS, Scalar, column
 from dpsql.schema.facts import rows_fact, unit_fact
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
 from dpsql.schema.paths import HeldKey, held_keys, named_keys, unit_key
+from dpsql.sql.nodes import Column as ColumnNode
+from dpsql.sql.nodes import Derived, Item, Join, Node, Number, Select
+from dpsql.sql.nodes import Table as TableNode
+from dpsql.sql.trees import sorted_trees
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +52,13 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """What the engine reads: without and with the unit's column, which may take a join up the references to reach.
+    """FROM: without and with the unit's column, which may take a join up the references to reach.
 
     single  whether it is one table, which needs no parentheses inside a join
     """
 
-    plain: str
-    with_unit: str
+    plain: Node
+    with_unit: Node
     single: bool = True
 
 
@@ -72,16 +77,16 @@ class Made:
     sources   the relations that it was made of
     pairs     what a join equates, left and right
     keys      what rows are grouped by
-    computed  (text of a column, text of what it stands for)
-    chosen    texts of those columns whose values a condition decides
+    computed  (a column, what it stands for)
+    chosen    those columns whose values a condition decides
     """
 
     step: Step
     sources: tuple[Relation, ...] = ()
     pairs: tuple[tuple[Scalar, Scalar], ...] = ()
     keys: tuple[Scalar, ...] = ()
-    computed: tuple[tuple[str, str], ...] = ()
-    chosen: tuple[str, ...] = ()
+    computed: tuple[tuple[Node, Node], ...] = ()
+    chosen: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,7 @@ class Relation:
 
     columns     in the order in which `*` shows them
     unit        None: public
-    unique      sets of column texts that no two rows agree in
+    unique      sets of columns that no two rows agree in
     source      FROM
     where       conditions that the enclosing SELECT has to apply
     predicates  every condition over people's rows, however deep: for the guard
@@ -98,13 +103,13 @@ class Relation:
     facts       what a data version must be verified for so that `max_rows` holds there and every row has its unit
     publics     the public relations that were joined, and
     links       the equalities between them: where lists of group keys can come from
-    multiplicity  (column text, rows) of a public relation: the most rows with one value of the column
+    multiplicity  (column, rows) of a public relation: the most rows with one value of the column
     made        how it came about, for EXPLAIN to tell and for the guard to see which rows there are
     """
 
     columns: tuple[Named, ...]
     unit: UnitBound | None
-    unique: frozenset[frozenset[str]]
+    unique: frozenset[frozenset[Node]]
     source: From
     where: tuple[Scalar, ...] = ()
     predicates: tuple[Scalar, ...] = ()
@@ -113,7 +118,7 @@ class Relation:
     publics: tuple[Relation, ...] = ()
     links: tuple[Scalar, ...] = ()
     made: Made | None = field(default=None, compare=False, repr=False)
-    multiplicity: tuple[tuple[str, int], ...] = ()
+    multiplicity: tuple[tuple[Node, int], ...] = ()
 
     @property
     def is_private(self) -> bool:
@@ -131,9 +136,10 @@ class Relation:
             return False
         if self.unit.column is None:
             return self.unit.max_rows == 1
-        return frozenset({self.unit.column.sql}) in self.unique
+        return frozenset({self.unit.column.tree}) in self.unique
 
-    def from_sql(self, unit: bool = True) -> str:
+    def read(self, unit: bool = True) -> Node:
+        """What stands in FROM, with the unit's column or without."""
         return self.source.with_unit if unit else self.source.plain
 
     def sources(self) -> tuple[str, ...]:
@@ -162,7 +168,7 @@ def scan(schema: Schema, table: Table, alias: str, source: str = "") -> Relation
         )
         for c in table.columns
     )
-    here = f"{quoted(table.name)} AS {quoted(alias)}"
+    here = TableNode(table.name, alias)
     if schema.privacy.unit == ROW:
         return Relation(
             columns, UnitBound(None, 1), _keys(table, alias), From(here, here), tables=(table,), made=Made("scan")
@@ -173,7 +179,7 @@ def scan(schema: Schema, table: Table, alias: str, source: str = "") -> Relation
         columns,
         UnitBound(unit, 1 if one else table.max_rows_per_unit),
         _keys(table, alias),
-        From(here, here if inside else f"{quoted(with_unit(table.name))} AS {quoted(alias)}"),
+        From(here, here if inside else TableNode(with_unit(table.name), alias)),
         tables=(table,),
         facts=frozenset({unit_fact(table.name), *(() if one else (rows_fact(table.name),))}),
         made=Made("scan"),
@@ -185,9 +191,9 @@ def public_scan(table: Table, alias: str, source: str = "") -> Relation:
     if not table.public:
         raise error(901, "a private table was about to be read as a public one")
     columns = tuple(Named(source or table.name, c.name, _column(c, table, alias)) for c in table.columns)
-    here = f"{quoted(table.name)} AS {quoted(alias)}"
-    most = {f"{quoted(alias)}.{quoted(c.name)}": rows for name, rows in table.multiplicity if (c := table.column(name))}
-    return Relation(columns, None, _keys(table, alias), From(here, here), multiplicity=tuple(most.items()))
+    here = TableNode(table.name, alias)
+    most = tuple((ColumnNode(alias, c.name), rows) for name, rows in table.multiplicity if (c := table.column(name)))
+    return Relation(columns, None, _keys(table, alias), From(here, here), multiplicity=most)
 
 
 def _column(
@@ -196,7 +202,7 @@ def _column(
     return Scalar(
         "column",
         (),
-        f"{quoted(alias)}.{quoted(declared.name)}",
+        ColumnNode(alias, declared.name),
         declared.sqltype,
         declared.domain,
         declared.sqltype.range,
@@ -223,18 +229,18 @@ def _unit(schema: Schema, table: Table, alias: str) -> Scalar:
         owner = schema.table(schema.privacy.unit_table or "")
         declared = owner.column(schema.privacy.unit_column or "") if owner is not None else None
         assert owner is not None and declared is not None
-        name, sqltype = f"{quoted(alias)}.{quoted(UNIT_COLUMN)}", declared.sqltype
-        found = column(name, sqltype, declared.domain, role="identifier", length=declared.longest)
+        place = ColumnNode(alias, UNIT_COLUMN)
+        found = column(place, declared.sqltype, declared.domain, role="identifier", length=declared.longest)
     unit = unit_key(schema)
     return replace(
         found, nullable=False, keys=frozenset({unit}), names=frozenset({(unit.table, unit.column)}), constant=True
     )
 
 
-def _keys(table: Table, alias: str) -> frozenset[frozenset[str]]:
+def _keys(table: Table, alias: str) -> frozenset[frozenset[Node]]:
     if not table.key:
         return frozenset()
-    return frozenset({frozenset(f"{quoted(alias)}.{quoted(name)}" for name in table.key)})
+    return frozenset({frozenset(ColumnNode(alias, name) for name in table.key)})
 
 
 # --- one relation to another --------------------------------------------------------------------------------------
@@ -286,10 +292,9 @@ def side_by_side(parts: Sequence[Relation]) -> Relation:
     if any(part.is_private for part in parts):
         raise error(901, "people's rows are joined by their unit")
     columns = tuple(column for part in parts for column in part.columns)
-    text = " CROSS JOIN ".join(part.from_sql() for part in parts)
-    return Relation(
-        columns, None, frozenset(), From(text, text, len(parts) == 1), tuple(c for part in parts for c in part.where)
-    )
+    tree = reduce(lambda one, other: Join("CROSS", one, other), (part.read() for part in parts))
+    where = tuple(c for part in parts for c in part.where)
+    return Relation(columns, None, frozenset(), From(tree, tree, len(parts) == 1), where)
 
 
 def bare(relation: Relation) -> bool:
@@ -300,37 +305,44 @@ def bare(relation: Relation) -> bool:
 def derived(source: Relation, alias: str) -> Relation:
     """The relation as a derived table: a boundary in the text, where one is needed (outer joins, UNION, windows)."""
     columns = tuple(replace(c, scalar=derived_column(alias, f"c{i}", c.scalar)) for i, c in enumerate(source.columns))
-    texts = {c.scalar.sql: d.scalar.sql for c, d in zip(source.columns, columns, strict=True)}
-    items = [f"{c.scalar.sql} AS {quoted(f'c{i}')}" for i, c in enumerate(source.columns)]
+    moved = {c.scalar.tree: d.scalar.tree for c, d in zip(source.columns, columns, strict=True)}
+    items = [Item(c.scalar.tree, f"c{i}") for i, c in enumerate(source.columns)]
     unit = source.unit
     carried = None
     if unit is not None and unit.column is not None:
         carried = replace(derived_column(alias, UNIT_COLUMN, unit.column), keys=unit.column.keys, constant=True)
-        texts[unit.column.sql] = carried.sql
+        moved[unit.column.tree] = carried.tree
     return Relation(
         columns,
         UnitBound(carried, unit.max_rows) if unit is not None else None,
-        translated(source.unique, texts),
+        translated(source.unique, moved),
         boundary(source, alias, items, carried is not None),
         predicates=source.predicates,
         tables=source.tables,
         facts=source.facts,
-        made=Made("derived", (source,), computed=tuple((new, old) for old, new in texts.items())),
+        made=Made("derived", (source,), computed=tuple((new, old) for old, new in moved.items())),
     )
 
 
-def boundary(source: Relation, alias: str, items: list[str], carries_unit: bool, tail: str = "") -> From:
+def boundary(
+    source: Relation, alias: str, items: Sequence[Node], carries_unit: bool, group: tuple[Node, ...] = ()
+) -> From:
     """(SELECT items FROM source WHERE ...) AS alias, without and with the unit's column."""
-    where = f" WHERE {' AND '.join(sorted(c.sql for c in source.where))}" if source.where else ""
+    conditions = applied(source.where)
 
-    def printed(unit: bool) -> str:
+    def read(unit: bool) -> Node:
         listed = list(items)
         if carries_unit and unit:
             assert source.unit is not None and source.unit.column is not None
-            listed.append(f"{source.unit.column.sql} AS {quoted(UNIT_COLUMN)}")
-        return f"(SELECT {', '.join(listed) or '1'} FROM {source.from_sql(unit)}{where}{tail}) AS {quoted(alias)}"
+            listed.append(Item(source.unit.column.tree, UNIT_COLUMN))
+        return Derived(Select(tuple(listed) or (Number(1),), source.read(unit), conditions, group), alias)
 
-    return From(printed(False), printed(True))
+    return From(read(False), read(True))
+
+
+def applied(conditions: Iterable[Scalar]) -> tuple[Node, ...]:
+    """The parts of a WHERE, in an order that does not depend on how they were written."""
+    return sorted_trees(condition.tree for condition in conditions)
 
 
 def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:
@@ -338,7 +350,7 @@ def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:
     return Scalar(
         "column",
         (inner,),
-        f"{quoted(alias)}.{quoted(name)}",
+        ColumnNode(alias, name),
         inner.sqltype,
         inner.domain,
         inner.limits,
@@ -366,7 +378,7 @@ def computed_column(alias: str, name: str, like: Scalar, parts: tuple[Scalar, ..
         like,
         function="column",
         args=parts,
-        sql=f"{quoted(alias)}.{quoted(name)}",
+        tree=ColumnNode(alias, name),
         value=None,
         step=None,
         origin="",
@@ -377,9 +389,9 @@ def computed_column(alias: str, name: str, like: Scalar, parts: tuple[Scalar, ..
     )
 
 
-def translated(unique: frozenset[frozenset[str]], texts: dict[str, str]) -> frozenset[frozenset[str]]:
+def translated(unique: frozenset[frozenset[Node]], moved: dict[Node, Node]) -> frozenset[frozenset[Node]]:
     """The unique sets whose columns all have a new name, under it."""
-    return frozenset(frozenset(texts[c] for c in columns) for columns in unique if columns <= texts.keys())
+    return frozenset(frozenset(moved[c] for c in columns) for columns in unique if columns <= moved.keys())
 
 
 def product_bound(*bounds: int | None) -> int | None:

@@ -8,18 +8,19 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import overload
 
+from dpsql.answers.held import Held
 from dpsql.core import cancellation
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import SqlType, parse_type
-from dpsql.expressions.scalar import quoted
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import Shell
-from dpsql.plan.tables import ROW_NUMBER, Accuracy, NoisyTable, PublicTable, redrawn_table
+from dpsql.plan.tables import ROW_NUMBER, Accuracy, PublicTable, redrawn_table
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.estimating import Beside, Estimated, beside, estimate
 from dpsql.release.noisy import KeyTables, key_list, wire_columns
 from dpsql.schema.model import RESERVED
+from dpsql.sql.duckdb import quoted
 
 LEVEL = Fraction(95, 100)
 """The level of every interval."""
@@ -30,7 +31,6 @@ class Staged:
 
     noisy      released tables, by the name of the release: stored answers, and what is released meanwhile
     columns    (name, type) of the result
-    need       sees that the sandbox can read declared public tables
     max_cells  [groups] the most that listed keys may make
     max_rows   [groups] the same, of the owner's limits of one statement
     charged    whether the statement was paid for: then an error says that the charge stands
@@ -40,24 +40,21 @@ class Staged:
 
     def __init__(
         self,
-        compiled: Compiled,
-        noisy: dict[str, NoisyTable],
+        held: Held,
         columns: tuple[tuple[str, str], ...],
         sandbox: Sandbox,
-        need: Callable[[Sequence[str]], None],
         max_cells: int,
-        max_rows: int | None = None,
+        max_rows: int | None,
     ) -> None:
-        self._compiled = compiled
+        compiled = self._compiled = held.plan
         self._columns = columns
         self._sandbox = sandbox
-        self._need = need
         self._max_cells, self._max_rows = max_cells, max_rows
         self._parts = {part.release.name: part for part in compiled.releases}
         self._bounds = {bound.name: bound for bound in compiled.bounds}
         self._tables: dict[str, PublicTable] = {}
         self._estimated: dict[str, Estimated] = {}
-        self.noisy = noisy
+        self.noisy = dict(held.tables)
         self.charged = False
 
     def bind_public(self) -> None:
@@ -76,7 +73,7 @@ class Staged:
         """A bound table, computed when it is first read. Raises 706 where a scalar subquery has several rows."""
         if name not in self._tables:
             bound = self._bounds[name]
-            self._need(bound.public)
+            self._sandbox.need(bound.public)
             for read in bound.reads:
                 if read in self._parts:
                     self.estimated(self._parts[read])

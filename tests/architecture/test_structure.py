@@ -105,3 +105,47 @@ def test_public_names_are_complete() -> None:
     assert errors | {"InternalError", "ProgrammingError", "NotSupportedError", "connect", "Schema"} <= set(
         dpsql.__all__
     )
+
+
+WRITERS = {
+    "dpsql/sql/duckdb.py": "the printer",
+    "dpsql/planner/resolve/statement.py": "what the sandbox runs",
+    "dpsql/planner/resolve/key_lists.py": "what the sandbox runs",
+    "dpsql/guard/reading.py": "what the sandbox runs",
+    "dpsql/guard/points.py": "what the sandbox runs",
+    "dpsql/planner/explain/released.py": "told to people",
+    "dpsql/planner/resolve/arguments.py": "told to people",
+    "dpsql/planner/resolve/grouping_sets.py": "told to people",
+}
+"""Who puts SQL together as text, and what for."""
+TREES = ("expressions", "relations", "aggregates", "planner", "plan", "guard", "sql")
+_WRITTEN = re.compile(
+    r"(SELECT|FROM|WHERE|UNION|GROUP BY|ORDER BY|PARTITION BY|CASE WHEN|THEN|CAST\(|EXISTS \() ?\(?\{"
+)
+"""A word of SQL before a place for something else."""
+
+
+def _put_together(path: Path) -> list[str]:
+    """The texts with places for others in them that are no message."""
+    tree = ast.parse(path.read_text())
+    told = [call for call in ast.walk(tree) if isinstance(call, ast.Call | ast.keyword) and "hint" in ast.unparse(call)]
+    messages = {id(part) for call in told for part in ast.walk(call)}
+    return [ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) and id(n) not in messages]
+
+
+def test_sql_is_put_together_in_few_places() -> None:
+    """Elsewhere it is a tree: no room from `expressions` to `planner` writes what the engine runs."""
+    paths = [path for room in TREES for path in sorted((ROOT / "dpsql" / room).rglob("*.py"))]
+    writing = {_name(path) for path in paths if any(map(_WRITTEN.search, _put_together(path)))}
+    assert writing == set(WRITERS)
+
+
+def test_trees_have_no_text() -> None:
+    """What is computed and read is a tree: no scalar, relation or node has its text at hand, and none is read back."""
+    from dpsql.expressions.scalar import Scalar
+    from dpsql.relations.relations import From, Named, Relation
+    from dpsql.sql import nodes
+
+    kinds = [kind for kind in vars(nodes).values() if isinstance(kind, type) and issubclass(kind, nodes.Node)]
+    for kind in (Scalar, From, Named, Relation, *kinds):
+        assert not {"sql", "text"} & set(dir(kind)), kind

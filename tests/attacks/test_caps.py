@@ -14,13 +14,13 @@ from dpsql.core.loss import NO_LOSS, EpsilonDelta
 from dpsql.mechanisms.prices import nominal
 from dpsql.planner.options import Options, read_comment
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic, losses
 from tests.support.noise import ZeroNoise
+from tests.support.planning import compile_statement
 
 CAPS = EpsilonDelta(Fraction(1, 2), Fraction(1, 10**4))
 QUERY = EpsilonDelta(Fraction(1, 10), Fraction(1, 10**6))

@@ -22,15 +22,14 @@ from dpsql.core.errors import Error
 from dpsql.guard import record
 from dpsql.guard.guarding import Guarding
 from dpsql.guard.questions import Question
-from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement, schema_identity
 from dpsql.schema.model import Analyst
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic, generate
 from tests.support.cases import some
 from tests.support.noise import ZeroNoise
+from tests.support.planning import planned
 
 HISTORIES = 2_000
 AUDITED = 40
@@ -309,8 +308,8 @@ class Deciding:
         return [self._decide(guards[who], told, who, sql) for who, sql in history.asked]
 
     def _guarding(self, told: Told, who: str) -> Guarding:
-        found = Guarding(self.session.schema, told, Analyst(who), self.session.sandbox)  # type: ignore[arg-type]
-        found._reader = self.session._guarding._reader
+        found = Guarding(self.session.schema, told, Analyst(who), self.session.world.sandbox)  # type: ignore[arg-type]
+        found._reader = self.session.world.guard._reader
         return found
 
     def _decide(self, guarding: Guarding, told: Told, who: str, sql: str) -> Decision:
@@ -329,16 +328,14 @@ class Deciding:
         return ALLOWED
 
     def _plan(self, sql: str) -> tuple[list[Question], str] | Decision:
-        session, guarding = self.session, self.session._guarding
-        session.sandbox.forget()
-        view = guarding.view_of_blocks()
+        session, guarding = self.session, self.session.world.guard
+        session.world.sandbox.forget()
         try:
-            schema = session.schema
-            compiled = compile_statement(parse(sql), Options(), schema, schema_identity(schema), session, view)
-            guarding.check(compiled, view.questions)
+            found = planned(session, parse(sql))
+            guarding.settled(found.judged.findings)
         except Error as problem:
             return refusal(problem)
-        asked = guarding.asked(view.questions, compiled.plan.releases)
+        asked = guarding.asked(found.judged.questions, found.plan.plan.releases)
         return asked, record.written(asked)
 
 
@@ -480,7 +477,7 @@ def test_what_is_remembered_holds_no_value_of_the_data(tmp_path: Path) -> None:
         session.execute(f"SELECT {sql}, COUNT(*) FROM {table} GROUP BY {sql}")
     session.execute("SELECT city, site, COUNT(*) FROM patient GROUP BY ALL HAVING COUNT(*) > 1")
     rows = session.execute("SELECT * FROM dpsql.guard").rows
-    kept = [row.asked for row in session._ledger.asked()]
+    kept = [row.asked for row in session.world.ledger.asked()]
     assert len(kept) == 3 and rows
     assert not any(SECRET in text for text in [*kept, str(rows)])
     session.close()

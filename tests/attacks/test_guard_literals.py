@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.planner.canonical import canonical
+from dpsql.guard.texts import canonical
 from dpsql.planner.parse import parse
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
@@ -16,6 +16,7 @@ from tests.attacks.observing import ordinary
 from tests.support import clinic
 from tests.support.guard import forget
 from tests.support.noise import ZeroNoise
+from tests.support.planning import compiled_by
 
 ROUNDS = 120
 PLAIN = "zq"
@@ -110,4 +111,4 @@ def test_a_name_in_a_text_makes_no_alias_of_a_column(session: Session) -> None:
     assert canonical(one) != canonical(other) and canonical(one) == one
     # two answers, and two prices
     sql = "SELECT COUNT(*) FROM patient WHERE note <> '\"release_0\"'"
-    assert session._compile(parse(sql)).releases[0].bounds == ()
+    assert compiled_by(session, parse(sql)).releases[0].bounds == ()

@@ -19,7 +19,6 @@ from dpsql.core.errors import Error
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.planner.resolve import unique
 from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
@@ -28,6 +27,7 @@ from tests.support.neighbours import _Bench, vectors
 from tests.support.nested import MORE_TABLES, PUBLIC
 from tests.support.noise import RecordedNoise
 from tests.support.opened import clinic_data
+from tests.support.planning import compile_statement
 
 DATABASES = 4
 

@@ -10,7 +10,6 @@ import pytest
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from tests.attacks.observing import (
     everywhere,
     everywhere_alone,
@@ -24,6 +23,7 @@ from tests.attacks.observing import (
 from tests.support import clinic
 from tests.support.noise import RecordedNoise
 from tests.support.opened import clinic_data
+from tests.support.planning import compile_statement, compiled_by
 
 FAN_OUT = [
     "SELECT COUNT(*) FROM patient JOIN visit USING (patient_id)",
@@ -132,7 +132,7 @@ def test_a18_the_engine_is_asked_once_for_each_release_and_each_is_noised(monkey
         session = data.session(noise)
         calls.clear()
         answer = session.execute(sql)
-        measures = sum(len(part.release.measures) for part in session._compile(parse(sql)).releases)
+        measures = sum(len(part.release.measures) for part in compiled_by(session, parse(sql)).releases)
         session.close()
         assert len(calls) == answer.releases >= 1, sql
         assert len(noise.drawn) >= measures >= answer.releases, sql

@@ -13,10 +13,10 @@ from dpsql.engines.base import ExactTable
 from dpsql.engines.locked import ask
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from tests.attacks.observing import SHARP, heavy, missing, opened, ordinary
 from tests.support import clinic
 from tests.support.clinic import Database
+from tests.support.planning import compile_statement
 
 SUMS = [
     "SELECT SUM(income), AVG(weight), COUNT(*), SUM(income / 3) FROM patient",

@@ -17,9 +17,9 @@ from dpsql.core.errors import Error
 from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
 from tests.support import extremes
+from tests.support.planning import compile_statement
 
 RANDHIE = Path(__file__).parents[2] / "examples" / "randhie" / "schema.toml"
 WIDE = (

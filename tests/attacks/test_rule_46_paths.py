@@ -17,13 +17,13 @@ from dpsql.core.errors import SchemaError
 from dpsql.dataset import owner
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.relations.joins import Equality, equates_units
 from dpsql.relations.relations import scan
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import ledger_identity
 from tests.support.market import BUYERS, CROSSED, SOLD, TWO, Database, Market, Row, Ways, person_key, without, write
+from tests.support.planning import compile_statement
 
 MANY = 300
 SHARP = "/* dpsql: epsilon=10000 */ "

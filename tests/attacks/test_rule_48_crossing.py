@@ -19,18 +19,18 @@ from dpsql.core.errors import Error
 from dpsql.engines import fetch
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.locked import ask
-from dpsql.expressions.scalar import decimal_text
 from dpsql.planner import lower
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import open_session
+from dpsql.sql.duckdb import decimal_text
 from tests.attacks.observing import SHARP, ordinary, visit
 from tests.support import clinic
 from tests.support.clinic import NAN
 from tests.support.noise import ZeroNoise
+from tests.support.planning import compile_statement, compiled_by
 
 NO_INTEGERS = [
     "35829580389.0000",
@@ -253,8 +253,10 @@ def test_rule_48_keys_cross_in_one_form(tmp_path: Path) -> None:
     seen: dict[str, set[type]] = {}
     for key in ("born", "female", "age", "note"):
         sql = f"SELECT {key}, COUNT(*) FROM patient GROUP BY {key}"
-        part = session._compile(parse(sql)).releases[0]
-        keys, _ = session._dataset.engine.exact(part.sql, part.key_columns, part.sum_columns, (), "00").open_exact()
+        part = compiled_by(session, parse(sql)).releases[0]
+        keys, _ = session.world.dataset.engine.exact(
+            part.sql, part.key_columns, part.sum_columns, (), "00"
+        ).open_exact()
         seen[key] = {type(value) for value in keys[0]} - {type(None)}
     session.close()
     assert seen == {"born": {str}, "female": {bool}, "age": {int}, "note": {str}}

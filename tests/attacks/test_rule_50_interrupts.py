@@ -16,10 +16,11 @@ import pytest
 
 import dpsql.engines.duckdb
 import dpsql.postprocess.sandbox
-import dpsql.release.releasing
-import dpsql.session.session
+import dpsql.release.buying
+import dpsql.session.answer
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
+from dpsql.answers.look_up import Stored
 from dpsql.core.cancellation import Cancellation
 from dpsql.core.errors import Error
 from dpsql.engines.duckdb import DuckDBEngine
@@ -63,7 +64,7 @@ def few(number: int) -> str:
 
 
 def charges(session: Session) -> int:
-    return len(session._ledger.history())
+    return len(session.world.ledger.history())
 
 
 def ended(session: Session, sql: str) -> bool:
@@ -75,7 +76,7 @@ def ended(session: Session, sql: str) -> bool:
         assert str(problem) in (STAYS, FREE), problem
         assert (str(problem) == STAYS) == (charges(session) > before), problem
         assert problem.__context__ is None and problem.__cause__ is None
-        assert session._ledger.store.read(lambda c: c.execute("SELECT * FROM claim").fetchall()) == []
+        assert session.world.ledger.store.read(lambda c: c.execute("SELECT * FROM claim").fetchall()) == []
         return True
     return False
 
@@ -105,17 +106,20 @@ def test_rule_50_an_interrupt_at_every_look(session: Session, monkeypatch: pytes
 
 Stage = tuple[object, str]
 STAGES: list[Stage] = [
-    (dpsql.session.session, "parse"),
-    (dpsql.session.session, "compile_statement"),
+    (dpsql.session.answer, "parse"),
+    (dpsql.session.answer, "resolve"),
+    (dpsql.session.answer, "bound"),
+    (Guarding, "judge"),
+    (dpsql.session.answer, "calibrate"),
     (Sandbox, "describe"),
-    (Guarding, "check"),
+    (Stored, "look_up"),
     (Guarding, "compare"),
     (Sandbox, "table"),
     (Ledger, "charge"),
     (DuckDBEngine, "exact"),
     (dpsql.engines.duckdb, "ask"),
     (dpsql.engines.duckdb, "load_beside"),
-    (dpsql.release.releasing, "release"),
+    (dpsql.release.buying, "release"),
     (Answers, "put"),
     (Sandbox, "load"),
     (Sandbox, "run"),
@@ -276,7 +280,7 @@ for number in range(1, int(sys.argv[4]) + 1):
     found[inside] += 1
     if inside in ("stays", "free") and (inside == "stays") != (charges(session) > before):
         found["wrong"].append(f"{inside}, but {charges(session) - before} charges")
-found["charges"] = session._ledger.verify()
+found["charges"] = session.world.ledger.verify()
 print(json.dumps(found))
 session.close()
 """

@@ -29,7 +29,6 @@ from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.session.opening import ledger_identity, open_session
 from dpsql.session.session import Session
 from tests.attacks.observing import (
@@ -50,6 +49,7 @@ from tests.attacks.observing import (
 from tests.support import clinic, losses
 from tests.support.clinic import NAN
 from tests.support.noise import RecordedNoise, ZeroNoise
+from tests.support.planning import compile_statement, compiled_by
 
 Rows = list[tuple[object, ...]]
 
@@ -159,7 +159,7 @@ def shop(
 
 
 def _compile(session: Session, sql: str) -> CompiledRelease:
-    return session._compile(parse(sql)).releases[-1]
+    return compiled_by(session, parse(sql)).releases[-1]
 
 
 def rows_of(session: Session, sql: str) -> int | None:
@@ -1038,8 +1038,8 @@ def test_rule_34_the_guard_decides_once_and_before_the_charge(tmp_path: Path) ->
     )
     clinic.write(tmp_path, ordinary())
     session = open_session(clinic.schema(tmp_path), None, ":memory:", noise=ZeroNoise())
-    part = session._compile(
-        parse("SELECT COUNT(*) FROM patient WHERE age > (SELECT AVG(age) - 1000 FROM patient)")
+    part = compiled_by(
+        session, parse("SELECT COUNT(*) FROM patient WHERE age > (SELECT AVG(age) - 1000 FROM patient)")
     ).releases[1]
     assert [scalar.function for scalar in part.release.expressions[-1:]] == [">"]
     assert "released" in {p.function for scalar in part.release.expressions for p in scalar.walk()}
@@ -1081,9 +1081,9 @@ def test_rule_35_verified_facts_only_skip_what_is_the_identity(
         folder.mkdir()
         noise = RecordedNoise()
         session = checked(folder, data, noise)
-        part = session._compile(parse(sql)).releases[0]
+        part = compiled_by(session, parse(sql)).releases[0]
         loss = session.execute(sql).receipt.loss
-        fits = [v.sql for v in part.verified if v.facts <= session._dataset.facts]
+        fits = [v.sql for v in part.verified if v.facts <= session.world.dataset.facts]
         assert part.verified and ran[-1] == [*fits, part.sql][0]
         assert (
             {"verified": len(part.verified), "heavy": 0}.get(name, len(fits)) == len(fits) != {"poisoned": 2}.get(name)
@@ -1108,7 +1108,7 @@ def test_rule_35_the_shorter_sql_gives_the_same_sums(tmp_path: Path, seed: int) 
     """Whatever is verified of the data, both texts give the same exact table."""
     chance = random.Random(seed)
     session = checked(tmp_path, clinic.database(chance, wild=seed % 2 == 1), ZeroNoise())
-    secret = session._ledger.secret.hex()
+    secret = session.world.ledger.secret.hex()
     compared = 0
     for sql in (
         "SELECT year, SUM(days), COUNT(days), COUNT(*) FROM visit GROUP BY year",
@@ -1116,11 +1116,13 @@ def test_rule_35_the_shorter_sql_gives_the_same_sums(tmp_path: Path, seed: int) 
         "SELECT drug, SUM(amount) FROM item GROUP BY drug",
         "SELECT site, SUM(days), COUNT(*) FROM patient LEFT JOIN visit USING (patient_id) GROUP BY site",
     ):
-        part = session._compile(parse(sql)).releases[0]
+        part = compiled_by(session, parse(sql)).releases[0]
         for short in part.verified:
-            if short.facts <= session._dataset.facts:
+            if short.facts <= session.world.dataset.facts:
                 both = [
-                    session._dataset.engine.exact(text, part.key_columns, part.sum_columns, cut=secret).open_exact()
+                    session.world.dataset.engine.exact(
+                        text, part.key_columns, part.sum_columns, cut=secret
+                    ).open_exact()
                     for text in (part.sql, short.sql)
                 ]
                 rows = [sorted(zip(*keys, *sums, strict=True), key=repr) for keys, sums in both]
@@ -1181,7 +1183,7 @@ def test_rule_37_versions_are_random_and_say_nothing_of_the_contents(tmp_path: P
     versions = []
     for ledger in ("a.ledger", "b.ledger"):
         session = open_session(clinic.schema(tmp_path), None, tmp_path / ledger)
-        version = session._dataset.version
+        version = session.world.dataset.version
         assert version not in session.explain("SELECT COUNT(*) FROM visit")
         versions.append(version)
         session.close()

@@ -18,10 +18,10 @@ from dpsql.core.errors import Error
 from dpsql.plan.releases import Release
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.session.opening import open_session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
+from tests.support.planning import compile_statement
 
 
 def release(folder: Path, sql: str, *, unit: str = "patient") -> Release:
@@ -105,7 +105,7 @@ def test_rule_44_too_little_signal_is_null_after_the_charge(tmp_path: Path) -> N
     clinic.schema(tmp_path)
     clinic.write(tmp_path, clinic.database(random.Random(1), wild=False))
     session = open_session(tmp_path / "patient.toml", None, ":memory:")
-    session._releasing._noise = ZeroNoise()
+    session.world.release._noise = ZeroNoise()
     sql = (
         "/* dpsql: epsilon=0.01 */ SELECT CORR(age, weight), REGR_SLOPE(age, weight), REGR_R2(weight, age) FROM patient"
     )

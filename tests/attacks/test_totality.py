@@ -20,7 +20,6 @@ from dpsql.expressions.scalar import Scalar
 from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
 from dpsql.relations.relations import scan
@@ -28,6 +27,7 @@ from dpsql.schema.model import Schema
 from tests.attacks.expressions import BINARY, UNARY, columns
 from tests.support import extremes
 from tests.support.cases import some
+from tests.support.planning import compile_statement
 
 TEMPLATES = [parse(f"SELECT COUNT(*), {t.format('a', 'b')}").tree.expressions[-1] for t in (*UNARY, *BINARY)]  # type: ignore[union-attr]
 BATCH = 25

@@ -23,6 +23,7 @@ from tests.support import clinic
 from tests.support.nested import MORE_TABLES, PUBLIC
 from tests.support.noise import ZeroNoise
 from tests.support.opened import clinic_data
+from tests.support.planning import compiled_by
 
 Rows = list[tuple[object, ...]]
 
@@ -50,7 +51,7 @@ def fresh(folder: Path, sql: str) -> Rows:
 
 
 def fingerprints(session: Session, sql: str) -> set[str]:
-    return {part.release.fingerprint for part in session._compile(parse(sql)).releases}
+    return {part.release.fingerprint for part in compiled_by(session, parse(sql)).releases}
 
 
 def spent(session: Session) -> Fraction:

@@ -27,6 +27,7 @@ from dpsql.schema.model import Analyst
 from dpsql.session.session import Session
 from tests.bench.small import example
 from tests.bench.timing import Aim, Times, heading, ms, p95, show
+from tests.support.planning import planned
 
 SIZES = (("block", 500, Aim(20, " ms")), ("audit", 500, Aim(150, " ms")), ("block", 10_000, Aim(60, " ms")))
 DECISIONS = 200
@@ -119,17 +120,17 @@ class Guarded:
 
     @property
     def guarding(self) -> Guarding:
-        return self.session._guarding
+        return self.session.world.guard
 
     def asked(self) -> tuple[str, list[Question]]:
         """The next statement and whom it asks about."""
         while True:
             sql = self.statements.one()
             try:
-                compiled, questions = self.session._compile_with_questions(parse(sql))
+                found = planned(self.session, parse(sql))
             except Error:
                 continue
-            return sql, Guarding.asked(questions, compiled.plan.releases)
+            return sql, Guarding.asked(found.judged.questions, found.plan.plan.releases)
 
     def timed(self, work: Callable[..., object]) -> Callable[..., object]:
         def timed(*arguments: object) -> object:

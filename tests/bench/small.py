@@ -21,11 +21,12 @@ from dpsql.mechanisms.conversions import pure
 from dpsql.plan.charges import Budget, ChargeRequest, Portion
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement, schema_identity
+from dpsql.planner.planning import schema_identity
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from tests.bench.stages import LABELS, watched
 from tests.bench.timing import Aim, Times, fresh, heading, ms, repeated, show, show_times, side_by_side
+from tests.support.planning import compile_statement
 from tests.support.statements import Statement, read
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

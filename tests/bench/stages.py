@@ -7,39 +7,40 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import dpsql.release.releasing
+import dpsql.release.buying
 import dpsql.release.staging
-import dpsql.session.session
+import dpsql.session.answer
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
 from dpsql.engines import fetch
 from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.guard.guarding import Guarding
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.planner import planning
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.session.session import Session
 
 PLACES: tuple[tuple[object, str, str], ...] = (
-    (dpsql.session.session, "parse", "parse"),
-    (planning, "resolve", "resolve"),
+    (dpsql.session.answer, "parse", "parse"),
+    (dpsql.session.answer, "resolve", "resolve"),
     (planning, "limit", "limit"),
     (planning, "measure", "measure"),
     (planning, "lower", "lower"),
-    (Session, "_describe", "names and describe"),
-    (dpsql.session.session, "check", "guard"),
+    (dpsql.session.answer, "describe", "names and describe"),
+    (Guarding, "judge", "guard"),
     (Answers, "get", "stored answer"),
     (Ledger, "charge", "charge"),
     (DuckDBEngine, "exact", "engine"),
     (fetch, "lists", "engine: fetch"),
     (fetch, "integers", "engine: integers"),
-    (dpsql.release.releasing, "release", "release"),
+    (dpsql.release.buying, "release", "release"),
     (SystemNoise, "laplace", "noise"),
     (SystemNoise, "gaussian", "noise"),
     (Answers, "put", "store"),
     (dpsql.release.staging, "estimate", "estimates"),
     (Sandbox, "load", "sandbox: load"),
     (Sandbox, "run", "shell"),
-    (Session, "_finish", "rows and accuracy"),
+    (dpsql.session.answer, "_finished", "rows and accuracy"),
     (Session, "execute", "the rest"),
 )
 """What is timed, in the order of a statement: owner, attribute, label."""

@@ -23,13 +23,14 @@ from dpsql.dataset import owner
 from dpsql.dataset.opening import open_dataset
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement, schema_identity
+from dpsql.planner.planning import schema_identity
 from dpsql.schema.model import Schema
 from dpsql.session.opening import ledger_identity, open_session
 from dpsql.session.session import Session
 from tests.bench.memory import MEBIBYTE, _most
 from tests.bench.timing import Pair, Times, fresh, heading, ms, p95, repeated, show, side_by_side
 from tests.support import tpch
+from tests.support.planning import compile_statement
 
 EPSILON = 8.0
 NOTHING = 0
@@ -200,7 +201,7 @@ def _planned(number: int, session: Session, rounds: int) -> tuple[Times, str]:
     def plan() -> None:
         nonlocal code
         try:
-            compile_statement(parse(sql), Options(), session.schema, identity, session)
+            compile_statement(parse(sql), Options(), session.schema, identity, session.world)
         except dpsql.Error as refused:
             code = refused.code
 

@@ -10,10 +10,10 @@ import pytest
 from dpsql.plan.compiled import Compiled
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
 from tests.semantics.plain import Beside, beside
 from tests.support import clinic
+from tests.support.planning import compile_statement
 
 SOURCES = [
     "visit",

@@ -18,10 +18,10 @@ from dpsql.mechanisms.conversions import choice, gaussian, pure, rho_at_most
 from dpsql.plan.compiled import Compiled
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
 from tests.support import clinic, losses
 from tests.support.generate import statement
+from tests.support.planning import compile_statement
 
 MODEST = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 EPSILONS = st.fractions(0, 5, max_denominator=50)

@@ -31,6 +31,7 @@ from dpsql.relations.relations import scan
 from dpsql.schema.model import Schema
 from tests.support import clinic
 from tests.support.expressions import PART_FUNCTIONS, Expressions
+from tests.support.trees import text as text_of
 
 TABLES = ("patient", "patient", "visit", "item")
 MANY = 12
@@ -81,8 +82,8 @@ def built(texts: list[str], scope: Scope) -> list[Scalar]:
 
 def check(connection: duckdb.DuckDBPyConnection, scalars: list[Scalar], table: str, *, declared: bool) -> None:
     """Raise Untrue for the shortest operand of `scalars` that has a value it cannot have on the rows of `table`."""
-    parts = {p.sql: p for s in scalars for p in s.walk() if p.sqltype != NULL_TYPE}
-    ordered = sorted(parts.values(), key=lambda p: (len(p.sql), p.sql))
+    parts = {text_of(p): p for s in scalars for p in s.walk() if p.sqltype != NULL_TYPE}
+    ordered = sorted(parts.values(), key=lambda p: (len(text_of(p)), text_of(p)))
     if not ordered:
         return
     for part, values in zip(ordered, _evaluated(connection, ordered, table), strict=True):
@@ -90,7 +91,7 @@ def check(connection: duckdb.DuckDBPyConnection, scalars: list[Scalar], table: s
             problem = _problem(part, value, declared)
             if problem:
                 known = f"{part.sqltype}, {part.domain}, {part.limits}, nullable {part.nullable}"
-                raise Untrue(f"{part.sql} = {value!r}: {problem} ({known})")
+                raise Untrue(f"{text_of(part)} = {value!r}: {problem} ({known})")
 
 
 def _evaluated(connection: duckdb.DuckDBPyConnection, parts: list[Scalar], table: str) -> list[list[object]]:
@@ -102,9 +103,9 @@ def _evaluated(connection: duckdb.DuckDBPyConnection, parts: list[Scalar], table
     if rows is None:
         for part in parts:
             try:
-                connection.execute(f'SELECT {part.sql} FROM "{table}"').fetchall()
+                connection.execute(f'SELECT {text_of(part)} FROM "{table}"').fetchall()
             except duckdb.Error as problem:
-                raise Untrue(f"{part.sql} raises: {problem}") from None
+                raise Untrue(f"{text_of(part)} raises: {problem}") from None
         raise Untrue("the expressions raise together")
     return [[row[i] for row in rows] for i in range(len(parts))]
 
@@ -112,8 +113,8 @@ def _evaluated(connection: duckdb.DuckDBPyConnection, parts: list[Scalar], table
 def _fetched(part: Scalar) -> str:
     """Dates in days and timestamps in microseconds, whatever their year."""
     if part.sqltype.name == "DATE":
-        return f"({part.sql} - DATE '1970-01-01')"
-    return f"epoch_us({part.sql})" if part.sqltype.name == "TIMESTAMP" else part.sql
+        return f"({text_of(part)} - DATE '1970-01-01')"
+    return f"epoch_us({text_of(part)})" if part.sqltype.name == "TIMESTAMP" else text_of(part)
 
 
 def number(value: object) -> Fraction | None:

@@ -24,7 +24,7 @@ import pytest
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.extreme import Extreme
 from dpsql.aggregates.grid import Grid
-from dpsql.aggregates.mode import Listed, Mode
+from dpsql.aggregates.mode import VALUE, Listed, Mode
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile, cuts_around
 from dpsql.aggregates.tally import Counts, Tallied, Terms
@@ -34,12 +34,12 @@ from dpsql.core.sqltypes import BIGINT
 from dpsql.expressions.scalar import column
 from dpsql.mechanisms.exact_choice import Integers, Kind
 from dpsql.plan.compiled import CompiledRelease
-from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.toml import read_schema
 from tests.support.noise import ZeroNoise
+from tests.support.planning import compile_statement
+from tests.support.trees import SECRET, X, name_of, told
 
 BUCKETS = 4
 MOST_ROWS = 4
@@ -65,8 +65,8 @@ def _kept(size: int, left: int) -> tuple[tuple[int, ...], ...]:
 
 
 PAIRS = list(neighbours())
-GRID = Grid(Term(column("x", BIGINT, UNBOUNDED), 0, BUCKETS - 1, Fraction(1)), None)
-LISTED = Listed(column("x", BIGINT, UNBOUNDED), "{x}", tuple(range(BUCKETS)), None)
+GRID = Grid(Term(column(X, BIGINT, UNBOUNDED), 0, BUCKETS - 1, Fraction(1)), None)
+LISTED = Listed(column(X, BIGINT, UNBOUNDED), VALUE, tuple(range(BUCKETS)), None)
 QUANTILES = [Quantile(GRID, Fraction(q)) for q in ("1/2", "1/4", "9/10", "1/3", "0", "1")]
 
 
@@ -159,7 +159,7 @@ def test_scores_of_a_mode_fall_together() -> None:
 @pytest.mark.parametrize(
     ("tallied", "share"),
     [*((q, 1 - INTERVAL) for q in QUANTILES), (Extreme(GRID, True), 1), (Extreme(GRID, False), 1), (Mode(LISTED), 1)],
-    ids=lambda part: part.identity[:30] if not isinstance(part, Fraction | int) else str(part),
+    ids=lambda part: told(part.identity)[:30] if not isinstance(part, Fraction | int) else str(part),
 )
 def test_a_choice_loses_its_share_for_each_row(tallied: Tallied, share: Fraction, kind: Kind) -> None:
     """Exactly: the largest ratio of two probabilities, over everything that can be chosen on every pair of neighbours."""
@@ -266,7 +266,7 @@ class Engine:
     connection: duckdb.DuckDBPyConnection
 
     def found(self, sql: str) -> list[tuple[object, ...]]:
-        return self.connection.execute(sql.replace(CUT, "'secret'")).fetchall()
+        return self.connection.execute(sql.replace(SECRET, "'secret'")).fetchall()
 
 
 @pytest.fixture(scope="module")
@@ -318,7 +318,7 @@ def test_a_unit_moves_moments_by_at_most_its_rows(
     assert isinstance(moments, Moments)
     # a clamped value has the quanta of its bounds, and the power is that of the degrees
     widths = {"v": 4, "w": 4}
-    names = [t.scalar.sql.rpartition(".")[2].strip('"') for t in moments.terms]
+    names = [name_of(t.scalar) for t in moments.terms]
     weight = 1
     for name, degree in zip(names, moments.degrees, strict=True):
         weight *= widths[name] ** degree
@@ -358,7 +358,7 @@ def by_definition(moments: Moments, columns: str, rows: Sequence[Row]) -> tuple[
 
 def _quanta(part: Term, v: object, w: object) -> int | None:
     """The clamped value in quanta; None for NULL and NaN."""
-    value = v if '"v"' in part.scalar.sql else w
+    value = v if name_of(part.scalar) == "v" else w
     if not isinstance(value, int | float) or value != value:
         return None
     return max(part.lower, min(part.upper, round(Fraction(value) / part.quantum)))

@@ -16,12 +16,14 @@ from dpsql.aggregates import avg, base
 from dpsql.aggregates import sum as sums
 from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.base import Statistic, UnitSums
+from dpsql.aggregates.count import counting
 from dpsql.aggregates.sum import Total
-from dpsql.aggregates.term import Term
+from dpsql.aggregates.term import Term, whole_number
 from dpsql.core import domains
 from dpsql.core.domains import Interval
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
-from dpsql.expressions.scalar import NO_KEYS, Scalar
+from dpsql.core.sqltypes import BOOLEAN, DOUBLE, HUGEINT
+from dpsql.expressions.scalar import NO_KEYS, NULL_TYPE, Scalar
 from dpsql.mechanisms import laplace, truncated
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.conversions import gaussian, rho_at_most
@@ -33,16 +35,37 @@ from dpsql.plan.resolved import Block
 from dpsql.planner import lower, noises, planning, pricing
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.planner.resolve import connect, subqueries, unique, unit_groups, unit_windows
 from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.subqueries import Subqueries
 from dpsql.relations import joins, per_unit, relations
 from dpsql.relations.joins import Equality
 from dpsql.relations.relations import From, Named, Relation
+from dpsql.sql.nodes import (
+    Bare,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Chain,
+    Column,
+    In,
+    InQuery,
+    Is,
+    Item,
+    Literal,
+    Node,
+    Number,
+    Over,
+    Select,
+    own,
+)
+from dpsql.sql.trees import rewritten
 from tests.support import clinic, staging
 from tests.support.cases import some
 from tests.support.neighbours import Cases, NestedCases, Vectors, Violation, vectors
+from tests.support.planning import compile_statement
+from tests.support.trees import changed, or_zero, unclamped
 
 Patch = pytest.MonkeyPatch
 MOST_CASES = 1200
@@ -63,40 +86,18 @@ SEEDS = {
 
 
 def no_clamp(patch: Patch) -> None:
-    patch.setattr(
-        Term, "own_sql", lambda self, x: f"TRY_CAST(TRY_CAST({x} AS DOUBLE) / {float(self.quantum)!r} AS BIGINT)"
-    )
-    patch.setattr(
-        Term, "quanta_sql", lambda self, x: f"TRY_CAST(TRY_CAST({x} AS DOUBLE) / {float(self.quantum)!r} AS BIGINT)"
-    )
-
-
-def _without(patch: Patch, *pieces: tuple[str, str]) -> None:
-    """Take pieces out of the SQL of a clamped value."""
-    own, quanta = Term.own_sql, Term.quanta_sql
-
-    def changed(original: Callable[[Term, str], str]) -> Callable[[Term, str], str]:
-        def sql(self: Term, x: str) -> str:
-            text = original(self, x)
-            for old, new in pieces:
-                text = text.replace(old.format(x=x), new.format(x=x))
-            return text
-
-        return sql
-
-    patch.setattr(Term, "own_sql", changed(own))
-    patch.setattr(Term, "quanta_sql", changed(quanta))
+    for part in ("own", "quanta"):
+        patch.setattr(Term, part, lambda self, x: unclamped(x, self.quantum))
 
 
 def no_lower_clamp(patch: Patch) -> None:
-    def sql(self: Term, x: str) -> str:
-        scaled = f"TRY_CAST(TRY_CAST({x} AS DOUBLE) / {float(self.quantum)!r} AS BIGINT)"
-        return (
-            f"CASE WHEN isnan(TRY_CAST({x} AS DOUBLE)) OR {x} IS NULL THEN NULL ELSE LEAST({self.upper}, {scaled}) END"
-        )
+    def clamped(self: Term, x: Node) -> Node:
+        below = Call("LEAST", (Number(self.upper), unclamped(x, self.quantum)))
+        nothing = Chain("OR", (Call("isnan", (Cast(x, DOUBLE),)), Is(x, "NULL")))
+        return Case(((nothing, Literal(None, NULL_TYPE)),), below)
 
-    patch.setattr(Term, "own_sql", sql)
-    patch.setattr(Term, "quanta_sql", sql)
+    for part in ("own", "quanta"):
+        patch.setattr(Term, part, clamped)
 
 
 def forgotten_quantum(patch: Patch) -> None:
@@ -113,17 +114,17 @@ def magnitude_ignores_the_lower_bound(patch: Patch) -> None:
 def count_star_in_the_pair(patch: Patch) -> None:
     original = Pair.row_sums
 
-    def row_sums(self: Pair, names: Sequence[str]) -> tuple[str, ...]:
+    def row_sums(self: Pair, names: Sequence[Node]) -> tuple[Node, ...]:
         found = original(self, names)
-        return (f"count(*){sums.filtered(names[1:])}", *found[1:])
+        return (counting(sums.filtered(names[1:])), *found[1:])
 
     patch.setattr(Pair, "row_sums", row_sums)
 
 
 def total_and_count_clamped_apart(patch: Patch) -> None:
-    def apart(term: Term, total: str, n: str, cut: str) -> str:
-        low, high = f"CAST({term.lower} AS HUGEINT)", f"CAST({term.upper} AS HUGEINT)"
-        return f"GREATEST({low} * 3, LEAST({high} * 3, COALESCE({total}, 0)))"
+    def apart(term: Term, total: Node, n: Node, cut: Node) -> Node:
+        low, high = (Binary("*", whole_number(end, HUGEINT), Number(3)) for end in (term.lower, term.upper))
+        return Call("GREATEST", (low, Call("LEAST", (high, or_zero(total)))))
 
     patch.setattr(avg, "clamped_total", apart)
     patch.setattr(sums, "clamped_total", apart)
@@ -133,29 +134,38 @@ def keys_folded_after_the_cut(patch: Patch) -> None:
     """Undeclared keys are not dropped before the limits; afterwards they join the first declared key."""
     original = lower._per_unit
 
-    def folded(release: Release, statistics: list[Statistic], names: list[list[str]], rows: str) -> str:
+    def folded(release: Release, statistics: list[Statistic], names: list[list[Node]], rows: Node) -> Node:
         whole = [key for key in release.keys if key.values is not None and isinstance(key.values[0], int)]
-        for key in whole:
-            rows = rows.replace(lower._declared(key), "true")
-        sql = original(release, statistics, names, rows)
+        found = original(
+            release, statistics, names, rewritten(rows, {lower._declared(key): Literal(True, BOOLEAN) for key in whole})
+        )
+        assert isinstance(found, Select)
+        folds: dict[Node, Node] = {}
         for key in whole:
             assert key.values is not None
-            listed = ", ".join(str(int(v)) for v in key.values if v is not None)
-            fold = f"CASE WHEN {key.name} IN ({listed}) THEN {key.name} ELSE {key.values[0]} END"
-            sql = sql.replace(f"{key.name}, ", f"{fold} AS {key.name}, ", 1)
-        return sql.rpartition(" GROUP BY ")[0] + " GROUP BY ALL" if whole else sql
+            listed = tuple(Number(int(v)) for v in key.values if v is not None)
+            name = own(key.name)
+            folds[name] = Case(((In(name, listed), name),), Number(int(key.values[0] or 0)))
+        items = tuple(Item(folds[i], i.name) if isinstance(i, Column) and i in folds else i for i in found.items)
+        return replace(found, items=items, group=tuple(folds.get(part, part) for part in found.group))
 
     patch.setattr(lower, "_per_unit", folded)
 
 
 def null_guard_missing(patch: Patch) -> None:
-    own, quanta = Term.own_sql, Term.quanta_sql
-    patch.setattr(Term, "own_sql", lambda self, x: f"COALESCE({own(self, x)}, 0)")
-    patch.setattr(Term, "quanta_sql", lambda self, x: f"COALESCE({quanta(self, x)}, 0)")
+    exact, quanta = Term.own, Term.quanta
+    patch.setattr(Term, "own", lambda self, x: or_zero(exact(self, x)))
+    patch.setattr(Term, "quanta", lambda self, x: or_zero(quanta(self, x)))
 
 
 def nan_guard_missing(patch: Patch) -> None:
-    _without(patch, (" AND NOT isnan({x})", ""))
+    def unguarded(part: Node) -> Node:
+        inner = part.inner if isinstance(part, Bare) else part
+        return inner.parts[0] if isinstance(inner, Chain) and inner.operator == "AND" else part
+
+    exact, quanta = Term.own, Term.quanta
+    patch.setattr(Term, "own", lambda self, x: changed(exact(self, x), unguarded))
+    patch.setattr(Term, "quanta", lambda self, x: changed(quanta(self, x), unguarded))
 
 
 def two_corners_only(patch: Patch) -> None:
@@ -207,9 +217,9 @@ def cut_by_other_people(patch: Patch) -> None:
     """The groups that a unit keeps depend on how many people are in them."""
     original = lower._ordered
 
-    def ordered(by_unit: str, keys: list[str], limits: base.Limits, parts: int) -> str:
-        sql = original(by_unit, keys, limits, parts)
-        return sql.replace("PARTITION BY u ORDER BY md5(", "ORDER BY md5(")
+    def ordered(by_unit: Node, keys: list[Node], limits: base.Limits, parts: int) -> Node:
+        found = original(by_unit, keys, limits, parts)
+        return changed(found, lambda part: replace(part, partition=()) if isinstance(part, Over) else part)
 
     patch.setattr(lower, "_ordered", ordered)
 
@@ -227,11 +237,12 @@ def no_limit_on_rows(patch: Patch) -> None:
 def rows_cut_in_each_group_anew(patch: Patch) -> None:
     original = lower._ordered
 
-    def ordered(by_unit: str, keys: list[str], limits: base.Limits, parts: int) -> str:
-        sql = original(by_unit, keys, limits, parts)
-        for i in range(parts):
-            sql = sql.replace(f" AS before{i}", f" * 0 AS before{i}")
-        return sql
+    def nothing(part: Node) -> Node:
+        named = isinstance(part, Item) and part.name.startswith("before")
+        return replace(part, inner=Binary("*", part.inner, Number(0))) if named else part
+
+    def ordered(by_unit: Node, keys: list[Node], limits: base.Limits, parts: int) -> Node:
+        return changed(original(by_unit, keys, limits, parts), nothing)
 
     patch.setattr(lower, "_ordered", ordered)
 
@@ -251,11 +262,10 @@ def clamp_of_nothing(patch: Patch) -> None:
     """A unit without a value adds a clamped zero."""
     original = Total.unit_sums
 
-    def unit_sums(self: Total, names: Sequence[str]) -> UnitSums:
+    def unit_sums(self: Total, names: Sequence[Node]) -> UnitSums:
         found = original(self, names)
-        return UnitSums(
-            found.rows, found.inner, (f"GREATEST({self.term.lower}, LEAST({self.term.upper}, {found.outer[0]}))",)
-        )
+        below = Call("LEAST", (Number(self.term.upper), found.outer[0]))
+        return UnitSums(found.rows, found.inner, (Call("GREATEST", (Number(self.term.lower), below)),))
 
     patch.setattr(Total, "unit_sums", unit_sums)
 
@@ -399,19 +409,20 @@ def _expression_of_a_key(patch: Patch, functions: tuple[str, ...]) -> None:
 
 def rows_of_nobody(patch: Patch) -> None:
     """An outer join keeps public rows without people, and what has no unit is counted."""
-    original, rows = joins._joined, lower._rows_sql
+    original, rows = joins._joined, lower._rows
 
-    def joined(word: str, left: Relation, right: Relation, on: str, from_right: bool) -> From:
-        kept = word == "LEFT JOIN" and not right.is_private
-        return original("FULL JOIN" if kept else word, left, right, on, from_right)
+    def joined(kind: str, left: Relation, right: Relation, on: tuple[Node, ...], from_right: bool) -> From:
+        kept = kind == "LEFT" and not right.is_private
+        return original("FULL" if kept else kind, left, right, on, from_right)
 
-    def all_rows(release: Release, inputs: list[Scalar], *, unit: bool | None = None) -> str:
+    def all_rows(release: Release, inputs: list[Scalar], *, unit: bool | None = None) -> Node:
         source = release.limited.block.source.unit
-        owner = source.column.sql if source is not None and source.column is not None else ""
-        return rows(release, inputs, unit=unit).replace(f"{owner} IS NOT NULL", "true")
+        assert source is not None and source.column is not None
+        owned = Bare(Is(source.column.tree, "NOT NULL"))
+        return rewritten(rows(release, inputs, unit=unit), {owned: Literal(True, BOOLEAN)})
 
     patch.setattr(joins, "_joined", joined)
-    patch.setattr(lower, "_rows_sql", all_rows)
+    patch.setattr(lower, "_rows", all_rows)
 
 
 def null_extended_unit_is_the_unit(patch: Patch) -> None:
@@ -447,9 +458,8 @@ def not_in_over_nulls(patch: Patch) -> None:
         found = original(self, inner, rest, links, scope, value, selected, node)  # type: ignore[arg-type]
         if value is None or selected is None:
             return found
-        conditions = [c.sql for c in (*inner.where, *rest, *links)]
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return replace(found, sql=f"({value.sql} IN (SELECT {selected.sql} FROM {inner.from_sql(False)}{where}))")
+        conditions = tuple(c.tree for c in (*inner.where, *rest, *links))
+        return replace(found, tree=InQuery(value.tree, Select((selected.tree,), inner.read(False), conditions)))
 
     def extended(relation: Relation, constant: bool = False) -> tuple[Named, ...]:
         return tuple(
@@ -497,10 +507,12 @@ def sum_of_doubles_in_any_order(patch: Patch) -> None:
     """A unit's SUM of DOUBLE without the integer grid."""
     original = unit_groups.exact_sum
 
-    def summed(value: Scalar, hull: Interval | None, word: str, where: str) -> tuple[str, str, Fraction]:
+    def summed(
+        value: Scalar, hull: Interval | None, word: str, of_rows: Callable[[str, Node], Node]
+    ) -> tuple[Node, Node, Fraction]:
         if not value.sqltype.is_float:
-            return original(value, hull, word, where)
-        return f"sum({value.sql}){where}", f"count({value.sql}){where}", Fraction(1)
+            return original(value, hull, word, of_rows)
+        return of_rows("sum", value.tree), of_rows("count", value.tree), Fraction(1)
 
     for module in (unit_groups, unit_windows):
         patch.setattr(module, "exact_sum", summed)
@@ -514,12 +526,14 @@ def a_semi_join_with_anybody(patch: Patch) -> None:
 def a_window_over_all_people(patch: Patch) -> None:
     original = unit_windows._computed
 
+    def anybody(part: Node) -> Node:
+        return replace(part, partition=part.partition[1:]) if isinstance(part, Over) else part
+
     def computed(
         window: object, node: object, source: Relation, scope: object, read: list[Scalar]
     ) -> per_unit.Computed:
         found = original(window, node, source, scope, read)  # type: ignore[arg-type]
-        assert source.unit is not None and source.unit.column is not None
-        return replace(found, sql=found.sql.replace(f"PARTITION BY {source.unit.column.sql}", "PARTITION BY NULL"))
+        return replace(found, tree=changed(found.tree, anybody))
 
     patch.setattr(unit_windows, "_computed", computed)
 

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.core.sqltypes import DOUBLE, VARCHAR
 from dpsql.expressions.scalar import Scalar
 from dpsql.planner.resolve import connect, subqueries
 from dpsql.relations import joins, relations
 from dpsql.schema import checks, paths
 from dpsql.schema.model import Reference, Schema, Table
 from dpsql.schema.paths import Disagreement, HeldKey, named_keys
+from dpsql.sql.nodes import Call, Cast, Node
 from tests.support import market_cases
 from tests.support.cases import some
 from tests.support.market_cases import MarketCases
@@ -105,23 +107,23 @@ def a_dangling_reference_belongs_to_somebody(patch: Patch) -> None:
     patch.setattr(market_cases, "unit_view", view)
 
 
-def _unit_read_as(patch: Patch, text: str) -> None:
+def _unit_read_as(patch: Patch, read: Callable[[Node], Node]) -> None:
     original = relations._unit
 
     def unit(schema: Schema, table: Table, alias: str) -> Scalar:
         found = original(schema, table, alias)
-        return replace(found, sql=text.format(found.sql))
+        return replace(found, tree=read(found.tree))
 
     patch.setattr(relations, "_unit", unit)
 
 
 def a_unit_is_read_as_a_double(patch: Patch) -> None:
     """Keys of 2^100 and more, and DECIMALs with many digits, are then one person."""
-    _unit_read_as(patch, "COALESCE(CAST(TRY_CAST({0} AS DOUBLE) AS VARCHAR), CAST({0} AS VARCHAR))")
+    _unit_read_as(patch, lambda key: Call("COALESCE", (Cast(Cast(key, DOUBLE), VARCHAR), Cast(key, VARCHAR))))
 
 
 def units_that_look_alike_are_one(patch: Patch) -> None:
-    _unit_read_as(patch, "trim(lower(CAST({0} AS VARCHAR)))")
+    _unit_read_as(patch, lambda key: Call("trim", (Call("lower", (Cast(key, VARCHAR),)),)))
 
 
 FAULTS = [

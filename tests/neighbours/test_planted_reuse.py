@@ -26,6 +26,7 @@ from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.cases import some
 from tests.support.noise import SeededNoise, ZeroNoise
+from tests.support.planning import compiled_by
 
 Patch = pytest.MonkeyPatch
 TEXT = clinic.UNIT.replace("delta = 0.5\n", 'delta = 0.5\naccounting = "zcdp"\n') + clinic.PATIENT + clinic.VISIT
@@ -84,7 +85,7 @@ def differences(folder: Path) -> None:
     session = opened(folder)
     for epsilon in ("0.5", "1", "3"):
         ask(session, "SELECT COUNT(*) FROM patient", epsilon, "gaussian")
-    rho = float(session._ledger.spent().rho)
+    rho = float(session.world.ledger.spent().rho)
     session.close()
     assert rho == pytest.approx(3 * np.tanh(1.5), rel=1e-6)
 
@@ -108,8 +109,8 @@ def averages(folder: Path) -> None:
 
 
 def _topped(session: Session, sql: str) -> TopUp:
-    (part,) = session._compile(parse(sql)).releases
-    found = session._releasing._reusing.top_up(part)
+    (part,) = compiled_by(session, parse(sql)).releases
+    found = session.world.stored.reusing.top_up(part)
     assert found is not None
     return found
 
@@ -131,7 +132,7 @@ def at_once(folder: Path) -> None:
     ask(other, "SELECT COUNT(*) FROM patient")
     done.set()
     first.join(10)
-    charges = len(one._ledger.history())
+    charges = len(one.world.ledger.history())
     one.close()
     other.close()
     assert charges == 1
@@ -271,7 +272,7 @@ def newest_answers_whatever_is_stored(patch: Patch) -> None:
 
 
 def newest_answers_whatever_the_parameters(patch: Patch) -> None:
-    patch.setattr("dpsql.session.session.asked_for", lambda sql, parameters, options: sql)
+    patch.setattr("dpsql.session.answer.asked_for", lambda sql, parameters, options: sql)
 
 
 def a_sum_with_the_noise_of_one_cell(patch: Patch) -> None:

@@ -11,20 +11,25 @@ from pathlib import Path
 import pytest
 
 from dpsql.aggregates import tally
-from dpsql.aggregates.base import Limits, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.base import CUT, ROWS, Limits, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.count import counting
+from dpsql.aggregates.distinct_values import where_counted
 from dpsql.aggregates.extreme import Extreme
 from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.mode import Mode
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile
 from dpsql.aggregates.tally import Tally, Terms
+from dpsql.aggregates.term import whole_number
+from dpsql.core.sqltypes import HUGEINT
 from dpsql.mechanisms.conversions import choice
 from dpsql.plan.compiled import CompiledTally
 from dpsql.plan.releases import Release
 from dpsql.planner import lower
+from dpsql.sql.nodes import Binary, Call, Node, Number, own
 from tests.support.cases import some
 from tests.support.neighbours import Cases, Violation
+from tests.support.trees import or_zero, unclamped
 
 Patch = pytest.MonkeyPatch
 MOST_CASES = 1200
@@ -51,9 +56,9 @@ def moments_of_one_row(patch: Patch) -> None:
 def moments_not_cut(patch: Patch) -> None:
     original = Moments.unit_sums
 
-    def unit_sums(self: Moments, names: Sequence[str]) -> UnitSums:
+    def unit_sums(self: Moments, names: Sequence[Node]) -> UnitSums:
         found = original(self, names)
-        return replace(found, outer=tuple(f"{{{name}}}" for name, _ in found.inner))
+        return replace(found, outer=tuple(own(name) for name, _ in found.inner))
 
     patch.setattr(Moments, "unit_sums", unit_sums)
 
@@ -62,10 +67,13 @@ def moments_cut_up(patch: Patch) -> None:
     """Cells that are scaled are rounded up."""
     original = Moments.unit_sums
 
-    def unit_sums(self: Moments, names: Sequence[str]) -> UnitSums:
+    def up(cell: Node) -> Node:
+        more = Binary("-", Binary("+", Binary("*", cell, CUT), ROWS), Number(1))
+        return Binary("//", more, Call("GREATEST", (ROWS, Number(1))))
+
+    def unit_sums(self: Moments, names: Sequence[Node]) -> UnitSums:
         found = original(self, names)
-        outer = (f"({{{n}}} * {{cut}} + {{rows}} - 1) // GREATEST({{rows}}, 1)" for n, _ in found.inner)
-        return replace(found, outer=tuple(outer))
+        return replace(found, outer=tuple(up(own(name)) for name, _ in found.inner))
 
     patch.setattr(Moments, "unit_sums", unit_sums)
 
@@ -73,8 +81,9 @@ def moments_cut_up(patch: Patch) -> None:
 def rows_without_a_value_in_both(patch: Patch) -> None:
     """The last cell of moments counts all rows, those with a value too."""
 
-    def all_rows(self: Moments, names: Sequence[str]) -> str:
-        return counting(next(iter(self._condition(names)), None))
+    def all_rows(self: Moments, names: Sequence[Node]) -> Node:
+        counted = counting(next(iter(self._condition(names)), None))
+        return Binary("*", whole_number(self.weight, HUGEINT), counted)
 
     patch.setattr(Moments, "_without_value", all_rows)
 
@@ -82,18 +91,15 @@ def rows_without_a_value_in_both(patch: Patch) -> None:
 def moments_of_nothing(patch: Patch) -> None:
     """A row without a value has the value 0."""
     original = Moments.steps
-    patch.setattr(Moments, "steps", lambda self, names: tuple(f"COALESCE({sql}, 0)" for sql in original(self, names)))
+    patch.setattr(Moments, "steps", lambda self, names: tuple(map(or_zero, original(self, names))))
 
 
 def moments_not_clamped(patch: Patch) -> None:
     """Values are what they are, up to the largest whose square is an integer still."""
 
-    def steps(self: Moments, names: Sequence[str]) -> tuple[str, ...]:
-        quanta = (
-            f"TRY_CAST(TRY_CAST({x} AS DOUBLE) / {float(t.quantum)!r} AS BIGINT)"
-            for t, x in zip(self.terms, names, strict=False)
-        )
-        return tuple(f"GREATEST(-10000, LEAST(10000, {q}))" for q in quanta)
+    def steps(self: Moments, names: Sequence[Node]) -> tuple[Node, ...]:
+        quanta = (unclamped(x, t.quantum) for t, x in zip(self.terms, names, strict=False))
+        return tuple(Call("GREATEST", (Number(-10000), Call("LEAST", (Number(10000), q)))) for q in quanta)
 
     patch.setattr(Moments, "steps", steps)
 
@@ -128,18 +134,17 @@ def tally_cut_by_other_people(patch: Patch) -> None:
 
 
 def bucket_not_clamped(patch: Patch) -> None:
-    def value_sql(self: Grid, names: Sequence[str]) -> str:
-        quanta = f"TRY_CAST(TRY_CAST({names[0]} AS DOUBLE) / {float(self.term.quantum)!r} AS BIGINT)"
-        bucket = f"({quanta} - {self.term.lower})"
-        return f"CASE WHEN {names[1]} THEN {bucket} END" if names[1:] else bucket
+    def value_of(self: Grid, names: Sequence[Node]) -> Node:
+        quanta = unclamped(names[0], self.term.quantum)
+        return where_counted(names, Binary("-", quanta, Number(self.term.lower)))
 
-    patch.setattr(Grid, "value_sql", value_sql)
+    patch.setattr(Grid, "value_of", value_of)
 
 
 def a_tally_of_nothing(patch: Patch) -> None:
     """NULL and NaN are counted as the lower bound."""
-    original = Grid.value_sql
-    patch.setattr(Grid, "value_sql", lambda self, names: f"COALESCE({original(self, names)}, 0)")
+    original = Grid.value_of
+    patch.setattr(Grid, "value_of", lambda self, names: or_zero(original(self, names)))
 
 
 def quantile_rate_without_the_rank(patch: Patch) -> None:

@@ -30,8 +30,8 @@ from dpsql.mechanisms.source import SystemNoise
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.toml import read_schema
+from tests.support.planning import compile_statement
 
 LEVEL = Fraction(95, 100)
 LEAST, MOST = 0.94, 0.965

@@ -26,6 +26,7 @@ from dpsql.expressions.scalar import column
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.randomized_response import RandomizedResponse
 from dpsql.mechanisms.source import SystemNoise
+from tests.support.trees import X
 
 ALARM = 1e-9
 RUNS = 100_000
@@ -79,7 +80,7 @@ def one_report(epsilon: Fraction) -> float:
 
 
 def responses(epsilon: Fraction) -> Responses:
-    return Responses(answers(column('"x"', BOOLEAN, UNBOUNDED), None), RandomizedResponse(epsilon))
+    return Responses(answers(column(X, BOOLEAN, UNBOUNDED), None), RandomizedResponse(epsilon))
 
 
 def released(asked: Responses, on: Terms, yes: int, no: int, runs: int) -> Integers:
@@ -142,7 +143,7 @@ def test_squares_of_half_widths_add_up_to_enough(level: float) -> None:
 # --- sums with a chosen clamp -------------------------------------------------------------------------------------
 
 
-BYTES = magnitudes(column('"x"', SqlType("TINYINT"), UNBOUNDED), None)
+BYTES = magnitudes(column(X, SqlType("TINYINT"), UNBOUNDED), None)
 MANY = [(3, 40, 160), (5, 60, 60 * 20)]
 
 

@@ -25,7 +25,7 @@ from goodness import Above, laplace_above, p_value
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.extreme import Extreme
 from dpsql.aggregates.grid import Grid
-from dpsql.aggregates.mode import Listed, Mode
+from dpsql.aggregates.mode import VALUE, Listed, Mode
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile
 from dpsql.aggregates.tally import Counts, Tallied, Terms
@@ -40,9 +40,10 @@ from dpsql.mechanisms.source import SystemNoise
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.toml import read_schema
 from tests.support.noise import ZeroNoise
+from tests.support.planning import compile_statement
+from tests.support.trees import X
 
 pytestmark = pytest.mark.slow
 ALARM = 1e-9
@@ -57,11 +58,11 @@ Rows = dict[int, int]
 
 
 def grid(buckets: int) -> Grid:
-    return Grid(Term(column("x", BIGINT, UNBOUNDED), 0, buckets - 1, Fraction(1)), None)
+    return Grid(Term(column(X, BIGINT, UNBOUNDED), 0, buckets - 1, Fraction(1)), None)
 
 
 def listed(values: int) -> Listed:
-    return Listed(column("x", BIGINT, UNBOUNDED), "{x}", tuple(range(values)), None)
+    return Listed(column(X, BIGINT, UNBOUNDED), VALUE, tuple(range(values)), None)
 
 
 def terms(epsilon: Fraction, rows: int, kind: Kind) -> Terms:

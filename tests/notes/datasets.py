@@ -13,15 +13,15 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.core.loss import EpsilonDelta
 from dpsql.dataset.opening import open_dataset
 from dpsql.plan.compiled import Compiled
-from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement, schema_identity
 from dpsql.schema.model import Analyst, Schema
 from dpsql.schema.toml import read_schema
-from dpsql.session.session import Parameters, Session
+from dpsql.session.answer import Parameters
+from dpsql.session.session import Session
 from tests.notes.pages import ROOT
 from tests.support.guard import forget
 from tests.support.noise import ZeroNoise
+from tests.support.planning import compiled_by
 
 PLENTY = EpsilonDelta(Fraction(10**6), Fraction(1, 2))
 FILES = {
@@ -41,9 +41,7 @@ class Opened:
     session: Session
 
     def compile(self, sql: str, parameters: Parameters) -> Compiled:
-        identity = schema_identity(self.schema)
-        view = self.session._guarding.view_of_blocks()
-        return compile_statement(parse(sql, parameters), Options(), self.schema, identity, self.session, view)
+        return compiled_by(self.session, parse(sql, parameters))
 
 
 def opened(name: str) -> Opened:

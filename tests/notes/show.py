@@ -15,6 +15,7 @@ from dpsql.schema.read import read
 from tests.notes.datasets import FILES, opened
 from tests.notes.pages import Case, Fence
 from tests.notes.sql_lines import on_lines, on_one_line
+from tests.support.trees import told
 
 
 def shown(case: Case, fence: Fence) -> str:
@@ -73,7 +74,7 @@ def sensitivities(compiled: Compiled) -> str:
     lines = []
     for measure in measures:
         s = measure.sensitivity
-        lines.append(f"{measure.statistic.identity}")
+        lines.append(told(measure.statistic.identity))
         lines.append(f"  l0 {s.l0}, linf {s.linf}, l1 {s.l1}, l2_squared {s.l2_squared}")
     return "\n".join(lines)
 

@@ -17,9 +17,11 @@ from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.sum import Total
 from dpsql.planner.parse import DUCKDB, parse
 from dpsql.session.opening import open_session
-from dpsql.session.session import Answer, Session
+from dpsql.session.result import Answer
+from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
+from tests.support.planning import compiled_by
 
 UNLIMITED = (
     (clinic.UNIT + clinic.PATIENT + clinic.VISIT + clinic.PUBLIC)
@@ -128,7 +130,7 @@ def tolerances(session: Session, sql: str, parameters: Parameters, rows: int, wi
 
     width  how many columns there are, where the answer may be computed from several releases
     """
-    compiled = session._compile(parse(sql, parameters))
+    compiled = compiled_by(session, parse(sql, parameters))
     grid: dict[str, float] = {}
     for part in compiled.releases:
         for output in part.release.outputs:

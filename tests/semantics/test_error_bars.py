@@ -15,7 +15,8 @@ from dpsql.core.errors import Error
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.release.estimating import LEAST_DRAWS, MOST_DRAWS, MOST_ROWS, draws_of
 from dpsql.session.opening import open_session
-from dpsql.session.session import Answer, Session
+from dpsql.session.result import Answer
+from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
 from tests.support.opened import clinic_data
@@ -76,7 +77,7 @@ def test_a_multiple_of_a_count_is_as_wide_as_the_count(session: Session) -> None
 
 
 def test_ends_in_every_clause(session: Session) -> None:
-    session._releasing._noise = ZeroNoise()
+    session.world.release._noise = ZeroNoise()
     counted = session.execute("SELECT site, COUNT(*) AS n FROM patient GROUP BY site ORDER BY n DESC, site").rows
     sql = "SELECT site, COUNT(*) AS n FROM patient GROUP BY site HAVING dp_high(n) > 0 ORDER BY dp_low(n) DESC, site"
     assert session.execute(sql).rows == counted

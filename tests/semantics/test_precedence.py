@@ -15,6 +15,7 @@ from dpsql.planner.parse import parse
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
 from dpsql.relations.relations import scan
+from dpsql.sql.duckdb import printed
 from tests.semantics.plain import close
 from tests.semantics.test_statements import crowded
 from tests.support import clinic
@@ -62,7 +63,7 @@ def disagreement(connection: duckdb.DuckDBPyConnection, text: str, scope: Scope)
     try:
         tree = parse(f"SELECT {text} FROM patient").tree
         assert isinstance(tree, exp.Select)
-        sql = scalar(tree.expressions[0], scope).sql
+        sql = printed(scalar(tree.expressions[0], scope).tree)
     except Error:
         return None
     ours = values(connection, sql)

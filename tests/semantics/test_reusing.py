@@ -16,7 +16,8 @@ import pytest
 
 from dpsql.core.errors import Error
 from dpsql.session.opening import open_session
-from dpsql.session.session import Answer, Session
+from dpsql.session.result import Answer
+from dpsql.session.session import Session
 from tests.support.noise import RecordedNoise, ZeroNoise
 from tests.support.opened import data_of
 
@@ -519,7 +520,7 @@ def test_rule_40_the_fresh_answer_of_another_session(tmp_path: Path) -> None:
 
 def test_rule_40_the_present_moment_is_read_every_time(session: Session) -> None:
     noise = RecordedNoise()
-    session._releasing._noise = noise
+    session.world.release._noise = noise
     texts = {
         str(session.execute("SELECT COUNT(*) AS n, CURRENT_TIMESTAMP AS t FROM person").rows[0][1]) for _ in range(3)
     }

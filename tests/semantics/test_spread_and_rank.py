@@ -29,6 +29,8 @@ from dpsql.planner.parse import parse
 from tests.semantics.plain import UNLIMITED, Beside, beside, described
 from tests.semantics.test_statements import crowded
 from tests.support import clinic
+from tests.support.planning import compiled_by
+from tests.support.trees import name_of
 
 AT_ROW_LEVEL = (
     (clinic.ROW + clinic.PATIENT.replace('role = "identifier"', 'role = "measure"') + clinic.PUBLIC)
@@ -69,7 +71,7 @@ def by_row(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
 
 
 def parts(both: Beside, sql: str) -> tuple[CompiledRelease, ...]:
-    return both.session._compile(parse(sql)).releases
+    return compiled_by(both.session, parse(sql)).releases
 
 
 # --- moments ------------------------------------------------------------------------------------------------------
@@ -93,7 +95,7 @@ def quanta(part: CompiledRelease) -> dict[str, float]:
     for measure in part.release.measures:
         assert isinstance(measure.statistic, Moments)
         for term in measure.statistic.terms:
-            name = term.scalar.sql.rpartition(".")[2].strip('"')
+            name = name_of(term.scalar)
             exact = term.is_integer or term.is_decimal
             found[name] = 0.0 if exact else float(term.quantum)
     return found

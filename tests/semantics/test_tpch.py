@@ -17,7 +17,8 @@ from dpsql.core.loss import NO_LOSS
 from dpsql.dataset import owner
 from dpsql.schema.model import Guard
 from dpsql.session.opening import ledger_identity, open_session
-from dpsql.session.session import Answer, Session
+from dpsql.session.result import Answer
+from dpsql.session.session import Session
 from tests.semantics.plain import close
 from tests.support import tpch
 from tests.support.noise import ZeroNoise

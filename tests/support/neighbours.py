@@ -36,16 +36,17 @@ from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Measure
 from dpsql.plan.tables import KeyValue, PublicTable
 from dpsql.planner import lower
-from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.relations.relations import Relation
 from dpsql.release.noisy import _sums as exact_sums
 from dpsql.schema.model import Schema
+from dpsql.sql.duckdb import printed
 from tests.support import clinic, losses, staging, tallies
 from tests.support.generate import statement
 from tests.support.nested import nested
+from tests.support.planning import compile_statement
+from tests.support.trees import SECRET, name_of, text, told
 from tests.support.violation import Violation
 
 Key = tuple[KeyValue, ...]
@@ -194,7 +195,7 @@ def vectors(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: s
 def _summed(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> Sums:
     problem = ""
     try:
-        rows = connection.execute(part.sql.replace(CUT, "'secret'")).fetchall()
+        rows = connection.execute(part.sql.replace(SECRET, "'secret'")).fetchall()
     except duckdb.Error as raised:
         problem = str(raised)
     if problem:
@@ -226,11 +227,13 @@ def _compare(measure: Measure, one: dict[Key, tuple[int, ...]], other: dict[Key,
     measured = (sum(m > 0 for m in moves), max(moves, default=0), sum(moves), sum(m * m for m in moves))
     allowed = (claimed.l0, claimed.linf, claimed.l1, claimed.l2_squared)
     if any(x > y for x, y in zip(measured, allowed, strict=True)):
-        raise Violation(f"one person moved {measure.statistic.identity} by {measured}, claimed {allowed}, in {sql}")
+        raise Violation(
+            f"one person moved {told(measure.statistic.identity)} by {measured}, claimed {allowed}, in {sql}"
+        )
     if isinstance(measure.statistic, Pair | Moments):
         for cells in (*one.values(), *other.values()):
             if min(cells) < 0:
-                raise Violation(f"a cell of {measure.statistic.identity} is negative in {sql}")
+                raise Violation(f"a cell of {told(measure.statistic.identity)} is negative in {sql}")
 
 
 def _check_noise(part: CompiledRelease, sql: str) -> None:
@@ -265,20 +268,20 @@ def _check_selection(part: CompiledRelease, sql: str) -> None:
 def _check_inside(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> None:
     """Where every column is inside its declaration, so is every expression: the clamp changes nothing, no key is lost."""
     source = part.release.limited.block.source
-    where = " AND ".join([c.sql for c in source.where]) or "true"
+    where = " AND ".join([text(c) for c in source.where]) or "true"
     for term in _terms(part):
         low, high = float(term.lower * term.quantum), float(term.upper * term.quantum)
         slack = float(term.quantum) + 1e-9 * max(abs(low), abs(high))
-        x = f"CAST({term.scalar.sql} AS DOUBLE)"
+        x = f"CAST({text(term.scalar)} AS DOUBLE)"
         beyond = f"NOT isnan({x}) AND ({x} < {low - slack} OR {x} > {high + slack})"
-        outside = f"SELECT count(*) FROM {source.from_sql()} WHERE {where} AND {beyond}"
+        outside = f"SELECT count(*) FROM {printed(source.read())} WHERE {where} AND {beyond}"
         if connection.execute(outside).fetchall() != [(0,)]:
-            raise Violation(f"{term.scalar.sql} leaves [{low}, {high}] inside the declarations in {sql}")
+            raise Violation(f"{text(term.scalar)} leaves [{low}, {high}] inside the declarations in {sql}")
     for key in part.release.keys:
         if key.values is not None and None not in key.values:
-            missing = f"SELECT count(*) FROM {source.from_sql()} WHERE {where} AND {key.scalar.sql} IS NULL"
+            missing = f"SELECT count(*) FROM {printed(source.read())} WHERE {where} AND {text(key.scalar)} IS NULL"
             if connection.execute(missing).fetchall() != [(0,)]:
-                raise Violation(f"{key.scalar.sql} is NULL inside the declarations in {sql}")
+                raise Violation(f"{text(key.scalar)} is NULL inside the declarations in {sql}")
 
 
 def _terms(part: CompiledRelease) -> list[Term]:
@@ -324,7 +327,9 @@ def _compare_sum(
     for key in {key for one in alone for key in one} | set(together):
         added = tuple(sum(column) for column in zip(*(one.get(key, zero) for one in alone), strict=True))
         if added != together.get(key, zero):
-            raise Violation(f"people's contributions to {measure.statistic.identity} depend on one another in {sql}")
+            raise Violation(
+                f"people's contributions to {told(measure.statistic.identity)} depend on one another in {sql}"
+            )
 
 
 def _check_void(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, data: clinic.Database, sql: str) -> None:
@@ -341,10 +346,10 @@ def _check_void(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, da
             if not isinstance(statistic, Pair | Total | Moments):
                 continue
             terms = statistic.terms if isinstance(statistic, Moments) else (statistic.term,)
-            bare = {t.scalar.sql.rpartition(".")[2].strip('"') for t in terms if t.scalar.function == "column"}
+            bare = {name_of(t.scalar) for t in terms}
             with_rows = not isinstance(statistic, Total) and statistic.with_rows
             if bare & set(names) and any(any(cells[: len(cells) - with_rows]) for cells in found.values()):
-                raise Violation(f"{bare} without a value adds to {statistic.identity} in {sql}")
+                raise Violation(f"{bare} without a value adds to {told(statistic.identity)} in {sql}")
         tallies.check_empty(part, tallies.tallies(connection, part, sql), names, sql)
 
 
@@ -528,19 +533,19 @@ def _check_unique(connection: duckdb.DuckDBPyConnection, source: Relation, sql: 
     """Public relations that were joined hold no two rows that agree in what the plan takes for unique."""
     for public in source.publics:
         for columns in public.unique:
-            listed = ", ".join(sorted(columns)) or "1"
-            rows = f"SELECT {listed} FROM {public.from_sql()}"
+            listed = ", ".join(sorted(map(printed, columns))) or "1"
+            rows = f"SELECT {listed} FROM {printed(public.read())}"
             repeated = (
                 f"SELECT count(*) FROM ({rows} GROUP BY ALL HAVING count(*) > 1)"
                 if columns
-                else (f"SELECT count(*) FROM (SELECT 1 FROM {public.from_sql()} LIMIT 2) HAVING count(*) > 1")
+                else (f"SELECT count(*) FROM (SELECT 1 FROM {printed(public.read())} LIMIT 2) HAVING count(*) > 1")
             )
             if connection.execute(repeated).fetchall() not in ([], [(0,)]):
-                raise Violation(f"{public.from_sql()} repeats ({listed}), which is taken for unique, in {sql}")
+                raise Violation(f"{printed(public.read())} repeats ({listed}), which is taken for unique, in {sql}")
         for column, rows in public.multiplicity:
-            most = f"SELECT max(n) FROM (SELECT count(*) AS n FROM {public.from_sql()} GROUP BY {column})"
+            most = f"SELECT max(n) FROM (SELECT count(*) AS n FROM {printed(public.read())} GROUP BY {printed(column)})"
             if any((found or 0) > rows for (found,) in connection.execute(most).fetchall()):
-                raise Violation(f"{column} has more than {rows} rows a value in {sql}")
+                raise Violation(f"{printed(column)} has more than {rows} rows a value in {sql}")
 
 
 def _check_locality(pair: tuple[duckdb.DuckDBPyConnection, ...], part: CompiledRelease, gone: object, sql: str) -> None:
@@ -550,7 +555,7 @@ def _check_locality(pair: tuple[duckdb.DuckDBPyConnection, ...], part: CompiledR
         *(list(t.tally.inputs) for t in part.tallies),
     ]
     for inputs in read:
-        rows = lower._rows_sql(part.release, inputs, unit=True)
+        rows = printed(lower._rows(part.release, inputs, unit=True))
         found = [
             Counter(repr(row[1:]) + repr(row[0]) for row in c.execute(rows).fetchall() if row[0] != gone) for c in pair
         ]

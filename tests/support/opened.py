@@ -84,7 +84,7 @@ class Data:
         schema = self._opened.schema
         ledger = Ledger.open(":memory:", ledger_identity(schema))
         sandbox = self._free.pop() if self._free else _LentSandbox(self._opened, self._free)
-        with patch("dpsql.session.session.Sandbox", lambda *_: sandbox):
+        with patch("dpsql.session.world.Sandbox", lambda *_: sandbox):
             return Session(self._opened, ledger, find_analyst(schema, analyst), noise)
 
     def connection(self) -> Connection:

@@ -16,7 +16,7 @@ from dpsql.aggregates.mode import Listed
 from dpsql.aggregates.tally import Tally
 from dpsql.plan.compiled import CompiledRelease, CompiledTally
 from dpsql.plan.tables import KeyValue
-from dpsql.planner.lower import CUT
+from tests.support.trees import SECRET, name_of, text
 from tests.support.violation import Violation
 
 Key = tuple[KeyValue, ...]
@@ -32,7 +32,7 @@ def tallies(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: s
 def _tally(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, tally: CompiledTally, sql: str) -> Found:
     problem = ""
     try:
-        rows = connection.execute(tally.sql.replace(CUT, "'secret'")).fetchall()
+        rows = connection.execute(tally.sql.replace(SECRET, "'secret'")).fetchall()
     except duckdb.Error as raised:
         problem = str(raised)
     if problem:
@@ -95,8 +95,8 @@ def check_empty(part: CompiledRelease, found: list[Found], void: tuple[str, ...]
     for tally, values in zip(part.tallies, found, strict=True):
         if isinstance(tally.tally, Grid) and values:
             scalar = tally.tally.term.scalar
-            if scalar.function == "column" and scalar.sql.rpartition(".")[2].strip('"') in void:
-                raise Violation(f"{scalar.sql} without a value is counted in {sql}")
+            if name_of(scalar) in void:
+                raise Violation(f"{text(scalar)} without a value is counted in {sql}")
 
 
 def check_verified(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> None:

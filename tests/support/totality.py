@@ -13,10 +13,8 @@ import duckdb
 from dpsql.core.domains import Interval
 from dpsql.core.errors import Error
 from dpsql.expressions.scalar import Scalar
-from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
 from dpsql.planner.total import derived, tables_of, total
@@ -25,6 +23,9 @@ from dpsql.relations.relations import scan
 from dpsql.schema.model import Schema
 from tests.attacks.expressions import BINARY, CASTS, UNARY
 from tests.support import extremes
+from tests.support.planning import compile_statement
+from tests.support.trees import SECRET
+from tests.support.trees import text as text_of
 
 CONSTANTS = (
     "0", "1", "-1", "0.0", "0.5", "-0.5", "1e0", "0e0", "1e308", "-5e-324", "9223372036854775807", "2147483648", "0.5 - 0.5",
@@ -124,7 +125,7 @@ class World:
                 self.refused += 1
                 continue
             found = Form(TEMPLATES[place].format(f"({a.text})", f"({b.text})"), made)
-            if len(made.sql) > 2000 or len(found.text) > 1500:
+            if len(text_of(made)) > 2000 or len(found.text) > 1500:
                 continue
             yield found
             kept = pool.setdefault(made.sqltype.name, [])
@@ -144,7 +145,7 @@ class World:
 
         everywhere  whether it also runs with guards around every operator, which must change nothing
         """
-        items = ", ".join(f"{form.scalar.sql} AS c{i}" for i, form in enumerate(forms))
+        items = ", ".join(f"{text_of(form.scalar)} AS c{i}" for i, form in enumerate(forms))
         text = f'SELECT {items} FROM "extreme" AS "extreme"'
         try:
             printed, columns = derived(text, self._tables)
@@ -156,7 +157,7 @@ class World:
             rows = [self.connections[0].execute(f"SELECT {ends} FROM ({sql})").fetchone() for sql in texts]
         except (Error, duckdb.Error) as raised:
             if len(forms) == 1:
-                return [f"{str(raised)[:300]} ON {forms[0].text} AS {forms[0].scalar.sql}"]
+                return [f"{str(raised)[:300]} ON {forms[0].text} AS {text_of(forms[0].scalar)}"]
             half = len(forms) // 2
             return self.problems(forms[:half], everywhere) + self.problems(forms[half:], everywhere)
         known, first, last = [k.limits for k in columns.values()], rows[0], rows[-1]
@@ -165,12 +166,12 @@ class World:
         for i, form in enumerate(forms):
             low, high, _ = first[3 * i : 3 * i + 3]
             if first[3 * i : 3 * i + 3] != last[3 * i : 3 * i + 3]:
-                found.append(f"a guard changes it ON {form.text} AS {form.scalar.sql}")
+                found.append(f"a guard changes it ON {form.text} AS {text_of(form.scalar)}")
             numbers = form.scalar.sqltype.is_number
             for what, limits in (("the algebra", form.scalar.limits), ("the checker", known[i] if known else None)):
                 if numbers and limits is not None and not (_inside(low, limits) and _inside(high, limits)):
                     found.append(
-                        f"{low} to {high} leaves the limits of {what}, {limits}, ON {form.text} AS {form.scalar.sql}"
+                        f"{low} to {high} leaves the limits of {what}, {limits}, ON {form.text} AS {text_of(form.scalar)}"
                     )
         return found
 
@@ -191,7 +192,7 @@ class World:
             raised = ""
             for text in printed:
                 try:
-                    connection.execute(text, {"cut": "00"} if CUT in text else {}).fetchall()
+                    connection.execute(text, {"cut": "00"} if SECRET in text else {}).fetchall()
                 except duckdb.Error as problem:
                     raised = str(problem)[:300]
             outcomes.append(raised)

@@ -17,6 +17,8 @@ from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, FLOAT, HUGEINT, INTEGER, V
 from dpsql.expressions.buckets import MACRO, MOST_BUCKETS, Buckets, buckets, width_bucket
 from dpsql.expressions.scalar import NULL, Scalar, column, literal, number_literal, text_literal
 from tests.support.extremes import NUMBERS, VALUES
+from tests.support.trees import X
+from tests.support.trees import text as text_of
 
 TEN = Buckets(0.0, 100.0, 10)
 ODD = [TEN, Buckets(-0.5, 0.1, 3), Buckets(-1e300, 1e300, MOST_BUCKETS), Buckets(0.0, 5e-324, 2), Buckets(0.1, 0.7, 6)]
@@ -66,7 +68,7 @@ def test_both_texts_give_the_bucket_of_every_extreme(
     known = parse_type(sqltype)
     assert known is not None
     values = ", ".join(f"(CAST({value} AS {sqltype}))" for value in [*VALUES[sqltype], "NULL"])
-    text = width_bucket(column("t.x", known, UNBOUNDED), parts).sql
+    text = text_of(width_bucket(column(X, known, UNBOUNDED), parts))
     called = f"width_bucket(x, {parts.lower!r}::DOUBLE, {parts.upper!r}::DOUBLE, {parts.count})"
     sql = f"SELECT {text}, {called}, CAST(x AS DOUBLE), typeof({text}), typeof({called}) FROM (VALUES {values}) AS t(x)"
     for private, public, x, *types in connection.execute(sql).fetchall():
@@ -75,7 +77,7 @@ def test_both_texts_give_the_bucket_of_every_extreme(
 
 
 def of(sqltype: SqlType, domain: Domain, parts: Buckets = TEN, *, nullable: bool = False) -> Scalar:
-    return width_bucket(column("x", sqltype, domain, nullable=nullable, length=9), parts)
+    return width_bucket(column(X, sqltype, domain, nullable=nullable, length=9), parts)
 
 
 @pytest.mark.parametrize(
@@ -147,10 +149,10 @@ def test_constants_of_every_kind() -> None:
         ((ONE, TWO, number_literal("2.0")), "whole number"),
         ((ONE, TWO, number_literal("1e1")), "whole number"),
         ((ONE, TWO, NULL), "whole number"),
-        ((ONE, TWO, column("n", INTEGER, interval(1, 9))), "whole number"),
+        ((ONE, TWO, column(X, INTEGER, interval(1, 9))), "whole number"),
         ((NULL, TWO, TWO), "constant numbers"),
         ((text_literal("1"), TWO, TWO), "constant numbers"),
-        ((ONE, column("n", INTEGER, interval(5, 9)), TWO), "constant numbers"),
+        ((ONE, column(X, INTEGER, interval(5, 9)), TWO), "constant numbers"),
         ((ONE, literal(100, DATE), TWO), "constant numbers"),
         ((ONE, literal(True, SqlType("BOOLEAN")), TWO), "constant numbers"),
         ((ONE, number_literal("1.1e300"), TWO), "between"),

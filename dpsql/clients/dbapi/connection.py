@@ -13,7 +13,8 @@ from dpsql.core.errors import error
 from dpsql.mechanisms.prices import nominal
 from dpsql.schema.model import Schema
 from dpsql.session.opening import open_session
-from dpsql.session.session import Answer, Session
+from dpsql.session.result import Answer
+from dpsql.session.session import Session
 
 
 def open_connection(schema: str | Path | Schema, analyst: str | None, ledger: str | Path | None) -> Connection:
@@ -75,12 +76,12 @@ class Connection:
 
     def _has_result(self, sql: str, parameters: Parameters) -> bool:
         """Whether a statement gives rows, by its text alone. Raises 1xx where it cannot be read."""
-        from dpsql.planner.parse import parse
+        from dpsql.planner.parse import Setting, parse
 
         _check_text(sql)
         self._open()
         try:
-            return parse(sql, parameters).kind not in ("set", "reset")
+            return not isinstance(parse(sql, parameters), Setting)
         except errors.Error as raised:
             problem = raised
         raise problem.located(sql)

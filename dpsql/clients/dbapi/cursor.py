@@ -14,7 +14,8 @@ from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
 from dpsql.mechanisms.prices import nominal
 from dpsql.plan.tables import Accuracy
-from dpsql.session.session import Answer, Session
+from dpsql.session.result import Answer
+from dpsql.session.session import Session
 
 if TYPE_CHECKING:
     import pandas

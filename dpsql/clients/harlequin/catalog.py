@@ -17,9 +17,9 @@ from dpsql.clients.output.table import number
 from dpsql.core.domains import Categories, Interval, Unbounded, Value
 from dpsql.core.escaping import harmless
 from dpsql.core.sqltypes import SqlType
-from dpsql.expressions.scalar import quoted
 from dpsql.schema import spent
 from dpsql.schema.model import Column, Schema, Table
+from dpsql.sql.duckdb import quoted
 
 FEW = 6  # values of a domain that are listed; of longer ones only their number
 _EPOCH = datetime(1970, 1, 1)

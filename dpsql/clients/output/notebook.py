@@ -12,7 +12,7 @@ from dpsql.clients.output.table import number
 from dpsql.core.escaping import harmless
 from dpsql.mechanisms.prices import nominal
 from dpsql.plan.tables import Accuracy
-from dpsql.session.session import Answer
+from dpsql.session.result import Answer
 
 MOST_ROWS = 60
 MOST_COLUMNS = 40

@@ -10,7 +10,6 @@ reasons.py   why the statement is answered
 from __future__ import annotations
 
 from dpsql.core.escaping import harmless
-from dpsql.expressions.mentions import mentions
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.resolved import Bound
 from dpsql.planner.explain.priced import mechanism, price
@@ -19,6 +18,7 @@ from dpsql.planner.explain.released import chosen, headline, keys, limits, made_
 from dpsql.planner.explain.story import story
 from dpsql.planner.explain.words import Words, counted, listed
 from dpsql.schema.model import Schema
+from dpsql.sql.trees import tables
 
 
 def explain(compiled: Compiled, schema: Schema) -> str:
@@ -93,10 +93,10 @@ def _lists(bound: Bound, compiled: Compiled) -> bool:
 def _place(bound: Bound, part: CompiledRelease, words: Words) -> str:
     """Where a release reads a bound table."""
     block = part.release.limited.block
-    places = [f"where {words.expression(c)}" for c in block.source.where if mentions(c.sql, bound.name)]
+    places = [f"where {words.expression(c)}" for c in block.source.where if bound.name in tables(c.tree)]
     if any(found.bound == bound.name for found in block.lists):
         places.append("as its group keys")
-    if not places and mentions(block.source.from_sql(), bound.name):
+    if not places and bound.name in tables(block.source.read()):
         places.append("in its joins")
     return f", {listed(places)}" if places else ""
 

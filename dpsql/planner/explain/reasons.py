@@ -49,7 +49,7 @@ def _relations(source: Relation, words: Words, schema: Schema) -> Iterator[str]:
 
 
 def _conditions(release: Release) -> Iterator[str]:
-    parts = [part for scalar in release.expressions for part in scalar.walk()]
+    parts = [part for scalar in release.limited.block.expressions for part in scalar.walk()]
     if any(part.function == "exists" and (part.args or part.ties) for part in parts):
         yield "EXISTS and IN look at rows of the same person alone"
     if any(_is_public(part) for part in parts):

@@ -188,7 +188,7 @@ def _statistic(statistic: Statistic, words: Words) -> str:
         case UnitTotal(term=term, value=value, counted=condition):
             total = f"clamped to {_bounds(term)} in quanta of {number(term.quantum)}"
             return f"sum of {words.expression(value.scalar)}, each person's total {total}{_where(condition, words)}"
-    return words.text(statistic.identity)
+    return type(statistic).__name__
 
 
 def _clamped(term: Term, words: Words) -> str:
@@ -257,7 +257,7 @@ def _tallied(tallied: Tallied, words: Words) -> str:
             return (
                 f"{common} of {counted(len(tally.values), 'declared value')} of {words.expression(tally.scalar)}{where}"
             )
-    return words.text(tallied.identity)
+    return type(tallied).__name__
 
 
 def _grid(grid: Grid, words: Words) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from dpsql.planner.explain.words import HIDDEN, Words, subquery, unquoted
+from dpsql.planner.explain.words import HIDDEN, Words, subquery
 from dpsql.relations.joins import Equality, keyed
 from dpsql.relations.relations import Made, Relation
 from dpsql.schema.model import ROW, Schema
+from dpsql.sql.trees import tables
 
 _JOINS = {"inner_join": "joined", "left_join": "left joined", "full_join": "full joined"}
 _SAME = ("projected", "renamed")
@@ -18,9 +19,9 @@ def story(relation: Relation, words: Words, schema: Schema) -> list[str]:
     """One line a step: what is read, joined, kept, grouped; and how many rows of one person there are after it."""
     made = relation.made or Made("public")
     lines = _steps(relation, made, words, schema)
-    told = {condition.sql for source in made.sources for condition in source.where}
+    told = {condition.tree for source in made.sources for condition in source.where}
     carries = made.step in _JOINS or made.step in _SAME
-    return lines + [f"where {words.expression(c)}" for c in relation.where if not (carries and c.sql in told)]
+    return lines + [f"where {words.expression(c)}" for c in relation.where if not (carries and c.tree in told)]
 
 
 def _steps(relation: Relation, made: Made, words: Words, schema: Schema) -> list[str]:
@@ -99,8 +100,8 @@ def meets_once(made: Made) -> bool:
 
 def _grouped(relation: Relation, made: Made, words: Words) -> str:
     unit = made.sources[0].unit
-    own = unit.column.sql if unit is not None and unit.column is not None else ""
-    others = [words.expression(k) for k in made.keys if k.sql != own and not k.is_unit]
+    own = unit.column.tree if unit is not None and unit.column is not None else None
+    others = [words.expression(k) for k in made.keys if k.tree != own and not k.is_unit]
     return f"grouped by {', '.join(['the privacy unit', *others])}: {rows(relation)}"
 
 
@@ -121,7 +122,7 @@ def rows(relation: Relation) -> str:
 def title(relation: Relation) -> str:
     """A table under its own name, and under the statement's where that is another."""
     source = next(iter(relation.sources()), "")
-    declared = relation.tables[0].name if relation.tables else unquoted(relation.source.plain.split('" AS "')[0] + '"')
+    declared = relation.tables[0].name if relation.tables else next(iter(tables(relation.source.plain)))
     if HIDDEN.fullmatch(source):
         return f"{subquery(source)} = {declared}"
     return f"{declared} AS {source}" if source and source.lower() != declared.lower() else declared

@@ -1,40 +1,44 @@
-"""Engine SQL as people read it: columns under the names that the statement gives them, without the engine's quotes and casts."""
+"""What is computed, as people read it: columns under the names that the statement gives them, without what only makes it safe."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dpsql.expressions.scalar import Scalar, quoted
+from dpsql.expressions.scalar import Scalar
 from dpsql.relations.relations import Named, Relation
 from dpsql.schema.model import RESERVED, UNIT_COLUMN
+from dpsql.sql.duckdb import decimal_text, printed
+from dpsql.sql.nodes import (
+    Aggregate,
+    Bare,
+    Between,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Derived,
+    Exists,
+    InQuery,
+    Item,
+    Literal,
+    Node,
+    Number,
+    Own,
+    QueryValue,
+    Select,
+    Table,
+    own,
+)
+from dpsql.sql.trees import mapped, rewritten, walk
 
 HIDDEN = re.compile(rf"{RESERVED}subquery (\d+)")
 """What resolve/correlated.py calls a subquery that it made a join."""
-_PART = r'"(?:[^"]|"")*"'
-_COLUMN = re.compile(rf"({_PART})\.({_PART})|({_PART}) AS ({_PART})|({_PART})")
-_TYPE = r"[A-Z]+(?:\(\d+,\d+\))?"
-_NUMBER = re.compile(rf"\b(?:TRY_)?CAST\((-?\d[\d.]*(?:e[+-]?\d+)?) AS {_TYPE}\)")
-_WIDER = re.compile(rf"\bCAST\(((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*?) AS {_TYPE}\)")
-"""A caller's own CAST is printed as TRY_CAST; this one only makes room for the result."""
-_WHOLE = re.compile(r"(?<![\w.])(-?\d+)\.0(?![\w.])")
-_CLAMP = re.compile(
-    r"CASE WHEN (\S+) BETWEEN \S+ AND \S+ THEN (?:CAST\(\1 AS \w+\)|\1) WHEN \1 < \S+ THEN \S+ WHEN \1 > \S+ THEN \S+ END"
-)
-_GRID = re.compile(
-    r"CASE WHEN (\S+) BETWEEN \S+ AND \S+ THEN (?:GREATEST\([^()]*LEAST\([^()]*)?CAST\(\1 [*/] \S+ AS BIGINT\)(?:\)\))?"
-    r" WHEN \1 < \S+ THEN \S+ WHEN \1 > \S+ AND NOT isnan\(\1\) THEN \S+ END"
-)
-_BUCKET = re.compile(
-    r"CASE WHEN (.+?) IS NULL OR isnan\(\1\) THEN NULL WHEN \1 < (\S+) THEN 0 WHEN \1 >= (\S+) THEN \d+ "
-    r"ELSE LEAST\(GREATEST\(TRY_CAST\(1 \+ floor\(\(\1 - \2\) \* (\d+) / \(\3 - \2\)\) AS INTEGER\), 1\), \4\) END"
-)
-_DOUBLE = re.compile(r"TRY_CAST\((.*) AS DOUBLE\)")
-_AVERAGE = re.compile(r"\(CAST\(sum\(([^()]*)\) AS DOUBLE\) \* \S+ / NULLIF\(count\([^()]*\), 0\)\)")
-_SUM = re.compile(r"\(CAST\(sum\(([^()]*)\) AS DOUBLE\) \* [^\s()]+\)")
-_TEXT = re.compile(r"('(?:[^']|'')*')")
+MOST_DEPTH = 20
+"""Blocks inside one another through which a column is told."""
 
 
 def tree(relation: Relation) -> Iterator[Relation]:
@@ -49,16 +53,16 @@ def tree(relation: Relation) -> Iterator[Relation]:
 class Words:
     """The names of one release.
 
-    names        of columns, by their engine text
+    names        of columns
     sources      names with their source before them, for conditions in which another query has names of its own
-    computed     what a column stands for that has no name, by its engine text
-    expressions  the names that a subquery's SELECT list gives, by the engine text of what they stand for
+    computed     what a column stands for that has no name
+    expressions  the names that a subquery's SELECT list gives, by what they stand for
     """
 
-    names: dict[str, str] = field(default_factory=dict)
-    sources: dict[str, str] = field(default_factory=dict)
-    computed: dict[str, str] = field(default_factory=dict)
-    expressions: dict[str, str] = field(default_factory=dict)
+    names: dict[Node, str] = field(default_factory=dict)
+    sources: dict[Node, str] = field(default_factory=dict)
+    computed: dict[Node, Node] = field(default_factory=dict)
+    expressions: dict[Node, str] = field(default_factory=dict)
 
     @staticmethod
     def of_relation(relation: Relation) -> Words:
@@ -83,110 +87,93 @@ class Words:
             else:
                 name = f"{column.source}.{column.name}" if column.source and column.name in double else column.name
             if column.scalar.is_column:
-                self.names[column.scalar.sql] = name
-                self.sources[column.scalar.sql] = f"{column.source}.{column.name}" if column.source else name
+                self.names[column.scalar.tree] = name
+                self.sources[column.scalar.tree] = f"{column.source}.{column.name}" if column.source else name
             elif any(True for _ in column.scalar.leaves()):
-                self.expressions[column.scalar.sql] = name
+                self.expressions[column.scalar.tree] = name
 
     def expression(self, scalar: Scalar) -> str:
         """An expression over the release's columns."""
-        return self.text(scalar.sql)
+        within = any(isinstance(part, Exists) for part in walk(scalar.tree))
+        named = self._named(scalar.tree, self.sources if within else self.names)
+        plain = mapped(named, _plain)
+        return printed(Bare(plain.inner if isinstance(plain, Bare) else plain))
 
-    def text(self, sql: str) -> str:
-        for text, name in sorted(self.expressions.items(), key=lambda pair: -len(pair[0])):
-            sql = sql.replace(text, quoted(name))
-        names = self.sources if "EXISTS (SELECT" in sql else self.names
-        return unparenthesised(self._plain(sql, names))
+    def _named(self, tree: Node, names: dict[Node, str]) -> Node:
+        """A tree in which all names are those that people know."""
+        whole = rewritten(tree, {made: own(name) for made, name in self.expressions.items()})
+        return mapped(whole, lambda part: self._shown(part, names, 0))
 
-    def _plain(self, sql: str, names: dict[str, str], depth: int = 0) -> str:
-        parts = _TEXT.split(bound_values(sql))
-        # Texts stand at the odd places.
-        return "".join(part if i % 2 else self._part(part, names, depth) for i, part in enumerate(parts))
-
-    def _part(self, sql: str, names: dict[str, str], depth: int) -> str:
-        named = _COLUMN.sub(lambda found: self._name(found, names, depth), sql)
-        short = _WHOLE.sub(r"\1", _NUMBER.sub(r"\1", named))
-        clamped = _buckets(_GRID.sub(r"\1", _CLAMP.sub(r"\1", short)))
-        added = _SUM.sub(r"sum(\1)", _AVERAGE.sub(r"avg(\1)", clamped))
-        return _narrow(added)
-
-    def _name(self, found: re.Match[str], names: dict[str, str], depth: int) -> str:
-        table, name, declared, alias, alone = found.groups()
-        if alone is not None:
-            return unquoted(alone)
-        if declared is not None:
-            same = HIDDEN.fullmatch(unquoted(alias)) or unquoted(alias).startswith(unquoted(declared))
-            return unquoted(declared) if same else f"{unquoted(declared)} AS {unquoted(alias)}"
-        if name == quoted(UNIT_COLUMN):
-            return "the privacy unit"
-        if found[0] in names:
-            return names[found[0]]
-        if found[0] in self.computed and depth < 20:
-            return self._plain(self.computed[found[0]], names, depth + 1)
-        return f"{unquoted(table)}.{unquoted(name)}"
-
-
-def _buckets(sql: str) -> str:
-    """SQL with width_bucket for what stands for it, one inside another too."""
-
-    def named(found: re.Match[str]) -> str:
-        cast = _DOUBLE.fullmatch(found[1])
-        value = unparenthesised(cast[1] if cast else found[1])
-        return f"width_bucket({value}, {found[2]}, {found[3]}, {found[4]})"
-
-    while (shorter := _BUCKET.sub(named, sql)) != sql:
-        sql = shorter
-    return sql
+    def _shown(self, part: Node, names: dict[Node, str], depth: int) -> Node:
+        match part:
+            case Column(name=name, relation=""):
+                return own(name)
+            case Column(name=name) if name == UNIT_COLUMN:
+                return own("the privacy unit")
+            case Column(relation=relation, name=name):
+                if part in names:
+                    return own(names[part])
+                if part in self.computed and depth < MOST_DEPTH:
+                    return mapped(self.computed[part], lambda inner: self._shown(inner, names, depth + 1))
+                return own(f"{relation}.{name}")
+            case QueryValue(query=Select(items=(Column(relation=""),), source=Table(name=name))):
+                return own(name)
+            case InQuery(inner=inner, query=Select(source=Table(name=name))):
+                return Binary("IN", inner, own(name))
+            case Table(name=name, alias=alias):
+                same = not alias or HIDDEN.fullmatch(alias) or alias.startswith(name)
+                return Table(Own(name)) if same else Table(Own(name), Own(alias))
+            case Derived(query=query, alias=alias):
+                return Derived(query, Own(alias))
+            case Item(inner=inner, name=name):
+                return Item(inner, Own(name))
+        return part
 
 
-def _narrow(sql: str) -> str:
-    """SQL without the casts that make room for a result, however deep."""
+def _plain(part: Node) -> Node:
+    """A node without what only makes it total or wide enough; what is below it is plain already."""
+    match part:
+        case Literal(value=None):
+            return own("NULL")
+        case Literal(value=int() | Fraction() as value, type=sqltype) if sqltype.is_float or sqltype.is_decimal:
+            text = decimal_text(Fraction(value), sqltype.scale) if sqltype.is_decimal else repr(float(Fraction(value)))
+            return own(text.removesuffix(".0"))
+        case Cast(inner=Number() as inner):
+            return inner
+        case Cast(inner=Literal(value=int(value), type=sqltype)) if sqltype.is_integer and value >= 0:
+            return Number(value)
+        case Cast(inner=inner, type=sqltype, tries=False) if sqltype.is_number:
+            # a caller's own conversion is one that tries
+            return inner.inner if isinstance(inner, Bare) else inner
+        case Case(branches=((Bare(inner=Between(inner=value)), _), (Bare(), _), (Bare(), _)), default=None):
+            return value
+        case Case(default=Call(name="LEAST", args=(_, Number() as count))):
+            return _bucket(part.branches, count)
+        case Binary(operator="*", left=Aggregate(name="sum") as total):
+            return total
+        case Binary(operator="/", left=Bare(inner=Aggregate(name="sum") as total)):
+            return Aggregate("avg", total.args, where=total.where)
+    return part
 
-    def inside(found: re.Match[str]) -> str:
-        whole = " " not in found[1] or unparenthesised(found[1]) != found[1]
-        return found[1] if whole else f"({found[1]})"
 
-    while (shorter := _WIDER.sub(inside, sql)) != sql:
-        sql = shorter
-    return sql
+def _bucket(branches: Sequence[tuple[Node, Node]], count: Node) -> Node:
+    """width_bucket, of what stands for it."""
+    below, above = (when.inner for when, _ in branches[1:] if isinstance(when, Bare))
+    assert isinstance(below, Binary) and isinstance(above, Binary)
+    value = below.left.inner if isinstance(below.left, Cast) else below.left
+    return Call("width_bucket", (Bare(value), below.right, above.right, count))
 
 
 def _double(columns: Iterable[Named]) -> set[str]:
     """The names that stand for two different columns."""
-    first: dict[str, str] = {}
-    return {c.name for c in columns if first.setdefault(c.name.lower(), c.scalar.sql) != c.scalar.sql}
+    first: dict[str, Node] = {}
+    return {c.name for c in columns if first.setdefault(c.name.lower(), c.scalar.tree) != c.scalar.tree}
 
 
 def subquery(source: str) -> str:
     """What a hidden source is called: the subqueries of a statement are numbered."""
     found = HIDDEN.fullmatch(source)
     return f"subquery {int(found[1]) + 1}" if found else source
-
-
-def bound_values(sql: str) -> str:
-    """SQL with each value, and each list, that a bound table holds as the table's name."""
-    listed = re.sub(r'\(SELECT ("dpsql \w+ \d+")\."c0" FROM \1\)', r"\1", sql)
-    return re.sub(r'\(SELECT "c0" FROM ("dpsql \w+ \d+") LIMIT 1\)', r"\1", listed)
-
-
-def unquoted(name: str) -> str:
-    return name[1:-1].replace('""', '"')
-
-
-def unparenthesised(sql: str) -> str:
-    """Text without one pair of parentheses around the whole of it.
-
-    >>> unparenthesised("(a = 1)"), unparenthesised("(a) + (b)")
-    ('a = 1', '(a) + (b)')
-    """
-    if not (sql.startswith("(") and sql.endswith(")")):
-        return sql
-    depth = 0
-    for i, character in enumerate(_TEXT.sub(lambda found: " " * len(found[0]), sql)):
-        depth += (character == "(") - (character == ")")
-        if depth == 0:
-            return sql[1:-1] if i == len(sql) - 1 else sql
-    return sql
 
 
 def counted(number: int, what: str, many: str = "") -> str:

@@ -1,4 +1,4 @@
-"""resolve: Parsed -> Resolved. Names, types and domains; queries over people become releases, the rest becomes the shell.
+"""resolve: Query -> Resolved. Names, types and domains; queries over people become releases, the rest becomes the shell.
 
 query.py          which queries are private and which public
 sources.py        FROM: tables, WITH queries, joins; connect.py finds the order of joins
@@ -21,7 +21,7 @@ from sqlglot import exp
 from dpsql.core.domains import UNBOUNDED, Categories
 from dpsql.core.errors import Error, error
 from dpsql.plan.resolved import PublicTypes, Resolved, Shell
-from dpsql.planner.parse import DUCKDB, Parsed
+from dpsql.planner.parse import DUCKDB, Query
 from dpsql.planner.resolve.ends import computed
 from dpsql.planner.resolve.free import free_answer, quoted_columns, spending_tables
 from dpsql.planner.resolve.growth import TOO_LONG, helped
@@ -35,7 +35,7 @@ from dpsql.planner.resolve.syntax import without_own_functions
 from dpsql.schema.model import Schema
 
 
-def resolve(parsed: Parsed, schema: Schema, types: PublicTypes | None = None) -> Resolved:
+def resolve(asked: Query, schema: Schema, types: PublicTypes | None = None) -> Resolved:
     """Classify the statement's queries and set the private ones apart.
 
     types  tells the types of public queries that private ones read
@@ -44,20 +44,19 @@ def resolve(parsed: Parsed, schema: Schema, types: PublicTypes | None = None) ->
     402 (joins and subqueries).
     """
     try:
-        return _resolve(parsed, schema, types)
+        return _resolve(asked, schema, types)
     except RecursionError:
         pass
     except Error as raised:
-        if raised.code != TOO_LONG or parsed.tree is None:
+        if raised.code != TOO_LONG:
             raise
-        problem = helped(raised, parsed.tree, schema, lambda other: _resolve(parsed, other, types))
+        problem = helped(raised, asked.tree, schema, lambda other: _resolve(asked, other, types))
         raise problem.with_traceback(None) from None
     raise error(107, "the statement is nested too deeply", hint="write fewer nested expressions")
 
 
-def _resolve(parsed: Parsed, schema: Schema, types: PublicTypes | None) -> Resolved:
-    tree = parsed.tree
-    assert tree is not None
+def _resolve(asked: Query, schema: Schema, types: PublicTypes | None) -> Resolved:
+    tree = asked.tree
     check_tables(tree, schema)
     check_buckets(tree)
     spent = spending_tables(tree, schema)
@@ -80,7 +79,7 @@ def _resolve(parsed: Parsed, schema: Schema, types: PublicTypes | None) -> Resol
     if isinstance(found, Private):
         raise rows_of_people(found, tree)
     shell = _shell(statement, found, plain)
-    written = _text(parsed.tree) if parsed.tree is not None else plain
+    written = _text(asked.tree)
     shell = replace(shell, written=written if written != plain else None)
     return Resolved(tuple(statement.blocks), tuple(statement.bounds), shell)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -94,7 +95,7 @@ class Collector:
 
     scope: Scope
     unit: Scalar | None
-    found: dict[str, Aggregate] = field(default_factory=dict)
+    found: dict[Hashable, Aggregate] = field(default_factory=dict)
 
     def add(self, node: exp.Expression) -> Asked:
         """What a node asks. Raises 102 for what has no mechanism, 106, 109, 201 for its argument."""
@@ -111,7 +112,7 @@ class Collector:
         raise problem
 
     def _named(self, asked: Aggregate) -> Aggregate:
-        return self.found.setdefault(asked.text, replace(asked, name=f"a{len(self.found)}"))
+        return self.found.setdefault(asked.asked, replace(asked, name=f"a{len(self.found)}"))
 
     def _read(self, node: exp.Expression) -> Asked:
         condition: Scalar | None = None

@@ -9,6 +9,7 @@ from dpsql.core.spans import Span
 from dpsql.expressions.scalar import Scalar, same_key
 from dpsql.relations.joins import Equality, equates_units, inner_join, meets_few, public_equality
 from dpsql.relations.relations import Relation
+from dpsql.sql.nodes import Node
 
 
 def connect(
@@ -21,18 +22,18 @@ def connect(
     start = next((i for i, part in enumerate(parts) if part.is_private), 0)
     joined, waiting = parts[start], [part for i, part in enumerate(parts) if i != start]
     known = [*conditions, *(common for c in conditions for common in _common(c))]
-    used: set[str] = set()
+    used: set[Node] = set()
     while waiting:
         for part in waiting:
             equalities = equalities_between(joined, part, known)
             if can_join(joined, part, equalities):
-                used |= {c.sql for c in known if _is_one_of(c, equalities)}
+                used |= {c.tree for c in known if _is_one_of(c, equalities)}
                 joined = inner_join(joined, part, equalities)
                 waiting = [other for other in waiting if other is not part]
                 break
         else:
             raise not_joined(joined, waiting[0], span)
-    return joined, [c for c in conditions if c.sql not in used]
+    return joined, [c for c in conditions if c.tree not in used]
 
 
 def can_join(left: Relation, right: Relation, equalities: Sequence[Equality]) -> bool:
@@ -55,8 +56,8 @@ def equalities_between(left: Relation, right: Relation, conditions: Sequence[Sca
     return found
 
 
-def _within(scalar: Scalar, columns: set[str]) -> bool:
-    leaves = {leaf.sql for leaf in scalar.leaves()}
+def _within(scalar: Scalar, columns: set[Node]) -> bool:
+    leaves = {leaf.tree for leaf in scalar.leaves()}
     return bool(leaves) and leaves <= columns
 
 
@@ -68,21 +69,21 @@ def _plain(scalar: Scalar) -> Scalar:
 
 def _is_one_of(condition: Scalar, equalities: Sequence[Equality]) -> bool:
     """Whether a join holds this very condition; one whose sides were cast anew is kept beside it."""
-    sides = [{e.left.sql, e.right.sql} for e in equalities]
-    return condition.function == "=" and {a.sql for a in condition.args} in sides
+    sides = [{e.left.tree, e.right.tree} for e in equalities]
+    return condition.function == "=" and {a.tree for a in condition.args} in sides
 
 
 def _common(condition: Scalar) -> list[Scalar]:
     """The AND parts that every branch of an OR has: they hold wherever the OR does."""
     if condition.function != "or":
         return []
-    branches = [{p.sql: p for p in (b.args if b.function == "and" else (b,))} for b in condition.args]
-    return [p for sql, p in branches[0].items() if all(sql in other for other in branches[1:])]
+    branches = [{p.tree: p for p in (b.args if b.function == "and" else (b,))} for b in condition.args]
+    return [p for tree, p in branches[0].items() if all(tree in other for other in branches[1:])]
 
 
-def columns_of(relation: Relation) -> set[str]:
-    """The texts of all columns that expressions over a relation can read."""
-    return {leaf.sql for c in relation.columns for leaf in c.scalar.leaves()}
+def columns_of(relation: Relation) -> set[Node]:
+    """All columns that expressions over a relation can read."""
+    return {leaf.tree for c in relation.columns for leaf in c.scalar.leaves()}
 
 
 def reads_only(scalar: Scalar, relation: Relation) -> bool:
@@ -128,7 +129,7 @@ def _private_key(left: Relation, right: Relation) -> str:
 
 
 def _public_key(left: Relation, right: Relation) -> str:
-    keys = sorted((tuple(c for c in right.columns if c.scalar.sql in unique) for unique in right.unique), key=len)
+    keys = sorted((tuple(c for c in right.columns if c.scalar.tree in unique) for unique in right.unique), key=len)
     if not keys:
         return "declare a key for the public table, or aggregate each by itself"
     parts = []

@@ -17,13 +17,13 @@ from dpsql.core.domains import Categories, Interval, Value
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span, span_of
 from dpsql.core.sqltypes import SqlType
-from dpsql.expressions.scalar import literal_sql, quoted
-from dpsql.planner.parse import Parsed
+from dpsql.planner.parse import Catalog
 from dpsql.planner.resolve.having import said_of_groups
 from dpsql.planner.resolve.syntax import unaliased, without_own_functions
 from dpsql.schema import qualifiers, spent
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.schema.qualifiers import MAIN
+from dpsql.sql.duckdb import literal_sql, quoted
 
 CATALOG = "information_schema"
 CATALOG_TABLES = ("tables", "columns", "schemata")
@@ -55,15 +55,15 @@ def free_answer(tree: exp.Expression, schema: Schema) -> exp.Expression | None:
     return None
 
 
-def catalog_text(parsed: Parsed, schema: Schema) -> str:
+def catalog_text(asked: Catalog, schema: Schema) -> str:
     """What SHOW TABLES or DESCRIBE runs on the empty declared tables. Raises 105 for a table that is not declared."""
-    if parsed.plain is not None:
-        return parsed.plain
-    *words, name = parsed.names
+    if not asked.table:
+        return "SHOW TABLES"
+    *words, name = asked.table
     if len(words) == 1 and spent.is_one(words[0], name):
         return f"DESCRIBE {quoted(spent.SCHEMA)}.{quoted(name)}"
     if qualifiers.table(schema, *words, name) is None:
-        raise no_table(".".join(words), name, schema, _place(parsed, name))
+        raise no_table(".".join(words), name, schema, _place(asked, name))
     return f"DESCRIBE {quoted(name)}"
 
 
@@ -82,8 +82,8 @@ def no_table(qualifier: str, name: str, schema: Schema, span: Span | None) -> Er
     return error(105, f"there is no table {shown[:60]!r}", hint=hint, span=span)
 
 
-def _place(parsed: Parsed, name: str) -> Span | None:
-    at = parsed.sql.rfind(name)
+def _place(asked: Catalog, name: str) -> Span | None:
+    at = asked.sql.rfind(name)
     return Span(at, at + len(name)) if at >= 0 else None
 
 

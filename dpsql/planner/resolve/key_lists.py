@@ -6,17 +6,21 @@ anything is cut, and the release fills every listed key (rule 13). So a list tha
 
 from __future__ import annotations
 
+from functools import reduce
+
 from sqlglot import exp
 
 from dpsql.core import domains
 from dpsql.core.domains import Categories
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import BIGINT, SqlType
-from dpsql.expressions.mentions import mentions
-from dpsql.expressions.scalar import Scalar, quoted
+from dpsql.expressions.scalar import Scalar
 from dpsql.plan.resolved import Bound, GroupKey, KeyList
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
-from dpsql.relations.relations import Relation
+from dpsql.relations.relations import Relation, applied
+from dpsql.sql.duckdb import printed, quoted
+from dpsql.sql.nodes import Cast, Item, Join, Node, Select
+from dpsql.sql.trees import tables
 
 CORRELATED = "keys of the outer query"
 """What resolve/correlated.py leaves on a subquery that it made a join: the query that lists the outer's values."""
@@ -41,19 +45,24 @@ def key_lists(
     return tuple(lists)
 
 
-def _held_by_public(relation: Relation) -> set[str]:
-    return {c.scalar.sql for part in relation.publics for c in part.columns}
+def _held_by_public(relation: Relation) -> set[Node]:
+    return {c.scalar.tree for part in relation.publics for c in part.columns}
 
 
-def _public_side(key: Scalar, held: set[str], relation: Relation) -> Scalar | None:
+def _public_side(key: Scalar, held: set[Node], relation: Relation) -> Scalar | None:
     """What a key is in public tables alone: itself where it reads nothing else and is not declared, or what the join equates it
     with, whose values are then all that it can have."""
     if not key.sqltype.is_float or key.integral:
         for link in relation.links:
             mine, theirs = link.args
-            if mine.sql == key.sql and theirs.sql in held and mine.sql not in held and mine.sqltype == theirs.sqltype:
+            if (
+                mine.tree == key.tree
+                and theirs.tree in held
+                and mine.tree not in held
+                and mine.sqltype == theirs.sqltype
+            ):
                 return theirs
-    leaves = [leaf.sql for leaf in key.leaves()]
+    leaves = [leaf.tree for leaf in key.leaves()]
     return key if leaves and all(leaf in held for leaf in leaves) and not is_listed(key) else None
 
 
@@ -75,33 +84,33 @@ def _of_public(statement: Statement, public: dict[int, Scalar], relation: Relati
     """The distinct values that public tables of the same join hold, after the conditions that read public tables alone."""
     positions, scalars = list(public), list(public.values())
     needed, conditions = _connected(scalars, relation)
-    items = [f"TRY_CAST({s.sql} AS {wire_type(s)}) AS {quoted(f'c{i}')}" for i, s in enumerate(scalars)]
-    source = " CROSS JOIN ".join(part.from_sql() for part in needed)
-    where = f" WHERE {' AND '.join(sorted(c.sql for c in conditions))}" if conditions else ""
-    sql = f"SELECT DISTINCT {', '.join(items)} FROM {source}{where} ORDER BY ALL"
+    items = tuple(Item(Cast(s.tree, wire_type(s)), f"c{i}") for i, s in enumerate(scalars))
+    source = reduce(lambda one, other: Join("CROSS", one, other), (part.read() for part in needed))
+    tree = Select(items, source, applied(conditions), once=True)
     columns = tuple((f"c{i}", wire_type(s)) for i, s in enumerate(scalars))
-    # A name that stands in the text as something else is read for nothing; one that is read is never missed.
-    declared = tuple(sorted(t.name for t in statement.schema.tables if t.public and mentions(sql, t.name)))
-    own = tuple(b.name for b in statement.bounds if mentions(sql, b.name))
-    return KeyList(tuple(positions), statement.bound(Bound("", sql, columns, declared, own), "keys"))
+    read = tables(tree)
+    declared = tuple(sorted(t.name for t in statement.schema.tables if t.public and t.name in read))
+    own = tuple(b.name for b in statement.bounds if b.name in read)
+    bound = Bound("", f"{printed(tree)} ORDER BY ALL", columns, declared, own)
+    return KeyList(tuple(positions), statement.bound(bound, "keys"))
 
 
 def _connected(scalars: list[Scalar], relation: Relation) -> tuple[list[Relation], list[Scalar]]:
     """The public tables that the keys read, and those that conditions on public tables alone tie to them."""
-    owner = {c.scalar.sql: part for part in relation.publics for c in part.columns}
+    owner = {c.scalar.tree: part for part in relation.publics for c in part.columns}
     known = [*relation.links, *relation.where]
-    public = [c for c in known if (leaves := list(c.leaves())) and all(leaf.sql in owner for leaf in leaves)]
-    needed = {id(owner[leaf.sql]) for s in scalars for leaf in s.leaves()}
+    public = [c for c in known if (leaves := list(c.leaves())) and all(leaf.tree in owner for leaf in leaves)]
+    needed = {id(owner[leaf.tree]) for s in scalars for leaf in s.leaves()}
     grown = True
     while grown:
         grown = False
         for condition in public:
-            parts = {id(owner[leaf.sql]) for leaf in condition.leaves()}
+            parts = {id(owner[leaf.tree]) for leaf in condition.leaves()}
             if parts & needed and not parts <= needed:
                 needed |= parts
                 grown = True
     tables = [part for part in relation.publics if id(part) in needed]
-    return tables, [c for c in public if {id(owner[leaf.sql]) for leaf in c.leaves()} <= needed]
+    return tables, [c for c in public if {id(owner[leaf.tree]) for leaf in c.leaves()} <= needed]
 
 
 def _reference(statement: Statement, scalar: Scalar) -> tuple[str, str] | None:

@@ -26,6 +26,8 @@ from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import all_of, is_query, output_name, parts_of, unaliased
 from dpsql.planner.resolve.unique import of_release
 from dpsql.relations.relations import Relation
+from dpsql.sql.duckdb import printed
+from dpsql.sql.nodes import Cast, Node
 
 MOST_ALIASES = 1_000
 """How often one SELECT may put an expression in the place of its alias."""
@@ -40,7 +42,7 @@ class _Rewriter:
     statement: Statement
     env: Env
     scope: Scope
-    keys: dict[str, GroupKey]
+    keys: dict[Node, GroupKey]
     collector: Collector
     aliases: dict[str, exp.Expression]
     open_aliases: set[str] = field(default_factory=set)
@@ -101,7 +103,7 @@ class _Rewriter:
         if any(is_query(part) and not self.scope.has_answered(part) for part in parts_of(node)):
             return None
         try:
-            return self.keys.get(scalar(node, self.scope).sql)
+            return self.keys.get(scalar(node, self.scope).tree)
         except Error:
             return None
 
@@ -124,8 +126,9 @@ class _Rewriter:
         if column is None:
             raise self.scope.unknown(node)
         if column.is_literal:
-            typed = f"CAST({column.sql} AS {column.sqltype})" if column.is_null else column.sql
-            return exp.maybe_parse(typed if column.sqltype != NULL_TYPE else column.sql, dialect=DUCKDB)
+            again = column.is_null and column.sqltype != NULL_TYPE
+            shown = Cast(column.tree, column.sqltype, tries=False) if again else column.tree
+            return exp.maybe_parse(printed(shown), dialect=DUCKDB)
         raise bare_column(node, column)
 
 
@@ -178,7 +181,7 @@ def release(
 ) -> Public:
     """The block of a SELECT that aggregates a private relation over people, and its query over the released rows."""
     collector = Collector(scope, relation.unit.column if relation.unit is not None else None)
-    rewriter = _Rewriter(statement, env, scope, {key.scalar.sql: key for key in keys}, collector, dict(scope.aliases))
+    rewriter = _Rewriter(statement, env, scope, {key.scalar.tree: key for key in keys}, collector, dict(scope.aliases))
     lists = key_lists(statement, select, keys, relation, env)
     listed = {i for one in lists for i in one.keys} | {i for i, key in enumerate(keys) if is_listed(key.scalar)}
     having = select.args.get("having")
@@ -212,13 +215,13 @@ def grouping(select: exp.Select, scope: Scope) -> list[exp.Expression]:
 
 def group_keys(nodes: list[exp.Expression], scope: Scope) -> list[GroupKey]:
     """Each grouping expression once; constants group nothing."""
-    keys: dict[str, GroupKey] = {}
+    keys: dict[Node, GroupKey] = {}
     for node in nodes:
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
             raise error(301, "* would show rows of people", hint="name the columns to group by", span=span_of(node))
         found = scalar(node, scope)
         if not found.is_literal:
-            keys.setdefault(found.sql, GroupKey(f"k{len(keys)}", found, None, span_of(node)))
+            keys.setdefault(found.tree, GroupKey(f"k{len(keys)}", found, None, span_of(node)))
     return list(keys.values())
 
 
@@ -257,7 +260,7 @@ def _check_people(select: exp.Select, keys: list[GroupKey], collector: Collector
                 span=key.span,
             )
     columns = {origin for key in keys for origin in _shown_columns(key.scalar)}
-    bare = {key.scalar.sql for key in keys}
+    bare: set[Node] = {key.scalar.tree for key in keys}
     whole = any(t.key and {f"{t.name}.{name}" for name in t.key} <= columns for t in relation.tables)
     if whole or any(unique and unique <= bare for unique in relation.unique):
         raise error(

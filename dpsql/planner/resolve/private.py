@@ -73,7 +73,7 @@ def _grouped_by_unit(select: exp.Select, keys: list[GroupKey], source: Relation)
 def _is_unit(key: Scalar, source: Relation) -> bool:
     """Whether a grouping expression is the unit, or a private key of its rows, on a side that is always there (rule 2)."""
     unit = source.unit.column if source.unit is not None else None
-    return bool(key.held) or (unit is not None and key.sql == unit.sql)
+    return bool(key.held) or (unit is not None and key.tree == unit.tree)
 
 
 # --- rows ---------------------------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def _group_key(node: exp.Expression, scope: Scope) -> Scalar | None:
     inner, keys = scope.grouped
     try:
         found = scalar(node, inner)
-        return found if found.is_literal else keys.get(found.sql)
+        return found if found.is_literal else keys.get(found.tree)
     except Error:
         return None
 

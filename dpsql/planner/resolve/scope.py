@@ -18,6 +18,7 @@ from dpsql.core.spans import span_of
 from dpsql.expressions.scalar import Scalar
 from dpsql.planner.resolve.syntax import false_as_null
 from dpsql.relations.relations import Named, Relation
+from dpsql.sql.nodes import Node
 
 Place = tuple[str, str]
 """(source, column), both in lower case"""
@@ -40,8 +41,8 @@ class Scope:
     nested   answers queries inside expressions
     aliases  names of the SELECT list, which stand for their expressions where no column has that name
     known    what nodes stand for that were computed before: aggregates and windows of a unit's rows, by the node's id
-    grouped  inside GROUP BY: the scope of its input, and the key columns by the text of what they group by
-    narrow   declared values that WHERE leaves, by the text of an expression
+    grouped  inside GROUP BY: the scope of its input, and the key columns by what they group by
+    narrow   declared values that WHERE leaves, by what an expression computes
     names    the columns in order, for messages and `*`
     open_aliases  those being replaced right now: none of them stands for itself
     answered  queries inside expressions that were resolved before, by their text: the same text is the same expression
@@ -56,8 +57,8 @@ class Scope:
     nested: Nested | None = None
     aliases: Mapping[str, exp.Expression] = field(default_factory=dict)
     known: dict[int, Scalar] = field(default_factory=dict)
-    grouped: tuple[Scope, dict[str, Scalar]] | None = None
-    narrow: dict[str, Domain] = field(default_factory=dict)
+    grouped: tuple[Scope, dict[Node, Scalar]] | None = None
+    narrow: dict[Node, Domain] = field(default_factory=dict)
     names: tuple[Named, ...] = ()
     open_aliases: set[str] = field(default_factory=set)
     answered: dict[str, Scalar] = field(default_factory=dict)
@@ -120,7 +121,7 @@ class Scope:
 
     def adjusted(self, scalar: Scalar) -> Scalar:
         """An expression with the values that WHERE left of it."""
-        allowed = self.narrow.get(scalar.sql) if self.narrow else None
+        allowed = self.narrow.get(scalar.tree) if self.narrow else None
         if allowed is None:
             return scalar
         return replace(scalar, domain=domains.intersect(scalar.domain, allowed), nullable=False)
@@ -131,14 +132,14 @@ class Scope:
         Only top-level AND parts that compare that very expression with constants narrow it (rule 15). Narrowing chooses the
         clamp and the key list; both are enforced, so it decides accuracy, never privacy.
         """
-        own: dict[str, tuple[Scalar, list[Scalar]]] = {}
+        own: dict[Node, tuple[Scalar, list[Scalar]]] = {}
         for part in conditions:
             if _compares(part):
-                own.setdefault(part.args[0].sql, (part.args[0], []))[1].append(part)
+                own.setdefault(part.args[0].tree, (part.args[0], []))[1].append(part)
         narrow = dict(self.narrow)
-        for sql, (subject, parts) in own.items():
+        for tree, (subject, parts) in own.items():
             for allowed in _allowed(self.adjusted(subject), parts):
-                narrow[sql] = domains.intersect(narrow.get(sql, subject.domain), allowed)
+                narrow[tree] = domains.intersect(narrow.get(tree, subject.domain), allowed)
         return replace(self, narrow=narrow)
 
 

@@ -362,8 +362,8 @@ def _outer(
     equalities = equalities_between(first, second, conditions)
     if not can_join(first, second, equalities):
         raise not_joined(first, second, span)
-    texts = {frozenset({e.left.sql, e.right.sql}) for e in equalities}
-    residual = [c for c in conditions if frozenset(a.sql for a in c.args) not in texts or c.function != "="]
+    equated = {frozenset({e.left.tree, e.right.tree}) for e in equalities}
+    residual = [c for c in conditions if frozenset(a.tree for a in c.args) not in equated or c.function != "="]
     joined = joins.full_join if side == "FULL" else joins.left_join
     group.parts, group.conditions = [joined(first, second, equalities, residual)], []
     if side == "RIGHT":

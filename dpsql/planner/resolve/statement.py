@@ -13,16 +13,18 @@ from dpsql.core.errors import error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
 from dpsql.expressions.lengths import LONGEST_BOUND
-from dpsql.expressions.scalar import Scalar, column, quoted
+from dpsql.expressions.scalar import Scalar, column, tree_of
 from dpsql.plan.resolved import Block, Bound, PublicTypes
 from dpsql.plan.tables import ROW_NUMBER, PublicTable, end_column, intervals_table, redrawn_table
-from dpsql.planner.canonical import canonical
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.scope import Scope
 from dpsql.relations.per_unit import distinct, holds_unit
 from dpsql.relations.relations import From, Named, Relation, distinct_names
 from dpsql.schema.model import Schema
 from dpsql.schema.qualifiers import MAIN
+from dpsql.sql.duckdb import quoted
+from dpsql.sql.identity import fingerprint
+from dpsql.sql.nodes import Column, Table
 
 MOST_NODES = 10_000
 """How many syntax nodes a public query may have more than the statement has."""
@@ -125,7 +127,7 @@ class Statement:
 
     def release(self, block: Block) -> str:
         """The name of a block: of an equal one, if the statement has it already (rule 33), whatever its tables are called."""
-        asked = _asked(block)
+        asked = _asked(block) if self.blocks else ""
         for known in self.blocks:
             check()
             if _asked(known) == asked:
@@ -238,24 +240,23 @@ class Statement:
             Named(source, column, bound_column(alias, f"c{i}", t))
             for i, (column, t) in enumerate(zip(shown, types, strict=True))
         )
-        unique = frozenset(frozenset(columns[i].scalar.sql for i in positions) for positions in query.unique)
-        here = f"{quoted(name)} AS {quoted(alias)}"
+        unique = frozenset(frozenset(columns[i].scalar.tree for i in positions) for positions in query.unique)
+        here = Table(name, alias)
         return Relation(columns, None, unique, From(here, here))
 
 
 def _asked(block: Block) -> str:
-    """Everything that a block asks, as one text."""
+    """Everything that a block asks."""
     unit = block.source.unit
-    parts = [
-        block.source.from_sql(),
-        unit.column.sql if unit is not None and unit.column is not None else "",
-        *sorted(condition.sql for condition in block.source.where),
-        *(f"key {key.scalar.sql} {key.scalar.domain} {key.scalar.nullable}" for key in block.keys),
-        *(f"{a.name} {a.text}" for a in block.aggregates),
-        *(f"list {listed.keys} {listed.bound}" for listed in block.lists),
-        str(block.whole),
-    ]
-    return canonical("\n".join(parts))
+    return fingerprint(
+        block.source.read(),
+        tree_of(unit.column) if unit is not None else None,
+        frozenset(condition.tree for condition in block.source.where),
+        tuple((key.scalar.tree, key.scalar.domain, key.scalar.nullable) for key in block.keys),
+        tuple((a.name, a.asked) for a in block.aggregates),
+        tuple((listed.keys, listed.bound) for listed in block.lists),
+        block.whole,
+    )
 
 
 def _written_names(tree: exp.Expression) -> tuple[str, ...]:
@@ -284,4 +285,4 @@ def _bound_item(name: str, sqltype: SqlType) -> str:
 
 def bound_column(alias: str, name: str, sqltype: SqlType) -> Scalar:
     """A column of a bound table: any value of its type, and NULL."""
-    return column(f"{quoted(alias)}.{quoted(name)}", sqltype, UNBOUNDED, nullable=True, role="", length=LONGEST_BOUND)
+    return column(Column(alias, name), sqltype, UNBOUNDED, nullable=True, role="", length=LONGEST_BOUND)

@@ -16,7 +16,7 @@ from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import BOOLEAN
 from dpsql.expressions.lengths import LONGEST_BOUND
 from dpsql.expressions.logic import BOTH, compare, truth
-from dpsql.expressions.scalar import Scalar, goes_with, quoted, same_key, unify
+from dpsql.expressions.scalar import Scalar, goes_with, same_key, unify
 from dpsql.planner.resolve.connect import columns_of, connect, reads_only
 from dpsql.planner.resolve.people import aggregates, rows_of_people
 from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
@@ -24,7 +24,8 @@ from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.sources import from_clause, glance, items, parts_scope, source
 from dpsql.planner.resolve.statement import Env, Private, Public, Query, Statement, bound_column
 from dpsql.planner.resolve.syntax import false_as_null, unparenthesised
-from dpsql.relations.relations import Relation, side_by_side
+from dpsql.relations.relations import Relation, applied, side_by_side
+from dpsql.sql.nodes import Column, Exists, InQuery, Node, Number, QueryValue, Select, Table
 
 _GROUPING = ("group", "having", "qualify", "distinct", "limit", "offset", "with_")
 
@@ -68,8 +69,8 @@ class Subqueries:
             raise error(106, "IN takes a query of one column", hint="select one column", span=span_of(node))
         listed = bound_column(name, "c0", types[0])
         (one, other), _ = unify([value, listed], "IN")
-        sql = f"({one.sql} IN (SELECT {other.sql} FROM {quoted(name)}))"
-        return Scalar("in public", (value,), sql, BOOLEAN, BOTH, nullable=True)
+        tree = InQuery(one.tree, Select((other.tree,), Table(name)))
+        return Scalar("in public", (value,), tree, BOOLEAN, BOTH, nullable=True)
 
     # --- EXISTS ---------------------------------------------------------------------------------------------------
 
@@ -84,8 +85,8 @@ class Subqueries:
         where = select.args.get("where")
         nodes = [*(flat_conjuncts(where.this) if where is not None else []), *joined.filters]
         conditions = [*joined.conditions, *(truth(scalar(n, here)) for n in nodes)]
-        known = {sql for part in joined.parts for sql in columns_of(part)}
-        own = [c for c in conditions if all(leaf.sql in known for leaf in c.leaves())]
+        known = {column for part in joined.parts for column in columns_of(part)}
+        own = [c for c in conditions if all(leaf.tree in known for leaf in c.leaves())]
         links = [c for c in conditions if c not in own]
         relation, rest = self._joined(joined.parts, own, select)
         selected = None
@@ -107,7 +108,8 @@ class Subqueries:
         if isinstance(found, Private):
             raise _unequated(node)
         name, _ = self.statement.bind(found)
-        return Scalar("exists", (), f"EXISTS (SELECT 1 FROM {quoted(name)})", BOOLEAN, BOTH, constant=True)
+        tree = Exists(Select((Number(1),), Table(name)))
+        return Scalar("exists", (), tree, BOOLEAN, BOTH, constant=True)
 
     def _linked(
         self,
@@ -135,12 +137,11 @@ class Subqueries:
                 span=span_of(node),
             )
         conditions = [*inner.where, *rest, *links]
-        where = f" WHERE {' AND '.join(sorted({c.sql for c in conditions}))}" if conditions else ""
-        sql = f"EXISTS (SELECT 1 FROM {inner.from_sql(False)}{where})"
+        tree = Exists(Select((Number(1),), inner.read(False), tuple(dict.fromkeys(applied(conditions)))))
         asked = (*inner.predicates, *rest, *(c for c in links if not _equates_keys(c)))
         around, ties = _outer_leaves(links, inner)
         constant = all(_fixed(c, columns_of(inner)) for c in links)
-        return Scalar("exists", (*asked, *around), sql, BOOLEAN, BOTH, constant=constant, ties=ties)
+        return Scalar("exists", (*asked, *around), tree, BOOLEAN, BOTH, constant=constant, ties=ties)
 
     @staticmethod
     def _within_unit(inner: Relation, links: list[Scalar], scope: Scope) -> bool:
@@ -151,7 +152,7 @@ class Subqueries:
             if link.function != "=":
                 continue
             for mine, theirs in (link.args, link.args[::-1]):
-                held = reads_only(mine, inner) and theirs.is_column and theirs.sql in around
+                held = reads_only(mine, inner) and theirs.is_column and theirs.tree in around
                 if held and same_key(mine, theirs):
                     return True
         return False
@@ -183,11 +184,11 @@ class Subqueries:
         name, types = self.statement.bind(found, one_row=True)
         if len(types) != 1:
             raise error(106, "a subquery used as a value has one column", hint="select one column", span=span_of(node))
-        sql = f"(SELECT {quoted('c0')} FROM {quoted(name)} LIMIT 1)"
+        tree = QueryValue(Select((Column("", "c0"),), Table(name), limit=1))
         limits = types[0].range
         whole = types[0].is_integer
         return Scalar(
-            "released", (), sql, types[0], UNBOUNDED, limits, True, whole, constant=True, length=LONGEST_BOUND
+            "released", (), tree, types[0], UNBOUNDED, limits, True, whole, constant=True, length=LONGEST_BOUND
         )
 
 
@@ -204,25 +205,25 @@ def _outer_leaves(links: list[Scalar], inner: Relation) -> tuple[tuple[Scalar, .
     """The columns of the row itself that the conditions read, and apart its private keys: those only tie EXISTS to its own
     unit's rows, and a condition that does more is told itself."""
     known = columns_of(inner)
-    found = {leaf.sql: leaf for c in links for leaf in c.leaves() if leaf.sql not in known}.values()
+    found = {leaf.tree: leaf for c in links for leaf in c.leaves() if leaf.tree not in known}.values()
     return tuple(leaf for leaf in found if not leaf.names), tuple(leaf for leaf in found if leaf.names)
 
 
-def _fixed(condition: Scalar, inner: set[str]) -> bool:
+def _fixed(condition: Scalar, inner: set[Node]) -> bool:
     """Whether a condition is the same for all rows of a unit, its inner rows being the same for all of them (rule 8)."""
     if condition.is_column:
-        return condition.sql in inner or condition.constant
+        return condition.tree in inner or condition.constant
     if condition.function == "exists" or not condition.args:
         return condition.is_constant
     return all(_fixed(arg, inner) for arg in condition.args)
 
 
-def _scope_columns(scope: Scope) -> set[str]:
+def _scope_columns(scope: Scope) -> set[Node]:
     """The columns of the private scopes around."""
-    found: set[str] = set()
+    found: set[Node] = set()
     around: Scope | None = scope
     while around is not None and around.private:
-        found |= {s.sql for s in around.columns.values()}
+        found |= {s.tree for s in around.columns.values()}
         around = around.outer
     return found
 

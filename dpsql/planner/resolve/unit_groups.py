@@ -6,6 +6,7 @@ of a clamped DOUBLE, averages of those, least, largest and middle values. What d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -29,6 +30,7 @@ from dpsql.planner.resolve.statement import Private, Statement
 from dpsql.planner.resolve.syntax import parts_of
 from dpsql.relations.per_unit import Computed, per_unit
 from dpsql.relations.relations import Named, Relation, filtered, projected
+from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Cast, Chain, Literal, Node, Not, Number, Star
 
 _CONDITIONS = (exp.Case, exp.If, exp.Nullif, exp.Predicate)
 _ADVICE = "use COUNT, SUM, AVG, MIN, MAX or MEDIAN within one person's rows"
@@ -50,9 +52,9 @@ def unit_groups(
     relation, columns, values = per_unit(source, alias, [k.scalar for k in keys], list(found.computed.values()))
     here = scope_of(relation, scope.nested, scope.outer)
     here.aliases = scope.aliases
-    here.grouped = (scope, {key.scalar.sql: column for key, column in zip(keys, columns, strict=True)})
+    here.grouped = (scope, {key.scalar.tree: column for key, column in zip(keys, columns, strict=True)})
     places = dict(zip(found.computed, values, strict=True))
-    here.known = {node: places[text] for node, text in found.nodes.items()}
+    here.known = {node: places[tree] for node, tree in found.nodes.items()}
     having = select.args.get("having")
     if having is not None:
         relation = filtered(relation, truth(scalar(having.this, here)))
@@ -108,14 +110,14 @@ class _Found:
     """The aggregates of one unit's rows, each computed once.
 
     rows      [rows] of one unit at most, or None
-    computed  by canonical text
-    nodes     the text of each node, by the node's id
+    computed  by what they compute
+    nodes     what each node computes, by the node's id
     """
 
     scope: Scope
     rows: int | None
-    computed: dict[str, Computed] = field(default_factory=dict)
-    nodes: dict[int, str] = field(default_factory=dict)
+    computed: dict[Node, Computed] = field(default_factory=dict)
+    nodes: dict[int, Node] = field(default_factory=dict)
 
     def add(self, node: exp.Expression) -> None:
         """Raises 102 for what depends on the order of rows, 106, 109, 201 for an argument."""
@@ -128,35 +130,36 @@ class _Found:
                 102, f"{name_of(inner)} within one person's rows is not supported", hint=_ADVICE, span=span_of(inner)
             )
         found = replace(found, chosen=condition is not None or decides(inner, self.scope))
-        self.computed.setdefault(found.sql, found)
-        self.nodes[id(node)] = found.sql
+        self.computed.setdefault(found.tree, found)
+        self.nodes[id(node)] = found.tree
 
     def _computed(self, node: exp.Expression, condition: Scalar | None) -> Computed | None:
-        where = f" FILTER (WHERE {condition.sql})" if condition is not None else ""
         match node:
             case exp.Count():
-                return self._count(node, condition, where)
+                return self._count(node, condition)
             case exp.CountIf():
                 tested = truth(scalar(node.this, self.scope))
                 shown = _identifying(tested, condition)
-                return Computed(_filtered("count(*)", tested, condition), counted(0, self.rows, HUGEINT), shown)
+                both = Bare(Chain("AND", tuple(c.tree for c in (tested, condition) if c is not None)))
+                number = Aggregate("count", (Star(),), where=both)
+                return Computed(number, counted(0, self.rows, HUGEINT), shown)
             case exp.Sum() | exp.Avg():
                 word = "SUM" if isinstance(node, exp.Sum) else "AVG"
-                return self._total(word, self._argument(node, word), condition, where)
+                return self._total(word, self._argument(node, word), condition)
             case exp.Anonymous() if str(node.this).lower() == "mean" and len(node.expressions) == 1:
-                return self._total("AVG", scalar(node.expressions[0], self.scope), condition, where)
+                return self._total("AVG", scalar(node.expressions[0], self.scope), condition)
             case exp.Anonymous() if str(node.this).lower() == "dp_sum":
-                return self._total("SUM", bounded_by_call(node, self.scope), condition, where)
+                return self._total("SUM", bounded_by_call(node, self.scope), condition)
             case exp.Min() | exp.Max() if not node.expressions:
                 word = "min" if isinstance(node, exp.Min) else "max"
                 value = self._argument(node, word.upper())
                 return Computed(
-                    f"{word}({one_form(value).sql}){where}",
+                    _of_rows(condition)(word, one_form(value).tree),
                     picked(value, nullable=value.nullable or condition is not None),
                     (value, *_identifying(condition)),
                 )
             case exp.Median():
-                return self._median(self._argument(node, "MEDIAN"), condition, where)
+                return self._median(self._argument(node, "MEDIAN"), condition)
         return None
 
     def _argument(self, node: exp.Expression, word: str) -> Scalar:
@@ -164,37 +167,38 @@ class _Found:
             raise error(102, f"{word} takes a plain value here", hint=f"write {word}(x)", span=span_of(node))
         return scalar(node.this, self.scope)
 
-    def _count(self, node: exp.Count, condition: Scalar | None, where: str) -> Computed:
-        argument = node.this
+    def _count(self, node: exp.Count, condition: Scalar | None) -> Computed:
+        argument, of_rows = node.this, _of_rows(condition)
         if argument is None or isinstance(argument, exp.Star):
             least = 0 if condition is not None else 1
-            return Computed(f"count(*){where}", counted(least, self.rows, BIGINT), _identifying(condition))
+            return Computed(of_rows("count", Star()), counted(least, self.rows, BIGINT), _identifying(condition))
         if isinstance(argument, exp.Distinct):
             if len(argument.expressions) != 1 or isinstance(argument.expressions[0], exp.Star):
                 raise error(101, "COUNT(DISTINCT ...) needs one column", hint="name one column", span=span_of(node))
             value = scalar(argument.expressions[0], self.scope)
             shown = _identifying(None if _is_bare(value) else value, condition)
-            return Computed(f"count(DISTINCT {value.sql}){where}", counted(0, self.rows, BIGINT), shown)
+            return Computed(replace(of_rows("count", value.tree), distinct=True), counted(0, self.rows, BIGINT), shown)
         value = scalar(argument, self.scope)
         shown = _identifying(None if _is_bare(value) else value, condition)
-        return Computed(f"count({value.sql}){where}", counted(0, self.rows, BIGINT), shown)
+        return Computed(of_rows("count", value.tree), counted(0, self.rows, BIGINT), shown)
 
-    def _total(self, word: str, value: Scalar, condition: Scalar | None, where: str) -> Computed:
+    def _total(self, word: str, value: Scalar, condition: Scalar | None) -> Computed:
         """SUM and AVG in integers, so that no order of rows shows (rule 10)."""
         if not (value.sqltype.is_number or value.sqltype.is_boolean):
             raise error(106, f"{word} needs a number, not {value.sqltype}", hint="count it, or cast it to a number")
         hull = finite_hull(value)
-        total, count, scale = exact_sum(value, hull, word, where)
+        total, count, scale = exact_sum(value, hull, word, _of_rows(condition))
         nullable = value.nullable or condition is not None
         if word == "AVG":
-            sql = f"(CAST({total} AS DOUBLE) * {_ratio(scale)} / NULLIF({count}, 0))"
             domain: Domain = hull if hull is not None else UNBOUNDED
-            return Computed(sql, _like(DOUBLE, domain, None, nullable), _identifying(value, condition))
-        sqltype, sql = total_as(value, total, scale)
+            return Computed(
+                average(total, count, scale), _like(DOUBLE, domain, None, nullable), _identifying(value, condition)
+            )
+        sqltype, tree = total_as(value, total, scale)
         limits = None if sqltype.is_float else sqltype.range
         integral = (value.integral or value.sqltype.is_boolean) and not sqltype.is_float
         return Computed(
-            sql,
+            tree,
             _like(sqltype, self._sum_domain(value, hull), limits, nullable, integral),
             _identifying(value, condition),
         )
@@ -205,16 +209,19 @@ class _Found:
             return value.unit_bounds
         return sum_domain(hull, self.rows)
 
-    def _median(self, value: Scalar, condition: Scalar | None, where: str) -> Computed:
+    def _median(self, value: Scalar, condition: Scalar | None) -> Computed:
         if not value.sqltype.is_number:
             raise error(106, f"MEDIAN needs a number, not {value.sqltype}", hint="use MIN or MAX")
-        plain = one_form(value).sql
-        number = f"CASE WHEN NOT isnan({value.sql}) THEN {plain} END" if value.sqltype.is_float else plain
-        sql = f"median(CAST({number} AS DOUBLE)){where}"
+        number = one_form(value).tree
+        if value.sqltype.is_float:
+            number = Bare(Case(((Bare(Not(Call("isnan", (value.tree,)))), number),)))
+        tree = _of_rows(condition)("median", Cast(number, DOUBLE, tries=False))
         hull = finite_hull(value)
         domain: Domain = hull if hull is not None else UNBOUNDED
         return Computed(
-            sql, _like(DOUBLE, domain, None, value.nullable or condition is not None), (value, *_identifying(condition))
+            tree,
+            _like(DOUBLE, domain, None, value.nullable or condition is not None),
+            (value, *_identifying(condition)),
         )
 
 
@@ -232,9 +239,10 @@ def sum_domain(hull: Interval | None, rows: int | None) -> Domain:
     return Interval(low * rows if low < 0 else low, high * rows if high > 0 else high)
 
 
-def _filtered(sql: str, *conditions: Scalar | None) -> str:
-    texts = [c.sql for c in conditions if c is not None]
-    return f"{sql} FILTER (WHERE {' AND '.join(texts)})" if texts else sql
+def _of_rows(condition: Scalar | None) -> Callable[[str, Node], Aggregate]:
+    """An aggregate of the rows that a condition keeps."""
+    where = condition.tree if condition is not None else None
+    return lambda name, argument: Aggregate(name, (argument,), where=where)
 
 
 def _like(sqltype: SqlType, domain: Domain, limits: Interval | None, nullable: bool, integral: bool = False) -> Scalar:
@@ -257,21 +265,26 @@ def _identifying(*parts: Scalar | None) -> tuple[Scalar, ...]:
     return tuple(part for part in parts if part is not None and part.is_identifying)
 
 
-def exact_sum(value: Scalar, hull: Interval | None, word: str, where: str) -> tuple[str, str, Fraction]:
-    """(SQL of the sum, SQL of the number of values, what one unit of the sum is worth), in an exact type."""
+def exact_sum(
+    value: Scalar, hull: Interval | None, word: str, of_rows: Callable[[str, Node], Node]
+) -> tuple[Node, Node, Fraction]:
+    """(the sum, the number of values, what one unit of the sum is worth), in an exact type.
+
+    of_rows  makes an aggregate of its name and its argument
+    """
+    x = value.tree
     if hull is not None:
         clamped = term(value, word)
         if clamped.is_decimal or clamped.is_integer:
-            scale = Fraction(1)
-            return f"sum({clamped.own_sql(value.sql)}){where}", f"count({value.sql}){where}", scale
-        quanta = clamped.quanta_sql(value.sql)
-        return f"sum({quanta}){where}", f"count({quanta}){where}", clamped.quantum
+            return of_rows("sum", clamped.own(x)), of_rows("count", x), Fraction(1)
+        quanta = clamped.quanta(x)
+        return of_rows("sum", quanta), of_rows("count", quanta), clamped.quantum
     limits = value.limits
     narrow = value.sqltype.is_integer or (value.sqltype.is_decimal and value.sqltype.width <= 19)
     if value.sqltype.is_boolean:
-        return f"sum(CAST({value.sql} AS BIGINT)){where}", f"count({value.sql}){where}", Fraction(1)
+        return of_rows("sum", Cast(x, BIGINT, tries=False)), of_rows("count", x), Fraction(1)
     if limits is not None and narrow and limits.lower >= -(2**63) and limits.upper < 2**63:
-        return f"sum({value.sql}){where}", f"count({value.sql}){where}", Fraction(1)
+        return of_rows("sum", x), of_rows("count", x), Fraction(1)
     raise error(
         201,
         f"{word} within one person's rows needs bounds, so that no order of rows shows in it",
@@ -279,13 +292,18 @@ def exact_sum(value: Scalar, hull: Interval | None, word: str, where: str) -> tu
     )
 
 
-def total_as(value: Scalar, total: str, scale: Fraction) -> tuple[SqlType, str]:
+def total_as(value: Scalar, total: Node, scale: Fraction) -> tuple[SqlType, Node]:
     """A sum in the type that SUM gives; in DOUBLE where the grid is coarser than the type (a declared step, very wide bounds)."""
     sqltype = sum_type(value.sqltype)
     if sqltype.is_float or scale != 1:
-        return DOUBLE, f"(CAST({total} AS DOUBLE) * {_ratio(scale)})"
+        return DOUBLE, _worth(total, scale)
     return sqltype, total
 
 
-def _ratio(scale: Fraction) -> str:
-    return f"CAST({float(scale)!r} AS DOUBLE)"
+def average(total: Node, count: Node, scale: Fraction) -> Node:
+    """A sum over the number of its values; NULL where there is none."""
+    return Binary("/", Bare(_worth(total, scale)), Call("NULLIF", (count, Number(0))))
+
+
+def _worth(total: Node, scale: Fraction) -> Node:
+    return Binary("*", Cast(total, DOUBLE, tries=False), Literal(scale, DOUBLE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
@@ -16,13 +17,16 @@ from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.syntax import parts_of
-from dpsql.planner.resolve.unit_groups import counted, decides, exact_sum, picked, sum_domain, total_as
+from dpsql.planner.resolve.unit_groups import average, counted, decides, exact_sum, picked, sum_domain, total_as
 from dpsql.relations.per_unit import Computed, windowed
 from dpsql.relations.relations import Named, Relation, derived
+from dpsql.sql.nodes import Aggregate, Call, Frame, Node, Number, Ordered, Over, Star
 
 _RANKS: dict[type[exp.Expression], str] = {exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank"}
 _SHIFTS: dict[type[exp.Expression], str] = {exp.Lag: "lag", exp.Lead: "lead"}
 _ENDS: dict[type[exp.Expression], str] = {exp.FirstValue: "first_value", exp.LastValue: "last_value"}
+_BY_PLACE = (exp.RowNumber, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
+"""What a tie would leave to chance."""
 _TOTALS = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
 _ADVICE = "use ROW_NUMBER, RANK, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN or MAX"
 
@@ -44,51 +48,51 @@ def unit_windows(statement: Statement, select: exp.Select, source: Relation, sco
     """
     nodes = _windows(select)
     named = {w.this.name.lower(): w for w in select.args.get("windows") or [] if isinstance(w.this, exp.Identifier)}
-    source, scope = _settled(statement, source, scope, {s.sql for s in _read(select, scope)})
+    source, scope = _settled(statement, source, scope, {s.tree for s in _read(select, scope)})
     read = _read(select, scope)
     computed = [_computed(_whole(n, named), n, source, scope, read) for n in nodes]
-    texts = {c.sql: c for c in computed}
+    different = {c.tree: c for c in computed}
     narrowed = tuple(replace(c, scalar=scope.adjusted(c.scalar)) for c in source.columns)
     alias = statement.alias("unit_windows")
-    relation, values = windowed(replace(source, columns=narrowed), alias, list(texts.values()))
-    places = dict(zip(texts, values, strict=True))
+    relation, values = windowed(replace(source, columns=narrowed), alias, list(different.values()))
+    places = dict(zip(different, values, strict=True))
     here = _moved(scope, source, relation)
-    here.known = {id(n): places[c.sql] for n, c in zip(nodes, computed, strict=True)}
+    here.known = {id(n): places[c.tree] for n, c in zip(nodes, computed, strict=True)}
     return relation, here
 
 
 def _moved(scope: Scope, source: Relation, relation: Relation) -> Scope:
     """The scope with each column where it stands now."""
-    moved = {c.scalar.sql: d.scalar for c, d in zip(source.columns, relation.columns, strict=True)}
+    moved = {c.scalar.tree: d.scalar for c, d in zip(source.columns, relation.columns, strict=True)}
     if source.unit is not None and source.unit.column is not None and relation.unit is not None:
         assert relation.unit.column is not None
-        moved[source.unit.column.sql] = relation.unit.column
-    names = {c.scalar.sql: d for c, d in zip(source.columns, relation.columns, strict=True)}
+        moved[source.unit.column.tree] = relation.unit.column
+    names = {c.scalar.tree: d for c, d in zip(source.columns, relation.columns, strict=True)}
     return replace(
         scope,
-        columns={place: moved[s.sql] for place, s in scope.columns.items()},
-        merged={name: moved[s.sql] for name, s in scope.merged.items()},
-        names=tuple(names[c.scalar.sql] for c in scope.names),
+        columns={place: moved[s.tree] for place, s in scope.columns.items()},
+        merged={name: moved[s.tree] for name, s in scope.merged.items()},
+        names=tuple(names[c.scalar.tree] for c in scope.names),
         narrow={},
         answered={},
     )
 
 
-def _settled(statement: Statement, source: Relation, scope: Scope, read: set[str]) -> tuple[Relation, Scope]:
+def _settled(statement: Statement, source: Relation, scope: Scope, read: set[Node]) -> tuple[Relation, Scope]:
     """The rows behind a boundary where they need one: with what USING merged as columns of their own, and with one zero.
 
-    read  the columns that are read, by their text
+    read  the columns that are read
 
     Why   two rows that agree in all columns that are read are then the same to every window, so no order of theirs shows
     """
-    known = {c.scalar.sql for c in source.columns}
-    merged = [Named("", name, s) for name, s in scope.merged.items() if s.sql not in known]
+    known = {c.scalar.tree for c in source.columns}
+    merged = [Named("", name, s) for name, s in scope.merged.items() if s.tree not in known]
     columns = (*source.columns, *merged)
-    settled = {c.scalar.sql for c in columns if c.scalar.sqltype.is_float and (c.scalar.sql in read or c in merged)}
+    settled = {c.scalar.tree for c in columns if c.scalar.sqltype.is_float and (c.scalar.tree in read or c in merged)}
     if not merged and not settled:
         return source, scope
     adjusted = [(c, scope.adjusted(c.scalar)) for c in columns]
-    plain = [replace(c, scalar=one_form(s) if c.scalar.sql in settled else s) for c, s in adjusted]
+    plain = [replace(c, scalar=one_form(s) if c.scalar.tree in settled else s) for c, s in adjusted]
     relation = derived(replace(source, columns=tuple(plain)), statement.alias("unit_rows"))
     return relation, _moved(scope, replace(source, columns=columns), relation)
 
@@ -122,7 +126,7 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
         )
     partition = [scalar(p, scope) for p in window.args.get("partition_by") or []]
     unit = source.unit.column if source.unit is not None else None
-    if not any(p.held or (unit is not None and p.sql == unit.sql) for p in partition):
+    if not any(p.held or (unit is not None and p.tree == unit.tree) for p in partition):
         raise error(
             402,
             "a window over rows of more than one person would show them to each other",
@@ -130,34 +134,37 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
             span=span_of(node),
         )
     assert unit is not None
-    texts = ", ".join(dict.fromkeys([unit.sql, *(p.sql for p in partition)]))
     frame = _frame(window.args.get("spec"), node)
     order, ordering = _order(window.args.get("order"), scope)
-    told = tuple(s for s in (*partition, *ordering) if s.computes_identifier and not s.held and s.sql != unit.sql)
-    value, sql, total_order = _function(function, scope, source.unit.max_rows if source.unit is not None else None)
-    if total_order or frame.startswith(" ROWS"):
-        order += [s.sql for s in read if s.sql not in {o.split(" ")[0] for o in order}]
-    ordered = f" ORDER BY {', '.join(order)}" if order else ""
-    over = f"(PARTITION BY {texts}{ordered}{frame if ordered else ''})"
-    chosen = decides(function, scope)
-    return replace(value, sql=sql.replace("\0OVER", f"OVER {over}"), shows=(*value.shows, *told), chosen=chosen)
+    told = tuple(s for s in (*partition, *ordering) if s.computes_identifier and not s.held and s.tree != unit.tree)
+    whole_order = isinstance(function, _BY_PLACE) or (frame is not None and frame.kind == "ROWS")
+    if whole_order:
+        order += [s.tree for s in read if s.tree not in {part.tree for part in ordering}]
+    by = tuple(dict.fromkeys([unit.tree, *(p.tree for p in partition)]))
+
+    def over(made: Node) -> Node:
+        return Over(made, by, tuple(order), frame if order else None)
+
+    value = _function(function, scope, source.unit.max_rows if source.unit is not None else None, over)
+    return replace(value, shows=(*value.shows, *told), chosen=decides(function, scope))
 
 
-def _order(clause: exp.Expression | None, scope: Scope) -> tuple[list[str], list[Scalar]]:
-    """ORDER BY as text, and what it orders by."""
-    found, scalars = [], []
+def _order(clause: exp.Expression | None, scope: Scope) -> tuple[list[Node], list[Scalar]]:
+    """ORDER BY, and what it orders by."""
+    found: list[Node] = []
+    scalars = []
     for ordered in clause.expressions if clause is not None else []:
         inner = scalar(ordered.this, scope)
-        nulls = " NULLS FIRST" if ordered.args.get("nulls_first") else " NULLS LAST"
-        found.append(f"{inner.sql}{' DESC' if ordered.args.get('desc') else ''}{nulls}")
+        nulls = "FIRST" if ordered.args.get("nulls_first") else "LAST"
+        found.append(Ordered(inner.tree, bool(ordered.args.get("desc")), nulls))
         scalars.append(inner)
     return found, scalars
 
 
-def _frame(spec: exp.Expression | None, node: exp.Expression) -> str:
+def _frame(spec: exp.Expression | None, node: exp.Expression) -> Frame | None:
     """ROWS frames of constant size; without one, DuckDB's own (the peers up to this row)."""
     if spec is None:
-        return ""
+        return None
     kind = str(spec.args.get("kind") or "").upper()
     ends = []
     for end, side in (("start", "start_side"), ("end", "end_side")):
@@ -178,23 +185,23 @@ def _frame(spec: exp.Expression | None, node: exp.Expression) -> str:
         raise error(
             102, f"{kind} frames with numbers are not supported", hint="write ROWS BETWEEN ...", span=span_of(node)
         )
-    return f" {kind or 'ROWS'} BETWEEN {ends[0]} AND {ends[1]}"
+    return Frame(kind or "ROWS", ends[0], ends[1])
 
 
-def _function(node: exp.Expression, scope: Scope, rows: int | None) -> tuple[Computed, str, bool]:
-    """(what it is worth, its SQL with a mark where OVER goes, whether ties must be broken)."""
+def _function(node: exp.Expression, scope: Scope, rows: int | None, over: Callable[[Node], Node]) -> Computed:
+    """What a window's function computes, and what it is worth."""
     if type(node) in _RANKS:
-        return Computed("", counted(1, rows)), f"{_RANKS[type(node)]}() \0OVER", isinstance(node, exp.RowNumber)
+        return Computed(over(Call(_RANKS[type(node)])), counted(1, rows))
     if type(node) in _SHIFTS or type(node) in _ENDS:
         value = scalar(node.this, scope)
         name = _SHIFTS.get(type(node)) or _ENDS[type(node)]
-        return Computed("", picked(value), (value,)), f"{name}({', '.join([value.sql, *_offset(node)])}) \0OVER", True
+        return Computed(over(Call(name, (value.tree, *_offset(node)))), picked(value), (value,))
     if isinstance(node, _TOTALS):
-        return _total(node, scope, rows)
+        return _total(node, scope, rows, over)
     raise error(102, f"{name_of(node)} within one person's rows is not supported", hint=_ADVICE, span=span_of(node))
 
 
-def _offset(node: exp.Expression) -> list[str]:
+def _offset(node: exp.Expression) -> list[Node]:
     offset = node.args.get("offset")
     if node.args.get("default") is not None:
         raise error(
@@ -207,34 +214,31 @@ def _offset(node: exp.Expression) -> list[str]:
         return []
     if not (isinstance(offset, exp.Literal) and offset.name.isdigit() and len(offset.name) < 7):
         raise error(106, "the offset of LAG and LEAD must be a constant", hint="write LAG(x, 1)", span=span_of(node))
-    return [offset.name]
+    return [Number(int(offset.name))]
 
 
-def _total(node: exp.Expression, scope: Scope, rows: int | None) -> tuple[Computed, str, bool]:
+def _total(node: exp.Expression, scope: Scope, rows: int | None, over: Callable[[Node], Node]) -> Computed:
+    def of_rows(name: str, argument: Node) -> Node:
+        return over(Aggregate(name, (argument,)))
+
     if isinstance(node, exp.Count):
         value = None if node.this is None or isinstance(node.this, exp.Star) else scalar(node.this, scope)
-        text = value.sql if value is not None else "*"
         told = value is not None and value.is_identifying and not (value.is_column and not value.computes_identifier)
         shows = (value,) if told and value is not None else ()
-        return Computed("", counted(0, rows), shows), f"count({text}) \0OVER", False
+        return Computed(of_rows("count", value.tree if value is not None else Star()), counted(0, rows), shows)
     value = scalar(node.this, scope)
     if isinstance(node, exp.Min | exp.Max):
         name = "min" if isinstance(node, exp.Min) else "max"
-        return (
-            Computed("", picked(value), (value,)),
-            f"{name}({one_form(value).sql}) \0OVER",
-            False,
-        )
+        return Computed(of_rows(name, one_form(value).tree), picked(value), (value,))
     word = "SUM" if isinstance(node, exp.Sum) else "AVG"
     hull = finite_hull(value)
-    total, count, scale = exact_sum(value, hull, word, " \0OVER")
+    total, count, scale = exact_sum(value, hull, word, of_rows)
     shows = (value,) if value.is_identifying else ()
-    ratio = f"CAST({float(scale)!r} AS DOUBLE)"
     if word == "AVG":
         domain: Domain = hull if hull is not None else UNBOUNDED
         like = replace(literal(None, DOUBLE), domain=domain, nullable=True)
-        return Computed("", like, shows), f"(CAST({total} AS DOUBLE) * {ratio} / NULLIF({count}, 0))", False
-    sqltype, sql = total_as(value, total, scale)
+        return Computed(average(total, count, scale), like, shows)
+    sqltype, tree = total_as(value, total, scale)
     like = replace(
         literal(None, sqltype),
         domain=sum_domain(hull, rows),
@@ -242,4 +246,4 @@ def _total(node: exp.Expression, scope: Scope, rows: int | None) -> tuple[Comput
         nullable=True,
         integral=value.integral and not sqltype.is_float,
     )
-    return Computed("", like, shows), sql, False
+    return Computed(tree, like, shows)

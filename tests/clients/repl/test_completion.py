@@ -12,7 +12,7 @@ from dpsql.clients.repl.commands import COMMANDS, candidates
 from dpsql.clients.repl.completion import Candidate, complete
 from dpsql.clients.repl.scanner import entries, is_command, is_complete, meaning, tokens
 from dpsql.planner.options import FLAGS, NAMES
-from dpsql.planner.parse import parse
+from dpsql.planner.parse import Query, Setting, parse
 from dpsql.schema.toml import read_schema
 
 ROOT = Path(__file__).parents[3]
@@ -154,7 +154,7 @@ def test_every_function_is_in_the_grammar(name: str) -> None:
     call = words.FUNCTIONS[name].split("), ")[0].split(", an ")[0].split(", of ")[0].split(", the ")[0]
     call = call if call.count("(") == call.count(")") else f"{call})"
     assert call.upper().startswith(name.upper())
-    assert parse(f"SELECT {call} FROM t").kind == "query"
+    assert parse(f"SELECT {call} FROM t").__class__ is Query
 
 
 def test_options() -> None:
@@ -170,7 +170,7 @@ def test_options() -> None:
     for name in words.OPTIONS:
         if name not in words.OF_ONE_STATEMENT:
             value = {"mechanism": "auto", "delta": "1e-9", "confidence": "0.9"}.get(name, "1")
-            assert parse(f"SET dp_{name} = {value}").kind == "set"
+            assert parse(f"SET dp_{name} = {value}").__class__ is Setting
 
 
 def test_keywords() -> None:

@@ -27,11 +27,14 @@ from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal
 from dpsql.expressions.scalar import column
 from dpsql.mechanisms.source import SystemNoise
+from dpsql.sql.duckdb import printed
+from dpsql.sql.nodes import own
 from tests.support.noise import RecordedNoise, ZeroNoise
+from tests.support.trees import X
 
 
 def tally(sqltype: SqlType = BIGINT, step: Fraction | None = None) -> Magnitudes:
-    return magnitudes(column('"x"', sqltype, UNBOUNDED, step=step), None)
+    return magnitudes(column(X, sqltype, UNBOUNDED, step=step), None)
 
 
 def terms(epsilon: Fraction = Fraction(1), rows: int = 1) -> Terms:
@@ -56,8 +59,8 @@ def of_engine(tally: Magnitudes, values: list[object], sqltype: str) -> Counts:
     given = [[str(v) if type(v) is int else v] for v in values]
     con.executemany(f"INSERT INTO t VALUES (CAST(? AS {sqltype}))", given)
     rows = con.execute(
-        f"SELECT {tally.bucket_sql('v')} AS b, count(*), CAST(sum(v) AS VARCHAR) "
-        f"FROM (SELECT {tally.value_sql(['x'])} AS v FROM t) AS valued WHERE v IS NOT NULL GROUP BY b"
+        f"SELECT {printed(tally.bucket_of(own('v')))} AS b, count(*), CAST(sum(v) AS VARCHAR) "
+        f"FROM (SELECT {printed(tally.value_of([X]))} AS v FROM t) AS valued WHERE v IS NOT NULL GROUP BY b"
     ).fetchall()
     return Counts([b for b, _, _ in rows], [n for _, n, _ in rows], [int(s) for _, _, s in rows])
 

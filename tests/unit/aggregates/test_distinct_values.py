@@ -26,12 +26,13 @@ from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.tables import KeyValue
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.release.noisy import _taken
 from dpsql.session.opening import open_session
 from tests.support import clinic, staging
 from tests.support.noise import RecordedNoise, ZeroNoise
 from tests.support.opened import clinic_data
+from tests.support.planning import compile_statement
+from tests.support.trees import X
 
 # --- the matching itself ------------------------------------------------------------------------------------------
 
@@ -307,7 +308,7 @@ def test_the_price_is_shared_and_gaussian_noise_takes_l2(tmp_path: Path) -> None
 
 def test_the_claim_is_the_most_that_capacities_allow() -> None:
     """Over all capacities of at most `most` in each of some groups, and of at most `rows` in all."""
-    value = scalar.column("x", VARCHAR, UNBOUNDED, length=9)
+    value = scalar.column(X, VARCHAR, UNBOUNDED, length=9)
     for rows, groups, most in product(range(1, 5), range(1, 5), range(1, 5)):
         s = DistinctValues(value, None, most).sensitivity(Limits(rows, groups))
         vectors = [v for v in product(range(most + 1), repeat=groups) if sum(v) <= rows]

@@ -14,11 +14,14 @@ from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import BOOLEAN
 from dpsql.expressions.scalar import column
 from dpsql.mechanisms.randomized_response import LEAST, MOST, RandomizedResponse
+from dpsql.sql.duckdb import printed
+from dpsql.sql.nodes import own
 from tests.support.noise import RecordedNoise, ZeroNoise
+from tests.support.trees import X
 
 
 def responses(epsilon: Fraction = Fraction(1)) -> Responses:
-    return Responses(answers(column('"x"', BOOLEAN, UNBOUNDED), None), RandomizedResponse(epsilon))
+    return Responses(answers(column(X, BOOLEAN, UNBOUNDED), None), RandomizedResponse(epsilon))
 
 
 def terms(epsilon: Fraction, rows: int = 1) -> Terms:
@@ -107,5 +110,5 @@ def test_the_estimate_undoes_what_reports_do_on_average() -> None:
 
 
 def test_null_does_not_report() -> None:
-    sql = responses().tally.value_sql(["x0", "x1"])
-    assert sql == "CASE WHEN x1 THEN x0 END" and responses().tally.bucket_sql("v") == "v"
+    value = responses().tally.value_of([own("x0"), own("x1")])
+    assert printed(value) == "CASE WHEN x1 THEN x0 END" and responses().tally.bucket_of(own("v")) == own("v")

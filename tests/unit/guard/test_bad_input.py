@@ -55,7 +55,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seconds = 0.0
-        for name in ("questions", "small", "check", "compare", "decide"):
+        for name in ("judge", "compare", "decide"):
             monkeypatch.setattr(Guarding, name, self._timed(getattr(Guarding, name)))
 
     def _timed(self, work: Callable[..., object]) -> Callable[..., object]:

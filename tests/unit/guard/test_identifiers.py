@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.planner.parse import parse
+from dpsql.planner.parse import Query, parse
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic
@@ -105,8 +105,8 @@ def test_the_decision_does_not_need_the_data(sessions: dict[str, Session], monke
     def reached(*_: object) -> None:
         raise AssertionError("the engine was reached")
 
-    monkeypatch.setattr(type(session._dataset.engine), "exact", reached)
+    monkeypatch.setattr(type(session.world.dataset.engine), "exact", reached)
     for sql in GUARDED:
-        assert parse(sql).kind == "query"
+        assert isinstance(parse(sql), Query)
         with pytest.raises(Error):
             session.execute(sql)

@@ -30,6 +30,7 @@ from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from tests.support import clinic
 from tests.support.expressions import Expressions
+from tests.support.trees import text as text_of
 
 Row = Mapping[str, object]
 DECLARED: dict[str, list[object]] = {
@@ -83,7 +84,7 @@ class Clinic:
 
     def answers(self, condition: Scalar) -> list[object]:
         """What DuckDB says of every row."""
-        found = self.connection.execute(f'SELECT {condition.sql} FROM patient ORDER BY "place"').fetchall()
+        found = self.connection.execute(f'SELECT {text_of(condition)} FROM patient ORDER BY "place"').fetchall()
         return [answer for (answer,) in found]
 
 
@@ -484,9 +485,7 @@ def test_the_share_of_a_condition_is_how_many_declared_values_meet_it(patients: 
 
 def _part(patients: Clinic, text: str, column: str, values: str) -> float:
     """Of a question's values the part for which a condition is true."""
-    asked = (
-        f'SELECT avg(CAST({patients.condition(text).sql} IS TRUE AS INTEGER)) FROM ({values}) AS patient("{column}")'
-    )
+    asked = f'SELECT avg(CAST({text_of(patients.condition(text))} IS TRUE AS INTEGER)) FROM ({values}) AS patient("{column}")'
     ((part,),) = patients.connection.execute(asked).fetchall()
     return float(part)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.planner.parse import parse
+from dpsql.planner.parse import Query, parse
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support.opened import data_of
@@ -101,7 +101,7 @@ def test_the_whole_file_in_one_session(tmp_path: Path, sessions: list[Session]) 
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.sql[:70])
 def test_explained_for_free(statement: Statement, sessions: list[Session]) -> None:
-    if parse(statement.sql, statement.parameters).kind != "query":
+    if not isinstance(parse(statement.sql, statement.parameters), Query):
         return
     session = fresh(statement, sessions)
     before = session.execute("SELECT 1").receipt.remaining

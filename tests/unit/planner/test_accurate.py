@@ -18,10 +18,11 @@ from dpsql.plan.compiled import Compiled
 from dpsql.planner.accurate import _number, _place
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
 from dpsql.session.opening import open_session
 from tests.support import clinic, staging
+from tests.support.planning import compile_statement
+from tests.support.trees import told
 
 RANDHIE = Path(__file__).parents[3] / "examples" / "randhie" / "schema.toml"
 P95 = Fraction(95, 100)
@@ -124,7 +125,7 @@ def test_every_column_of_a_bundle_is_exact_enough(schema: Schema) -> None:
 
 def test_each_statistic_costs_what_it_needs_and_they_add_up(schema: Schema) -> None:
     plan = compiled("/* dpsql: error=100 */ SELECT COUNT(*), SUM(age) FROM patient", schema).plan
-    measures = {m.statistic.identity.split("(")[0]: m.loss.epsilon for m in plan.releases[0].measures}
+    measures = {told(m.statistic.identity).split("(")[0]: m.loss.epsilon for m in plan.releases[0].measures}
     assert measures["rows"] == epsilon("/* dpsql: error=100 */ SELECT COUNT(*) FROM patient", schema)
     assert measures["total"] == epsilon("/* dpsql: error=100 */ SELECT SUM(age) FROM patient", schema)
     assert plan.loss.epsilon == sum(measures.values())

@@ -12,9 +12,9 @@ import pytest
 
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
 from tests.support import clinic
+from tests.support.planning import compile_statement
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "lower"
 FILES = sorted(FOLDER.glob("*.sql"))

@@ -23,12 +23,12 @@ from dpsql.planner.explain import explain
 from dpsql.planner.explain.priced import _loss_of_several, mechanism
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.planner.pricing import NO_MU, accounted
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import open_session
 from tests.support import clinic, staging
+from tests.support.planning import compile_statement
 
 RANDHIE = Path(__file__).parents[3] / "examples" / "randhie" / "schema.toml"
 P95 = Fraction(95, 100)

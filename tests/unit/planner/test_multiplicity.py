@@ -10,11 +10,11 @@ import pytest
 from dpsql.core.errors import Error
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema, to_toml
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
+from tests.support.planning import compile_statement
 
 SCHEMA = """
 [dataset]
@@ -63,14 +63,14 @@ def session(tmp_path: Path) -> Session:
     ],
 )
 def test_rule_5_a_public_side_of_multiplicity_m_makes_m_rows_of_one(session: Session, sql: str, rows: int) -> None:
-    release = compile_statement(parse(sql), Options(), session.schema, "", session).releases[0].release
+    release = compile_statement(parse(sql), Options(), session.schema, "", session.world).releases[0].release
     assert release.limited.enforced and release.limited.limits.rows == rows
     assert release.measures[0].sensitivity.l1 == rows
 
 
 def test_rule_8_a_multiplied_row_has_no_constant_public_columns(session: Session) -> None:
     sql = "SELECT name, COUNT(*) FROM person JOIN shop ON person.region = shop.region GROUP BY name"
-    release = compile_statement(parse(sql), Options(), session.schema, "", session).releases[0].release
+    release = compile_statement(parse(sql), Options(), session.schema, "", session.world).releases[0].release
     assert release.limited.limits.groups == 2
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.planner.parse import DUCKDB, parse
+from dpsql.planner.parse import DUCKDB, Explain, parse
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic
@@ -54,13 +54,12 @@ def test_refused(sql: str, code: str) -> None:
 
 def test_explain_is_lifted_and_positions_stay() -> None:
     parsed = parse("EXPLAIN SELECT abc FROM t")
-    assert parsed.kind == "explain"
-    assert parsed.tree is not None
-    assert parsed.tree.expressions[0].this.meta["start"] == len("EXPLAIN SELECT ")
+    assert isinstance(parsed, Explain)
+    assert parsed.query.tree.expressions[0].this.meta["start"] == len("EXPLAIN SELECT ")
 
 
 def test_the_query_as_written_is_kept_for_its_names() -> None:
-    assert parse("explain /* a */ SELECT POW(x, 2) FROM t ; -- b").plain == "SELECT POW(x, 2) FROM t"
+    assert parse("explain /* a */ SELECT POW(x, 2) FROM t ; -- b").query.plain == "SELECT POW(x, 2) FROM t"
     assert parse("SELECT x FROM t WHERE x = ?", [1]).plain is None
     assert parse("SELECT WITH DIFFERENTIAL_PRIVACY x FROM t").plain is None
 

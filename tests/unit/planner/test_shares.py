@@ -15,11 +15,11 @@ from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.plan.releases import Measure, Release
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.planner.shares import by_error, by_weights, expected, people_in_a_group, proportional
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from tests.support import clinic, staging
+from tests.support.planning import compile_statement
 
 RANDHIE = Path(__file__).parents[3] / "examples" / "randhie" / "schema.toml"
 EIGHTH = Fraction(1, 8)

@@ -16,11 +16,12 @@ from dpsql.planner.buying import Bought, buy_one
 from dpsql.planner.explain import explain
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement, schema_identity
+from dpsql.planner.planning import schema_identity
 from dpsql.planner.request import Parts, Request
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from tests.support import clinic
+from tests.support.planning import compile_statement
 
 RANDHIE = read_schema(Path(__file__).parents[3] / "examples/randhie/schema.toml")
 BESIDE = [

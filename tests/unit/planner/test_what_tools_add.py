@@ -11,11 +11,11 @@ from dpsql.core.errors import Error
 from dpsql.plan.releases import Plan
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import compile_statement
 from dpsql.schema.model import Schema
 from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.opened import clinic_data
+from tests.support.planning import compile_statement
 
 SUM = "SELECT site, SUM(age) AS s FROM patient GROUP BY site"
 TOP = "SELECT site, COUNT(*) AS n FROM patient GROUP BY site ORDER BY n DESC LIMIT 2"

@@ -1,0 +1,109 @@
+"""look_up: Compiled -> Held. What of a statement is stored, or can be read off what is; and what is to be bought of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from dpsql.accounting.answers import Answers
+from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.vectors import Vector, Vectors
+from dpsql.answers.held import Held, Missing
+from dpsql.answers.reusing import Reused, Reusing
+from dpsql.mechanisms.conversions import rho_at_most
+from dpsql.plan.compiled import Compiled, CompiledRelease
+from dpsql.plan.tables import NoisyTable
+from dpsql.schema.model import Analyst, Schema
+
+
+class Stored:
+    """The stored answers that one analyst's statements are read off.
+
+    identity  schema_identity of the declared schema
+    version   of the data
+    """
+
+    def __init__(self, ledger: Ledger, schema: Schema, analyst: Analyst, identity: str, version: str) -> None:
+        self._ledger, self._schema = ledger, schema
+        self._answers = Answers(ledger)
+        alone = "" if schema.privacy.shared_answers else f":{analyst.name}"
+        self._whose = f"{version}{alone}"
+        self.reusing = Reusing(self._answers, Vectors(ledger), identity, self._whose)
+
+    def look_up(self, plan: Compiled, fresh: bool) -> Held:
+        """What is stored of a statement, and what is to be bought; with `fresh` nothing is read."""
+        found = [self._one(part, plan, fresh) for part in plan.releases if part.release.parts]
+        reused = {one.part.release.name: one for one in found if isinstance(one, Reused)}
+        missing, notes = self._at_least([one for one in found if isinstance(one, Missing)])
+        now = {one.name: one.asked for one in missing} | {name: one.part for name, one in reused.items()}
+        names = [
+            name
+            for one in found
+            for name in (one.fingerprints if isinstance(one, Reused) else _names(one))
+        ]  # fmt: skip
+        told = [one.note for one in reused.values() if one.note is not None]
+        return Held(
+            replace(plan, releases=tuple(now.get(part.release.name, part) for part in plan.releases)),
+            {name: one.table for name, one in reused.items()},
+            missing,
+            tuple(names),
+            (*told, *notes),
+        )
+
+    def _one(self, part: CompiledRelease, plan: Compiled, fresh: bool) -> Reused | Missing:
+        fingerprint = self.fingerprint(part)
+        if fresh:
+            return Missing(part, part, fingerprint)
+        table = self._answers.get(fingerprint)
+        if table is not None:
+            return Reused(self.reusing.own(part, fingerprint), table, (fingerprint,))
+        derived = self.reusing.find(part, plan.plan.goal is not None)
+        if derived is not None:
+            return derived
+        top_up = self.reusing.top_up(part)
+        return Missing(top_up.part if top_up is not None else part, part, fingerprint, top_up)
+
+    def _at_least(self, missing: list[Missing]) -> tuple[tuple[Missing, ...], tuple[str, ...]]:
+        """Differences to what was bought before are made up to the owner's least price of a statement (rule 74); and what is told."""
+        least = self._schema.privacy.floor
+        short = rho_at_most(least) - sum(one.rho for one in missing)
+        sharpened = sum(one.rho for one in missing if one.top_up is not None)
+        if sharpened > 0 and short > 0:
+            missing = [self._dearer(one, 1 + short / sharpened) for one in missing]
+        if not any(one.part.release.raised for one in missing):
+            return tuple(missing), ()
+        note = f"raised to the owner's least price, epsilon {float(least):g}: the error is smaller than asked"
+        return tuple(missing), (note,)
+
+    def _dearer(self, one: Missing, factor: Fraction) -> Missing:
+        if one.top_up is None:
+            return one
+        asked, top_up = self.reusing.dearer(one.asked, one.top_up, factor)
+        return replace(one, part=top_up.part, asked=asked, top_up=top_up)
+
+    def fingerprint(self, part: CompiledRelease) -> str:
+        """Under which an answer is stored: of this data version, and, where the owner says so, for this analyst alone."""
+        return f"{part.release.fingerprint}:{self._whose}"
+
+    def charges_of(self, fingerprints: Sequence[str]) -> list[int | None]:
+        """The charges that bought stored answers; None for one that is not stored."""
+        return self._answers.charges_of(fingerprints)
+
+    def certificates(self, fingerprints: Sequence[str]) -> list[dict[str, object]]:
+        """What was certified of stored releases."""
+        found = []
+        for fingerprint, charge in zip(fingerprints, self.charges_of(fingerprints), strict=True):
+            known = self._ledger.certificates(charge) if charge is not None else []
+            found += [each for each in known if each.get("release") == fingerprint.partition(":")[0]]
+        return found
+
+    def put(self, charge: int, bought: Missing, noisy: NoisyTable, *, fresh: bool) -> NoisyTable:
+        """Store what was bought, added to what it sharpens; what is stored under its name is what counts."""
+        whole = bought.top_up.combined(noisy) if bought.top_up is not None else noisy
+        kept: list[Vector] = self.reusing.vectors(bought.asked)
+        return self._answers.put(charge, bought.fingerprint, whole, fresh=fresh, of=kept)
+
+
+def _names(bought: Missing) -> tuple[str, ...]:
+    return (bought.fingerprint, *(bought.top_up.names if bought.top_up is not None else ()))

@@ -1,0 +1,260 @@
+"""buying: Held -> Bought. What is missing is charged together, run, and stored: all that touches people's rows goes through it.
+
+Everything above `_run` reads only the plan, the ledger and stored answers. Everything below has touched data: its errors are constant
+text, and the charge stands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from dpsql.accounting import claims, failing
+from dpsql.accounting.charging import budget_of, certificate, request_of
+from dpsql.accounting.ledger import Asked, Ledger
+from dpsql.answers.held import Held, Missing
+from dpsql.answers.look_up import Stored
+from dpsql.core import cancellation
+from dpsql.core.errors import Error, error
+from dpsql.core.loss import NO_LOSS, EpsilonDelta
+from dpsql.dataset.opening import Dataset
+from dpsql.engines.base import ExactTable, RaisedError
+from dpsql.guard import record
+from dpsql.guard.guarding import Guarding, Judged
+from dpsql.guard.questions import Question
+from dpsql.mechanisms.source import NoiseSource
+from dpsql.plan.charges import Receipt
+from dpsql.plan.compiled import CompiledRelease, Verified
+from dpsql.plan.resolved import Bound
+from dpsql.plan.tables import NoisyTable, PublicTable
+from dpsql.planner.total.texts import Texts
+from dpsql.release.noisy import KeyTables, release
+from dpsql.release.staging import Staged
+from dpsql.schema.model import Analyst
+
+Sums = tuple[ExactTable | None, list[ExactTable], list[ExactTable]]
+"""Of the measures, the tallies and the matchings of a release."""
+PAUSE_SECONDS = 0.01
+"""Between two looks for an answer that somebody else is working out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The tables of released values that a release reads: as they are declared, and what they hold."""
+
+    bounds: tuple[Bound, ...]
+    tables: tuple[PublicTable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bought:
+    """Every release of a statement, and what was paid for them.
+
+    staged  the released tables, in the sandbox
+    notes   what the guard warns of, then what was noticed of stored answers
+    """
+
+    held: Held
+    staged: Staged
+    receipt: Receipt
+    notes: tuple[str, ...] = ()
+
+
+class Patience:
+    """How long one statement waits for others who work out the same answer.
+
+    seconds  [s] the most that the engine may take for a statement: who waited for two that were stopped waits for no third
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + 2 * (seconds + claims.MARGIN_SECONDS)
+
+    def wait(self, is_claimed: Callable[[], bool]) -> None:
+        """Until nobody holds the claim. Raises 703 where the statement is interrupted, 713 where it waits too long."""
+        while True:
+            cancellation.check()
+            time.sleep(PAUSE_SECONDS)
+            if not is_claimed():
+                return
+            if time.monotonic() > self._until:
+                what = "somebody else works out the same answer, and takes too long; nothing was charged"
+                raise error(713, what, hint="ask again later")
+
+
+class Buying:
+    """Charges and runs what is missing of one analyst's statements on one dataset.
+
+    stored  where answers are kept
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        ledger: Ledger,
+        analyst: Analyst,
+        stored: Stored,
+        noise: NoiseSource,
+        guarding: Guarding,
+        identity: str,
+    ) -> None:
+        self._guarding = guarding
+        self._dataset = dataset
+        self._ledger = ledger
+        self._analyst = analyst
+        self._stored = stored
+        self._noise = noise
+        self._identity = identity
+        self._budget = budget_of(dataset.schema, analyst)
+        self._texts = Texts(dataset.schema, dataset.facts)
+
+    def buy(self, held: Held, judged: Judged, staged: Staged, fresh: bool) -> Bought | None:
+        """Every release of a statement: what is missing is charged in one transaction, and run.
+
+        None where somebody else works one of them out: nothing was charged, and their answer is to be waited for.
+
+        Raises 50x where it does not fit the budget, 60x where the guard refuses, 7xx from the charge on
+        """
+        with cancellation.current().planning():
+            warned = self._guarding.settled(judged.findings)
+            asked = self._guarding.asked(judged.questions, [one.part.release for one in held.missing])
+            compared = self._guarding.compare(asked)
+        notes = (*map(str, warned), *held.notes, *map(str, compared))
+        staged.bind_public()
+        if not held.missing:
+            return Bought(held, staged, Receipt(None, NO_LOSS, self.remaining()), notes)
+        with cancellation.current().planning():
+            guarded = self._ledger.guarded
+            for one in held.missing:
+                self._texts.check(one.part, held.plan.bounds, everywhere=guarded)
+        receipt = self._paid(held, staged, fresh, asked)
+        return Bought(held, staged, receipt, notes) if receipt is not None else None
+
+    def is_claimed(self, held: Held) -> bool:
+        """Whether somebody works out one of the missing releases."""
+        return self._ledger.is_claimed([one.fingerprint for one in held.missing])
+
+    def _paid(self, held: Held, staged: Staged, fresh: bool, asked: Sequence[Question]) -> Receipt | None:
+        """Charge what is missing and run it; None where somebody else works one of them out: nothing was charged."""
+        holder = claims.new_holder()
+        with claims.released(holder):
+            try:
+                receipt = self._charged(held, holder, fresh, asked)
+                if receipt is not None:
+                    staged.charged = True
+                    with failing.counted(self._ledger, receipt.id, self._analyst):
+                        for one in held.missing:
+                            staged.noisy[one.name] = self._run(one, receipt, staged, held, fresh)
+                return receipt
+            except BaseException:
+                # nobody is to wait for what failed
+                with suppress(Error):
+                    self._ledger.drop(holder)
+                raise
+
+    def _charged(self, held: Held, holder: str, fresh: bool, asked: Sequence[Question]) -> Receipt | None:
+        """The charge; from here on the end of the statement says that it stands."""
+        statement, receipt = cancellation.current(), None
+        statement.check()
+        try:
+            receipt = self._charge(held, holder, fresh, asked)
+            statement.charged = receipt is not None
+        except KeyboardInterrupt:
+            # a program's own handler of SIGINT raised it somewhere: before the charge was durable, or after
+            statement.charged = self._ledger.holds(holder)
+            statement.cancel()
+        statement.check()
+        return receipt
+
+    def _charge(self, held: Held, holder: str, fresh: bool, asked: Sequence[Question]) -> Receipt | None:
+        """One durable transaction before the engine is called; nothing below gives it back. See Ledger.charge."""
+        failing.require_few(self._ledger, self._dataset.schema, self._analyst)
+        if not self._dataset.engine.unchanged():
+            raise error(708, "the data files changed since the connection was opened", hint="open a new connection")
+        missing = [one.part for one in held.missing]
+        names = [one.fingerprint for one in held.missing]
+        certified = [
+            certificate(part.release, name, held.plan, self._dataset.schema, self._identity)
+            for part, name in zip(missing, names, strict=True)
+        ]
+        text = record.written(asked) if asked else ""
+        request = request_of(held.plan, missing, names, self._analyst, self._dataset.version, certified, fresh, text)
+        return self._ledger.charge(
+            request,
+            self._budget,
+            holder,
+            seconds=float(self._dataset.schema.limits.seconds) + claims.MARGIN_SECONDS,
+            since=self._guarding.last,
+            decide=(lambda rows: self._decide(asked, rows)) if asked else None,
+        )
+
+    def _decide(self, asked: Sequence[Question], rows: list[Asked]) -> None:
+        with cancellation.current().planning():
+            self._guarding.decide(asked, rows)
+
+    def remaining(self) -> EpsilonDelta:
+        """The largest epsilon and delta that one more statement may cost."""
+        return self._ledger.remaining(self._budget, self._analyst.name)
+
+    # --- below the charge ---------------------------------------------------------------------------------------------
+
+    def _run(self, one: Missing, receipt: Receipt, staged: Staged, held: Held, fresh: bool) -> NoisyTable:
+        """Exact sums, noise, and the answer stored: in that order."""
+        if receipt.id is None:
+            raise error(901, "a release reached the engine without a charge")
+        part = one.part
+        bound = Reading(
+            tuple(b for b in held.plan.bounds if b.name in part.bounds),
+            tuple(staged.bound(name) for name in part.bounds),
+        )
+        exact, tallies, matchings = self._sums(part, bound)
+        noisy = self._noisy(part, exact, staged.lists(part), tallies, matchings)
+        return self._stored.put(receipt.id, one, noisy, fresh=fresh)
+
+    def _sums(self, part: CompiledRelease, read: Reading) -> Sums:
+        """What the engine gives for a release.
+
+        Why  that the engine raises may be one person's value. The same text with guards is another function, since an engine leaves out
+             what nobody reads, so it is no way to repair one statement: by "with guards or without" the next could ask again. From the
+             first failure on every statement of the dataset has them, for good: one bit, once (rule 45)
+        """
+        guarded = self._ledger.guarded
+        try:
+            return self._asked(part, read, everywhere=guarded)
+        except RaisedError:
+            if guarded:
+                raise
+        self._ledger.guard()
+        return self._asked(part, read, everywhere=True)
+
+    def _asked(self, part: CompiledRelease, read: Reading, *, everywhere: bool) -> Sums:
+        def exact(sql: str, verified: Sequence[Verified], keys: int, sums: int) -> ExactTable:
+            text = self._texts.printed(sql, verified, read.bounds, everywhere=everywhere)
+            return self._dataset.engine.exact(text, keys, sums, read.tables, self._ledger.secret.hex())
+
+        keys = part.key_columns
+        return (
+            exact(part.sql, part.verified, keys, part.sum_columns) if part.sql else None,
+            [exact(t.sql, t.verified, keys + 1, 1 + t.tally.summed) for t in part.tallies],
+            [exact(m.sql, m.verified, keys, 3) for m in part.matchings],
+        )
+
+    def _noisy(
+        self,
+        part: CompiledRelease,
+        exact: ExactTable | None,
+        lists: KeyTables,
+        tallies: Sequence[ExactTable],
+        matchings: Sequence[ExactTable],
+    ) -> NoisyTable:
+        """The release stage; what goes wrong in it is raised anew, without the frames that hold exact sums."""
+        try:
+            return release(part, exact, self._noise, lists, tallies, matchings)
+        except KeyboardInterrupt:
+            problem = cancellation.current().ended(cancellation.INTERRUPTED)
+        except Exception:
+            problem = cancellation.current().problem() or error(
+                901, "the noise could not be added; nothing was released and what was charged stays charged"
+            )
+        raise problem

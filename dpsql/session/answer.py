@@ -1,0 +1,245 @@
+"""One statement from text to answer, and the ways that end earlier: EXPLAIN, its price, its columns.
+
+Everything above `buy` reads only the text and the declared schema, so its errors may speak freely and cost nothing. Everything below
+has touched data: its errors are constant text, and the charge stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dpsql.accounting.amounts import at_most
+from dpsql.answers.recent import MOST_ROWS, asked_for, is_plain
+from dpsql.core import cancellation
+from dpsql.core.errors import BudgetError, Error
+from dpsql.core.escaping import harmless
+from dpsql.core.loss import NO_LOSS, total
+from dpsql.guard.guarding import Judged
+from dpsql.plan.charges import Receipt
+from dpsql.plan.compiled import Compiled
+from dpsql.planner import explain as words
+from dpsql.planner.accurate import name_of
+from dpsql.planner.explain.words import number
+from dpsql.planner.parse import Catalog, Explain, Parsed, Query, Setting, parse
+from dpsql.planner.planning import bound, calibrate
+from dpsql.planner.qualified import in_main
+from dpsql.planner.resolve import resolve
+from dpsql.planner.resolve.free import catalog_text
+from dpsql.release.buying import Bought, Patience
+from dpsql.release.shape import Columns, describe
+from dpsql.release.staging import LEVEL, Accuracies, Staged
+from dpsql.session.result import Answer
+from dpsql.session.world import World
+
+Parameters = Sequence[object] | Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A query up to its noise."""
+
+    query: Query
+    judged: Judged
+    plan: Compiled
+
+
+def answer(text: str, parameters: Parameters, world: World) -> Answer:
+    """Answer one statement, or raise an Error that says why not."""
+    asked = asked_for(text, parameters, world.settings)
+    kept = world.recent.get(asked) if asked is not None else None
+    if kept is not None:
+        world.sandbox.still_there(kept.public)
+        return replace(kept, rows=list(kept.rows), receipt=world.receipt(NO_LOSS), cached=True, releases=0)
+    with cancellation.current().planning():
+        statement = read(text, parameters, world)
+        if not isinstance(statement, Query):
+            return _without_releases(statement, world)
+        planned = plan(statement, world)
+        columns = describe(planned.plan, statement.plain, world.sandbox)
+    if planned.plan.plan.shell.empty:
+        return _from_declared(planned.plan, columns, world)
+    try:
+        bought = _bought(planned, columns, world)
+    except BudgetError as raised:
+        refused = raised
+    else:
+        found = _finished(bought, columns, world)
+        if asked is not None and _is_kept(statement, found):
+            own = [world.stored.fingerprint(part) for part in planned.plan.releases if part.release.parts]
+            world.recent.put(
+                asked, replace(found, rows=list(found.rows)), tuple(dict.fromkeys([*found.fingerprints, *own]))
+            )
+        return found
+    raise _with_prospect(refused, planned, world).with_traceback(None)
+
+
+def explain(text: str, parameters: Parameters, world: World) -> str:
+    """The plan of a statement, without running or charging it; nothing for SET."""
+    with cancellation.current().planning():
+        statement = read(text, parameters, world)
+        if isinstance(statement, Catalog):
+            return f"free: {catalog_text(statement, world.schema)} of the declared schema"
+        if isinstance(statement, Setting):
+            return ""
+        return _explained(statement.query if isinstance(statement, Explain) else statement, world)
+
+
+def price(text: str, parameters: Parameters, world: World) -> tuple[Receipt, int]:
+    """What a statement would cost now and how many releases it would buy, without running or charging it; nothing where it is free or
+    stored."""
+    asked = asked_for(text, parameters, world.settings)
+    if asked is not None and world.recent.get(asked) is not None:
+        return world.receipt(NO_LOSS), 0
+    with cancellation.current().planning():
+        statement = read(text, parameters, world)
+        if not isinstance(statement, Query):
+            return world.receipt(NO_LOSS), 0
+        missing = world.stored.look_up(plan(statement, world).plan, statement.options.fresh).missing
+    return world.receipt(total(one.part.release.loss for one in missing)), len(missing)
+
+
+def columns(text: str, parameters: Parameters, world: World) -> Columns:
+    """The columns that a statement would have, free; none for SET and RESET."""
+    with cancellation.current().planning():
+        statement = read(text, parameters, world)
+        if isinstance(statement, Query):
+            return describe(plan(statement, world).plan, statement.plain, world.sandbox)
+        if isinstance(statement, Catalog):
+            return tuple(world.sandbox.catalog(catalog_text(statement, world.schema))[0])
+        return (("plan", "VARCHAR"),) if isinstance(statement, Explain) else ()
+
+
+def read(text: str, parameters: Parameters, world: World) -> Parsed:
+    """The statement, with the declared tables by their own names and the session's options."""
+    statement = parse(text, parameters)
+    if isinstance(statement, Query):
+        return replace(in_main(statement, world.schema), session=world.options)
+    if isinstance(statement, Explain):
+        return Explain(replace(in_main(statement.query, world.schema), session=world.options))
+    return statement
+
+
+def plan(query: Query, world: World) -> Planned:
+    """A query up to its noise: names and types, what one unit may contribute, whom it asks about, and noise for the price."""
+    world.sandbox.forget()
+    query.settled.price(world.schema)
+    bounded = bound(query, resolve(query, world.schema, world), world.schema)
+    judged = world.guard.judge(bounded)
+    return Planned(query, judged, calibrate(bounded, query.settled, world.schema, world.identity, judged.small))
+
+
+def _bought(planned: Planned, columns: Columns, world: World) -> Bought:
+    """What is stored, and what is missing of it bought.
+
+    While somebody else works one of them out, their answer is waited for; where they fail, or take longer than they may, it is
+    charged here.
+    """
+    limits, fresh = world.schema.limits, planned.query.options.fresh
+    patience = Patience(float(limits.seconds))
+    while True:
+        with cancellation.current().planning():
+            held = world.stored.look_up(planned.plan, fresh)
+        staged = Staged(held, columns, world.sandbox, world.schema.privacy.max_cells, limits.rows)
+        bought = world.release.buy(held, planned.judged, staged, fresh)
+        if bought is not None:
+            return bought
+        patience.wait(lambda held=held: world.release.is_claimed(held))  # type: ignore[misc]
+
+
+def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
+    """The final query over released and public tables."""
+    held, staged, sandbox = bought.held, bought.staged, world.sandbox
+    shell = held.plan.plan.shell
+    sandbox.need(shell.public)
+    tables = {part.release.name: staged.estimated(part) for part in held.plan.releases}
+    _, rows = sandbox.run(shell.sql)
+    sandbox.still_there(shell.public)
+    accuracy = Accuracies({}, (None,) * len(columns), [0] * len(rows))
+    if shell.traced:
+        positions, rows = [row[-1] for row in rows], [row[:-1] for row in rows]
+        accuracy = Accuracies(
+            tables, shell.direct, positions, staged.computed(shell, [sqltype for _, sqltype in columns])
+        )
+    count = len(held.missing)
+    paid = bool(held.missing or held.tables)
+    public = {*shell.public, *(name for one in held.plan.bounds for name in one.public)}
+    return Answer(
+        columns, rows, accuracy, bought.receipt, paid and not count, count, bought.notes, held.fingerprints, tuple(sorted(public))
+    )  # fmt: skip
+
+
+def _is_kept(query: Query, found: Answer) -> bool:
+    """Whether an answer is kept for who asks the same text again."""
+    if query.timed or query.options.fresh or not found.fingerprints:
+        return False
+    return len(found.rows) <= MOST_ROWS and is_plain(found.columns)
+
+
+# --- statements that release nothing ----------------------------------------------------------------------------------
+
+
+def _without_releases(statement: Explain | Setting | Catalog, world: World) -> Answer:
+    if isinstance(statement, Explain):
+        return _free(
+            (("plan", "VARCHAR"),), [(line,) for line in _explained(statement.query, world).splitlines()], world
+        )
+    if isinstance(statement, Catalog):
+        return _free(*world.sandbox.catalog(catalog_text(statement, world.schema)), world)
+    if statement.options is not None:
+        # a price above the owner's cap is refused at once
+        statement.options.price(world.schema)
+    world.settings.pop(statement.name, None)
+    if statement.options is not None:
+        world.settings[statement.name] = statement.options
+    return _free((), [], world)
+
+
+def _from_declared(plan: Compiled, columns: Columns, world: World) -> Answer:
+    """From the declared tables, which are empty, or from the ledger."""
+    if plan.plan.shell.spent:
+        world.sandbox.spent(world.spent(plan.plan.shell.spent))
+    return _free(columns, world.sandbox.catalog(plan.plan.shell.sql)[1], world)
+
+
+def _free(columns: Sequence[tuple[str, str]], rows: list[tuple[object, ...]], world: World) -> Answer:
+    accuracy = Accuracies({}, (None,) * len(columns), [0] * len(rows))
+    return Answer(tuple(columns), rows, accuracy, world.receipt(NO_LOSS))
+
+
+def _explained(query: Query, world: World) -> str:
+    planned = plan(query, world)
+    describe(planned.plan, query.plain, world.sandbox)
+    guarded = map(harmless, world.guard.lines(planned.judged, planned.plan.plan.releases))
+    return "\n".join([words.explain(planned.plan, world.schema), *guarded])
+
+
+# --- a price that does not fit ----------------------------------------------------------------------------------------
+
+
+def _with_prospect(refused: BudgetError, planned: Planned, world: World) -> BudgetError:
+    """The refusal, with how exact the statement would be at the price that fits."""
+    if refused.fits is not None:
+        width = _error_at(planned, refused.fits, world)
+        if width is not None:
+            refused.hint = f"{refused.hint}; at epsilon={at_most(refused.fits)} the 95 % error of {width}"
+    return refused
+
+
+def _error_at(planned: Planned, epsilon: Fraction, world: World) -> str | None:
+    """The half-width of the first column that has one before it is released, in words."""
+    cheaper = replace(planned.query.settled, epsilon=epsilon, error=None, relative=False, confidence=None)
+    bounded, small = planned.judged.bounded, planned.judged.small
+    try:
+        with cancellation.current().planning():
+            releases = calibrate(bounded, cheaper, world.schema, world.identity, small).plan.releases
+    except Error:
+        return None
+    for one in releases:
+        for output in one.outputs:
+            width = output.estimate.half_width(one.measures[output.measure].noise, LEVEL)
+            if width is not None:
+                aggregate = next(a for a in one.limited.block.aggregates if a.name == output.name)
+                return f"{name_of(aggregate)} would be +-{number(float(f'{width:.3g}'))}"
+    return None

@@ -1,0 +1,35 @@
+"""The planning stages in their order, for tests that look at a plan and at nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.plan.compiled import Compiled
+from dpsql.plan.resolved import PublicTypes
+from dpsql.planner.options import Options
+from dpsql.planner.parse import Query
+from dpsql.planner.planning import bound, calibrate
+from dpsql.planner.resolve import resolve
+from dpsql.schema.model import Schema
+from dpsql.session import answer
+from dpsql.session.session import Session
+
+
+def compile_statement(
+    query: Query, session: Options, schema: Schema, identity: str, types: PublicTypes | None = None
+) -> Compiled:
+    """A plan without a guard, by the text and the declared schema."""
+    query = replace(query, session=session)
+    query.settled.price(schema)
+    bounded = bound(query, resolve(query, schema, types), schema)
+    return calibrate(bounded, query.settled, schema, identity)
+
+
+def planned(session: Session, query: Query) -> answer.Planned:
+    """A plan as a session makes it, with whom it asks about."""
+    return answer.plan(replace(query, session=session.world.options), session.world)
+
+
+def compiled_by(session: Session, query: Query) -> Compiled:
+    """A plan as a session makes it."""
+    return planned(session, query).plan
