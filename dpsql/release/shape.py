@@ -34,13 +34,12 @@ def describe(compiled: Compiled, plain: str | None, sandbox: Sandbox) -> Columns
     for part in compiled.releases:
         types = key_types(compiled, part, named)
         tables += [empty(part.release, types), *(t.empty for t in read_beside(compiled, part.release, types))]
-    _load(tables, sandbox)
-    shown = sandbox.describe(shell.sql)
     if not shell.public:
         # what binds may still fail on its values, as a text where a list is asked for; a public table may be large
         _load(map(typical, tables), sandbox)
         sandbox.try_out(shell.sql)
-        _load(tables, sandbox)
+    _load(tables, sandbox)
+    shown = sandbox.describe(shell.sql)
     return tuple((name, sqltype) for (name, _), (_, sqltype) in zip(named, shown, strict=False))
 
 

@@ -296,7 +296,7 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from dpsql.engines import snapshot
-from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 with snapshot.draft(Path(sys.argv[1]), read_schema(sys.argv[2])) as folder:
     (folder / "patient.parquet").write_bytes(b"rows of people")
     print(folder, flush=True)

@@ -232,7 +232,7 @@ import resource, signal, sys
 from dpsql.dataset import owner
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error
-from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
 schema, ledger = read_schema(sys.argv[1]), Ledger.open(sys.argv[2], "clinic")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
