@@ -31,6 +31,7 @@ from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.session.opening import ledger_identity, open_session
 from dpsql.session.session import Session
+from dpsql.sql.duckdb import printed
 from tests.attacks.observing import (
     PERSON,
     SHARP,
@@ -50,6 +51,7 @@ from tests.support import clinic, losses
 from tests.support.clinic import NAN
 from tests.support.noise import RecordedNoise, ZeroNoise
 from tests.support.planning import compile_statement, compiled_by
+from tests.support.trees import text
 
 Rows = list[tuple[object, ...]]
 
@@ -603,11 +605,11 @@ def test_rule_11_keys_with_null_still_have_one_order(tmp_path: Path) -> None:
 def per_unit_rows(folder: Path, sql: str, data: clinic.Database, threads: int = 1) -> str:
     """What a statement's private block reads, everybody's but PERSON's, as a text that keeps every bit."""
     source = compiled(folder, sql).release.limited.block.source
-    where = " AND ".join(c.sql for c in source.where) or "true"
+    where = " AND ".join(text(c) for c in source.where) or "true"
     connection = duckdb.connect(config={"threads": str(threads)})
     clinic.fill(connection, data)
     try:
-        found = connection.execute(f"SELECT * FROM {source.from_sql()} WHERE {where}").fetchall()
+        found = connection.execute(f"SELECT * FROM {printed(source.read())} WHERE {where}").fetchall()
     finally:
         connection.close()
     return repr(sorted(repr(row) for row in found if row[-1] != PERSON))

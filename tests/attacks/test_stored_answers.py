@@ -32,6 +32,9 @@ from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import RecordedNoise, SeededNoise, ZeroNoise
 from tests.support.planning import compiled_by
+from dpsql.session.session import Answer, Session
+from dpsql.sql.duckdb import printed
+from tests.support.trees import text, told
 
 TEXT = clinic.UNIT + clinic.PATIENT + clinic.VISIT + clinic.PUBLIC
 ZCDP = TEXT.replace("delta = 0.5\n", 'delta = 0.5\naccounting = "zcdp"\n')
@@ -188,9 +191,8 @@ def test_rule_40_hashes_differ_where_questions_do(tmp_path: Path) -> None:
                     assert asked is not None
                     name = (asked.questions[place], (asked.keys, asked.limits))
                     block = part.release.limited.block
-                    meant = (
-                        f"{measure.statistic.identity} {block.source.from_sql()} {[c.sql for c in block.source.where]}"
-                    )
+                    where = [text(c) for c in block.source.where]
+                    meant = f"{told(measure.statistic.identity)} {printed(block.source.read())} {where}"
                     seen.setdefault(name, set()).add(meant)
         assert all(len(texts) == 1 for texts in seen.values()), [t for t in seen.values() if len(t) > 1]
 
