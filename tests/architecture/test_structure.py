@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,18 +15,19 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "dpsql").rglob("*.py"))
 
 
-def _calls(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text())
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            found.add(ast.unparse(node.func))
-    return found
+@cache
+def _nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
+def _calls(path: Path) -> frozenset[str]:
+    return frozenset(ast.unparse(node.func) for node in _nodes(path) if isinstance(node, ast.Call))
 
 
 def _imports(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -56,7 +58,7 @@ def test_randomness_comes_from_the_operating_system() -> None:
     for path in MODULES:
         assert not {"random", "numpy.random"} & _imports(path), path
         assert not re.search(r"default_rng|np\.random|numpy\.random", path.read_text()), path
-        names = {n.arg for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.arg | ast.keyword)}
+        names = {n.arg for n in _nodes(path) if isinstance(n, ast.arg | ast.keyword)}
         assert not {"seed", "random_state"} & names, path
 
 
