@@ -29,11 +29,10 @@ from dpsql.planner.parse import parse
 from dpsql.session.opening import open_session
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
+from dpsql.sql.duckdb import printed
 from tests.support import clinic
 from tests.support.noise import RecordedNoise, SeededNoise, ZeroNoise
 from tests.support.planning import compiled_by
-from dpsql.session.session import Answer, Session
-from dpsql.sql.duckdb import printed
 from tests.support.trees import text, told
 
 TEXT = clinic.UNIT + clinic.PATIENT + clinic.VISIT + clinic.PUBLIC
