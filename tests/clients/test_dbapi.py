@@ -178,3 +178,25 @@ def test_noise_is_drawn_once_a_measure_as_one_vector(tmp_path: Path) -> None:
     session.execute("SELECT site, COUNT(*), AVG(income), SUM(income), COUNT(income) FROM person GROUP BY site")
     assert noise.drawn == [("laplace", Fraction(300000), 18)]
     session.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM person", "SELECT site, AVG(income) AS mean, COUNT(*) AS people FROM person GROUP BY site",
+        "SELECT 100.0 * COUNT(*) FILTER (WHERE income > 9000) / COUNT(*) AS share FROM person", "SHOW TABLES", "SHOW BUDGET",
+        "EXPLAIN SELECT COUNT(*) FROM person", "SELECT plan FROM plan", "DESCRIBE person",
+    ],
+)  # fmt: skip
+def test_describe_tells_the_columns_and_costs_nothing(sql: str) -> None:
+    with dpsql.connect(RANDHIE, ledger=":memory:") as connection:
+        found = connection.describe(sql)
+        assert connection._open().world.ledger.history() == []
+        description = connection.execute(sql).description
+        assert description is not None and found == tuple((name, code) for name, code, *_ in description)
+
+
+def test_describe_of_a_setting_is_nothing_and_it_stays_unset() -> None:
+    with dpsql.connect(RANDHIE, ledger=":memory:") as connection:
+        assert connection.describe("SET dp_epsilon = 0.2") == ()
+        assert connection.price("SELECT COUNT(*) FROM person").epsilon == Fraction(1, 10)

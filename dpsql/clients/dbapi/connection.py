@@ -104,6 +104,11 @@ class Connection:
         _check_text(sql)
         return self._open().explain(sql, parameters)
 
+    def describe(self, sql: str, parameters: Parameters = ()) -> tuple[tuple[str, str], ...]:
+        """The columns that a statement would have, as (name, SQL type). Free; nothing is run. None for SET and RESET."""
+        _check_text(sql)
+        return self._open().describe(sql, parameters)
+
     def price(self, sql: str, parameters: Parameters = ()) -> Privacy:
         """What a statement would cost now, and what is left before it. Free; nothing is run."""
         receipt, releases = self._open().price(sql, parameters)
