@@ -17,7 +17,6 @@ import pytest
 
 from dpsql.core.errors import Error
 from dpsql.expressions.scalar import Scalar
-from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.planning import compile_statement
@@ -27,6 +26,7 @@ from dpsql.relations.relations import scan
 from dpsql.schema.model import Schema
 from tests.attacks.expressions import BINARY, UNARY, columns
 from tests.support import extremes
+from tests.support.trees import SECRET
 
 TEMPLATES = [parse(f"SELECT COUNT(*), {t.format('a', 'b')}").tree.expressions[-1] for t in (*UNARY, *BINARY)]  # type: ignore[union-attr]
 BATCH = 25
@@ -180,7 +180,7 @@ def _ran(world: World, schema: Schema, sql: str) -> bool:
     for part in compiled.releases:
         problem = ""
         try:
-            world.connection.execute(part.sql.replace(CUT, "'secret'")).fetchall()
+            world.connection.execute(part.sql.replace(SECRET, "'secret'")).fetchall()
         except duckdb.Error as raised:
             problem = str(raised)
         assert not problem, f"{problem} ON {sql}"
