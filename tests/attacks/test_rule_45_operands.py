@@ -14,12 +14,12 @@ import pytest
 
 import dpsql
 from dpsql.core.errors import Error
-from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Schema
 from tests.support import extremes
 from tests.support.planning import compile_statement
+from tests.support.trees import SECRET
 
 RANDHIE = Path(__file__).parents[2] / "examples" / "randhie" / "schema.toml"
 WIDE = (
@@ -95,7 +95,7 @@ def test_every_form_of_the_oracle(world: tuple[duckdb.DuckDBPyConnection, Schema
         for text in (text for part in compiled.releases for text in part.texts):
             problem = ""
             try:
-                connection.execute(text, {"cut": "00"} if CUT in text else {}).fetchall()
+                connection.execute(text, {"cut": "00"} if SECRET in text else {}).fetchall()
             except duckdb.Error as raised:
                 problem = str(raised)
             assert not problem, f"{problem} ON {sql}"

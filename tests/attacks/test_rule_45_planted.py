@@ -9,12 +9,12 @@ import duckdb
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.total import tables_of, total
 from tests.support.planning import compile_statement
 from tests.support.totality import World
+from tests.support.trees import SECRET
 
 ROOT = Path(__file__).parents[2] / "dpsql"
 JOINED = 'FROM "person" AS p LEFT JOIN (SELECT person_id AS i, {x} AS x FROM "extreme" AS "extreme") AS e ON e.i = p.id'
@@ -33,7 +33,7 @@ def _outcomes(world: World, text: str) -> list[str]:
     found = []
     for connection in world.connections:
         try:
-            connection.execute(text, {"cut": "00"} if CUT in text else {}).fetchall()
+            connection.execute(text, {"cut": "00"} if SECRET in text else {}).fetchall()
             found.append("ran")
         except duckdb.Error:
             found.append("raised")

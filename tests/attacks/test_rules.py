@@ -26,7 +26,6 @@ from dpsql.engines.locked import ask
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan.compiled import CompiledRelease
-from dpsql.planner.lower import CUT
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.session.opening import ledger_identity, open_session
@@ -51,7 +50,7 @@ from tests.support import clinic, losses
 from tests.support.clinic import NAN
 from tests.support.noise import RecordedNoise, ZeroNoise
 from tests.support.planning import compile_statement, compiled_by
-from tests.support.trees import text
+from tests.support.trees import SECRET, text
 
 Rows = list[tuple[object, ...]]
 
@@ -557,7 +556,7 @@ def test_rule_10_a_windows_order_is_completed_by_all_columns_that_are_read(tmp_p
 def test_rule_10_one_persons_sums_do_not_depend_on_others_or_order(tmp_path: Path) -> None:
     """Per-unit sums are exact integers: without one person, in any order, everybody else's are the same bits."""
     part = compiled(tmp_path, "/* dpsql: max_rows=2 */ SELECT year, SUM(cost), COUNT(*) FROM visit GROUP BY year")
-    per_unit = part.sql.replace(CUT, "'00'").partition("FROM (")[2].rpartition(") AS limited")[0]
+    per_unit = part.sql.replace(SECRET, "'00'").partition("FROM (")[2].rpartition(") AS limited")[0]
     data = {**ordinary(), "visit": [visit(i, 1000 + i % 12, cost=5 + (i * 7919 % 4500) / 100.7) for i in range(60)]}
     seen = set()
     for stored in (data, clinic.without(data, PERSON), {**data, "visit": data["visit"][::-1]}):
