@@ -83,14 +83,12 @@ class Sandbox:
             self._waiting = {table.name for table in empty}
 
     def need(self, names: Iterable[str]) -> None:
-        """See that these public tables hold their rows; one that cannot be shared as a file is loaded once. Raises 702, 707, 708.
+        """See that these public tables hold their rows; one that cannot be shared as a file is loaded once. Raises 702, 707.
 
         names  as they are declared
         """
-        names = frozenset(names)
-        self.still_there(names)
         with self._turn:
-            for table in self._waiting & names:
+            for table in self._waiting & set(names):
                 if self._engine is not None:
                     self._fill(self._engine.public_table(table))
                     self._waiting.discard(table)

@@ -73,6 +73,7 @@ class Staged:
         """A bound table, computed when it is first read. Raises 706 where a scalar subquery has several rows."""
         if name not in self._tables:
             bound = self._bounds[name]
+            self._sandbox.still_there(bound.public)
             self._sandbox.need(bound.public)
             for read in bound.reads:
                 if read in self._parts:

@@ -152,6 +152,7 @@ def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
     """The final query over released and public tables."""
     held, staged, sandbox = bought.held, bought.staged, world.sandbox
     shell = held.plan.plan.shell
+    sandbox.still_there(shell.public)
     sandbox.need(shell.public)
     tables = {part.release.name: staged.estimated(part) for part in held.plan.releases}
     _, rows = sandbox.run(shell.sql)

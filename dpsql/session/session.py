@@ -30,26 +30,26 @@ class Session:
     """A dataset, an analyst and their options."""
 
     def __init__(self, dataset: Dataset, ledger: Ledger, analyst: Analyst, noise: NoiseSource | None = None) -> None:
-        self.world = World(dataset, ledger, analyst, noise or SystemNoise())
+        self._world = World(dataset, ledger, analyst, noise or SystemNoise())
         self._process = os.getpid()
         self._turn = threading.Lock()
         self._running: Cancellation | None = None
 
     def execute(self, sql: str, parameters: Parameters = ()) -> Answer:
         """Answer one statement, or raise an Error that says why not."""
-        return self._guarded(sql, lambda: stages.answer(sql, parameters, self.world))
+        return self._guarded(sql, lambda: stages.answer(sql, parameters, self._world))
 
     def explain(self, sql: str, parameters: Parameters = ()) -> str:
         """The plan of a statement, without running or charging it."""
-        return self._guarded(sql, lambda: stages.explain(sql, parameters, self.world))
+        return self._guarded(sql, lambda: stages.explain(sql, parameters, self._world))
 
     def price(self, sql: str, parameters: Parameters = ()) -> tuple[Receipt, int]:
         """What a statement would cost now and how many releases it would buy, without running or charging it."""
-        return self._guarded(sql, lambda: stages.price(sql, parameters, self.world))
+        return self._guarded(sql, lambda: stages.price(sql, parameters, self._world))
 
     def describe(self, sql: str, parameters: Parameters = ()) -> Columns:
         """The columns that a statement would have, without running or charging it."""
-        return self._guarded(sql, lambda: stages.columns(sql, parameters, self.world))
+        return self._guarded(sql, lambda: stages.columns(sql, parameters, self._world))
 
     def _guarded(self, sql: str, work: Callable[[], Result]) -> Result:
         """Errors show the place; an exception that nobody foresaw is a constant text, without its chain: it may hold values.
@@ -94,20 +94,20 @@ class Session:
     @property
     def told(self) -> tuple[str, ...]:
         """What was noticed of the ledger when the data was opened."""
-        return self.world.dataset.notes
+        return self._world.dataset.notes
 
     @property
     def in_memory(self) -> bool:
         """Whether the ledger is forgotten with the connection."""
-        return self.world.ledger.store.file is None
+        return self._world.ledger.store.file is None
 
     def certificates(self, fingerprints: Sequence[str]) -> list[dict[str, object]]:
         """What was certified of stored releases."""
-        return self.world.stored.certificates(fingerprints)
+        return self._world.stored.certificates(fingerprints)
 
     @property
     def schema(self) -> Schema:
-        return self.world.schema
+        return self._world.schema
 
     def interrupt(self) -> None:
         """End the statement that is running, from any thread; nothing where none is."""
@@ -116,4 +116,4 @@ class Session:
             statement.cancel()
 
     def close(self) -> None:
-        self.world.close()
+        self._world.close()

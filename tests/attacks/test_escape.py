@@ -244,7 +244,7 @@ def test_a16_explain_says_nothing_of_the_data() -> None:
             with opened(data) as connection:
                 texts.add(connection.explain(sql))
                 assert connection._session is not None
-                assert connection._session.world.ledger.secret.hex() not in connection.explain(sql)
+                assert connection._session._world.ledger.secret.hex() not in connection.explain(sql)
         assert len(texts) == 1
 
 

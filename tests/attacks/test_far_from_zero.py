@@ -51,7 +51,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     row = (1, 1, True, 20.0, 80.0, 11, "50.00", "a", "n1", "1995-01-15", 1)
     clinic.write(folder, {**data, "patient": [row], "visit": [], "item": []})
     opened = open_session(folder / "patient.toml", None, ":memory:")
-    opened.world.release._noise = ZeroNoise()
+    opened._world.release._noise = ZeroNoise()
     yield opened
     opened.close()
 
@@ -82,7 +82,7 @@ def test_the_fault_tells_nobody_anything(session: Session, monkeypatch: pytest.M
     asked = f"MEDIAN(age + {FAR}), COUNT(*)"
     statements = [f"SELECT {asked} FROM patient WHERE age = {age} AND site = 1" for age in (11, 12)]
     assert [fails(session, sql) for sql in statements] == [None, None]
-    assert not session.world.ledger.guarded
+    assert not session._world.ledger.guarded
     monkeypatch.setattr(Texts, "check", lambda *_, **__: None)
     monkeypatch.setattr(Texts, "printed", lambda self, sql, *_, **__: sql)
     assert fails(session, statements[0].replace("site = 1", "site IN (1, 9)")) == "DPSQL-701"

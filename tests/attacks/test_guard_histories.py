@@ -308,8 +308,8 @@ class Deciding:
         return [self._decide(guards[who], told, who, sql) for who, sql in history.asked]
 
     def _guarding(self, told: Told, who: str) -> Guarding:
-        found = Guarding(self.session.schema, told, Analyst(who), self.session.world.sandbox)  # type: ignore[arg-type]
-        found._reader = self.session.world.guard._reader
+        found = Guarding(self.session.schema, told, Analyst(who), self.session._world.sandbox)  # type: ignore[arg-type]
+        found._reader = self.session._world.guard._reader
         return found
 
     def _decide(self, guarding: Guarding, told: Told, who: str, sql: str) -> Decision:
@@ -328,8 +328,8 @@ class Deciding:
         return ALLOWED
 
     def _plan(self, sql: str) -> tuple[list[Question], str] | Decision:
-        session, guarding = self.session, self.session.world.guard
-        session.world.sandbox.forget()
+        session, guarding = self.session, self.session._world.guard
+        session._world.sandbox.forget()
         try:
             found = planned(session, parse(sql))
             guarding.settled(found.judged.findings)
@@ -477,7 +477,7 @@ def test_what_is_remembered_holds_no_value_of_the_data(tmp_path: Path) -> None:
         session.execute(f"SELECT {sql}, COUNT(*) FROM {table} GROUP BY {sql}")
     session.execute("SELECT city, site, COUNT(*) FROM patient GROUP BY ALL HAVING COUNT(*) > 1")
     rows = session.execute("SELECT * FROM dpsql.guard").rows
-    kept = [row.asked for row in session.world.ledger.asked()]
+    kept = [row.asked for row in session._world.ledger.asked()]
     assert len(kept) == 3 and rows
     assert not any(SECRET in text for text in [*kept, str(rows)])
     session.close()

@@ -53,7 +53,7 @@ def _opened(tmp_path: Path) -> dpsql.Connection:
 
 def test_the_switch_is_recorded_before_the_statement_runs_again(tmp_path: Path, planted: Planted) -> None:
     connection = _opened(tmp_path)
-    planted.ledger = connection._session.world.ledger
+    planted.ledger = connection._session._world.ledger
     before = planted.ledger.spent()
     (row,) = connection.cursor().execute(SQL).fetchall()
     assert len(row) == 1
@@ -106,5 +106,5 @@ def test_what_the_machine_lacks_switches_nothing(tmp_path: Path, monkeypatch: py
     connection = _opened(tmp_path)
     with pytest.raises(Error, match="DPSQL-701"):
         connection.cursor().execute(SQL)
-    assert not connection._session.world.ledger.guarded
+    assert not connection._session._world.ledger.guarded
     connection.close()

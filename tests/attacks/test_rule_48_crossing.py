@@ -254,7 +254,7 @@ def test_rule_48_keys_cross_in_one_form(tmp_path: Path) -> None:
     for key in ("born", "female", "age", "note"):
         sql = f"SELECT {key}, COUNT(*) FROM patient GROUP BY {key}"
         part = compiled_by(session, parse(sql)).releases[0]
-        keys, _ = session.world.dataset.engine.exact(
+        keys, _ = session._world.dataset.engine.exact(
             part.sql, part.key_columns, part.sum_columns, (), "00"
         ).open_exact()
         seen[key] = {type(value) for value in keys[0]} - {type(None)}

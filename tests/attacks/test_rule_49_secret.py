@@ -77,7 +77,7 @@ def test_rule_49_no_text_that_reaches_the_engine_holds_the_secret(
         for sql in CUT:
             connection.execute(sql).fetchall()
             connection.explain(sql)
-        secret = connection._session.world.ledger.secret
+        secret = connection._session._world.ledger.secret
         connection.close()
     assert sum("$cut" in text for text in seen) >= len(CUT) and {"cut": secret.hex()} in bound
     for text in seen:
@@ -100,7 +100,7 @@ def test_rule_49_duckdb_logs_no_secret(tmp_path: Path, monkeypatch: pytest.Monke
     connection = Connection(open_session(clinic.schema(tmp_path), None, str(tmp_path / "ledger")))
     for sql in CUT:
         connection.execute(sql).fetchall()
-    secret = connection._session.world.ledger.secret.hex()
+    secret = connection._session._world.ledger.secret.hex()
     logged = []
     for cursor in opened:
         for listed in ("duckdb_logs", "duckdb_prepared_statements()"):

@@ -64,7 +64,7 @@ def few(number: int) -> str:
 
 
 def charges(session: Session) -> int:
-    return len(session.world.ledger.history())
+    return len(session._world.ledger.history())
 
 
 def ended(session: Session, sql: str) -> bool:
@@ -76,7 +76,7 @@ def ended(session: Session, sql: str) -> bool:
         assert str(problem) in (STAYS, FREE), problem
         assert (str(problem) == STAYS) == (charges(session) > before), problem
         assert problem.__context__ is None and problem.__cause__ is None
-        assert session.world.ledger.store.read(lambda c: c.execute("SELECT * FROM claim").fetchall()) == []
+        assert session._world.ledger.store.read(lambda c: c.execute("SELECT * FROM claim").fetchall()) == []
         return True
     return False
 
@@ -280,7 +280,7 @@ for number in range(1, int(sys.argv[4]) + 1):
     found[inside] += 1
     if inside in ("stays", "free") and (inside == "stays") != (charges(session) > before):
         found["wrong"].append(f"{inside}, but {charges(session) - before} charges")
-found["charges"] = session.world.ledger.verify()
+found["charges"] = session._world.ledger.verify()
 print(json.dumps(found))
 session.close()
 """

@@ -91,9 +91,9 @@ REFUSED = "DPSQL-802: the connection belongs to the process that opened it; open
 def test_rule_51_a_child_is_refused_before_the_charge(
     connection: dpsql.Connection, use: Callable[[dpsql.Connection], object]
 ) -> None:
-    before = len(connection._open().world.ledger.history())
+    before = len(connection._open()._world.ledger.history())
     assert in_child(lambda: str(use(connection))) == REFUSED
-    assert len(connection._open().world.ledger.history()) == before
+    assert len(connection._open()._world.ledger.history()) == before
     assert connection.execute(COUNTED).fetchall()
 
 
@@ -152,7 +152,7 @@ def test_rule_51_multiprocessing(connection: dpsql.Connection) -> None:
     for worker in workers:
         worker.join(PATIENCE)
         assert worker.exitcode == 0
-    assert len(connection._open().world.ledger.history()) == 1
+    assert len(connection._open()._world.ledger.history()) == 1
 
 
 PRELOADED = """
@@ -246,7 +246,7 @@ def test_rule_51_who_waits_for_a_stopped_holder_pays_in_the_end(
     answer = session.execute(COUNTED)
     took = time.monotonic() - begun
     print(f"waited {took:.2f} s for a stopped holder whose limits are 1 + 1 s")  # noqa: T201
-    assert not answer.cached and len(session.world.ledger.history()) == 2 == session.world.ledger.verify()
+    assert not answer.cached and len(session._world.ledger.history()) == 2 == session._world.ledger.verify()
     assert took < 30
 
 
@@ -255,7 +255,7 @@ def test_rule_51_who_waits_is_told_where_others_stop_too(
 ) -> None:
     """Another claim each time that one passed: the waiter has a deadline of its own."""
     session, _ = waiting
-    monkeypatch.setattr(session.world.ledger, "is_claimed", lambda names: True)
+    monkeypatch.setattr(session._world.ledger, "is_claimed", lambda names: True)
     begun = time.monotonic()
     with pytest.raises(dpsql.OperationalError) as raised:
         session.execute(COUNTED)
@@ -264,7 +264,7 @@ def test_rule_51_who_waits_is_told_where_others_stop_too(
         "DPSQL-713: somebody else works out the same answer, and takes too long; nothing was charged; ask again later"
     )
     assert str(raised.value) == told
-    assert len(session.world.ledger.history()) == 1
+    assert len(session._world.ledger.history()) == 1
 
 
 def test_rule_51_a_holder_that_goes_on_finds_the_answer_that_was_paid_for_meanwhile(
@@ -279,7 +279,7 @@ def test_rule_51_a_holder_that_goes_on_finds_the_answer_that_was_paid_for_meanwh
 def test_rule_51_a_planted_fault_is_caught(connection: dpsql.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the look at the process, a child is charged."""
     monkeypatch.setattr("dpsql.session.session.require_process", lambda opener: None)
-    before = len(connection._open().world.ledger.history())
+    before = len(connection._open()._world.ledger.history())
     assert in_child(lambda: str(connection.execute(COUNTED))).startswith("DPSQL-802"), "the engine refuses as well"
-    charged = len(connection._open().world.ledger.history()) - before
+    charged = len(connection._open()._world.ledger.history()) - before
     assert charged == 0, "the sandbox refuses while the statement is planned"

@@ -1042,8 +1042,8 @@ def test_rule_34_the_guard_decides_once_and_before_the_charge(tmp_path: Path) ->
     part = compiled_by(
         session, parse("SELECT COUNT(*) FROM patient WHERE age > (SELECT AVG(age) - 1000 FROM patient)")
     ).releases[1]
-    assert [scalar.function for scalar in part.release.expressions[-1:]] == [">"]
-    assert "released" in {p.function for scalar in part.release.expressions for p in scalar.walk()}
+    assert [scalar.function for scalar in part.release.limited.block.expressions[-1:]] == [">"]
+    assert "released" in {p.function for scalar in part.release.limited.block.expressions for p in scalar.walk()}
     session.close()
 
 
@@ -1084,7 +1084,7 @@ def test_rule_35_verified_facts_only_skip_what_is_the_identity(
         session = checked(folder, data, noise)
         part = compiled_by(session, parse(sql)).releases[0]
         loss = session.execute(sql).receipt.loss
-        fits = [v.sql for v in part.verified if v.facts <= session.world.dataset.facts]
+        fits = [v.sql for v in part.verified if v.facts <= session._world.dataset.facts]
         assert part.verified and ran[-1] == [*fits, part.sql][0]
         assert (
             {"verified": len(part.verified), "heavy": 0}.get(name, len(fits)) == len(fits) != {"poisoned": 2}.get(name)
@@ -1109,7 +1109,7 @@ def test_rule_35_the_shorter_sql_gives_the_same_sums(tmp_path: Path, seed: int) 
     """Whatever is verified of the data, both texts give the same exact table."""
     chance = random.Random(seed)
     session = checked(tmp_path, clinic.database(chance, wild=seed % 2 == 1), ZeroNoise())
-    secret = session.world.ledger.secret.hex()
+    secret = session._world.ledger.secret.hex()
     compared = 0
     for sql in (
         "SELECT year, SUM(days), COUNT(days), COUNT(*) FROM visit GROUP BY year",
@@ -1119,9 +1119,9 @@ def test_rule_35_the_shorter_sql_gives_the_same_sums(tmp_path: Path, seed: int) 
     ):
         part = compiled_by(session, parse(sql)).releases[0]
         for short in part.verified:
-            if short.facts <= session.world.dataset.facts:
+            if short.facts <= session._world.dataset.facts:
                 both = [
-                    session.world.dataset.engine.exact(
+                    session._world.dataset.engine.exact(
                         text, part.key_columns, part.sum_columns, cut=secret
                     ).open_exact()
                     for text in (part.sql, short.sql)
@@ -1184,7 +1184,7 @@ def test_rule_37_versions_are_random_and_say_nothing_of_the_contents(tmp_path: P
     versions = []
     for ledger in ("a.ledger", "b.ledger"):
         session = open_session(clinic.schema(tmp_path), None, tmp_path / ledger)
-        version = session.world.dataset.version
+        version = session._world.dataset.version
         assert version not in session.explain("SELECT COUNT(*) FROM visit")
         versions.append(version)
         session.close()

@@ -105,7 +105,7 @@ def test_rule_44_too_little_signal_is_null_after_the_charge(tmp_path: Path) -> N
     clinic.schema(tmp_path)
     clinic.write(tmp_path, clinic.database(random.Random(1), wild=False))
     session = open_session(tmp_path / "patient.toml", None, ":memory:")
-    session.world.release._noise = ZeroNoise()
+    session._world.release._noise = ZeroNoise()
     sql = (
         "/* dpsql: epsilon=0.01 */ SELECT CORR(age, weight), REGR_SLOPE(age, weight), REGR_R2(weight, age) FROM patient"
     )

@@ -74,7 +74,7 @@ def gaussian(epsilon: object, sql: str) -> str:
 
 
 def spent(session: Session) -> PrivacyLoss:
-    return session.world.ledger.spent()
+    return session._world.ledger.spent()
 
 
 # --- one question, one hash ---------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def questions_of(session: Session, sql: str) -> list[tuple[str, object]]:
     """The hashes of a statement's statistics, with the keys that decide whether cells are the same."""
     found: list[tuple[str, object]] = []
     for part in compiled_by(session, parse(sql)).releases:
-        asked = session.world.stored.reusing._asked(part)
+        asked = session._world.stored.reusing._asked(part)
         if asked is not None:
             found += [(question, (asked.keys, asked.limits)) for question in asked.questions]
     return found
@@ -185,7 +185,7 @@ def test_rule_40_hashes_differ_where_questions_do(tmp_path: Path) -> None:
             except Error:
                 continue
             for part in releases:
-                asked = session.world.stored.reusing._asked(part)
+                asked = session._world.stored.reusing._asked(part)
                 for place, measure in enumerate(part.release.measures if asked is not None else ()):
                     assert asked is not None
                     name = (asked.questions[place], (asked.keys, asked.limits))
@@ -306,7 +306,7 @@ def test_rule_42_what_is_drawn_is_what_is_charged(tmp_path: Path, text: str) -> 
             assert (spent(session) == known) == answer.cached
         assert sum(loss == NO_LOSS for loss in losses) > 20
         assert spent(session) == total(losses)
-        assert session.world.ledger.verify() == sum(loss != NO_LOSS for loss in losses)
+        assert session._world.ledger.verify() == sum(loss != NO_LOSS for loss in losses)
 
 
 def check_differences(tmp_path: Path) -> None:
@@ -420,7 +420,7 @@ def test_rule_42_a_top_up_after_a_fresh_answer(tmp_path: Path) -> None:
     with opened(tmp_path, ZCDP, SeededNoise(5)) as session:
         session.execute(gaussian("0.5", sql))
         newest = session.execute(f"/* dpsql: epsilon=0.5, mechanism=gaussian, fresh */ {sql}")
-        session.world.release._noise = ZeroNoise()
+        session._world.release._noise = ZeroNoise()
         sharpened = session.execute(gaussian("1", sql))
         session.execute("/* dpsql: fresh, epsilon=3 */ " + sql)
         exact = session.execute("/* dpsql: fresh, epsilon=3 */ " + sql).rows
@@ -435,11 +435,11 @@ def test_rule_41_a_roll_up_is_never_rolled_up_again_as_if_it_was_bought(tmp_path
     """It is not stored: what is read off later is read off what was bought, with its noise."""
     with opened(tmp_path, TEXT, SeededNoise(2)) as session:
         session.execute("/* dpsql: epsilon=0.1 */ SELECT site, female, city, COUNT(*) FROM patient GROUP BY ALL")
-        before = len(session.world.ledger.store.read(lambda c: c.execute("SELECT * FROM vector").fetchall()))
+        before = len(session._world.ledger.store.read(lambda c: c.execute("SELECT * FROM vector").fetchall()))
         middle = session.execute("/* dpsql: epsilon=0.1 */ SELECT site, female, COUNT(*) FROM patient GROUP BY ALL")
         last = session.execute("/* dpsql: epsilon=0.1 */ SELECT site, COUNT(*) FROM patient GROUP BY site")
         assert middle.cached and last.cached
-        assert len(session.world.ledger.store.read(lambda c: c.execute("SELECT * FROM vector").fetchall())) == before
+        assert len(session._world.ledger.store.read(lambda c: c.execute("SELECT * FROM vector").fetchall())) == before
         sums = {site: sum(r[2] for r in middle.rows if r[0] == site) for site, _ in last.rows}  # type: ignore[misc]
         assert dict(last.rows) == sums
         widths = [row[-1].high - row[-1].low for row in (middle.accuracy[0], last.accuracy[0]) if row[-1] is not None]
@@ -450,7 +450,7 @@ def test_rule_40_a_vector_that_was_edited_is_noticed(tmp_path: Path) -> None:
     with opened(tmp_path, TEXT, ledger=tmp_path / "x.ledger") as session:
         session.execute("/* dpsql: epsilon=0.1 */ SELECT site, COUNT(*) FROM patient GROUP BY site")
         change = "UPDATE vector SET body = replace(body, '[0,1]', '[0,2]')"
-        session.world.ledger.store.write(lambda c: c.execute(change))
+        session._world.ledger.store.write(lambda c: c.execute(change))
         with pytest.raises(Error, match="DPSQL-705"):
             session.execute("/* dpsql: epsilon=0.1 */ SELECT COUNT(*) FROM patient")
 
@@ -583,7 +583,7 @@ def test_rule_40_the_second_is_given_the_answer_of_the_first(both: tuple[Session
     answers = [first.done().answer, second.done().answer]
     assert answers[0] is not None and answers[1] is not None and answers[0].rows == answers[1].rows
     assert [a.cached for a in answers if a is not None] == [False, True]
-    assert len(one.world.ledger.history()) == 1
+    assert len(one._world.ledger.history()) == 1
 
 
 def test_rule_42_two_who_top_up_at_once_pay_once(both: tuple[Session, Session, Gate]) -> None:
@@ -624,8 +624,8 @@ def test_rule_40_where_the_first_fails_the_second_pays(
     gate.fault = fault
     gate.go.set()
     assert first.done().problem is not None and second.done().answer is not None and second.answer is not None
-    assert not second.answer.cached and len(one.world.ledger.history()) == 2
-    claimed = one.world.ledger.store.read(lambda c: c.execute("SELECT * FROM claim").fetchall())
+    assert not second.answer.cached and len(one._world.ledger.history()) == 2
+    claimed = one._world.ledger.store.read(lambda c: c.execute("SELECT * FROM claim").fetchall())
     assert claimed == []
 
 
@@ -638,7 +638,7 @@ def test_rule_40_a_waiter_is_interrupted(both: tuple[Session, Session, Gate]) ->
     other.interrupt()
     problem = second.done().problem
     assert isinstance(problem, Error) and problem.code == "DPSQL-703"
-    assert len(one.world.ledger.history()) == 1
+    assert len(one._world.ledger.history()) == 1
     gate.go.set()
     assert first.done().problem is None
     assert other.execute(gaussian(1, COUNTED)).cached, "the next statement is not interrupted"
@@ -663,7 +663,7 @@ def test_rule_40_a_waiter_whose_price_does_not_fit(tmp_path: Path) -> None:
         first.done()
         problem = second.done().problem
         assert isinstance(problem, Error) and problem.code == "DPSQL-501"
-        assert len(one.world.ledger.history()) == 1
+        assert len(one._world.ledger.history()) == 1
 
 
 def test_rule_40_fresh_waits_and_then_pays(both: tuple[Session, Session, Gate]) -> None:
@@ -675,7 +675,7 @@ def test_rule_40_fresh_waits_and_then_pays(both: tuple[Session, Session, Gate]) 
     gate.go.set()
     first.done()
     assert second.done().answer is not None and second.answer is not None and not second.answer.cached
-    assert len(one.world.ledger.history()) == 2
+    assert len(one._world.ledger.history()) == 2
     assert one.execute(gaussian(1, COUNTED)).rows == second.answer.rows
 
 
@@ -702,8 +702,8 @@ def test_rule_42_what_was_stored_is_replaced_while_a_top_up_is_drawn(tmp_path: P
         other.execute(gaussian("0.5", COUNTED))
         late.work = lambda: other.execute(f"/* dpsql: epsilon=0.5, mechanism=gaussian, fresh */ {COUNTED}")
         one.execute(gaussian(1, COUNTED))
-        assert len(one.world.ledger.history()) == 3
-        known = Vectors(one.world.ledger).find(questions_of(one, COUNTED)[0][0])
+        assert len(one._world.ledger.history()) == 3
+        known = Vectors(one._world.ledger).find(questions_of(one, COUNTED)[0][0])
         assert len(known) == 2 and len({v.fingerprint for v in known}) == 2
 
 
@@ -734,7 +734,7 @@ def test_rule_42_processes_that_top_up_at_once(tmp_path: Path) -> None:
             process.stdin.close()
         assert [process.wait(60) for process in running] == [0] * 2
         assert float(spent(session).rho) == pytest.approx(float(rho_at_most(Fraction(2))), rel=1e-6)
-        assert len(session.world.ledger.history()) == 3 == session.world.ledger.verify()
+        assert len(session._world.ledger.history()) == 3 == session._world.ledger.verify()
 
 
 def test_rule_40_a_claim_is_let_go_when_it_ends_between_the_charge_and_the_engine(
@@ -742,15 +742,15 @@ def test_rule_40_a_claim_is_let_go_when_it_ends_between_the_charge_and_the_engin
 ) -> None:
     """Another process would wait for as long as this one lives."""
     with opened(tmp_path, ZCDP, ledger=tmp_path / "x.ledger") as session:
-        charge = session.world.ledger.charge
+        charge = session._world.ledger.charge
 
         def interrupted(*args: object, **named: object) -> object:
             charge(*args, **named)  # type: ignore[arg-type]
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(session.world.ledger, "charge", interrupted)
+        monkeypatch.setattr(session._world.ledger, "charge", interrupted)
         with pytest.raises(Error) as raised:
             session.execute(COUNTED)
         assert str(raised.value) == "DPSQL-703: interrupted; the charge stands"
         assert not claims._held
-        assert session.world.ledger.store.read(lambda c: c.execute("SELECT * FROM claim").fetchall()) == []
+        assert session._world.ledger.store.read(lambda c: c.execute("SELECT * FROM claim").fetchall()) == []

@@ -27,6 +27,7 @@ from tests.attacks.expressions import BINARY, UNARY, columns
 from tests.support import extremes
 from tests.support.planning import compile_statement
 from tests.support.trees import SECRET
+from tests.support.trees import text as text_of
 
 TEMPLATES = [parse(f"SELECT COUNT(*), {t.format('a', 'b')}").tree.expressions[-1] for t in (*UNARY, *BINARY)]  # type: ignore[union-attr]
 BATCH = 25
@@ -60,12 +61,12 @@ class World:
         return problems
 
     def _failures(self, found: list[Scalar]) -> list[str]:
-        items = ", ".join(f"CAST(min({s.sql}) AS VARCHAR), CAST(max({s.sql}) AS VARCHAR)" for s in found)
+        items = ", ".join(f"CAST(min({text_of(s)}) AS VARCHAR), CAST(max({text_of(s)}) AS VARCHAR)" for s in found)
         try:
             row = self.connection.execute(f"SELECT {items} FROM extreme").fetchone()
         except duckdb.Error as raised:
             if len(found) == 1:
-                return [f"{raised} ON {found[0].sql}"]
+                return [f"{raised} ON {text_of(found[0])}"]
             half = len(found) // 2
             return self._failures(found[:half]) + self._failures(found[half:])
         assert row is not None
@@ -80,7 +81,7 @@ def _outside(found: Scalar, extremes_seen: tuple[str | None, ...]) -> Iterator[s
         if special and found.sqltype.is_float:
             continue
         if text is not None and (special or Fraction(text) not in found.limits):
-            yield f"{text} is outside {found.limits} ON {found.sql}"
+            yield f"{text} is outside {found.limits} ON {text_of(found)}"
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +99,7 @@ def test_every_function_of_one_argument(world: World) -> None:
     names = [*columns(), *(name.replace("l_", "r_", 1) for name in columns())]
     pool = [world.columns[name] for name in names]
     built = [world.build(i, column, column) for i in range(len(UNARY)) for column in pool]
-    accepted = {s.sql: s for s in built if s is not None}
+    accepted = {text_of(s): s for s in built if s is not None}
     assert len(accepted) > 1000
     assert world.failures(list(accepted.values())) == []
 
@@ -113,7 +114,7 @@ def test_every_operator_over_every_pair_of_types(world: World, part: int) -> Non
             for i in range(len(UNARY), len(TEMPLATES)):
                 found = world.build(i, pool[left], pool[right.replace("l_", "r_", 1)])
                 if found is not None:
-                    accepted[found.sql] = found
+                    accepted[text_of(found)] = found
     assert len(accepted) > 500
     assert world.failures(list(accepted.values())) == []
 
@@ -128,8 +129,8 @@ def test_functions_of_functions(world: World, seed: int) -> None:
         for _ in range(1500):
             first, second = _pick(chance, levels[-1]), _pick(chance, chance.choice(levels))
             built = world.build(chance.randrange(len(TEMPLATES)), first, second)
-            if built is not None and len(built.sql) < 5000:
-                found[built.sql] = built
+            if built is not None and len(text_of(built)) < 5000:
+                found[text_of(built)] = built
         levels.append(list(found.values()))
         assert len(found) > 150
         assert world.failures(list(found.values())) == []

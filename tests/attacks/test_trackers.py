@@ -104,7 +104,7 @@ def check_pair(of: Path | Data, one: Asked, other: Asked) -> None:
     for first, second in ((one, other), (other, one)):
         with opened(of) as session:
             assert decision(session, first) in ("answered", "DPSQL-602")
-            before = "answered" if session.world.ledger.history() else "DPSQL-602"
+            before = "answered" if session._world.ledger.history() else "DPSQL-602"
             assert (before, decision(session, second)) in (("answered", "DPSQL-602"), ("DPSQL-602", "answered"))
 
 
@@ -884,7 +884,7 @@ def test_two_who_send_a_half_each_at_once(tmp_path: Path) -> None:
     assert len(rounds) == ROUNDS
     assert all(sorted(codes) == ["DPSQL-602", "answered"] for codes in rounds)
     with opened(path, "ann", ledger) as session:
-        assert len(session.world.ledger.history()) == ROUNDS == session.world.ledger.verify()
+        assert len(session._world.ledger.history()) == ROUNDS == session._world.ledger.verify()
 
 
 # --- the data has no part in it -----------------------------------------------------------------------------------
@@ -912,7 +912,7 @@ def test_the_decision_is_the_same_without_the_data(tmp_path: Path) -> None:
         codes = [decision(session, sql) for sql in CANDIDATES]
         assert [code in ("DPSQL-601", "DPSQL-602") for code in codes] == REFUSED
         assert all(code.startswith("DPSQL-70") for code, known in zip(codes, REFUSED, strict=True) if not known)
-        assert len(session.world.ledger.history()) == len(BEFORE), "and nothing was charged"
+        assert len(session._world.ledger.history()) == len(BEFORE), "and nothing was charged"
 
 
 def explained(session: Session, sql: str) -> list[str]:
@@ -936,7 +936,7 @@ def test_explain_says_what_would_be_decided(tmp_path: Path) -> None:
                 assert said[-1].endswith(refused(session, sql).message)
             shown = session.execute(f"EXPLAIN {sql}").rows if "patient_id" not in sql else []
             assert not shown or [row[0] for row in shown if str(row[0]).startswith("guard: ")] == lines
-        assert len(session.world.ledger.history()) == len(BEFORE)
+        assert len(session._world.ledger.history()) == len(BEFORE)
 
 
 def test_rule_38_decisions_and_words_are_the_same_on_every_database(tmp_path: Path) -> None:
@@ -1117,7 +1117,7 @@ def test_rule_44_a_few_are_suppressed_by_their_noisy_number(tmp_path: Path, k: i
             answer = ask(session, sql)
             assert {cell is not None for cell in answer.rows[0]} == {shown}, sql
             for fingerprint in answer.fingerprints:
-                stored = Answers(session.world.ledger).get(fingerprint)
+                stored = Answers(session._world.ledger).get(fingerprint)
                 assert stored is not None and stored.groups == 1
                 assert shown or any(column[0] is None for column in stored.cells)
             again = ask(session, f"SELECT 1, * FROM ({sql}) AS t")
@@ -1156,7 +1156,7 @@ def test_rule_44_groups_stay_as_rows(tmp_path: Path) -> None:
         }
         assert all((n is None) == (s is None) for _, n, s in answer.rows)
         assert any(n is not None for _, n, _ in answer.rows) and any(n is None for _, n, _ in answer.rows)
-        stored = Answers(session.world.ledger).get(answer.fingerprints[0])
+        stored = Answers(session._world.ledger).get(answer.fingerprints[0])
         assert stored is not None and [list(key) for key in stored.keys] == [[1, 2, 3, 4, 5, 6, 8]]
         assert [column[0] for column in stored.cells if column[1] is not None].count(None) >= 2
         assert ask(session, sql.replace("AS n", "AS m")).cached
@@ -1175,7 +1175,7 @@ def test_rule_44_the_number_that_decides_is_part_of_the_price(data: dict[str, Da
         assert [loss.epsilon for loss in losses] == [Fraction(1, 10)] * 2
         plans = [session.explain(f"/* dpsql: epsilon=0.1, mechanism=laplace */ {sql}") for sql in (few, many)]
         assert [plan.count("measure m") for plan in plans] == [2, 1]
-        assert session.world.ledger.verify() == 2
+        assert session._world.ledger.verify() == 2
 
 
 def test_rule_44_a_suppressed_group_adds_nothing_up(data: dict[str, Data]) -> None:

@@ -120,7 +120,7 @@ class Guarded:
 
     @property
     def guarding(self) -> Guarding:
-        return self.session.world.guard
+        return self.session._world.guard
 
     def asked(self) -> tuple[str, list[Question]]:
         """The next statement and whom it asks about."""

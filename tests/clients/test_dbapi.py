@@ -191,7 +191,7 @@ def test_noise_is_drawn_once_a_measure_as_one_vector(tmp_path: Path) -> None:
 def test_describe_tells_the_columns_and_costs_nothing(sql: str) -> None:
     with dpsql.connect(RANDHIE, ledger=":memory:") as connection:
         found = connection.describe(sql)
-        assert connection._open().world.ledger.history() == []
+        assert connection._open()._world.ledger.history() == []
         description = connection.execute(sql).description
         assert description is not None and found == tuple((name, code) for name, code, *_ in description)
 

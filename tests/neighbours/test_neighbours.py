@@ -49,6 +49,8 @@ def test_one_row_moves_nested_statements_by_at_most_what_is_claimed(tmp_path: Pa
 
 
 def test_a_few_cases_of_each_kind(tmp_path: Path) -> None:
+    for name in "012":
+        (tmp_path / name).mkdir()
     for i, cases in enumerate(
         (Cases(tmp_path / "0", 9), NestedCases(tmp_path / "1", 9), NestedCases(tmp_path / "2", 9, "row"))
     ):

@@ -85,7 +85,7 @@ def differences(folder: Path) -> None:
     session = opened(folder)
     for epsilon in ("0.5", "1", "3"):
         ask(session, "SELECT COUNT(*) FROM patient", epsilon, "gaussian")
-    rho = float(session.world.ledger.spent().rho)
+    rho = float(session._world.ledger.spent().rho)
     session.close()
     assert rho == pytest.approx(3 * np.tanh(1.5), rel=1e-6)
 
@@ -110,7 +110,7 @@ def averages(folder: Path) -> None:
 
 def _topped(session: Session, sql: str) -> TopUp:
     (part,) = compiled_by(session, parse(sql)).releases
-    found = session.world.stored.reusing.top_up(part)
+    found = session._world.stored.reusing.top_up(part)
     assert found is not None
     return found
 
@@ -132,7 +132,7 @@ def at_once(folder: Path) -> None:
     ask(other, "SELECT COUNT(*) FROM patient")
     done.set()
     first.join(10)
-    charges = len(one.world.ledger.history())
+    charges = len(one._world.ledger.history())
     one.close()
     other.close()
     assert charges == 1

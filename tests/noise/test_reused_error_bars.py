@@ -270,7 +270,7 @@ def test_rule_42_a_topped_up_answer_is_as_exact_as_one_that_is_bought(world: Wor
     spread = float(np.std([row[1] - exact[row[0]] for row in sharpened.rows]))  # type: ignore[operator]
     rho = 0.3 * np.tanh(0.15)
     assert spread == pytest.approx((1 / (2 * rho) + 1 / 12) ** 0.5, rel=0.12)
-    total = world.session.world.ledger.spent().rho
+    total = world.session._world.ledger.spent().rho
     assert float(total) == pytest.approx(rho, rel=1e-9)
 
 

@@ -520,7 +520,7 @@ def test_rule_40_the_fresh_answer_of_another_session(tmp_path: Path) -> None:
 
 def test_rule_40_the_present_moment_is_read_every_time(session: Session) -> None:
     noise = RecordedNoise()
-    session.world.release._noise = noise
+    session._world.release._noise = noise
     texts = {
         str(session.execute("SELECT COUNT(*) AS n, CURRENT_TIMESTAMP AS t FROM person").rows[0][1]) for _ in range(3)
     }

@@ -9,7 +9,7 @@ from dpsql.session.session import Session
 
 def forget(session: Session) -> None:
     """Let the guard of a session forget what was asked, for statements that are each tried alone."""
-    guarding, charged = session.world.guard, session.world.ledger.asked()
+    guarding, charged = session._world.guard, session._world.ledger.asked()
     guarding._history = History(guarding.policy.least)
     guarding._audit = Audit(guarding.policy)
     guarding._last = charged[-1].charge if charged else 0

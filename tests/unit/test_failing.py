@@ -77,14 +77,14 @@ def test_three_failures_end_new_statements_and_stored_answers_go_on(
     first = connection.execute(STORED).fetchall()
     for number in range(MOST):
         assert fail(connection, monkeypatch, 701, about(number)) == "DPSQL-701"
-    charged = len(connection._open().world.ledger.history())
+    charged = len(connection._open()._world.ledger.history())
     with pytest.raises(dpsql.OperationalError) as caught:
         connection.execute(about(99))
     assert str(caught.value) == (
         "DPSQL-709: 3 statements failed after they were charged, and the owner has not looked at them; nothing was charged; "
         "the owner runs `dpsql budget SCHEMA --failures`; stored answers are given as before"
     )
-    assert len(connection._open().world.ledger.history()) == charged == 1 + MOST
+    assert len(connection._open()._world.ledger.history()) == charged == 1 + MOST
     assert connection.execute(STORED).fetchall() == first
     assert connection.execute("select count(*) as n FROM person").privacy.cached
     assert "COUNT" in connection.explain(about(99))
@@ -124,7 +124,7 @@ def test_what_is_no_failure_of_the_engine_does_not_count(
     connection = dpsql.connect(schema, ledger=tmp_path / "l")
     for number in range(MOST + 1):
         assert fail(connection, monkeypatch, code, about(number)) == f"DPSQL-{code}"
-    assert connection.execute(about(99)).fetchall() and not connection._open().world.ledger.failures()
+    assert connection.execute(about(99)).fetchall() and not connection._open()._world.ledger.failures()
     connection.close()
 
 
@@ -137,7 +137,7 @@ def test_noise_that_could_not_be_added_counts(schema: Schema, tmp_path: Path, mo
         patched.setattr("dpsql.release.buying.release", broke)
         with pytest.raises(Error, match="DPSQL-901"):
             connection.execute(about(1))
-    assert [each.kind for each in connection._open().world.ledger.failures()] == ["release"]
+    assert [each.kind for each in connection._open()._world.ledger.failures()] == ["release"]
     connection.close()
 
 

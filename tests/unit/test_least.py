@@ -172,7 +172,7 @@ def test_a_difference_is_made_up_to_it(connection: dpsql.Connection) -> None:
     assert rho_at_most(Fraction(10001, 100000)) - rho_at_most(Fraction(1, 10)) < least / 2
     assert float(cursor.privacy.rho) == pytest.approx(float(least), rel=1e-6)
     assert NOTE in cursor.notes
-    whole = connection._open().world.ledger.spent().rho
+    whole = connection._open()._world.ledger.spent().rho
     assert float(whole) == pytest.approx(float(rho_at_most(Fraction(1, 10)) + least), rel=1e-6)
     again = connection.execute(gaussian("0.10001"))
     assert again.privacy.cached and again.fetchall() == cursor.fetchall()
@@ -193,4 +193,4 @@ def test_the_price_that_is_told_is_the_price_that_is_paid(connection: dpsql.Conn
     told = connection.price(gaussian("0.10001"))
     paid = connection.execute(gaussian("0.10001")).privacy
     assert told.epsilon == paid.epsilon and told.rho == paid.rho
-    assert nominal(connection._open().world.ledger.history()[-1].loss) == paid.epsilon
+    assert nominal(connection._open()._world.ledger.history()[-1].loss) == paid.epsilon

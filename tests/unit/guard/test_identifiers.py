@@ -105,7 +105,7 @@ def test_the_decision_does_not_need_the_data(sessions: dict[str, Session], monke
     def reached(*_: object) -> None:
         raise AssertionError("the engine was reached")
 
-    monkeypatch.setattr(type(session.world.dataset.engine), "exact", reached)
+    monkeypatch.setattr(type(session._world.dataset.engine), "exact", reached)
     for sql in GUARDED:
         assert isinstance(parse(sql), Query)
         with pytest.raises(Error):

@@ -129,7 +129,7 @@ def test_questions_of_statements_read_back_as_equal_regions(session: Session) ->
         sql = f"SELECT COUNT(*), SUM(age) FILTER (WHERE {chance.choice(conditions)}) FROM patient WHERE {where}"
         grouped = f" GROUP BY {chance.choice(keys)}" if chance.random() < 0.5 else ""
         asked = asked_of(session, sql + grouped)
-        found = record.read(record.written(asked), session.world.guard._reader.declared_axes())
+        found = record.read(record.written(asked), session._world.guard._reader.declared_axes())
         assert found == [replace(each, unsized=(), conditions=(), restricted=()) for each in asked]
         for one, other in zip(asked, found, strict=True):
             for region, again in zip(one.whole(), other.whole(), strict=True):
@@ -192,7 +192,7 @@ def test_the_text_is_damaged_in_every_way_that_is_meant() -> None:
 @pytest.mark.parametrize("text", DAMAGED, ids=range(len(DAMAGED)))
 def test_damaged_text_is_refused(session: Session, text: str) -> None:
     with pytest.raises(Error) as raised:
-        session.world.guard._past(Asked(1, "somebody", "SELECT 1", text))
+        session._world.guard._past(Asked(1, "somebody", "SELECT 1", text))
     assert raised.value.code == "DPSQL-705"
 
 
@@ -202,7 +202,7 @@ def test_text_with_something_else_in_one_place_is_refused_or_reads_as_sets(sessi
     for _ in range(400):
         text = json.dumps(_changed(chance, whole))
         try:
-            session.world.guard._load([Asked(1, "somebody", "SELECT 1", text)])
+            session._world.guard._load([Asked(1, "somebody", "SELECT 1", text)])
         except Error as problem:
             assert problem.code == "DPSQL-705", text
 
@@ -234,7 +234,7 @@ def test_a_column_with_other_declared_values_is_another_column(
     sql = f"SELECT COUNT(*) FROM patient WHERE {condition}"
     text = record.written(asked_of(session, sql))
     later = edited(tmp_path, old, new)
-    (before,) = record.read(text, later.world.guard._reader.declared_axes())
+    (before,) = record.read(text, later._world.guard._reader.declared_axes())
     (now,) = asked_of(later, sql)
     (one,), (other,) = before.shapes[0].base, now.shapes[0].base
     assert not set(one) & set(other)
@@ -246,7 +246,7 @@ def test_a_column_with_other_declared_values_is_another_column(
 def test_a_column_that_did_not_change_stays_the_same(session: Session, tmp_path: Path) -> None:
     sql = "SELECT COUNT(*) FROM patient WHERE site = 2 AND age > 30 AND born > DATE '1995-01-01'"
     later = edited(tmp_path, 'domain = ["a", "b", "c"]', 'domain = ["a", "b"]')
-    assert record.read(record.written(asked_of(session, sql)), later.world.guard._reader.declared_axes()) == asked_of(
+    assert record.read(record.written(asked_of(session, sql)), later._world.guard._reader.declared_axes()) == asked_of(
         later, sql
     )
     later.close()

@@ -373,7 +373,7 @@ def test_every_decision_has_its_reason(sql: str, session: Session) -> None:
 
 @pytest.mark.parametrize("sql", PLANS, ids=range(len(PLANS)))
 def test_all_sql_that_runs_is_there(sql: str, session: Session) -> None:
-    compiled = compile_statement(parse(sql), Options(), session.schema, "", session.world)
+    compiled = compile_statement(parse(sql), Options(), session.schema, "", session._world)
     text = explain(compiled, session.schema).splitlines()
     paid = [part for part in compiled.releases if part.release.measures]
     assert all(f"  engine: {part.sql}" in text for part in paid)

@@ -36,15 +36,15 @@ def test_refused(statement: Statement, sessions: dict[str, Session], monkeypatch
     def reached(*_: object) -> None:
         raise AssertionError("the engine was reached")
 
-    monkeypatch.setattr(type(session.world.dataset.engine), "exact", reached)
-    monkeypatch.setattr(type(session.world.dataset.engine), "public_table", reached)
+    monkeypatch.setattr(type(session._world.dataset.engine), "exact", reached)
+    monkeypatch.setattr(type(session._world.dataset.engine), "public_table", reached)
     with pytest.raises(Error) as refused:
         session.execute(statement.sql, statement.parameters)
     assert useful(refused.value), str(refused.value)
     assert refused.value.__cause__ is None
     assert refused.value.__context__ is None
     assert session.execute("SELECT 1").receipt.remaining == before
-    budget = session.world.dataset.schema.privacy.budget
+    budget = session._world.dataset.schema.privacy.budget
     assert before.epsilon == budget.epsilon and before.delta <= budget.delta
 
 
