@@ -163,3 +163,11 @@ CODES: dict[int, tuple[type[Error], str]] = {
 def error(code: int, message: str, *, hint: str | None = None, span: Span | None = None) -> Error:
     """Build the error of a code; its class comes from CODES."""
     return CODES[code][0](code, message, hint=hint, span=span)
+
+
+for _kind in (
+    Warning, Error, InterfaceError, DatabaseError, DataError, OperationalError, IntegrityError, InternalError, ProgrammingError,
+    NotSupportedError, SchemaError, BudgetError,
+):  # fmt: skip
+    # under the name that callers know them by
+    _kind.__module__ = "dpsql"
