@@ -124,13 +124,20 @@ class Literal(Node):
     type: SqlType
 
     def __post_init__(self) -> None:
-        value = self.value
+        value, sqltype = self.value, self.type
+        cast = 10 + len(str(sqltype))
         if isinstance(value, str):
             letters = len(value) + value.count("'") + 14
-        elif self.type.is_integer and isinstance(value, int):
-            letters = len(str(value)) + 2
+        elif value is None or sqltype.is_boolean:
+            letters = 4 + cast
+        elif sqltype.is_float:
+            letters = len(repr(float(value))) + cast
+        elif sqltype.is_decimal:
+            letters = max(len(str(int(value * 10**sqltype.scale))), sqltype.scale + 2) + 2 + cast
+        elif sqltype.is_temporal:
+            letters = 40
         else:
-            letters = len(str(value)) + 44 + self.type.scale
+            letters = len(str(int(value))) + 2
         _set(self, "size", letters)
         _set(self, "_hash", hash((Literal, value, self.type)))
 
