@@ -30,6 +30,7 @@ _ENTRIES = "SELECT name, charges, spent, seal FROM total WHERE scope = 'entry'"
 _TOTALS = "SELECT scope, name, charges, spent, seal FROM total"
 _KEEP = """INSERT INTO total VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (scope, name) DO UPDATE SET charges = excluded.charges, spent = excluded.spent, seal = excluded.seal"""
+_NEWEST = "SELECT max(time) FROM charge JOIN answer ON answer.charge = charge.id"
 _STORED = "SELECT 1 FROM answer WHERE fingerprint = ?"
 _HISTORY = "SELECT id, time, analyst, role, statement, portions FROM charge"
 _ASKED = "SELECT id, analyst, statement, asked FROM charge WHERE id > ? AND asked <> '' ORDER BY id"
@@ -217,6 +218,17 @@ class Ledger:
     def guard(self) -> None:
         """Switch to guarded printing for good; it is durable before this returns."""
         self.store.write(lambda connection: switches.throw(connection, switches.GUARDED, layout.now()))
+
+    def asks_anew(self, fingerprints: str) -> bool:
+        """Whether all stored answers are of another way to tell questions apart, so that each is bought once more.
+
+        fingerprints  the way of now; from the first time that it is named on the ledger knows since when
+        """
+        since = self.store.read(lambda connection: switches.thrown(connection, fingerprints))
+        if since is None:
+            self.store.write(lambda connection: switches.throw(connection, fingerprints, layout.now()))
+        newest = self.store.read(lambda connection: connection.execute(_NEWEST).fetchone()[0])
+        return newest is not None and (since is None or newest < since)
 
     def failed(self, charge: int, analyst: str, kind: str) -> None:
         """Write that the statement of a charge failed, in one of failures.KINDS; for the owner. Raises 901 for another kind."""

@@ -16,6 +16,9 @@ from dpsql.engines.signature import Signature, content
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import canonical, declared, verify, verify_public
 from dpsql.schema.model import Schema
+from dpsql.sql import identity
+
+ASKED_ANEW = "the stored answers are of an earlier version of dpsql: each question is charged once more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
                 "the data, or the structure declared for it, is not approved",
                 hint="its owner must run `dpsql check` with this schema",
             )
+        notes += (ASKED_ANEW,) if ledger.asks_anew(identity.VERSION) else ()
         facts = read_record(ledger, version, declared(schema)).facts
         engine.limit(engine_memory(schema))
         require_unchanged(engine)

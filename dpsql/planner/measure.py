@@ -46,11 +46,10 @@ from dpsql.planner.limit import as_listed, key_count
 from dpsql.planner.lower import travelling
 from dpsql.planner.request import Parts, Request
 from dpsql.sql.duckdb import printed
-from dpsql.sql.identity import fingerprint
+from dpsql.sql.identity import VERSION, fingerprint
 from dpsql.sql.nodes import Column, Node
 from dpsql.sql.trees import tables
 
-_VERSION = "fingerprint 2"
 _SPREAD = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
 _OF_VALUE = ("count", "sum", "avg", *_SPREAD)
 
@@ -409,7 +408,7 @@ def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[s
     by_aggregate = request.weights is not None or request.goal is not None
     return fingerprint(
         source,
-        _VERSION,
+        VERSION,
         tree_of(unit.column) if unit is not None else None,
         where,
         keys,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -203,10 +202,3 @@ def read_piece(piece: str, options: Options, *, long_names: bool = False) -> Opt
     if name.strip().lower() in FLAGS:
         raise error(104, f"the option {name.strip().lower()} has no value", hint=f"write {name.strip().lower()}")
     return set_option(options, name, value, long_names=long_names)
-
-
-def from_mapping(values: Mapping[str, str]) -> Options:
-    options = Options()
-    for name, value in values.items():
-        options = set_option(options, name, value)
-    return options

@@ -40,7 +40,8 @@ def literal_sql(value: Value | None, sqltype: SqlType) -> str:
         # with its type, so that the engine has none to infer
         return "NULL" if sqltype.name == "NULL" else f"CAST(NULL AS {sqltype})"
     if isinstance(value, str):
-        return f"{sqltype} '{value}'" if sqltype.is_temporal else "'" + value.replace("'", "''") + "'"
+        text = "'" + value.replace("'", "''") + "'"
+        return f"{sqltype} {text}" if sqltype.is_temporal else text
     if sqltype.is_boolean:
         return "true" if value else "false"
     number = Fraction(value)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 
 import dpsql
 from dpsql.core.errors import Error
+from dpsql.dataset import opening
 from dpsql.session.opening import open_session
 from tests.support import clinic
 from tests.support.noise import RecordedNoise
@@ -200,3 +203,23 @@ def test_describe_of_a_setting_is_nothing_and_it_stays_unset() -> None:
     with dpsql.connect(RANDHIE, ledger=":memory:") as connection:
         assert connection.describe("SET dp_epsilon = 0.2") == ()
         assert connection.price("SELECT COUNT(*) FROM person").epsilon == Fraction(1, 10)
+
+
+def test_stored_answers_of_an_earlier_version_are_said_to_be_asked_anew(tmp_path: Path) -> None:
+    """A ledger that was written before questions were told apart by their trees."""
+    file, anew = tmp_path / "x.ledger", [opening.ASKED_ANEW]
+
+    def told(sql: str = "") -> list[str]:
+        with dpsql.connect(RANDHIE, ledger=file) as connection:
+            found = [str(warning) for _, warning in connection.messages]
+            if sql:
+                connection.execute(sql)
+            return found
+
+    assert told("SELECT COUNT(*) FROM person") == []
+    with closing(sqlite3.connect(file)) as ledger:
+        ledger.execute("DELETE FROM switch")
+        ledger.commit()
+    assert told() == anew, "the first opening"
+    assert told("SELECT COUNT(*) FROM person WHERE site = 3") == anew, "as long as no other answer is stored"
+    assert told() == []

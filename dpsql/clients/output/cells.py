@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
-from dpsql.core.escaping import harmless, harmless_json
+from dpsql.core.escaping import harmless_json
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -51,11 +51,6 @@ def brief_text(value: object) -> str:
     if value is None:
         return ""
     return f"{value:.10g}" if isinstance(value, float) and math.isfinite(value) else exact_text(value)
-
-
-def shown_text(value: object) -> str:
-    """A value for people, without any character that a terminal would obey."""
-    return harmless(brief_text(value))
 
 
 def json_text(value: object) -> str:

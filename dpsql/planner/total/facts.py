@@ -13,7 +13,6 @@ from dpsql.planner.total.known import Known, meet
 Facts = dict[object, Known]
 """By `key`."""
 Value = Callable[[exp.Expression], Known]
-_WITHOUT_NAN = (exp.LT, exp.LTE)
 
 
 def learnt(condition: exp.Expression, value: Value) -> Facts:

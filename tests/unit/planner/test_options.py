@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.core.errors import BudgetError, Error
-from dpsql.planner.options import Options, from_mapping, read_comment, set_option
+from dpsql.planner.options import Options, read_comment, set_option
 from tests.support import clinic
 
 
@@ -65,4 +65,6 @@ def test_long_names_have_their_own_place() -> None:
 
 def test_comments_and_mappings() -> None:
     assert read_comment(" hello ", Options()) == Options()
-    assert read_comment("dpsql: epsilon=1, max_rows=2", Options()) == from_mapping({"epsilon": "1", "max_rows": "2"})
+    assert read_comment("dpsql: epsilon=1, max_rows=2", Options()) == set_option(
+        set_option(Options(), "epsilon", "1"), "max_rows", "2"
+    )
