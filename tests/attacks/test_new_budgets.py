@@ -20,7 +20,7 @@ from dpsql.dataset import binding
 from dpsql.schema.model import Analyst, Schema
 from dpsql.schema.toml import read_schema
 from tests.support import clinic
-from tests.support.randhie import copied
+from tests.support.copies import copied
 
 COUNT = "SELECT COUNT(*) FROM person"
 

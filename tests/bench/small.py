@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -26,6 +25,7 @@ from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from tests.bench.stages import LABELS, watched
 from tests.bench.timing import Aim, Times, fresh, heading, ms, repeated, show, show_times, side_by_side
+from tests.support.copies import unused
 from tests.support.planning import compile_statement
 from tests.support.statements import Statement, read
 
@@ -58,7 +58,7 @@ def example(name: str, folder: Path) -> Schema:
     """An example's schema over a copy of its data, with a budget that a bench does not exhaust."""
     target = folder / name
     if not target.exists():
-        shutil.copytree(EXAMPLES / name, target, ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
+        unused(EXAMPLES / name, target)
     declared = read_schema(target / "schema.toml")
     return replace(declared, privacy=replace(declared.privacy, budget=ENDLESS))
 

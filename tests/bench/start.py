@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from statistics import median
 
 from tests.bench.timing import Aim, Times, heading, show
 from tests.clients.repl.terminal import ROOT, Terminal
+from tests.support.copies import unused
 
 AIM = Aim(1.0, " s")
 PARTS = (
@@ -25,9 +25,7 @@ PARTS = (
 def measure(rounds: int) -> None:
     """Warm: the ledger is there, the data is approved, and every file was read before."""
     with tempfile.TemporaryDirectory(prefix="dpsql-bench-") as folder:
-        shutil.copytree(
-            ROOT / "examples/randhie", Path(folder) / "randhie", ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql")
-        )
+        unused(ROOT / "examples/randhie", Path(folder) / "randhie")
         tasks = {name: partial(_run, code) for name, code in PARTS}
         tasks["dpsql SCHEMA, to its first prompt"] = partial(_start, Path(folder))
         times = {name: Times() for name in tasks}

@@ -8,7 +8,6 @@ import io
 import json
 import os
 import pty
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -22,6 +21,7 @@ import pytest
 
 from dpsql.clients.cli.main import VERBS, main
 from dpsql.clients.terminal.show import MODES
+from tests.support.copies import unused
 
 ROOT = Path(__file__).parents[2]
 RANDHIE = ROOT / "examples/randhie"
@@ -59,7 +59,7 @@ def dpsql_alone(*arguments: str, **environment: str) -> subprocess.CompletedProc
 
 @pytest.fixture
 def schema(tmp_path: Path) -> Path:
-    shutil.copytree(RANDHIE, tmp_path / "randhie", ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
+    unused(RANDHIE, tmp_path / "randhie")
     return tmp_path / "randhie/schema.toml"
 
 

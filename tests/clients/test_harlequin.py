@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import pickle
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ import pytest
 
 import dpsql
 from tests.notes.pages import NOTES, ROOT
+from tests.support.copies import unused
 
 harlequin = pytest.importorskip("harlequin")
 
@@ -321,9 +321,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of its own, where Harlequin keeps its history and caches, and a dataset without anybody's ledger."""
     for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
-    shutil.copytree(
-        ROOT / "examples/randhie", tmp_path / "randhie", ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql")
-    )
+    unused(ROOT / "examples/randhie", tmp_path / "randhie")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -19,6 +18,7 @@ from dpsql.schema.toml import read_schema
 from dpsql.session.answer import Parameters
 from dpsql.session.session import Session
 from tests.notes.pages import ROOT
+from tests.support.copies import unused
 from tests.support.guard import forget
 from tests.support.noise import ZeroNoise
 from tests.support.planning import compiled_by
@@ -64,6 +64,5 @@ def _opened(name: str) -> Opened:
 
 def copy_to(folder: Path) -> None:
     """What a reader at the top of the repository has: the examples, without anybody's ledger, and the clinic."""
-    without_ledgers = shutil.ignore_patterns("*.ledger*", "*.dpsql")
-    shutil.copytree(ROOT / "examples", folder / "examples", ignore=without_ledgers)
-    shutil.copytree(ROOT / "tests/notes/clinic", folder / "clinic", ignore=without_ledgers)
+    unused(ROOT / "examples", folder / "examples")
+    unused(ROOT / "tests/notes/clinic", folder / "clinic")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -14,6 +13,7 @@ import dpsql
 from dpsql.clients.dbapi.connection import Connection
 from dpsql.core.errors import Error
 from dpsql.schema import spent
+from tests.support.copies import unused
 
 RANDHIE = Path(__file__).parents[2] / "examples/randhie"
 ANALYSTS = """
@@ -28,7 +28,7 @@ role = "interns"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    shutil.copytree(RANDHIE, tmp_path / "randhie", ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
+    unused(RANDHIE, tmp_path / "randhie")
     return tmp_path / "randhie"
 
 

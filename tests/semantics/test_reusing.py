@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import random
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from fractions import Fraction
@@ -18,6 +17,7 @@ from dpsql.core.errors import Error
 from dpsql.session.opening import open_session
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
+from tests.support.copies import unused
 from tests.support.noise import RecordedNoise, ZeroNoise
 from tests.support.opened import data_of
 
@@ -224,7 +224,7 @@ def test_rule_41_one_group_of_rows_that_are_cut_is_asked_anew(session: Session, 
 @pytest.mark.parametrize("what", ["COUNT(*)", "SUM(medical_usd)", "AVG(md_visits)"])
 def test_rule_41_one_group_where_a_key_allows_no_more_rows(tmp_path: Path, what: str) -> None:
     """A person and a year, of five declared ones: nobody has more than the five rows that are allowed."""
-    copied = shutil.copytree(RANDHIE, tmp_path / "data", ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
+    copied = unused(RANDHIE, tmp_path / "data")
     with closing(open_session(copied / "schema.toml", None, ":memory:", noise=ZeroNoise())) as session:
         session.execute(f"SELECT year, child, {what} FROM person_year GROUP BY ALL")
         plain = duckdb.connect()

@@ -27,6 +27,7 @@ import dpsql
 pytest.importorskip("selenium", reason="drives a browser")
 
 from tests.superset.browser import CHROMIUM, DRIVER, Browser
+from tests.support.copies import unused
 
 pytestmark = [
     pytest.mark.superset,
@@ -196,9 +197,7 @@ def refused(superset: Running, window: Browser, sql: str, line: str, database: i
 
 def a_time_line(superset: Running, window: Browser) -> None:
     """Data with a time, added as a user adds it: a database, a dataset, a chart by month within a range."""
-    shutil.copytree(
-        ROOT / "tests/notes/clinic", superset.folder / "clinic", ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql")
-    )
+    unused(ROOT / "tests/notes/clinic", superset.folder / "clinic")
     uri = f"dpsql:///{superset.folder}/clinic/schema.toml"
     database = window.api("POST", "/api/v1/database/", {"database_name": "clinic", "sqlalchemy_uri": uri})["id"]
     table = {"database": database, "schema": "main", "table_name": "visit"}

@@ -20,7 +20,7 @@ from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.schema.model import Analyst, Schema
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import ledger_identity
-from tests.support.randhie import copied
+from tests.support.copies import copied
 
 STORED = "SELECT COUNT(*) FROM person"
 HOSTILE = "SELECT COUNT(*) FROM person WHERE site <> 7 AND 'a\x1b[31m' <> 'b'"

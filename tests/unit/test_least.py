@@ -14,7 +14,7 @@ from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.mechanisms.prices import nominal
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema, to_toml
-from tests.support.randhie import EXAMPLE, copied
+from tests.support.copies import EXAMPLE, copied
 
 FILE = EXAMPLE / "schema.toml"
 COUNT = "SELECT COUNT(*) FROM person"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import importlib
-import shutil
 import sqlite3
 import threading
 import tomllib
@@ -19,6 +18,7 @@ import pytest
 
 import dpsql
 from dpsql.session.session import Session
+from tests.support.copies import unused
 from tests.support.noise import ZeroNoise
 
 pytest.importorskip("sqlalchemy", reason="the dialect needs SQLAlchemy")
@@ -64,7 +64,7 @@ def engine(url: str) -> Iterator[sa.engine.Engine]:
 def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sa.engine.Engine]:
     """Dates, text, decimals and NULL, without noise, without a guard and with plenty of budget."""
     folder = tmp_path_factory.mktemp("clinic")
-    shutil.copytree(CLINIC, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
+    unused(CLINIC, folder)
     text = (folder / "schema.toml").read_text().replace("epsilon = 10.0", "epsilon = 10000.0")
     (folder / "schema.toml").write_text(text.replace("[guard]", '[guard]\nmode = "off"'))
     with patch("dpsql.session.session.SystemNoise", ZeroNoise):
@@ -179,7 +179,7 @@ def test_a_url_without_a_schema_is_for_connections_that_are_there() -> None:
 def test_what_goes_wrong_at_connecting_is_dpsqls_own_error(
     text: str, kind: type[exc.DBAPIError], code: str, tmp_path: Path
 ) -> None:
-    shutil.copytree(RANDHIE.parent, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
+    unused(RANDHIE.parent, tmp_path)
     with (tmp_path / "schema.toml").open("a") as file:
         file.write("\n[analysts.alice]\nepsilon = 1.0\n")
     with pytest.raises(kind) as raised:
@@ -675,7 +675,7 @@ def test_tables_are_not_made(engine: sa.engine.Engine) -> None:
 
 
 def test_a_used_up_budget(tmp_path: Path) -> None:
-    shutil.copytree(RANDHIE.parent, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
+    unused(RANDHIE.parent, tmp_path)
     text = (tmp_path / "schema.toml").read_text().replace("epsilon = 4.0", "epsilon = 0.5")
     (tmp_path / "schema.toml").write_text(text)
     engine = sa.create_engine(f"dpsql:///{tmp_path / 'schema.toml'}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import duckdb
 import pytest
 
 from tests.clients.repl.terminal import CTRL_C, CTRL_D, CTRL_R, ENTER, ESCAPE, ROOT, TAB, UP, Terminal
+from tests.support.copies import unused
 
 pytest.importorskip("prompt_toolkit")
 
@@ -45,9 +45,8 @@ SLOW_AND_FREE = "SELECT COUNT(*) FROM big a, big b, big c, big d WHERE a.k + b.k
 
 
 def copied(name: str, folder: Path) -> Path:
-    without = shutil.ignore_patterns("*.ledger*")
     source = ROOT / ("examples/randhie" if name == "randhie" else "tests/notes/clinic")
-    shutil.copytree(source, folder / name, ignore=without)
+    unused(source, folder / name)
     return folder / name / "schema.toml"
 
 
