@@ -22,6 +22,22 @@ def pytest_configure(config: pytest.Config) -> None:
     binding._files = _bound_files
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test with `few(count)` so many cases, evenly chosen among all, stay; the others are slow."""
+    alike: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few") is not None:
+            alike.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in alike.values():
+        mark = cases[0].get_closest_marker("few")
+        assert mark is not None
+        kept = {place * len(cases) // mark.args[0] for place in range(mark.args[0])}
+        for place, item in enumerate(cases):
+            if place not in kept:
+                item.add_marker(pytest.mark.slow)
+
+
 def _bound_files(schema: Schema, files: Callable[[Schema], list[Path]] = binding._files) -> list[Path]:
     """Tests open the bundled data in place, each with a ledger of its own, while others do; what is about binding has a copy."""
     return [file for file in files(schema) if EXAMPLES not in file.parents]

@@ -105,7 +105,8 @@ class SumOfPair:
         if self.sqltype.is_float:
             a, b = (np.array(cell, dtype=float) for cell in cells[:2])
             quanta = np.rint(a * (upper / width) + b * (lower / width))
-            found = quanta * float(self.term.quantum)
+            with np.errstate(over="ignore"):
+                found = quanta * float(self.term.quantum)
             if np.all(np.abs(quanta) < 2.0**52) and np.all(np.isfinite(found)):
                 return Column(found.tolist(), Ends.around(found, h))
         sums = [_nearest(upper * x + lower * y, width) for x, y in zip(cells[0], cells[1], strict=True)]

@@ -21,7 +21,8 @@ class Ends(Sequence[tuple[float, float] | None]):
     @staticmethod
     def around(values: Sequence[float] | Floats, h: float) -> Ends:
         found = np.array(values, dtype=np.float64)
-        return Ends(found - h, found + h)
+        with np.errstate(over="ignore"):
+            return Ends(found - h, found + h)
 
     def __len__(self) -> int:
         return len(self.low)

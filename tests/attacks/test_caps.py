@@ -52,6 +52,7 @@ def options(chance: random.Random) -> str:
     return ", ".join(chance.sample(found, chance.choice([1, 1, 2, 3, 4])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accounting", ["sequential", "zcdp"])
 @pytest.mark.parametrize("seed", range(4))
 def test_every_plan_is_within_the_caps_or_refused(seed: int, accounting: str, tmp_path: Path) -> None:
@@ -75,6 +76,7 @@ def test_every_plan_is_within_the_caps_or_refused(seed: int, accounting: str, tm
     assert planned > 5 and refused > 5
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("accounting", ["sequential", "advanced", "zcdp", "gdp", "auto"])
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "auto"])
 def test_no_accuracy_costs_more_than_the_cap(mechanism: str, accounting: str, tmp_path: Path) -> None:

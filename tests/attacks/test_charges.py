@@ -43,6 +43,7 @@ def test_a19_the_charge_is_the_same_on_every_database() -> None:
         assert found[0].error is None or found[0].epsilon == found[0].delta == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", some([15, 60]))
 def test_a19_generated_statements_cost_the_same_everywhere(times: int) -> None:
     """The same over generated statements, refused ones included."""
@@ -54,6 +55,7 @@ def test_a19_generated_statements_cost_the_same_everywhere(times: int) -> None:
         assert len({(one.epsilon, one.delta, one.error) for one in found}) == 1, sql
 
 
+@pytest.mark.slow
 def test_a22_asking_again_gives_the_same_answer(tmp_path: Path) -> None:
     """A thousand times, reconnecting: one value, one charge."""
     clinic.write(tmp_path, ordinary())

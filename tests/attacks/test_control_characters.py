@@ -203,6 +203,7 @@ def test_c10_a_schema_has_no_such_names(tmp_path: Path, place: str, name: str) -
 # --- what analysts see --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("terminal", [True, False])
 def test_c10_results(asked: Connection, mode: str, terminal: bool) -> None:
@@ -219,6 +220,7 @@ def test_c10_results(asked: Connection, mode: str, terminal: bool) -> None:
     assert HOSTILE in exact.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [None, "table", "json", "csv"])
 def test_c10_the_command_line(
     schema: Path, mode: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -96,11 +96,13 @@ def bound(folder: Path, case: str, noise: SystemNoise, runs: int = RUNS) -> floa
     return eps_lower(without, beside, 0.0, ALPHA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a7_a_few_real_answers_keep_epsilon(tmp_path: Path, case: str) -> None:
     assert bound(tmp_path, case, SystemNoise(), FEW) <= 1
 
 
+@pytest.mark.slow
 def test_a7_a_build_of_hardly_any_noise_is_noticed_by_a_few(tmp_path: Path) -> None:
     assert bound(tmp_path, "count", Narrow(Fraction(4)), FEW) > 1
 

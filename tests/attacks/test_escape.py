@@ -182,6 +182,7 @@ def test_a13_a14_a17_refused_before_the_engine_is_called(group: str, monkeypatch
         assert connection.execute("SELECT 1").privacy.remaining == before
 
 
+@pytest.mark.slow
 def test_a14_refusals_look_the_same_on_every_database() -> None:
     """The words of a refusal come from the statement and the schema."""
     for sql, found in everywhere([*RAW[::4], *FILES[::4], *VOLATILE[::3]]).items():
@@ -225,6 +226,7 @@ def test_a15_python_variables_are_not_tables() -> None:
             assert seen.error is not None and "DPSQL-1" in seen.error[1], sql
 
 
+@pytest.mark.slow
 def test_a16_metadata_is_refused_or_declared() -> None:
     """Catalogs, statistics and plans with row counts: refused, or the same words on D and De."""
     for sql, found in everywhere(METADATA).items():

@@ -356,6 +356,7 @@ def show(what: str, tally: Counter[str]) -> None:
     sys.stdout.write(f"\n{what}: {listed}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", some([100, HISTORIES]))
 def test_histories_are_decided_alike_on_every_database(sessions: dict[str, Session], number: int) -> None:
     deciding = {name: Deciding(session) for name, session in sessions.items()}
@@ -388,6 +389,7 @@ def test_histories_are_audited_alike_on_every_database(tmp_path: Path) -> None:
         session.close()
 
 
+@pytest.mark.slow
 def test_explain_says_the_same_on_every_database(sessions: dict[str, Session]) -> None:
     for sql in random.Random(4).sample(POOL, 80):
         said = {name: explained(session, sql) for name, session in sessions.items()}
@@ -446,6 +448,7 @@ def test_executed_histories_are_decided_alike_on_every_database(tmp_path: Path) 
     assert tally[""] > 20 and tally["DPSQL-602"] > 5
 
 
+@pytest.mark.slow
 def test_no_message_holds_a_value_of_the_data(sessions: dict[str, Session]) -> None:
     """Every number and text of a refusal stands in a statement or in the schema, or is a count that the schema implies."""
     deciding = Deciding(sessions["D"])

@@ -87,6 +87,7 @@ def decisions(session: Session, history: Sequence[str], literal: str) -> list[tu
     return found
 
 
+@pytest.mark.slow
 def test_a_text_with_sql_words_in_it_changes_no_decision(session: Session) -> None:
     chance = random.Random(10)
     usual = [decisions(session, history, PLAIN) for history in HISTORIES]

@@ -18,6 +18,7 @@ MOST = {"0.1": 3, "0.5": 22}
 """Refused of all, by the price of each: the default of both datasets, and its cap."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("price", MOST)
 def test_so_many_statements_are_refused(tmp_path: Path, price: str) -> None:
     refused = []

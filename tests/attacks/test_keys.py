@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.attacks.observing import (
     NAME,
     SHARP,
@@ -41,6 +43,7 @@ def test_a10_declared_groups_are_the_same_on_every_database() -> None:
         assert all(one == found[0] for one in found), sql
 
 
+@pytest.mark.slow
 def test_a10_a_private_key_of_one_person_stays_hidden() -> None:
     """The name that only one person has does not become a group, at any price of epsilon."""
     with opened(ordinary()) as connection:

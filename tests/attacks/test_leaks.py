@@ -183,6 +183,7 @@ STRANGE_TEXT = [
 ]
 
 
+@pytest.mark.slow
 def test_every_outcome_is_an_answer_or_an_error_of_ours() -> None:
     """Another exception would carry another library's words, or a frame of ours."""
     with opened(ordinary()) as connection:
@@ -248,6 +249,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.slow
 def test_names_of_ours_in_the_schema_and_statement_mean_nothing(tmp_path: Path) -> None:
     """Tables, columns and aliases named as our own intermediate columns, or holding what quoting and templates care about."""
     import duckdb

@@ -117,6 +117,7 @@ print(granted)
 """
 
 
+@pytest.mark.slow
 def test_a23_eight_processes_and_a_budget_for_142(tmp_path: Path) -> None:
     """1,600 charges at once, each process opening (one of them making) the ledger: exactly 142 are granted."""
     with running(tmp_path, CHARGING, 8) as workers:
@@ -143,6 +144,7 @@ print(granted)
 """
 
 
+@pytest.mark.slow
 def test_a23_connections_of_several_processes(tmp_path: Path) -> None:
     """Different statements, so that none is a stored answer: 17 of 30."""
     dataset(tmp_path, "1.7")
@@ -174,6 +176,7 @@ print(answer.fetchone()[0], answer.privacy.epsilon)
 """
 
 
+@pytest.mark.slow
 def test_two_who_ask_first_at_one_moment_are_charged_once(tmp_path: Path) -> None:
     """The second waits for the first one's answer, and gets it for nothing."""
     dataset(tmp_path)
@@ -222,6 +225,7 @@ for line in sys.stdin:
 """Forks, of a process that has opened nothing, children that ask until they are killed; each says what it got."""
 
 
+@pytest.mark.slow
 @needs_fork
 def test_a24_fifty_kills(tmp_path: Path) -> None:
     """Whatever was shown was charged before and is stored; what was charged and not stored was not shown."""
@@ -258,6 +262,7 @@ def test_a24_fifty_kills(tmp_path: Path) -> None:
     connection.close()
 
 
+@pytest.mark.slow
 @needs_fork
 def test_a24_a_kill_between_charge_and_answer(tmp_path: Path) -> None:
     """The charge stays; the same statement is charged anew, since no answer was stored or shown."""
@@ -284,6 +289,7 @@ def test_a24_a_kill_between_charge_and_answer(tmp_path: Path) -> None:
 # --- A22: averaging -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a22_the_same_statement_a_thousand_times(tmp_path: Path) -> None:
     """Reconnecting every 100, as ten analysts: one value, one charge."""
     schema, seen, spent = dataset(tmp_path, accounting="auto"), set(), []
@@ -499,6 +505,7 @@ def test_a_read_only_ledger(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None
     refused(connecting(copy), "DPSQL-704", "cannot be written; allow this user to write the file and its folder")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs another user to whom files are read-only"
 )

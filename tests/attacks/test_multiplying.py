@@ -152,6 +152,7 @@ NOT_UNIQUE = [
 ]
 
 
+@pytest.mark.few(19)
 @pytest.mark.parametrize("sql", NOT_UNIQUE)
 def test_what_is_not_unique_is_refused_for_nothing(sql: str, session: Session) -> None:
     assert refused(session, sql) == "DPSQL-402"
@@ -204,6 +205,7 @@ UNIQUE = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("sql", UNIQUE)
 def test_what_is_unique_is_joined_and_multiplies_nothing(
     sql: str, session: Session, benches: dict[str, _Bench]
@@ -219,6 +221,7 @@ BY_ORDER = "EXISTS (SELECT 1 FROM visit w WHERE w.patient_id = v.patient_id AND 
 BY_UNIT = "EXISTS (SELECT 1 FROM visit w WHERE w.patient_id = v.patient_id AND w.year > 2)"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("sql", "groups"),
     [
@@ -238,6 +241,7 @@ def test_exists_is_constant_only_where_its_links_are(sql: str, groups: int, benc
 # --- rows without a match ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("sql", "rows"),
     [

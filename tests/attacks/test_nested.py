@@ -66,6 +66,7 @@ def sensitivity(folder: Path, sql: str) -> Fraction:
     return Fraction(measure.sensitivity.l1) * (term.quantum if term is not None else 1)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("sql", FAN_OUT)
 def test_a9_a_fan_out_moves_no_more_than_was_derived(tmp_path: Path, sql: str) -> None:
     """One person, or one with a thousand rows, changes a join by at most what its noise was made for."""
@@ -109,6 +110,7 @@ CHARGED = [
 ]
 
 
+@pytest.mark.slow
 def test_a18_what_is_answered_is_charged_alike_everywhere() -> None:
     """The price, the columns and the declared keys of a nested statement do not depend on anybody."""
     for sql, found in everywhere_alone(CHARGED).items():
@@ -116,6 +118,7 @@ def test_a18_what_is_answered_is_charged_alike_everywhere() -> None:
         assert len({(one.delta, repr(one.columns)) for one in found}) == 1, sql
 
 
+@pytest.mark.slow
 def test_a18_the_engine_is_asked_once_for_each_release_and_each_is_noised(monkeypatch: pytest.MonkeyPatch) -> None:
     """No second way to the rows: every exact table that leaves the engine becomes a release with draws of its own."""
     calls: list[str] = []
@@ -242,6 +245,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 def test_a9_a18_refused_at_no_price_and_alike_everywhere() -> None:
     """An exact look through a join, a subquery, a window or a bare row."""
     for sql, found in everywhere(REFUSED).items():

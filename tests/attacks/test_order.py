@@ -42,6 +42,7 @@ def uneven() -> Database:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", SUMS)
 def test_a5_exact_sums_do_not_depend_on_row_order_or_threads(tmp_path: Path, sql: str) -> None:
     """A DOUBLE sum differs with the order of its rows, and what differs leaks."""
@@ -78,6 +79,7 @@ def _multiples(values: Iterator[object], grid: float) -> bool:
     return all(float(v) / grid == round(float(v) / grid) for v in values)  # type: ignore[arg-type]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "sql, grid",
     [
@@ -121,6 +123,7 @@ WITHIN = [
 """A25: what is computed within one person before it is added up over people."""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("orders", some([6, 20]))
 @pytest.mark.parametrize("sql", WITHIN)
 def test_a25_other_peoples_rows_and_orders_change_nobodys_own_values(tmp_path: Path, sql: str, orders: int) -> None:
@@ -164,6 +167,7 @@ GROUPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("orders", some([6, 20]))
 def test_a11_row_order_does_not_follow_stored_order(orders: int) -> None:
     """Groups come in the order of the released keys, also where ORDER BY leaves ties."""
@@ -174,6 +178,7 @@ def test_a11_row_order_does_not_follow_stored_order(orders: int) -> None:
     assert len(found) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", some([15, 60]))
 @pytest.mark.parametrize("unit", ["patient", "row"])
 def test_a12_order_limit_and_having_use_the_returned_values(unit: str, times: int) -> None:

@@ -194,6 +194,7 @@ def decision(session: Session, sql: str) -> str:
     return ""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("plant", "statements"), CASES, ids=[plant.__name__ for plant, _ in CASES])
 def test_a_planted_fault_is_caught(
     plant: Callable[[Patch], None], statements: list[str], session: Session, tmp_path: Path, monkeypatch: Patch
@@ -206,6 +207,7 @@ def test_a_planted_fault_is_caught(
     faulty.close()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("plant", "statements"), AUDITED)
 def test_a_fault_in_the_audit_is_caught(
     plant: Callable[[Patch], None], statements: list[str], tmp_path: Path, monkeypatch: Patch

@@ -26,11 +26,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     found.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", some(range(PARTS)))
 def test_random_expressions(world: World, part: int) -> None:
     assert expressions(world, part, EXPRESSIONS // PARTS) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", some(range(STATEMENT_PARTS)))
 def test_random_statements(world: World, part: int) -> None:
     """In every clause, on all rows, without one person and without anybody: the engine never raises."""
@@ -39,6 +41,7 @@ def test_random_statements(world: World, part: int) -> None:
     assert taken > 4 * STATEMENTS // STATEMENT_PARTS
 
 
+@pytest.mark.slow
 def test_the_fuzzer_finds_a_missing_operand_proof(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the cast that decides by the result alone, and a checker that believes everything."""
     monkeypatch.setattr("dpsql.expressions.scalar.holds", lambda sqltype, limits: True)
@@ -48,6 +51,7 @@ def test_the_fuzzer_finds_a_missing_operand_proof(world: World, monkeypatch: pyt
     assert any("Conversion" in problem for problem in expressions(world, 1, 1_000))
 
 
+@pytest.mark.slow
 def test_the_checker_alone_stops_a_missing_operand_proof(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the printer wrong and the checker right nothing raises: the guards are where the proofs are missing."""
     monkeypatch.setattr("dpsql.expressions.scalar.holds", lambda sqltype, limits: True)

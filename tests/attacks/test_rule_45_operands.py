@@ -79,6 +79,7 @@ def test_an_operand_of_a_product_with_zero_must_fit() -> None:
     connection.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clause", CLAUSES)
 def test_every_form_of_the_oracle(world: tuple[duckdb.DuckDBPyConnection, Schema], clause: str) -> None:
     """Whatever the planner takes, the engine runs, over the extremes of every type."""

@@ -45,6 +45,7 @@ def _compiled(world: World, sql: str) -> str:
     return part.sql
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "text",
     [

@@ -169,11 +169,13 @@ def test_rule_46_one_order_is_not_one_person(ways: Ways, tmp_path: Path) -> None
         assert not any(answered(sql) for sql in ONE_KEY)
 
 
+@pytest.mark.slow
 def test_rule_46_one_way_for_all_is_answered(tmp_path: Path) -> None:
     with asked(tmp_path, BUYERS) as answered:
         assert all(answered(sql) for sql in ONE_KEY[:-1])
 
 
+@pytest.mark.slow
 def test_rule_46_what_keeps_to_one_way_or_states_both_is_answered(tmp_path: Path) -> None:
     with asked(tmp_path, TWO) as answered:
         assert all(answered(sql) for sql in [*WITHIN, *BOTH])

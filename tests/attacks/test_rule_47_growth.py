@@ -118,6 +118,7 @@ GROWING = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("sql", GROWING)
 def test_rule_47_text_that_could_grow_too_long_is_refused_before_the_charge(session: Session, sql: str) -> None:
     with pytest.raises(Error) as found:
@@ -126,6 +127,7 @@ def test_rule_47_text_that_could_grow_too_long_is_refused_before_the_charge(sess
     assert session.execute("SELECT spent_epsilon FROM dpsql.budget WHERE holder = 'dataset'").rows[0][0] in (0, 0.0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("sql", "column"), [(nested(9), "name"), (nested(14, "nick"), "nick"), (GROWING[4], "name")])
 def test_rule_47_the_hint_names_a_length_that_lets_it_through(
     tmp_path: Path, session: Session, sql: str, column: str
@@ -146,6 +148,7 @@ def test_rule_47_what_no_length_helps_says_what_to_leave_out(session: Session) -
     assert found.value.hint == "append fewer texts to each other"
 
 
+@pytest.mark.slow
 def test_rule_47_the_same_refusal_with_and_without_the_victim(tmp_path: Path) -> None:
     seen = set()
     for name, people in (("all", PEOPLE), ("without", PEOPLE[:5]), ("nobody", [])):

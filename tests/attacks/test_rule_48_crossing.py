@@ -151,6 +151,7 @@ def decimals(folder: Path, width: int, scale: int, low: str, high: str) -> Schem
     return read_schema(path)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("width", "scale"), DECIMALS)
 def test_rule_48_sums_of_decimals_are_printed_as_quanta(tmp_path: Path, width: int, scale: int) -> None:
     """Of every width and scale, at the ends of the type and of the bounds: the engine does not raise, and gives digits alone."""
@@ -187,6 +188,7 @@ def test_rule_48_sums_of_decimals_are_printed_as_quanta(tmp_path: Path, width: i
     assert ran > len(STATEMENTS) // 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scale", [2, 4, 9, 10, 14])
 def test_rule_48_a_sum_of_decimals_is_exact(tmp_path: Path, scale: int) -> None:
     """Shorter SQL for verified data too: the quanta of a sum are those of its values."""

@@ -81,6 +81,7 @@ def ended(session: Session, sql: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_rule_50_an_interrupt_at_every_look(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """The n-th look at the cancellation value is the first that sees it, for every n."""
     original, looks, at = Cancellation.check, 0, 0
@@ -127,6 +128,7 @@ STAGES: list[Stage] = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("stage", STAGES, ids=lambda s: f"{getattr(s[0], '__name__', s[0]).split('.')[-1]}.{s[1]}")
 def test_rule_50_an_interrupt_at_every_stage(
@@ -149,6 +151,7 @@ def test_rule_50_an_interrupt_at_every_stage(
     assert not ended(session, asked(2))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
     "stage",
@@ -173,6 +176,7 @@ def test_rule_50_a_program_whose_own_handler_raises(
     assert not ended(session, asked(2))
 
 
+@pytest.mark.slow
 def test_rule_50_an_interrupt_that_comes_before_the_engine_runs(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

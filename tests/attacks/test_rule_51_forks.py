@@ -75,6 +75,7 @@ def in_child(work: Callable[[], str], leave: Callable[[], object] = lambda: os._
 REFUSED = "DPSQL-802: the connection belongs to the process that opened it; open one in this process"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "use",
     [
@@ -112,6 +113,7 @@ def test_rule_51_a_child_opens_a_connection_of_its_own(connection: dpsql.Connect
     assert said == str(connection.execute(COUNTED).fetchall()), "it is the stored answer"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["exit", "close", "delete"])
 def test_rule_51_a_child_ends_by_itself(schema: Path, how: str) -> None:
     """DuckDB's threads are the parent's: to close its connections in the child would abort or hang."""
@@ -238,6 +240,7 @@ def waiting(schema: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Ses
     session.close()
 
 
+@pytest.mark.slow
 def test_rule_51_who_waits_for_a_stopped_holder_pays_in_the_end(
     waiting: tuple[Session, subprocess.Popen[str]],
 ) -> None:
@@ -250,6 +253,7 @@ def test_rule_51_who_waits_for_a_stopped_holder_pays_in_the_end(
     assert took < 30
 
 
+@pytest.mark.slow
 def test_rule_51_who_waits_is_told_where_others_stop_too(
     waiting: tuple[Session, subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +271,7 @@ def test_rule_51_who_waits_is_told_where_others_stop_too(
     assert len(session._world.ledger.history()) == 1
 
 
+@pytest.mark.slow
 def test_rule_51_a_holder_that_goes_on_finds_the_answer_that_was_paid_for_meanwhile(
     waiting: tuple[Session, subprocess.Popen[str]],
 ) -> None:

@@ -73,6 +73,7 @@ def poisoned(session: Session, price: str, statements: Sequence[str]) -> int:
     return sum(decision(session, at(price, sql)) == "answered" for sql in statements)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("price", ["0.001", "0.1", "10"])
 def test_rule_52_twelve_statements_of_somebody_take_no_plain_answer(both: dict[str, Session], price: str) -> None:
     assert poisoned(both["ann"], price, TWELVE) >= 5
@@ -84,6 +85,7 @@ def test_rule_52_one_honest_question_takes_no_plain_answer(both: dict[str, Sessi
     assert [decision(both["bob"], sql) for sql in PLAIN] == ["answered"] * len(PLAIN)
 
 
+@pytest.mark.slow
 def test_rule_52_nothing_that_somebody_asks_takes_the_total(both: dict[str, Session]) -> None:
     """Every spelling of everybody but a few, one by one as far as they are answered, and then the plain answers."""
     assert poisoned(both["ann"], "10", [where(condition) for condition in CONDITIONS]) > 5
@@ -124,6 +126,7 @@ def test_rule_52_many_answers_to_one_question_count_together(tmp_path: Path) -> 
     assert codes[0] == "answered" and codes[-1] == "DPSQL-602" and codes == sorted(codes, reverse=True)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "sql",
     [

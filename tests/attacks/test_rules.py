@@ -177,6 +177,7 @@ def answered(folder: Path, statements: list[str]) -> None:
         assert len({(one.epsilon, one.delta, repr(one.columns)) for one in found}) == 1, sql
 
 
+@pytest.mark.slow
 def test_rule_1_a_private_subquery_anywhere_makes_the_block_private(tmp_path: Path) -> None:
     """A query over people inside a public one is a release of its own, or the statement is refused; it is never read exactly."""
     private = "(SELECT COUNT(*) FROM patient)"
@@ -255,6 +256,7 @@ def test_rule_2_membership_is_asked_within_one_person(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_rule_2_not_in_means_not_exists_over_known_units(tmp_path: Path) -> None:
     """One row of nobody would make `NOT IN` true for nobody at all: that row would change everybody's answer."""
     sql = "SELECT COUNT(*) FROM patient WHERE patient_id NOT IN (SELECT patient_id FROM visit WHERE cost > 12)"
@@ -505,6 +507,7 @@ ORDER_BOUND = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_rule_10_aggregates_that_see_an_order_are_refused_within_a_unit(tmp_path: Path) -> None:
     """What is not a function of the multiset of one person's rows, bit for bit, stays out."""
     refused(
@@ -641,6 +644,7 @@ WITHIN = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", WITHIN)
 def test_rule_12_twenty_orders_and_threads_and_one_unit_removed(tmp_path: Path, sql: str) -> None:
     """Sums with HAVING, averages and windows within a person: everybody else's values stay, bit for bit."""
@@ -819,6 +823,7 @@ def test_rule_24_a_limit_on_values_is_per_unit_and_group(tmp_path: Path) -> None
     assert compiled(tmp_path, "SELECT COUNT(DISTINCT note) FROM patient", "row").release.measures[0].sensitivity.l1 == 1
 
 
+@pytest.mark.slow
 def test_rule_24_a_secret_and_nothing_of_the_rows_order_decides_who_takes_what(tmp_path: Path) -> None:
     """The orders of units and of values are total: rows and threads change nothing, another secret does."""
     part = compiled(tmp_path, "/* dpsql: max_values=1 */ SELECT COUNT(DISTINCT tag) FROM visit")
@@ -928,6 +933,7 @@ def test_rule_29_a_threshold_holds_delta_with_equality_counted(tmp_path: Path, m
         assert (release.loss.epsilon is None) == (mechanism == "gaussian" and accounting == "zcdp")
 
 
+@pytest.mark.slow
 def test_rule_33_losses_follow_from_the_text(tmp_path: Path) -> None:
     """The plan's loss is known before the engine, never above the price, and the same release twice is one."""
     for sql in (
@@ -990,6 +996,7 @@ def test_rule_33_the_same_release_twice_is_one_draw_and_one_charge(tmp_path: Pat
     assert drawn(tmp_path, sql) == (rows, 1, 1)
 
 
+@pytest.mark.slow
 def test_rule_33_a_missing_group_counts_zero(tmp_path: Path) -> None:
     """Correlated subqueries are LEFT JOINs on their keys: COUNT of no rows is 0, every other aggregate NULL."""
     some = {**ordinary(), "item": [(0, 1, "1.000", 1), (1, 1, "2.000", 1)]}
@@ -1056,6 +1063,7 @@ def test_rule_35_bounds_are_enforced_whatever_the_data() -> None:
     assert len(texts) == 1 and "enforced" in texts.pop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [
@@ -1104,6 +1112,7 @@ def test_rule_35_verified_facts_only_skip_what_is_the_identity(
     assert all(one == found[0] for one in found)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_rule_35_the_shorter_sql_gives_the_same_sums(tmp_path: Path, seed: int) -> None:
     """Whatever is verified of the data, both texts give the same exact table."""
@@ -1202,6 +1211,7 @@ def test_rule_38_estimates_do_not_use_the_datas_size() -> None:
     assert len(texts) == 1
 
 
+@pytest.mark.slow
 def test_rule_39_functions_without_a_guard_are_refused(tmp_path: Path) -> None:
     """What DuckDB raises on is either guarded (test_totality.py) or not in the grammar."""
     calls = [
@@ -1266,6 +1276,7 @@ def tally_of(part: CompiledRelease, data: clinic.Database) -> Counter[tuple[obje
     return Counter({row[: keys + 1]: row[keys + 1] for row in rows})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", ["", "/* dpsql: max_groups=1 */", "/* dpsql: max_rows=2 */"])
 def test_rule_23_one_unit_moves_as_many_rows_between_buckets_as_it_may_have(tmp_path: Path, limits: str) -> None:
     """Whatever the values are; every clamped sum then moves by at most that many times the clamp."""

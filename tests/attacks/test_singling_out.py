@@ -157,6 +157,7 @@ def test_what_is_computed_of_an_identifier_is_flagged(sql: str, session: Session
     assert session.execute("SELECT 1").receipt.remaining == before
 
 
+@pytest.mark.slow
 def test_it_is_refused_for_nothing_and_alike_everywhere() -> None:
     for sql, found in everywhere(SINGLED_OUT, guard="block").items():
         assert found[0].error is not None and "DPSQL-601" in found[0].error[1], sql

@@ -66,6 +66,7 @@ def told(problem: Error) -> str:
 # --- no price is an invariant's end -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accounting", ["auto", "zcdp", "sequential"])
 def test_every_price_is_answered_or_refused(tmp_path: Path, accounting: str) -> None:
     """Whatever the price and the mechanism: a plan, or a refusal that says why. No division by an error of nothing, no 9xx."""
@@ -90,6 +91,7 @@ def test_the_largest_prices_run(session: Session, mechanism: str) -> None:
         session.execute(f"/* dpsql: epsilon=40000, mechanism={mechanism} */ {sql}")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("constant", CONSTANTS)
 def test_aggregates_of_constants(session: Session, constant: str) -> None:
     for over in OVER:
@@ -133,6 +135,7 @@ def test_a_statement_of_typical_values_leaves_no_rows_behind(session: Session) -
 # --- the cap on listed groups -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [
@@ -159,6 +162,7 @@ def test_304_no_list_makes_more_groups_than_the_owner_allows(tmp_path: Path, sql
         session.close()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("sql", "keys"),
     [

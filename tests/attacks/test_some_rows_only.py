@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import dpsql
 from tests.attacks.observing import NAME, all_databases, everywhere, opened
 
@@ -60,6 +62,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 def test_a1_a2_no_statement_fails_on_some_rows_only() -> None:
     """A division by one person's age, a cast of a name: the same outcome whoever is in the data."""
     for sql, found in everywhere(HARMLESS).items():

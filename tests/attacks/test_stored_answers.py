@@ -160,6 +160,7 @@ def check_questions(folder: Path, seed: int = 0) -> None:
             assert answer.cached or not answer.notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1))
 def test_rule_40_no_question_is_answered_with_another(tmp_path: Path, seed: int) -> None:
     check_questions(tmp_path, seed)
@@ -217,6 +218,7 @@ CHANGED = [
 ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("change", CHANGED, ids=lambda change: change[1].replace("\n", " "))
 def test_rule_40_answers_under_another_schema_are_not_read(tmp_path: Path, change: tuple[str, str]) -> None:
     finer = "SELECT site, female, COUNT(*), SUM(income) FROM patient GROUP BY ALL"
@@ -250,6 +252,7 @@ def test_rule_40_answers_on_another_version_are_not_read(tmp_path: Path) -> None
     check_versions(tmp_path)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shared", [True, False])
 def test_rule_40_answers_of_an_analyst_who_shares_none(tmp_path: Path, shared: bool) -> None:
     """Neither given again, nor added up, nor sharpened; toppings of others cost their whole price."""
@@ -276,6 +279,7 @@ def test_rule_40_answers_of_an_analyst_who_shares_none(tmp_path: Path, shared: b
 # --- nothing is drawn without a charge ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [TEXT, ZCDP], ids=["sequential", "zcdp"])
 def test_rule_42_what_is_drawn_is_what_is_charged(tmp_path: Path, text: str) -> None:
     """Many statements in one session: noise is drawn where, and only where, its loss is in the ledger."""
@@ -340,6 +344,7 @@ def test_rule_42_a_top_up_with_fresh_pays_the_whole_price(tmp_path: Path) -> Non
         assert float(answer.receipt.loss.rho) == pytest.approx(float(rho_at_most(Fraction(2))), rel=1e-9)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -378,6 +383,7 @@ def test_rule_42_another_vector_is_bought_whole(tmp_path: Path, first: str, seco
             assert answer.receipt.loss == other.execute(second).receipt.loss
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("first", ["1:1", "9:1"])
 @pytest.mark.parametrize("second", ["1:1", "1:9", "9:1"])
 def test_rule_42_shares_that_differ(tmp_path: Path, first: str, second: str) -> None:
@@ -612,6 +618,7 @@ def test_rule_42_two_who_top_up_to_other_prices_pay_each_its_difference(both: tu
     assert float(spent(one).rho) == pytest.approx(half + (whole - half) + (twice - half), rel=1e-6)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("fault", [ValueError("x"), MemoryError(), KeyboardInterrupt()], ids=lambda f: type(f).__name__)
 def test_rule_40_where_the_first_fails_the_second_pays(
     both: tuple[Session, Session, Gate], fault: BaseException
@@ -720,6 +727,7 @@ session.close()
 """
 
 
+@pytest.mark.slow
 def test_rule_42_processes_that_top_up_at_once(tmp_path: Path) -> None:
     """Two processes ask for the same two prices, one above the other: the ledger holds the dearer one, once."""
     asked = [gaussian(epsilon, "SELECT site, COUNT(*) FROM patient GROUP BY site") for epsilon in (1, 2)]

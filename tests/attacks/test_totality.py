@@ -94,6 +94,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     connection.close()
 
 
+@pytest.mark.slow
 def test_every_function_of_one_argument(world: World) -> None:
     """A function that raises on an extreme of its argument tells whether someone has it."""
     names = [*columns(), *(name.replace("l_", "r_", 1) for name in columns())]
@@ -104,6 +105,7 @@ def test_every_function_of_one_argument(world: World) -> None:
     assert world.failures(list(accepted.values())) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_every_operator_over_every_pair_of_types(world: World, part: int) -> None:
     """Two ordinary values may still have no sum, no quotient or no common type."""
@@ -119,6 +121,7 @@ def test_every_operator_over_every_pair_of_types(world: World, part: int) -> Non
     assert world.failures(list(accepted.values())) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_functions_of_functions(world: World, seed: int) -> None:
     """What one function gives is a value that the next one's author did not think of."""
@@ -146,6 +149,7 @@ def _pick(chance: random.Random, pool: list[Scalar]) -> Scalar:
     return chance.choice([s for s in pool if s.sqltype.name == name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["row", "person.id"])
 def test_conditions_keys_and_sums_of_every_function(world: World, unit: str, tmp_path: Path) -> None:
     """The whole engine SQL: the optimizer rewrites conditions, and clamps and keys cast once more."""

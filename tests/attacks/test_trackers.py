@@ -201,6 +201,7 @@ WHOLES = {
 }  # fmt: skip
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", WHOLES)
 def test_a_whole_and_all_of_it_but_a_few(data: dict[str, Data], name: str) -> None:
     check_pair(data["nhefs"], *WHOLES[name])
@@ -327,6 +328,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_condition_in_other_words(data: dict[str, Data], condition: str) -> None:
     check_pair(data["nhefs"], TOTAL, where(condition))
@@ -427,6 +429,7 @@ STATEMENTS: list[Asked] = [
 ]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("asked", STATEMENTS, ids=lambda asked: asked if isinstance(asked, str) else asked[0])
 def test_a_statement_in_other_words(data: dict[str, Data], asked: Asked) -> None:
     check_pair(data["nhefs"], TOTAL, asked)
@@ -520,6 +523,7 @@ JOINS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("one", "other"), JOINS)
 def test_trackers_over_joins(data: dict[str, Data], one: str, other: str) -> None:
     check_pair(data["randhie"], one, other)
@@ -555,6 +559,7 @@ ABSENT = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("name", "one", "other"), ABSENT)
 def test_what_is_absent_for_a_few(data: dict[str, Data], name: str, one: str, other: str) -> None:
     check_pair(data[name], one, other)
@@ -634,6 +639,7 @@ def test_rule_34_a_selected_key_counts_as_its_whole_domain(data: dict[str, Data]
 # --- NULL, and what is not declared -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rule_16_a_condition_or_its_opposite_is_not_everybody(tmp_path: Path) -> None:
     """NULL meets neither: about 80 people as declared, few for a k of 100 and many for one of 20."""
     neither = where("cholesterol = 200 OR NOT cholesterol = 200")
@@ -661,6 +667,7 @@ def test_rule_16_what_nobody_is_declared_to_have_makes_no_pair(data: dict[str, D
         assert decision(session, where(f"({condition}) AND NOT ({PERSON})")) == "DPSQL-602"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "condition",
     [
@@ -804,6 +811,7 @@ def elsewhere(path: Path, analyst: str, ledger: Path, sql: str) -> str:
 HALF, HALF_REST = where("sex = 'male'"), where("sex = 'male' AND NOT (age = 41 AND marital = 4)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "order",
     [(TOTAL, REST), (HALF, HALF_REST), (HALF_REST, HALF)],
@@ -861,6 +869,7 @@ def pair_of(turn: int) -> tuple[str, str]:
     return where(base), where(f"{base} AND NOT (age = {low + 5} AND sex = 'male' AND marital = 4)")
 
 
+@pytest.mark.slow
 def test_two_who_send_a_half_each_at_once(tmp_path: Path) -> None:
     """Never both: who comes second is compared in the transaction of the charge."""
     path, ledger = approved(tmp_path)
@@ -939,6 +948,7 @@ def test_explain_says_what_would_be_decided(tmp_path: Path) -> None:
         assert len(session._world.ledger.history()) == len(BEFORE)
 
 
+@pytest.mark.slow
 def test_rule_38_decisions_and_words_are_the_same_on_every_database(tmp_path: Path) -> None:
     """What a refusal says about numbers of people is what the owner declared."""
     said = []
@@ -1062,6 +1072,7 @@ COMBINATIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
 @pytest.mark.parametrize("name", COMBINATIONS)
 def test_audit_refuses_what_several_answers_tell_together(tmp_path: Path, name: str, backwards: bool) -> None:
@@ -1106,6 +1117,7 @@ FEW = "age = 34 AND sex = 'female' AND marital = 2"
 """28 patients in the data; as declared, two."""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("k", "shown"), [(20, True), (28, True), (29, False), (100, False)])
 def test_rule_44_a_few_are_suppressed_by_their_noisy_number(tmp_path: Path, k: int, shown: bool) -> None:
     with opened(placed(tmp_path, text=schema_text("nhefs", k=k))) as session:

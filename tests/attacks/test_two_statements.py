@@ -90,6 +90,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("one", "other", "first", "second"), PAIRS)
 def test_two_questions_have_two_fingerprints(one: str, other: str, first: int, second: int) -> None:
     """Asked one after the other, in both orders, each gets its own answer and is charged for it."""
@@ -128,6 +129,7 @@ def test_a_table_of_one_statement_is_not_read_by_the_next(tmp_path: Path) -> Non
         assert session.execute(second).rows == expected
 
 
+@pytest.mark.slow
 def test_every_order_of_statements_answers_as_a_fresh_session(tmp_path: Path) -> None:
     """Each statement comes first once, on a session without stored answers, and all others follow it."""
     expected = {sql: fresh(tmp_path, sql) for sql in BOUND}
@@ -196,6 +198,7 @@ MADE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("costs", [(0.0, 0.0), (math.inf, math.nan), (math.inf, math.inf)])
 def test_computed_zeros_and_nans_do_not_depend_on_the_order_of_rows(costs: tuple[float, float]) -> None:
     """0.0 * -7 is -0.0, and inf - inf a NaN of another sign than the one that is stored."""
@@ -224,6 +227,7 @@ def zeros(costs: list[float]) -> clinic.Database:
     }
 
 
+@pytest.mark.slow
 def test_the_sign_of_a_zero_does_not_depend_on_the_order_of_rows() -> None:
     """-0.0 and 0.0 are equal, so which of them a group or a window shows would be decided by which row is met first."""
     asked = [*(sql.format(seen) for sql in ZEROS for seen in SEEN), *SHIFTED]

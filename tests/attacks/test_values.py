@@ -21,6 +21,7 @@ def number(cell: object) -> float:
     return float(cell)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["patient", "row"])
 @pytest.mark.parametrize("column, lower, upper", [("income", -50, 100), ("weight", 40, 200)])
 def test_a3_a4_one_value_moves_a_sum_by_its_bound_at_most(column: str, lower: float, upper: float, unit: str) -> None:
@@ -37,6 +38,7 @@ def test_a3_a4_one_value_moves_a_sum_by_its_bound_at_most(column: str, lower: fl
         assert lower <= number(moved[3]) <= upper
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("value", [None, NAN, INF, -INF, 1e18])
 def test_a3_lone_sums_have_no_other_path(value: float | None) -> None:
     """SUM without COUNT beside it is another measure with another SQL: the same clamp."""

@@ -201,7 +201,7 @@ def _planned(number: int, session: Session, rounds: int) -> tuple[Times, str]:
     def plan() -> None:
         nonlocal code
         try:
-            compile_statement(parse(sql), Options(), session.schema, identity, session._world)
+            compile_statement(parse(sql), Options(), session.schema, identity, session._world.catalog)
         except dpsql.Error as refused:
             code = refused.code
 

@@ -41,11 +41,13 @@ def outcome(connection: Connection, sql: str) -> str:
     return f"charged {releases}" if releases else "free"
 
 
+@pytest.mark.few(16)
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.comment.partition(":")[0])
 def test_what_becomes_of_a_statement(connection: Connection, statement: Statement) -> None:
     assert outcome(connection, statement.sql) == statement.comment.rpartition(": ")[2]
 
 
+@pytest.mark.slow
 def test_a_day_of_all_of_them(connection: Connection) -> None:
     """In one connection, with the guard: none stands in the way of another, and the second time round all of it is free."""
     first = [connection.execute(s.sql).fetchall() for s in ANSWERED]
@@ -85,6 +87,7 @@ def test_what_is_wrapped_around_an_answer_is_read_off_it(connection: Connection,
 CHARTS = [s.sql for s in ANSWERED if s.comment.startswith(("superset", "metabase"))][:10]
 
 
+@pytest.mark.slow
 def test_three_viewers_of_ten_charts_cost_one_opening(schema: Path, tmp_path: Path) -> None:
     """Each has a connection and a name, and opens the dashboard ten times."""
     connections = [dpsql.connect(schema, analyst=name, ledger=tmp_path / "x.ledger") for name in ("ann", "bob", "cyd")]

@@ -141,6 +141,7 @@ def test_a_file_of_several_statements(schema: Path, tmp_path: Path, capsys: pyte
     ]
 
 
+@pytest.mark.slow
 def test_a_program_is_given_rows_alone(schema: Path) -> None:
     """As UTF-8 whatever the terminal's own; what a person would want to know is said where one can see it."""
     sql = "SELECT female, COUNT(*) AS n, 'é' AS \"ë\" FROM person GROUP BY female ORDER BY female"
@@ -167,6 +168,7 @@ def test_a_plan_is_lines_unless_a_mode_is_named(schema: Path, capsys: pytest.Cap
     assert capsys.readouterr().out.startswith("plan\nrelease_0: the number of rows\n")
 
 
+@pytest.mark.slow
 def test_exhausted_budget(schema: Path) -> None:
     asked = [f"/* dpsql: epsilon=0.5 */ SELECT COUNT(*) FROM person WHERE income > {1000 * i}" for i in range(8)]
     for first, second in zip(asked[::2], asked[1::2], strict=True):
@@ -194,6 +196,7 @@ def test_the_owner_prepares_and_the_answers_stay(schema: Path) -> None:
     assert "a ledger in memory has no place" in refused(nowhere, "802", 2)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("sql", "code", "says"),
     [
@@ -214,6 +217,7 @@ def test_bad_statements(schema: Path, sql: str, code: str, says: str) -> None:
     assert "epsilon 0" in spent(schema)
 
 
+@pytest.mark.slow
 def test_a_statement_of_ten_megabytes(schema: Path, tmp_path: Path) -> None:
     (tmp_path / "big.sql").write_text("SELECT COUNT(*) FROM person WHERE site IN (" + "1," * 5_000_000 + "1)")
     started = time.monotonic()
@@ -288,6 +292,7 @@ def test_a_folder_that_cannot_hold_a_ledger(schema: Path) -> None:
     refused(dpsql(str(schema), "--ledger", str(schema.parent), "-c", "SELECT 1"), "704", 4)
 
 
+@pytest.mark.slow
 def test_a_full_disk(schema: Path) -> None:
     """A file may not grow past what the ledger has already: the charge cannot be written, so nothing is released."""
     assert dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person").returncode == 0
@@ -305,6 +310,7 @@ def test_a_full_disk(schema: Path) -> None:
     assert "epsilon 0.1" in spent(schema)
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_the_query(schema: Path) -> None:
     """The query stops, one line says that the charge stands, and it does."""
     target = schema.parent / "person_year.parquet"
@@ -336,6 +342,7 @@ def test_ctrl_c_during_the_query(schema: Path) -> None:
     assert "epsilon 0.1" in spent(schema)
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_quietly(schema: Path) -> None:
     """However much is still to be written; what would come after is not asked any more."""
     small = "-c 'SELECT year, COUNT(*) FROM person_year GROUP BY year'"
@@ -349,6 +356,7 @@ def test_a_closed_pipe_ends_quietly(schema: Path) -> None:
     assert "epsilon 0.1" in spent(schema)
 
 
+@pytest.mark.slow
 def test_an_output_that_cannot_be_written(schema: Path) -> None:
     command = f"{sys.executable} -m dpsql {schema} -c 'SELECT 1' > /dev/full"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, check=False, timeout=60)
@@ -379,6 +387,7 @@ source = "big.parquet"
 """
 
 
+@pytest.mark.slow
 def test_a_million_rows_are_written_in_no_more_memory_than_they_take(tmp_path: Path) -> None:
     """The engine holds the rows of an answer; as text, only a few of them are held."""
     (tmp_path / "schema.toml").write_text(BIG)
@@ -454,6 +463,7 @@ def on_a_terminal(*arguments: str, columns: int = 80, **environment: str) -> tup
     return process.wait(timeout=60), seen.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_tables(schema: Path) -> None:
     sql = "SELECT 'long text of \x1b[31m many words' AS a, 'b' AS b, 12345678 AS n"
     code, text = on_a_terminal(str(schema), "-c", sql, columns=30, NO_COLOR="1")
@@ -471,6 +481,7 @@ def test_a_terminal_shows_tables(schema: Path) -> None:
     assert code == 1 and "\x1b" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drawn", ["by a line of its own", "by rich"])
 def test_a_check_shows_how_far_it_is(schema: Path, drawn: str, tmp_path: Path) -> None:
     environment = {}
@@ -513,6 +524,7 @@ def test_the_budget_as_json(schema: Path) -> None:
     assert found["ledger"][0]["statement"] == "SELECT COUNT(*) AS n FROM person"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_the_budget_over_time(schema: Path, encoding: str) -> None:
     assert "added up" not in dpsql("budget", str(schema), "--plot").stdout

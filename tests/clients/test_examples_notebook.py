@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples/notebook.py"
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_without_a_display(tmp_path: Path) -> None:
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     kept = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "MPLBACKEND")}

@@ -171,6 +171,7 @@ def test_a_missing_library_is_one_line(
     assert raised.value.__context__ is None and cursor.fetchall() == [(1,)]
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_before_it_is_asked_for() -> None:
     """DuckDB may import pandas by itself when it is there, and pandas pyarrow."""
     program = f"""
@@ -213,6 +214,7 @@ def test_polars_reads_a_database(connection: dpsql.Connection) -> None:
     assert [len(part) for part in parts] == [8, 8, 2]
 
 
+@pytest.mark.slow
 def test_jupysql_with_the_raw_connection(
     connection: dpsql.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -347,6 +347,7 @@ def test_the_label_has_room_for_four_digits() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not any(e.name == "dpsql" for e in entry_points(group="harlequin.adapter")), reason="not installed")
 def test_hsql_answers_and_refuses(home: Path) -> None:
     words = [sys.executable, "-c", "import sys; from harlequin.hsql import main; main()", "-a", "dpsql"]
@@ -388,6 +389,7 @@ class Pilot:
         return str(self.app.run_query_bar.transaction_button.label)
 
 
+@pytest.mark.slow
 def test_a_session_in_the_window(home: Path) -> None:
     """Open, look at the tree, ask, read the answer and its price, be refused."""
     app = harlequin.Harlequin(DpsqlAdapter(("randhie/schema.toml",)), record_history=False)

@@ -82,6 +82,7 @@ def words(text: str) -> list[Token] | None:
         return None
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(st.lists(st.sampled_from(PARTS), max_size=14).map("".join))
 def test_the_same_semicolons_as_the_parser_sees(text: str) -> None:
@@ -121,6 +122,7 @@ def test_a_place_is_one_of_the_whole_text() -> None:
     assert alone.message(error(501, "nothing is left")) == "DPSQL-501: nothing is left"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("part", ["'a' || ", "/* ", "$a$ ", "(1), ", "e'\\'' ", '""', ";", "-- \n"])
 def test_long_texts_take_no_long_time(part: str) -> None:
     started = time.monotonic()

@@ -63,6 +63,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("accounting", "kinds"), KINDS)
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("1/5", "1e-9"), ("4", "1e-5")])
 def test_rule_28_what_is_admitted_costs_no_more_by_privacy_loss_distributions(
@@ -104,6 +105,7 @@ def _distribution(distributions: ModuleType, release: Release, step: float) -> A
     return distributions.from_randomized_response(2 / (1 + math.exp(amount)), 2, **less)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kinds", [("laplace",), ("gaussian",), ("laplace", "gaussian")])
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("1/5", "1e-9"), ("4", "1e-5")])
 def test_rule_28_what_zcdp_admits_costs_no_more_by_renyi_divergences(

@@ -54,6 +54,7 @@ PAIRS: dict[str, tuple[Callable[[Interval, Interval], Interval], Callable[[Fract
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", PAIRS)
 @MODEST
 @given(first=members(), second=members())
@@ -62,6 +63,7 @@ def test_arithmetic(name: str, first: tuple[Interval, Fraction], second: tuple[I
     assert on_numbers(first[1], second[1]) in on_intervals(first[0], second[0])
 
 
+@pytest.mark.slow
 @MODEST
 @given(first=members(), second=members())
 def test_division_has_an_interval_exactly_where_the_divisor_cannot_be_zero(
@@ -76,6 +78,7 @@ def test_division_has_an_interval_exactly_where_the_divisor_cannot_be_zero(
         assert domains.truncated_quotient(first[1], second[1]) in truncated
 
 
+@pytest.mark.slow
 @MODEST
 @given(first=members(), second=members())
 def test_truncated_quotient_rounds_towards_zero(

@@ -87,6 +87,7 @@ def longest(connection: duckdb.DuckDBPyConnection, scalar: Scalar, table: str) -
     return int(found or 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
 def test_rule_47_no_text_is_longer_than_its_length(connection: duckdb.DuckDBPyConnection, seed: int) -> None:

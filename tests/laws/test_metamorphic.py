@@ -59,6 +59,7 @@ def _value(opened: Beside, sql: str) -> float:
     return float(str(found)) if found is not None else 0.0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_whole_is_what_fulfils_a_condition_what_does_not_and_what_it_does_not_decide(

@@ -54,6 +54,7 @@ def fingerprints(sql: str, schema: Schema, parameters: tuple[object, ...] | dict
     return [part.release.fingerprint for part in compiled(sql, schema, parameters).releases]
 
 
+@pytest.mark.slow
 @MODEST
 @given(seed=st.integers(0, 2**40), unit=st.sampled_from(["patient", "row"]), accounting=ACCOUNTINGS)
 def test_a_plan_spends_what_its_measures_spend_and_no_more_than_asked(
@@ -76,6 +77,7 @@ def test_a_plan_spends_what_its_measures_spend_and_no_more_than_asked(
             assert measure.noise.covers(measure.sensitivity.l1, measure.sensitivity.l2_squared, measure.loss)
 
 
+@pytest.mark.slow
 @MODEST
 @given(seed=st.integers(0, 2**40), mechanism=st.sampled_from(["laplace", "gaussian", "auto"]), accounting=ACCOUNTINGS)
 def test_shares_add_up_to_the_whole_price(
@@ -100,6 +102,7 @@ def test_shares_add_up_to_the_whole_price(
             assert accounting == "zcdp" and least <= release.loss.rho <= rho
 
 
+@pytest.mark.slow
 @MODEST
 @given(seed=st.integers(0, 2**40), error=st.sampled_from(["0.5", "7", "300", "1e5"]), accounting=ACCOUNTINGS)
 def test_an_accuracy_is_kept_at_its_price(seed: int, error: str, accounting: str, schemas: dict[str, Schema]) -> None:
@@ -117,6 +120,7 @@ def test_an_accuracy_is_kept_at_its_price(seed: int, error: str, accounting: str
         assert width is None or width <= float(error)
 
 
+@pytest.mark.slow
 @MODEST
 @given(seed=st.integers(0, 2**40))
 def test_planning_is_a_function_of_the_text(seed: int, schemas: dict[str, Schema]) -> None:
@@ -132,6 +136,7 @@ def test_planning_is_a_function_of_the_text(seed: int, schemas: dict[str, Schema
     assert first.plan.loss == again.plan.loss
 
 
+@pytest.mark.slow
 @MODEST
 @given(parts=st.lists(LOSSES, max_size=6))
 def test_composition_adds_up_in_any_order(parts: list[PrivacyLoss]) -> None:

@@ -208,6 +208,7 @@ MODEST = settings(
 )
 
 
+@pytest.mark.slow
 @MODEST
 @given(seed=SEEDS)
 def test_rows_inside_their_declarations_keep_every_expression_in_its_domain(
@@ -218,6 +219,7 @@ def test_rows_inside_their_declarations_keep_every_expression_in_its_domain(
     check(connection, scalars, table, declared=True)
 
 
+@pytest.mark.slow
 @MODEST
 @given(seed=SEEDS)
 def test_no_row_at_all_makes_an_expression_fail_or_leave_its_limits(
@@ -228,6 +230,7 @@ def test_no_row_at_all_makes_an_expression_fail_or_leave_its_limits(
     check(connection, scalars, table, declared=False)
 
 
+@pytest.mark.slow
 def test_the_generator_reaches_every_function_of_a_private_block(scopes: dict[str, Scope]) -> None:
     chance = random.Random(1)
     seen: set[object] = set()
@@ -249,6 +252,7 @@ SPELLED_OTHERWISE = {
 }  # fmt: skip
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "text",
     [

@@ -306,6 +306,7 @@ MOMENTS = [
 ]
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(("rows", "groups"), LIMITS)
 @pytest.mark.parametrize("columns", MOMENTS)
 def test_a_unit_moves_moments_by_at_most_its_rows(

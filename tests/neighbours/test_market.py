@@ -20,6 +20,7 @@ PAIRS = int(os.environ.get("DPSQL_PAIRS", "160"))
 """Statements and neighbours in all."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", some(range(2)))
 def test_one_person_moves_a_vector_by_at_most_what_is_claimed(seed: int, tmp_path: Path) -> None:
     cases = MarketCases(tmp_path, seed)
@@ -29,18 +30,21 @@ def test_one_person_moves_a_vector_by_at_most_what_is_claimed(seed: int, tmp_pat
     assert len(cases.types) > 1 and cases.hops[2] > 0
 
 
+@pytest.mark.slow
 def test_one_row_moves_a_vector_by_at_most_what_is_claimed(tmp_path: Path) -> None:
     cases = MarketCases(tmp_path, 0, row_level=1)
     cases.run(PAIRS // 4)
     assert cases.tally["row level"] == cases.checked
 
 
+@pytest.mark.slow
 def test_files_snapshots_and_verified_sql_move_nothing(tmp_path: Path) -> None:
     cases = StoredCases(tmp_path, 1)
     cases.run(PAIRS // 8)
     assert sum(cases.ran.values()) == cases.checked
 
 
+@pytest.mark.slow
 def test_data_that_change_under_an_open_ledger_show_nobody(tmp_path: Path) -> None:
     cases = StoredCases(tmp_path, 2)
     cases.change(max(1, PAIRS // 500))

@@ -349,6 +349,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", some(FAULTS), ids=lambda fault: fault.__name__)
 def test_a_planted_fault_is_caught(fault: Callable[[Patch], None], tmp_path: Path, monkeypatch: Patch) -> None:
     fault(monkeypatch)
@@ -671,6 +672,7 @@ NESTED_FAULTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", some([*NESTED_FAULTS, *CLOSE_FAULTS]), ids=lambda fault: fault.__name__)
 def test_a_planted_fault_of_nesting_is_caught(
     fault: Callable[[Patch], None], tmp_path: Path, monkeypatch: Patch

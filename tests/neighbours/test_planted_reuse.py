@@ -294,11 +294,13 @@ PLANTED: list[tuple[Callable[[Patch], None], Callable[[Path], None]]] = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("check", dict.fromkeys(check for _, check in PLANTED), ids=lambda check: check.__name__)
 def test_rule_40_checks_pass_without_a_fault(check: Callable[[Path], None], tmp_path: Path) -> None:
     check(tmp_path)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("fault", "check"), some(PLANTED, 4), ids=lambda one: one.__name__)
 def test_a_planted_fault_in_reuse_is_caught(
     fault: Callable[[Patch], None], check: Callable[[Path], None], tmp_path: Path, monkeypatch: Patch

@@ -90,6 +90,7 @@ def position_above(probabilities: Sequence[float]) -> Above:
     return lambda m: float(sum(probabilities[max(m, 0) :]))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 @pytest.mark.parametrize("runs", some([FEWEST_RUNS, RUNS]))
@@ -97,6 +98,7 @@ def test_positions_have_the_probabilities_of_the_definition(setting: Setting, ki
     assert setting.misfit(kind, setting.draws(kind, runs)) > ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fit_notices_a_rate_that_is_a_third_too_large(kind: Kind) -> None:
     setting = SETTINGS[1]
@@ -194,6 +196,7 @@ HEADS += [2**63 - 1 - head for head in HEADS]
 LOSSES = [Fraction(0), Fraction(1, 3), Fraction(2047), Fraction(2048), Fraction(10**40)]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("weight", [1, 2, 1000, 2**52 - 1, 2**52])
 def test_the_first_look_is_never_narrower_than_what_is_known(weight: int, kind: Kind) -> None:

@@ -34,6 +34,7 @@ def test_long_laplace_vectors(scale: Fraction) -> None:
     assert p_value(NOISE.laplace(scale, 100_000), laplace_above(float(scale)), float(scale)) > ALARM
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_short_laplace_vectors(scale: Fraction) -> None:
     samples = from_short_vectors(NOISE.laplace, scale)
@@ -45,6 +46,7 @@ def test_long_gaussian_vectors(sigma: Fraction) -> None:
     assert p_value(NOISE.gaussian(sigma**2, 100_000), gaussian_above(float(sigma)), float(sigma)) > ALARM
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("sigma", SCALES, ids=str)
 def test_short_gaussian_vectors(sigma: Fraction) -> None:
     samples = from_short_vectors(NOISE.gaussian, sigma**2)
@@ -61,6 +63,7 @@ def test_long_vectors_of_rounded_gaussian_noise(sigma: Fraction) -> None:
     assert p_value(samples, rounded_above(float(sigma)), float(sigma)) > ALARM
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("sigma", SCALES, ids=str)
 def test_short_vectors_of_rounded_gaussian_noise(sigma: Fraction) -> None:
     noise = DiscreteGaussian(sigma**2)

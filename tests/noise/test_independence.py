@@ -31,6 +31,7 @@ def draws(size: int) -> Draws:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [50, 1500])
 def test_forked_processes(size: int) -> None:
     """The parent draws first, so that a state kept in memory would be inherited."""

@@ -99,11 +99,13 @@ def test_a_row_more_and_another_answer_keep_their_part_of_the_price(other: tuple
     assert most / 4 < bound <= most
 
 
+@pytest.mark.slow
 def test_too_little_noise_on_the_number_of_reports_is_noticed() -> None:
     asked, on = responses(Fraction(1, 2)), terms(Fraction(1, 2) + FAULT)
     assert eps_lower(released(asked, on, 0, 0, RUNS), released(asked, on, 0, 1, RUNS), 0.0, ALARM) > 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rows", [100, 1000, 20_000])
 @pytest.mark.parametrize(
     ("epsilon", "price"), [(Fraction(1), Fraction(6, 5)), (Fraction(1, 2), Fraction(2)), (Fraction(4), Fraction(5))]

@@ -101,6 +101,7 @@ def added() -> dict[str, Added]:
 ADDED = added()
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("count", [2, 6, 50, 300])
 @pytest.mark.parametrize("name", list(ADDED))
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
@@ -253,6 +254,7 @@ def test_rule_41_intervals_of_avg_from_answers_apart(world: World) -> None:
     world.check(answer, sql)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("more", [("0.4", "0.5"), ("0.1", "0.9"), ("0.2", "0.3", "0.4", "0.8")])
 def test_rule_42_intervals_of_what_was_topped_up(world: World, more: tuple[str, ...]) -> None:
     for epsilon in more:

@@ -84,6 +84,7 @@ def test_long_vectors_have_the_distribution(noise: TruncatedLaplace) -> None:
     assert p_value(samples, above(noise), float(noise.scale)) > ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", some(SHAPES), ids=name)
 def test_short_vectors_have_the_distribution(noise: TruncatedLaplace) -> None:
     samples = [z for _ in range(RUNS // MOST_BY_OPENDP) for z in noise.sample(NOISE, MOST_BY_OPENDP)]

@@ -21,6 +21,7 @@ def of_kind(kind: str) -> list[object]:
     return [pytest.param(case, id=case.name) for case in CASES if case.fence.kind == kind]
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("case", of_kind("sql accept"))
 def test_an_accepted_statement_is_answered_as_shown(case: Case) -> None:
     opened(case.schema).session.execute(case.fence.body, case.fence.parameters)
@@ -29,6 +30,7 @@ def test_an_accepted_statement_is_answered_as_shown(case: Case) -> None:
         assert same(fence, now), f"{case.name}: {fence.info} is now\n{now}"
 
 
+@pytest.mark.few(82)
 @pytest.mark.parametrize("case", of_kind("sql refuse"))
 def test_a_refused_statement_says_what_is_shown(case: Case) -> None:
     refused = refusal(case)
@@ -41,6 +43,7 @@ def test_a_schema_snippet_is_a_schema(case: Case) -> None:
     assert schema_mistakes(case) == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "page", [p for p in pages() if any(c.fence.kind == "session" for c in cases(p))], ids=lambda p: p.name
 )

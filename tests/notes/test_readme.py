@@ -68,6 +68,7 @@ def snippets(kind: str) -> list[object]:
     return [pytest.param(f, id=f"{p.relative_to(ROOT)}:{f.first}") for p, f in found]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("fence", shell_fences())
 def test_each_dpsql_command_is_answered(fence: Fence, capsys: pytest.CaptureFixture[str]) -> None:
     with desk():

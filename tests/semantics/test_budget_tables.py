@@ -55,6 +55,7 @@ def refused(connection: Connection, sql: str) -> Error:
     return raised.value
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("shown", "meant"),
     [
@@ -69,6 +70,7 @@ def test_show_is_a_query(connection: Connection, shown: str, meant: str) -> None
     assert connection.explain(shown) == "free: answered from the ledger alone, exactly"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("table", list(spent.TABLES))
 def test_columns_are_those_that_describe_names(connection: Connection, table: str) -> None:
     described = rows(connection, f"DESCRIBE dpsql.{table}")
@@ -87,6 +89,7 @@ def test_the_ledger_holds_what_was_asked(connection: Connection) -> None:
     assert abs(datetime.now(UTC).replace(tzinfo=None) - one[1]) < timedelta(minutes=5)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("sql", "parameters", "expected"),
     [
@@ -155,6 +158,7 @@ def dpsql_check(path: Path) -> int:
     return main(["check", str(path)])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("sql", "code", "words"),
     [

@@ -431,6 +431,7 @@ def test_every_session_has_its_number_of_statements() -> None:
     assert {name: len(statements) for name, statements in SESSIONS.items()} == dict.fromkeys(SESSIONS, STATEMENTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some(SESSIONS, 2))
 def test_a_dashboard_alone_is_answered(office: Office, name: str) -> None:
     run = office.run(name)

@@ -172,6 +172,7 @@ def generated(chance: random.Random) -> tuple[str, int]:
     return sql + (f" GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}" if keys else ""), len(keys)
 
 
+@pytest.mark.slow
 def test_generated_statements(both: Beside) -> None:
     chance = random.Random(2)
     checked = 0
@@ -221,6 +222,7 @@ def clamped(number: object, low: float, high: float) -> float | None:
     return min(max(number, low), high)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("limit", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_cut_of_an_ungrouped_statement_is_the_documented_one(seed: int, limit: int, tmp_path: Path) -> None:
@@ -294,6 +296,7 @@ BY_TOLERANCE = (
 """What is on a grid, chosen or turned round at random: tests/semantics/test_spread_and_rank.py has the tolerance of each."""
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "sql",
     [
@@ -310,6 +313,7 @@ def test_randhie(sql: str) -> None:
     _example("randhie", ("person", "person_year", "plan"), sql)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "sql",
     [

@@ -160,6 +160,7 @@ def test_how_often_groups_are_redrawn() -> None:
     assert draws_of(MOST_ROWS // LEAST_DRAWS + 1) == 0
 
 
+@pytest.mark.slow
 def test_a_ratio_of_released_cells_is_covered(tmp_path: Path) -> None:
     """Over groups of the same people: at least 94 %, and at most 96.5 %, up to a chance of one in a million."""
     text = (clinic.ROW + clinic.PATIENT.replace('role = "identifier"', 'role = "measure"') + clinic.PUBLIC).replace(

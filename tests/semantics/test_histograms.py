@@ -67,6 +67,7 @@ STATEMENTS = [
 ]
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_it_is_what_case_says(sql: str, both: Beside) -> None:
     assert written_out(sql) != sql

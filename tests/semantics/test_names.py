@@ -249,6 +249,7 @@ def test_no_statement_stands_here_twice() -> None:
     assert len(EVERYTHING) == len(set(EVERYTHING)) >= 120
 
 
+@pytest.mark.few(13)
 @pytest.mark.parametrize("sql", EVERYTHING)
 def test_it_means_what_duckdb_says(sql: str, both: Beside) -> None:
     both.check(sql)

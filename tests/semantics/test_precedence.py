@@ -113,6 +113,7 @@ def chain(chance: random.Random) -> str:
     return f" {chance.choice(['AND', 'OR'])} ".join(condition() for _ in range(chance.choice([1, 2, 3])))
 
 
+@pytest.mark.slow
 def test_generated_chains(scope: Scope, connection: duckdb.DuckDBPyConnection) -> None:
     chance = random.Random(3)
     found = [disagreement(connection, chain(chance), scope) for _ in range(400)]

@@ -276,6 +276,7 @@ def test_there_are_enough_statements_and_none_twice() -> None:
     assert len(EVERYTHING) == len(set(EVERYTHING)) >= 120
 
 
+@pytest.mark.few(13)
 @pytest.mark.parametrize("sql", EVERYTHING)
 def test_relational(sql: str, both: Beside) -> None:
     both.check(sql)
@@ -372,6 +373,7 @@ def test_rows_of_nobody_are_left_out_of_every_join(tmp_path: Path) -> None:
     opened.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_on_other_data_too(seed: int, tmp_path: Path) -> None:
     """A sample of everything, on other people."""

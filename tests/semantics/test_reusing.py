@@ -163,6 +163,7 @@ CONDITIONS = ["", "", " WHERE w > 4", " WHERE v IS NOT NULL", " WHERE w < 18 AND
 AFTER = ["", " HAVING COUNT(*) > 40", " ORDER BY COUNT(*) DESC, {keys}", " ORDER BY {keys} DESC LIMIT 3"]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(24))
 def test_rule_41_a_roll_up_is_what_plain_sql_answers(
     session: Session, plain: duckdb.DuckDBPyConnection, seed: int
@@ -190,6 +191,7 @@ CHOICES = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("seed", range(24))
 def test_rule_41_a_slice_is_what_plain_sql_answers(
     session: Session, plain: duckdb.DuckDBPyConnection, seed: int
@@ -221,6 +223,7 @@ def test_rule_41_one_group_of_rows_that_are_cut_is_asked_anew(session: Session, 
         assert not session.execute(f"/* dpsql: max_rows=2 */ {sql}").cached
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("what", ["COUNT(*)", "SUM(medical_usd)", "AVG(md_visits)"])
 def test_rule_41_one_group_where_a_key_allows_no_more_rows(tmp_path: Path, what: str) -> None:
     """A person and a year, of five declared ones: nobody has more than the five rows that are allowed."""
@@ -258,6 +261,7 @@ def test_rule_41_rows_of_people_with_several(session: Session, plain: duckdb.Duc
         assert rolled_up(answer) and same(answer.rows, plain.execute(sql).fetchall(), ordered=False), sql
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("finer", "coarser"),
     [
@@ -294,6 +298,7 @@ def test_rule_41_what_does_not_add_up_is_asked_anew(session: Session, finer: str
     assert not answer.cached and answer.releases == 1 and not answer.notes
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("finer", "coarser"),
     [

@@ -101,6 +101,7 @@ def quanta(part: CompiledRelease) -> dict[str, float]:
     return found
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("where", ["", " WHERE site = 2", " WHERE age > 20 AND city IS NOT NULL"])
 @pytest.mark.parametrize("condition", FILTERS)
 @pytest.mark.parametrize("x", ["age", "weight", "score", "income"])
@@ -118,6 +119,7 @@ def test_moments_of_one_value(level: str, x: str, condition: str, where: str, re
         assert near(found, value, allowed), (function, found, value)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("condition", FILTERS)
 @pytest.mark.parametrize(
     "pair",
@@ -217,6 +219,7 @@ def inside(found: object, values: list[float], q: Fraction, x: str, slack: float
     return low - slack - 1e-9 <= number <= high + slack + 1e-9
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("where", ["", " WHERE site = 2", " WHERE female"])
 @pytest.mark.parametrize("x", RANKED)
 @pytest.mark.parametrize("level", ["by_person", "by_row"])
@@ -275,6 +278,7 @@ def test_quantiles_by_group_and_filter(by_person: Beside) -> None:
         )
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("function", ["MIN", "MAX"])
 @pytest.mark.parametrize("x", ["age", "weight", "income"])
 @pytest.mark.parametrize("level", ["by_person", "by_row"])

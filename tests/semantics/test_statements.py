@@ -240,6 +240,7 @@ PARAMETERS: list[tuple[str, tuple[object, ...] | dict[str, object]]] = [
 ]
 
 
+@pytest.mark.few(19)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_rows(sql: str, both: Beside) -> None:
     both.check(sql)

@@ -71,6 +71,7 @@ def test_every_query_is_expected_to_end_in_one_way() -> None:
     assert sorted(path.name for path in tpch.FIXTURES.glob("*.sql")) == [f"q{n:02}.sql" for n in tpch.QUERIES]
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("number", tpch.QUERIES)
 def test_no_plain_answer_is_empty(number: int, both: Beside) -> None:
     rows, _ = both.expect(tpch.query(number))
@@ -91,6 +92,7 @@ def test_the_declarations_hold(data: Path) -> None:
         assert [column.column.name for column in table.columns if column.nulls or column.outside] == []
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("number", tpch.ANSWERED)
 def test_answered(number: int, both: Beside) -> None:
     sql = tpch.query(number)
@@ -105,6 +107,7 @@ def test_answered(number: int, both: Beside) -> None:
     assert answer.releases > 1 if number in SEVERAL_RELEASES else answer.releases == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backwards", some([False, True]), ids=["in order", "backwards"])
 def test_the_guard_refuses_none_of_them_in_one_session(data: Path, backwards: bool) -> None:
     """In its default mode, at the price of the bench, at which every difference can be read."""

@@ -139,6 +139,7 @@ def bars(axes: Any) -> list[tuple[float, float]]:
     return found
 
 
+@pytest.mark.slow
 def test_jupysql_with_an_engine(place: Place, notebook: Any, capsys: pytest.CaptureFixture[str]) -> None:
     result = notebook.run_line_magic("sql", BY_SITE)
     assert [tuple(row) for row in result.DataFrame().itertuples(index=False)] == place.stored(BY_SITE)
@@ -153,6 +154,7 @@ def test_jupysql_with_an_engine(place: Place, notebook: Any, capsys: pytest.Capt
     capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_sqlplot(place: Place, notebook: Any, capsys: pytest.CaptureFixture[str]) -> None:
     drawn = bars(notebook.run_line_magic("sqlplot", "bar --table person --column site"))
     stored = place.stored("SELECT site, COUNT(site) AS n FROM person WHERE site IS NOT NULL GROUP BY site")
@@ -281,6 +283,7 @@ def expressions(ibis: Any) -> Iterator[tuple[str, Any]]:
     yield "SELECT MEDIAN(income) FROM person", person.income.median()
 
 
+@pytest.mark.slow
 def test_ibis(place: Place) -> None:
     ibis = pytest.importorskip("ibis", reason="Ibis is not installed")
     with dpsql.connect(place.schema, ledger=place.ledger) as connection:

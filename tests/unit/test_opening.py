@@ -62,6 +62,7 @@ def rewrite(folder: Path, kind: str, table: str, sql: str) -> None:
 # --- versions -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_equal_contents_are_one_version(tmp_path: Path, ledger: Ledger, kind: str) -> None:
     schema = clinic(tmp_path, kind)
@@ -75,6 +76,7 @@ def test_equal_contents_are_one_version(tmp_path: Path, ledger: Ledger, kind: st
     assert version(schema, ledger, approve=False) == first
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("table", ["visit", "ward"])
 def test_other_contents_are_another_version(tmp_path: Path, ledger: Ledger, kind: str, table: str) -> None:
@@ -162,6 +164,7 @@ print(open_dataset(schema, ledger, approve=True).version)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "duckdb"])
 def test_processes_that_open_at_once_agree(tmp_path: Path, kind: str) -> None:
     clinic(tmp_path, kind)
@@ -294,6 +297,7 @@ def test_rule_35_clean_data_has_every_fact(tmp_path: Path, ledger: Ledger) -> No
     assert facts(schema, ledger) == {unit_fact("person"), unit_fact("visit"), rows_fact("visit"), *columns}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("value", "day", "holds"),
     [

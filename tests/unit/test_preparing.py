@@ -59,6 +59,7 @@ def reads_snapshot(schema: Schema, ledger: Ledger) -> bool:
     return used
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_rows_in_other_files(tmp_path: Path, ledger: Ledger, root: Path, kind: str) -> None:
     schema = far_clinic(tmp_path, kind)
@@ -126,6 +127,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
 def test_a_damaged_snapshot_is_not_used_and_can_be_made_again(
     tmp_path: Path, ledger: Ledger, root: Path, damage: Callable[[Path], object]
@@ -243,6 +245,7 @@ except Error as problem:
 """
 
 
+@pytest.mark.slow
 def test_files_that_the_system_cuts_short(tmp_path: Path, ledger: Ledger, root: Path) -> None:
     rows = {"visit": "SELECT hash(range)::VARCHAR AS visit_id, 1::BIGINT AS person_id FROM range(50000)"}
     schema = far_clinic(tmp_path, rows=rows)

@@ -267,6 +267,7 @@ def test_a_ledger_in_memory_is_one_connections() -> None:
             sa.create_engine(IN_MEMORY, poolclass=other)
 
 
+@pytest.mark.slow
 def test_connections_at_once_share_a_ledger(engine: sa.engine.Engine) -> None:
     """Four threads ask eight different questions: each is paid once, whoever asks it."""
     questions = [f"SELECT COUNT(*) AS people FROM person WHERE site = {site}" for site in (1, 2, 3, 4)]
@@ -383,6 +384,7 @@ def test_types_are_the_declared_ones(clinic: sa.engine.Engine) -> None:
     assert (found["visit.seen"], found["visit.visit_id"], found["visit.year"]) == ("TIMESTAMP", "BIGINT", "INTEGER")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "name", ["TINYINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE"]
 )
@@ -508,6 +510,7 @@ EXPRESSIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(28)
 @pytest.mark.parametrize(("expression", "sql"), EXPRESSIONS, ids=[sql for _, sql in EXPRESSIONS])
 @pytest.mark.parametrize("literal", [False, True], ids=["bound", "literal"])
 def test_an_expression_is_the_sql_that_it_means(
@@ -542,6 +545,7 @@ def test_what_has_no_form_here_is_told_by_sqlalchemy(clinic: sa.engine.Engine) -
             asked(clinic, statement)
 
 
+@pytest.mark.slow
 def test_names_are_quoted_where_they_must_be(engine: sa.engine.Engine) -> None:
     """Every word that the engine or the parser knows, as a column and as a table."""
     known = {str(row[0]) for row in duckdb.sql("SELECT keyword_name FROM duckdb_keywords()").fetchall()}
@@ -642,6 +646,7 @@ def test_classes_that_are_mapped(engine: sa.engine.Engine) -> None:
         session.rollback()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("statement", "kind", "code"),
     [

@@ -208,6 +208,7 @@ def test_lines_keys_completion_and_history(clinic: Path, state: Path) -> None:
 # --- commands -----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_command(session: Terminal, tmp_path: Path) -> None:
     terminal, ask = session, session.ask
     # before anything was answered
@@ -334,6 +335,7 @@ def test_ctrl_c_of_what_is_free_charges_nothing(slow: Terminal) -> None:
     assert "nothing was charged" in slow.answered()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("pause", [0.0, 0.001, 0.01, 0.05])
 def test_two_quick_ctrl_c_never_leave(slow: Terminal, pause: float) -> None:
     for _ in range(3):
@@ -364,6 +366,7 @@ def test_200_columns(slow: Terminal, tmp_path: Path) -> None:
     slow.ask("\\mode table")
 
 
+@pytest.mark.slow
 def test_a_terminal_of_20_columns_and_5_lines(clinic: Path, state: Path) -> None:
     with Terminal(clinic, state, columns=20, lines=5, prompt=">") as terminal:
         terminal.send("SELECT COUNT(*) AS n FROM patient;" + ENTER)
@@ -378,6 +381,7 @@ def test_a_terminal_of_20_columns_and_5_lines(clinic: Path, state: Path) -> None
         assert terminal.ended() == 0
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal(clinic: Path, tmp_path: Path) -> None:
     """And a home that nothing can be written to."""
     (tmp_path / "file").write_text("")
@@ -395,6 +399,7 @@ def test_a_dumb_terminal(clinic: Path, tmp_path: Path) -> None:
         assert terminal.ended() == 0
 
 
+@pytest.mark.slow
 def test_no_colour_and_a_home_that_cannot_be_written_to(clinic: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with Terminal(clinic, tmp_path / "file", NO_COLOR="1") as terminal:

@@ -64,6 +64,7 @@ def test_how_many_releases_fit(accounting: str, count: int) -> None:
     assert keeps.admits(total([one] * count)) and not keeps.admits(total([one] * (count + 1)))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(TOTALS, st.lists(LOSSES, max_size=20))
 def test_joined_accountants_admit_what_one_of_them_admits(whole: EpsilonDelta, losses: list[PrivacyLoss]) -> None:

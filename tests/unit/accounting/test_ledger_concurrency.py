@@ -31,6 +31,7 @@ def budget(epsilon: str) -> Budget:
     return Budget(EpsilonDelta(Fraction(epsilon), Fraction(0)))
 
 
+@pytest.mark.slow
 def test_processes_share_one_budget(path: Path, script: Script) -> None:
     """8 processes x 40 charges against a budget for 71, each opening (one of them making) the ledger itself."""
     body = f"""
@@ -227,6 +228,7 @@ def test_a_ledger_in_memory_does_not_follow_a_fork(asks: Asks) -> None:
     assert ledger.charge(asks("0.1"), budget("1")).id == 1
 
 
+@pytest.mark.slow
 def test_what_was_reported_survives_a_kill(path: Path, script: Script) -> None:
     """12 kills at random moments of charging and storing: what was reported is charged, and the file opens again."""
     body = f"""

@@ -230,6 +230,7 @@ def test_a_crash_at_any_statement_leaves_the_old_ledger(
     ledger.close()
 
 
+@pytest.mark.few(1)
 def test_a_killed_process_leaves_a_whole_ledger(version: int, old: Path) -> None:
     body = f"""
 import os, sqlite3
@@ -243,6 +244,7 @@ Ledger.open({str(old)!r}, {IDENTITY!r})
     ledger.close()
 
 
+@pytest.mark.slow
 def test_several_processes_open_it_at_once(old: Path) -> None:
     body = f"""
 import sys

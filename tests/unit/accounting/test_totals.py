@@ -75,6 +75,7 @@ def test_a_clock_that_goes_back_opens_no_new_window(
     assert back.windows[WINDOWS.index(window)].start == start_of(window, later)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(LOSSES, DAYS), max_size=8))
 def test_text_round_trips(charges: list[tuple[PrivacyLoss, str]]) -> None:
     spent = NOTHING

@@ -146,6 +146,7 @@ ASKED = [
 LIMITS = ["", "max_rows=2", "max_values=1", "max_rows=3, max_groups=2, max_values=2", "max_rows=9"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", ASKED)
 def test_one_person_moves_the_engines_counts_by_what_is_claimed(sql: str, tmp_path: Path) -> None:
     """All of it: DISTINCT, the cut of capacities, the two orders, over generated databases with heavy patients."""
@@ -210,6 +211,7 @@ def databases() -> Both:
     return found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("asked", PLAIN)
 def test_where_no_limit_binds_it_is_the_plain_count(asked: str, databases: Both) -> None:
     for data, connection in databases:

@@ -126,6 +126,7 @@ def declared(tmp_path: Path) -> Iterator[DeclaredTables]:
     made.close()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "sql",
     [

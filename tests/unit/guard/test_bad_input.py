@@ -158,6 +158,7 @@ CONDITIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", CONDITIONS.values(), ids=CONDITIONS.keys())
 def test_a_condition_is_decided_in_time_and_answered_once(session: Session, clock: Clock, condition: str) -> None:
     sql = f"SELECT COUNT(*) FROM patient WHERE {condition}"
@@ -190,6 +191,7 @@ BREAKDOWNS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", BREAKDOWNS.values(), ids=BREAKDOWNS.keys())
 def test_a_breakdown_is_decided_in_time(session: Session, clock: Clock, sql: str) -> None:
     """Refused or answered: but in time. A statement beside it is decided in time too."""
@@ -208,6 +210,7 @@ def test_forty_halves_of_a_union(session: Session, clock: Clock) -> None:
     assert clock.seconds < MOST_SECONDS
 
 
+@pytest.mark.slow
 def test_statements_of_many_boxes(session: Session, clock: Clock) -> None:
     """What is in history is tangled too."""
     for i in range(40):
@@ -232,6 +235,7 @@ OPAQUE = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("one", "other"), OPAQUE, ids=[str(i) for i in range(len(OPAQUE))])
 def test_what_differs_in_an_opaque_part_alone_is_answered_once(session: Session, one: str, other: str) -> None:
     assert answered(session, f"SELECT COUNT(*) FROM patient WHERE {one}") == ""
@@ -247,6 +251,7 @@ EXACT = [
 ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("condition", EXACT, ids=range(len(EXACT)))
 def test_one_person_less_in_a_long_condition_is_refused(session: Session, condition: str) -> None:
     assert answered(session, f"SELECT COUNT(*) FROM patient WHERE {condition}") == ""

@@ -44,6 +44,7 @@ def filled(by_extent: bool, listed: Sequence[Region]) -> Sizes:
     return sizes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_extent", [False, True], ids=["shares", "extents"])
 @MODEST
 @given(listed=st.lists(generated(), min_size=1, max_size=5), region=generated())
@@ -62,6 +63,7 @@ def test_without_bounds_with_one_value_and_of_unknown_size(by_extent: bool, plac
     np.testing.assert_allclose(filled(by_extent, ODD).common(ODD[place]), expected, atol=1e-12)
 
 
+@pytest.mark.slow
 @MODEST
 @given(listed=st.lists(generated(), max_size=3), later=st.lists(generated(), max_size=3), region=generated())
 def test_what_is_forgotten_is_as_if_it_had_never_been(

@@ -315,6 +315,7 @@ def _check(patients: Clinic, texts: Iterator[str]) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_columns_beside_constants_are_read_exactly(patients: Clinic, seed: int) -> None:
     chance = random.Random(seed)
@@ -323,6 +324,7 @@ def test_columns_beside_constants_are_read_exactly(patients: Clinic, seed: int) 
     assert found["opaque"] <= 15 and found["read"] > 90
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_evaluated_is_exact_of_declared_rows(patients: Clinic, seed: int) -> None:
     chance = random.Random(seed)
@@ -331,6 +333,7 @@ def test_what_is_evaluated_is_exact_of_declared_rows(patients: Clinic, seed: int
     assert found["opaque"] < found["read"] / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_every_expression_is_read_exactly_of_declared_rows_or_not_at_all(patients: Clinic, seed: int) -> None:
     chance = random.Random(seed)
@@ -498,6 +501,7 @@ KEYS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("text", KEYS)
 def test_the_regions_of_a_key_are_its_groups(patients: Clinic, text: str) -> None:
     """Declared rows are in one region each, and in the same one where DuckDB groups them together."""

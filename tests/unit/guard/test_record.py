@@ -73,6 +73,7 @@ def questions(draw: st.DrawFn) -> Question:
     return Question(tables, tuple(shapes), spread=draw(st.floats(0, 1e300) | st.just(float("inf"))))
 
 
+@pytest.mark.slow
 @MODEST
 @given(st.lists(questions(), max_size=3))
 def test_what_is_written_reads_back_as_the_same(asked: list[Question]) -> None:

@@ -115,6 +115,7 @@ def generated(draw: st.DrawFn) -> Region:
 # --- set operations ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @MODEST
 @given(generated(), generated())
 def test_operations_are_those_of_sets(one: Region, other: Region) -> None:
@@ -125,6 +126,7 @@ def test_operations_are_those_of_sets(one: Region, other: Region) -> None:
     assert regions.meet(one, other) == bool(first & second)
 
 
+@pytest.mark.slow
 @MODEST
 @given(generated())
 def test_others_and_joined(region: Region) -> None:
@@ -136,6 +138,7 @@ def test_others_and_joined(region: Region) -> None:
         assert len(region) > 2
 
 
+@pytest.mark.slow
 @MODEST
 @given(generated(), generated())
 def test_equal_sets_differ_by_nothing(one: Region, other: Region) -> None:
@@ -146,6 +149,7 @@ def test_equal_sets_differ_by_nothing(one: Region, other: Region) -> None:
     assert regions.extent(parts) == pytest.approx(regions.extent(one), abs=FEW)
 
 
+@pytest.mark.slow
 @MODEST
 @given(generated(), generated())
 def test_within_is_a_subset_up_to_what_is_void(one: Region, other: Region) -> None:
@@ -170,6 +174,7 @@ def _is_void(point: Point) -> bool:
 # --- sizes ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @MODEST
 @given(generated(), generated())
 def test_shares_and_measures_add_up_over_disjoint_parts(one: Region, other: Region) -> None:
@@ -180,6 +185,7 @@ def test_shares_and_measures_add_up_over_disjoint_parts(one: Region, other: Regi
     assert regions.common(one, other) == pytest.approx(regions.extent(met))
 
 
+@pytest.mark.slow
 @MODEST
 @given(generated())
 def test_only_what_is_void_has_no_measure(region: Region) -> None:

@@ -70,6 +70,7 @@ def test_many_draws_are_nearly_gaussian(count: int, allowed: float) -> None:
     assert 0.98 <= width / (stats.norm.ppf(0.975) * sigma) <= allowed
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("count", [2, 7, 60, 199])
 def test_quantiles_are_those_of_the_continuous_sum(count: int) -> None:
     """Of the difference of two gamma variables, by quadrature in scipy."""

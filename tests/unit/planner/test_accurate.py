@@ -220,6 +220,7 @@ def test_a_session_has_the_later_of_a_price_and_an_accuracy() -> None:
 # --- above the cap ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accounting", ["sequential", "zcdp"])
 @pytest.mark.parametrize(
     ("options", "select"),

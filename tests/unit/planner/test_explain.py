@@ -373,7 +373,7 @@ def test_every_decision_has_its_reason(sql: str, session: Session) -> None:
 
 @pytest.mark.parametrize("sql", PLANS, ids=range(len(PLANS)))
 def test_all_sql_that_runs_is_there(sql: str, session: Session) -> None:
-    compiled = compile_statement(parse(sql), Options(), session.schema, "", session._world)
+    compiled = compile_statement(parse(sql), Options(), session.schema, "", session._world.catalog)
     text = explain(compiled, session.schema).splitlines()
     paid = [part for part in compiled.releases if part.release.measures]
     assert all(f"  engine: {part.sql}" in text for part in paid)
@@ -410,6 +410,7 @@ def test_the_width_of_an_average_needs_a_declared_number(session: Session) -> No
     assert "about 300 if the declared 3,000 people" in average(replace(bare, tables=tables), sql)
 
 
+@pytest.mark.slow
 def test_the_same_on_other_data(tmp_path: Path, session: Session) -> None:
     """A database with nobody in it, and one with a few of its people: the text is the same, the engine SQL included."""
     for folder, kept in (("nobody", "false"), ("some", "person_id % 7 = 0 AND person_id > 0")):

@@ -109,6 +109,7 @@ def answered(sql: str, schema: Schema, declared: DeclaredTables) -> list[tuple[o
 # --- no rows ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("sql", NO_ROWS)
 def test_the_same_on_any_data(sql: str, schema: Schema, declared: DeclaredTables) -> None:
     found = answered(sql, schema, declared)

@@ -92,6 +92,7 @@ def rows(database: duckdb.DuckDBPyConnection, sql: str) -> tuple[list[str], list
     return types, [repr([f"{c:.12g}" if isinstance(c, float) else c for c in row]) for row in result.fetchall()]
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("sql", STATEMENTS)
 @pytest.mark.parametrize("size", [0, 1, 5, 60])
 def test_the_same_rows(sql: str, size: int) -> None:
@@ -103,6 +104,7 @@ def test_the_same_rows(sql: str, size: int) -> None:
         assert found[1] == wanted[1]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("size", [0, 40])
 def test_generated_sets(size: int) -> None:
     chance = random.Random(size)

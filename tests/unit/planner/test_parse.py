@@ -184,6 +184,7 @@ LARGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_any_size_ends_in_bounded_time(name: str, session: Session) -> None:
     start = time.monotonic()

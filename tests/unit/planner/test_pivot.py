@@ -86,6 +86,7 @@ def answer(database: duckdb.DuckDBPyConnection, sql: str) -> tuple[list[tuple[st
     return [(str(c[0]), str(c[1])) for c in result.description], sorted(map(repr, result.fetchall()))
 
 
+@pytest.mark.few(13)
 @pytest.mark.parametrize("sql", WHOLE + LISTED)
 @pytest.mark.parametrize("size", [5, 6, 60])
 def test_the_same_columns_and_rows(sql: str, size: int) -> None:
@@ -99,6 +100,7 @@ def test_an_empty_table(sql: str) -> None:
     assert answer(database, DUCKDB.generate(unpivoted(tree_of(sql), listed))) == answer(database, sql)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("sql", WHOLE + LISTED)
 def test_values_written_out_name_the_same_columns(sql: str) -> None:
     wanted = answer(connection(5), sql)[0]

@@ -72,6 +72,7 @@ def test_every_listed_refusal_has_its_suggestion() -> None:
     assert len(MORE) >= 40
 
 
+@pytest.mark.few(22)
 @pytest.mark.parametrize("one", [*LISTED, *MORE], ids=lambda one: one.refused[:70])
 def test_what_a_refusal_suggests_is_accepted(one: Suggestion, sessions: dict[str, Session]) -> None:
     """The statement that one writes after reading the message gets a plan, and costs nothing until it is run."""

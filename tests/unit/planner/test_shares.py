@@ -97,6 +97,7 @@ def test_no_other_shares_of_rho_are_better() -> None:
                 assert variance_of(found) < variance_of(moved)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("accounting", ["sequential", "zcdp"])
 @pytest.mark.parametrize(
     "sql",
@@ -207,6 +208,7 @@ def test_a_tally_takes_an_equal_share_of_rho(by_rho: Schema) -> None:
     assert third * (1 - Fraction(1, 10**6)) < found.chosen[0].loss.rho <= third
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [[1], [1, 1], [10**9, 1], [1, 2, 3, 4, 5, 6, 7], [1] * 999 + [10**6], [3] * 2000])
 def test_proportions_are_whole_steps_above_zero(weights: list[int]) -> None:
     found = proportional([Fraction(w) for w in weights])

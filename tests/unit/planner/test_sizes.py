@@ -20,6 +20,7 @@ DOUBLED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DOUBLED)
 def test_with_queries_that_double_thirty_times(kind: str) -> None:
     first, step = DOUBLED[kind]
@@ -29,6 +30,7 @@ def test_with_queries_that_double_thirty_times(kind: str) -> None:
         session.execute(f"WITH {', '.join(queries)} SELECT COUNT(*) FROM c30")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("first", "around"),
     [
@@ -71,6 +73,7 @@ CHAINS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", CHAINS)
 def test_a_column_that_is_made_of_itself_twice_thirty_times(kind: str) -> None:
     """What is known of a column is known of what it was made of, each part once: not once for every way that leads there."""
@@ -86,6 +89,7 @@ def test_an_alias_that_is_made_of_itself_twice_thirty_times() -> None:
         open_session(EXAMPLE, None, ":memory:").execute(f"SELECT {listed} FROM person")
 
 
+@pytest.mark.slow
 def test_a_pivot_of_four_hundred_columns() -> None:
     """What was written out for a long list is no doubling."""
     values = ", ".join(str(i) for i in range(400))

@@ -6,6 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from schema_files import mistakes, read
@@ -118,6 +119,7 @@ columns = st.lists(
 tables = st.lists(st.builds(DraftTable, st.text(max_size=5), st.just("x.csv"), columns), max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=8), tables)
 def test_a_draft_is_always_toml(name: str, found: list[DraftTable]) -> None:

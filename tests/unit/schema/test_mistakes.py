@@ -757,6 +757,7 @@ def places(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | 
 PLACES = places(tomllib.loads(FULL))
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PLACES), odd), min_size=1, max_size=3))
 def test_no_value_raises_anything_but_a_schema_error(changes: list[tuple[tuple[str | int, ...], object]]) -> None:

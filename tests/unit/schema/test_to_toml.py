@@ -212,6 +212,7 @@ def with_roles(schema: Schema, table: Table) -> Table:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(schemas())
 def test_round_trip(schema: Schema) -> None:

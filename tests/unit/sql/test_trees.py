@@ -70,6 +70,7 @@ def expression(chance: random.Random, depth: int) -> Node:
     return chance.choice(made)
 
 
+@pytest.mark.few(102)
 @pytest.mark.parametrize("seed", range(300))
 def test_a_tree_is_equal_to_what_is_made_alike_and_to_nothing_else(seed: int) -> None:
     one, again = (expression(random.Random(seed), 4) for _ in range(2))
@@ -87,6 +88,7 @@ def test_no_text_is_longer_than_the_size_of_its_tree(seed: int) -> None:
         assert len(printed(part)) <= part.size, printed(part)
 
 
+@pytest.mark.slow
 def test_a_deep_tree_is_compared_printed_and_rewritten() -> None:
     def deep(leaf: Node) -> Node:
         for _ in range(20_000):
