@@ -6,7 +6,7 @@ limit                                            what one unit may contribute
 measure                                          aggregates as few parts as hold them all
 request, buying, shares, accurate, noises, least_price
                                                  what the parts cost: a price shared, or an accuracy asked for
-lower                                            the engine SQL
+lower/                                           the engine SQL
 explain/                                         the plan in words
 planning                                         these stages in their order
 """

@@ -43,7 +43,7 @@ from dpsql.plan.releases import Output, Read, Release, Suppression
 from dpsql.plan.resolved import Aggregate, Block, GroupKey
 from dpsql.planner.buying import buy_one
 from dpsql.planner.limit import as_listed, key_count
-from dpsql.planner.lower import travelling
+from dpsql.planner.lower.keys import travelling
 from dpsql.planner.request import Parts, Request
 from dpsql.sql.duckdb import printed
 from dpsql.sql.identity import VERSION, fingerprint

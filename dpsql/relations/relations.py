@@ -5,7 +5,7 @@ data. Whoever is added or removed, everyone else's rows stay, bit for bit. Every
 why it keeps it, and refuses what would not.
 
 The bound on rows per unit that a relation carries chooses the plan. What enforces it is the last step before the sums
-(planner/lower.py), so a bound that was wrong would cost accuracy, not privacy; the exception is structure that cannot be enforced
+(planner/lower), so a bound that was wrong would cost accuracy, not privacy; the exception is structure that cannot be enforced
 (unique keys on the path to the unit, one row per unit), which the owner's `check` verifies for each data version.
 """
 
