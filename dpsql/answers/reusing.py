@@ -49,10 +49,10 @@ from dpsql.plan.releases import Measure, Output, Release
 from dpsql.plan.resolved import GroupKey
 from dpsql.plan.tables import KeyValue, NoisyTable
 from dpsql.planner.limit import key_count
-from dpsql.planner.measure import counted_rows
 from dpsql.planner.noises import WIDEST_SCALE
 from dpsql.planner.pricing import NO_MU
 from dpsql.planner.slices import Slice, slices
+from dpsql.planner.statistics import counted_rows
 from dpsql.sql.identity import fingerprint
 
 _ADDITIVE = (Rows, Total, Pair, Moments)

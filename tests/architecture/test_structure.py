@@ -70,7 +70,13 @@ def test_only_the_noise_source_draws() -> None:
 def test_no_float_decides_privacy() -> None:
     """Sensitivities, losses, plans and the accountant compute with int and Fraction."""
     exact = ["core/loss.py", "aggregates/base.py", "planner/measure.py", "planner/limit.py", "accounting/budget.py"]
-    exact += ["planner/shares.py", "planner/buying.py", "planner/noises.py", "planner/request.py"]
+    exact += [
+        "planner/shares.py",
+        "planner/buying.py",
+        "planner/noises.py",
+        "planner/request.py",
+        "planner/statistics.py",
+    ]
     for name in exact:
         calls = _calls(ROOT / "dpsql" / name)
         assert "float" not in calls, name
