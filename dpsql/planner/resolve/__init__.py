@@ -6,7 +6,7 @@ private.py        a SELECT over people's rows: rows (unit_windows.py), groups wi
 people.py         a release, and the query over its released rows; key_lists.py: where its group keys come from
 public.py         a SELECT over public tables and releases
 subqueries.py     EXISTS, IN and scalar subqueries about a row; correlated.py makes joins of correlated ones
-scalars.py, aggregates.py, arguments.py, scope.py   expressions and the names in them
+scalars.py, functions.py, aggregates.py, arguments.py, scope.py   expressions and the names in them
 ends.py           the ends of intervals as columns
 free.py, grouping_sets.py, pivot.py   statements that are answered, or written out, as others
 """
@@ -24,11 +24,11 @@ from dpsql.plan.resolved import PublicTypes, Resolved, Shell
 from dpsql.planner.parse import DUCKDB, Query
 from dpsql.planner.resolve.ends import computed
 from dpsql.planner.resolve.free import free_answer, quoted_columns, spending_tables
+from dpsql.planner.resolve.functions import check_buckets
 from dpsql.planner.resolve.growth import TOO_LONG, helped
 from dpsql.planner.resolve.people import rows_of_people, traced
 from dpsql.planner.resolve.pivot import unpivoted, with_values
 from dpsql.planner.resolve.query import query
-from dpsql.planner.resolve.scalars import check_buckets
 from dpsql.planner.resolve.sources import check_tables
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import without_own_functions

@@ -16,12 +16,12 @@ from dpsql.planner.resolve.aggregates import is_aggregate
 from dpsql.planner.resolve.connect import can_join, connect, equalities_between
 from dpsql.planner.resolve.correlated import Correlated, decorrelate
 from dpsql.planner.resolve.people import bare_column, group_keys, grouping, release, rows_of_people
-from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
+from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.sources import Source, from_clause, joined_scope, parts_scope, relation
 from dpsql.planner.resolve.statement import Env, Private, Query, Statement
 from dpsql.planner.resolve.subqueries import Subqueries
-from dpsql.planner.resolve.syntax import parts_of
+from dpsql.planner.resolve.syntax import parts_of, where_parts
 from dpsql.planner.resolve.unit_groups import unit_groups
 from dpsql.planner.resolve.unit_windows import has_windows, unit_windows
 from dpsql.relations.joins import left_join
@@ -90,8 +90,7 @@ def _rows(
     """FROM and WHERE: the joined relation, its scope, and the conditions that are left."""
     joined = from_clause(statement, select, sources, nested, env.outer)
     aliases = {p.alias.lower(): p.this for p in select.expressions if isinstance(p, exp.Alias)}
-    where = select.args.get("where")
-    nodes = [*(flat_conjuncts(where.this) if where is not None else []), *joined.filters]
+    nodes = [*where_parts(select), *joined.filters]
     late = [n for n in nodes if _reads_any(n, correlated)]
     scope = parts_scope(joined.parts, joined.merged, nested, env.outer)
     scope.aliases = aliases

@@ -14,10 +14,10 @@ from dpsql.expressions.logic import compare
 from dpsql.expressions.scalar import Scalar
 from dpsql.planner.resolve.connect import can_join, connect, equalities_between, not_joined
 from dpsql.planner.resolve.free import CATALOG, CATALOG_TABLES, no_table
-from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
+from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Nested, Scope, scope_of
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Statement
-from dpsql.planner.resolve.syntax import is_query, parts_of
+from dpsql.planner.resolve.syntax import flat_conjuncts, is_query, parts_of
 from dpsql.relations import joins
 from dpsql.relations.relations import Relation, bare, derived, distinct_names, public_scan, renamed, scan
 from dpsql.schema import spent
