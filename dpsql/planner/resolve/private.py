@@ -15,10 +15,11 @@ from dpsql.planner.grammar import AGGREGATES
 from dpsql.planner.resolve.aggregates import is_aggregate
 from dpsql.planner.resolve.connect import can_join, connect, equalities_between
 from dpsql.planner.resolve.correlated import Correlated, decorrelate
+from dpsql.planner.resolve.joined import from_clause, joined_scope, parts_scope
 from dpsql.planner.resolve.people import bare_column, group_keys, grouping, release, rows_of_people
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
-from dpsql.planner.resolve.sources import Source, from_clause, joined_scope, parts_scope, relation
+from dpsql.planner.resolve.sources import Source, relation
 from dpsql.planner.resolve.statement import Env, Private, Query, Statement
 from dpsql.planner.resolve.subqueries import Subqueries
 from dpsql.planner.resolve.syntax import parts_of, where_parts

@@ -18,10 +18,11 @@ from dpsql.expressions.lengths import LONGEST_BOUND
 from dpsql.expressions.logic import BOTH, compare, truth
 from dpsql.expressions.scalar import Scalar, goes_with, same_key, unify
 from dpsql.planner.resolve.connect import columns_of, connect, reads_only
+from dpsql.planner.resolve.joined import from_clause, parts_scope
 from dpsql.planner.resolve.people import aggregates, rows_of_people
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
-from dpsql.planner.resolve.sources import from_clause, glance, items, parts_scope, source
+from dpsql.planner.resolve.sources import glance, items, source
 from dpsql.planner.resolve.statement import Env, Private, Public, Query, Statement, bound_column
 from dpsql.planner.resolve.syntax import false_as_null, unparenthesised, where_parts
 from dpsql.relations.relations import Relation, applied, side_by_side
