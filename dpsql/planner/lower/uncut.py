@@ -71,10 +71,10 @@ def nothing_cut(release: Release) -> bool:
     """Whether units with no more rows than they are verified to have keep all of them."""
     source, limits = release.limited.block.source, release.limited.limits
     most = source.unit.max_rows if source.unit is not None else None
-    return most is not None and limits.rows >= most and _groups_kept(release)
+    return most is not None and limits.rows >= most and groups_kept(release)
 
 
-def _groups_kept(release: Release) -> bool:
+def groups_kept(release: Release) -> bool:
     """Whether the limit on groups is none: a unit cannot be in more."""
     limits = release.limited.limits
     listed = [len(key.values) for key in release.keys if key.values is not None]
