@@ -22,7 +22,8 @@ from dpsql.core.cancellation import check
 from dpsql.core.domains import Categories, Interval, Value, integers
 from dpsql.core.errors import Error
 from dpsql.expressions import logic
-from dpsql.expressions.scalar import NULL, Scalar, boolean_literal, integer_literal, literal
+from dpsql.expressions.literals import NULL, boolean_literal, integer_literal, literal
+from dpsql.expressions.scalar import Scalar
 from dpsql.expressions.scalar import column as stored_column
 from dpsql.guard.points import MOST_PIECES, MOST_POINTS, Grid, Points, cells_of, region_of
 from dpsql.guard.regions import EVERYTHING, NOTHING, Region, Tangled, both, box_of, but_not, either, joined, others

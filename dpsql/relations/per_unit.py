@@ -12,8 +12,10 @@ from math import prod
 
 from dpsql.core.domains import Categories, Interval, join
 from dpsql.core.errors import error
+from dpsql.expressions.conversion import unify
+from dpsql.expressions.literals import literal
 from dpsql.expressions.logic import is_null, negation
-from dpsql.expressions.scalar import NO_KEYS, Scalar, literal, one_form, unify
+from dpsql.expressions.scalar import NO_KEYS, Scalar, one_form
 from dpsql.relations.relations import (
     From,
     Made,

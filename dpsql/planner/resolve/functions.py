@@ -9,8 +9,9 @@ from sqlglot import exp
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import SqlType, parse_type
-from dpsql.expressions import arithmetic, buckets, casting, conditional, logic, mathematical, temporal, text
-from dpsql.expressions.scalar import NULL, Scalar, boolean_literal, number_literal, text_literal
+from dpsql.expressions import arithmetic, buckets, casting, conditional, division, logic, mathematical, temporal, text
+from dpsql.expressions.literals import NULL, boolean_literal, number_literal, text_literal
+from dpsql.expressions.scalar import Scalar
 from dpsql.planner.grammar import unsupported
 from dpsql.planner.resolve.syntax import flat
 
@@ -281,9 +282,9 @@ BUILDERS: dict[type[exp.Expression], Builder] = {
     exp.Add: _binary("+"),
     exp.Sub: _binary("-"),
     exp.Mul: _binary("*"),
-    exp.Div: _two(arithmetic.divide),
-    exp.IntDiv: _two(arithmetic.integer_divide),
-    exp.Mod: _two(arithmetic.modulo),
+    exp.Div: _two(division.divide),
+    exp.IntDiv: _two(division.integer_divide),
+    exp.Mod: _two(division.modulo),
     exp.Pow: _two(mathematical.power),
     exp.DPipe: _two(text.concatenate),
     exp.EQ: _compare("="),

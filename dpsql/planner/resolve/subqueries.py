@@ -14,9 +14,10 @@ from dpsql.core.domains import UNBOUNDED
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import BOOLEAN
+from dpsql.expressions.conversion import unify
 from dpsql.expressions.lengths import LONGEST_BOUND
 from dpsql.expressions.logic import BOTH, compare, truth
-from dpsql.expressions.scalar import Scalar, goes_with, same_key, unify
+from dpsql.expressions.scalar import Scalar, goes_with, same_key
 from dpsql.planner.resolve.connect import columns_of, connect, reads_only
 from dpsql.planner.resolve.joined import from_clause, parts_scope
 from dpsql.planner.resolve.people import aggregates, rows_of_people

@@ -16,7 +16,8 @@ import duckdb
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.expressions.scalar import Scalar, days
+from dpsql.expressions.literals import days
+from dpsql.expressions.scalar import Scalar
 from dpsql.guard.reading import Context, Reader, Truth
 from dpsql.guard.regions import Region, Tangled, but_not, meet, share
 from dpsql.guard.rows import Rows
