@@ -34,7 +34,8 @@ from dpsql.guard.values import Axis, Opaque, Ranged, Values, ranged
 from dpsql.plan.resolved import Bound
 from dpsql.schema.model import RESERVED, Schema, Table
 from dpsql.sql.duckdb import printed, quoted
-from dpsql.sql.nodes import Aggregate, Bare, Beside, Binary, Column, Exists, Node, Number, QueryValue, Select
+from dpsql.sql.nodes import Aggregate, Bare, Binary, Column, Exists, Node, Number, QueryValue
+from dpsql.sql.queries import Beside, Select
 
 MOST_REFERRED = 20_000
 """Values of a public table that list the column that refers to them."""

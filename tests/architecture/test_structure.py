@@ -152,8 +152,12 @@ def test_trees_have_no_text() -> None:
     """What is computed and read is a tree: no scalar, relation or node has its text at hand, and none is read back."""
     from dpsql.expressions.scalar import Scalar
     from dpsql.relations.relations import From, Named, Relation
-    from dpsql.sql import nodes
+    from dpsql.sql import nodes, queries
 
-    kinds = [kind for kind in vars(nodes).values() if isinstance(kind, type) and issubclass(kind, nodes.Node)]
+    kinds = [
+        kind
+        for kind in (vars(nodes) | vars(queries)).values()
+        if isinstance(kind, type) and issubclass(kind, nodes.Node)
+    ]
     for kind in (Scalar, From, Named, Relation, *kinds):
         assert not {"sql", "text"} & set(dir(kind)), kind

@@ -54,14 +54,13 @@ from dpsql.sql.nodes import (
     In,
     InQuery,
     Is,
-    Item,
     Literal,
     Node,
     Number,
     Over,
-    Select,
     own,
 )
+from dpsql.sql.queries import Item, Select
 from dpsql.sql.trees import rewritten
 from tests.support import clinic, staging
 from tests.support.cases import some

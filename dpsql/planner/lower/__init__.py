@@ -38,7 +38,8 @@ from dpsql.planner.lower.rows import UNIT, as_text, inputs_of, over, per_row, ro
 from dpsql.planner.lower.uncut import verified
 from dpsql.planner.lower.values import matchings, tallied
 from dpsql.sql.duckdb import printed
-from dpsql.sql.nodes import Aggregate, Item, Node, Own, own
+from dpsql.sql.nodes import Aggregate, Node, Own, own
+from dpsql.sql.queries import Item
 from dpsql.sql.trees import rewritten, tables
 
 

@@ -14,23 +14,17 @@ from dpsql.sql.nodes import (
     Call,
     Cast,
     Chain,
-    Common,
     Frame,
-    Item,
-    Join,
     Literal,
     Node,
     Number,
     Over,
     Own,
     Parameter,
-    Select,
     Star,
-    Table,
-    UnionAll,
-    With,
     own,
 )
+from dpsql.sql.queries import Common, Item, Join, Select, Table, UnionAll, With
 
 SECRET = Parameter("cut")
 """What the secret is bound to: it is in no text (rule 49)."""

@@ -11,25 +11,8 @@ from dpsql.plan.releases import Release
 from dpsql.plan.resolved import KeyList
 from dpsql.planner.lower.keys import declared, key_columns, only_declared, travelling, travels_whole
 from dpsql.schema.model import RESERVED
-from dpsql.sql.nodes import (
-    Aggregate,
-    Bare,
-    Binary,
-    Call,
-    Cast,
-    Column,
-    Derived,
-    Exists,
-    Is,
-    Item,
-    Node,
-    Number,
-    Own,
-    Select,
-    Star,
-    Table,
-    own,
-)
+from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Cast, Column, Exists, Is, Node, Number, Own, Star, own
+from dpsql.sql.queries import Derived, Item, Select, Table
 
 _LISTED = f"{RESERVED}list"
 """A key list inside the condition that looks a row's keys up in it: no column of a statement can be of a table of that name."""

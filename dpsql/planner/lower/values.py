@@ -15,29 +15,8 @@ from dpsql.planner.lower.keys import key_columns, only_declared
 from dpsql.planner.lower.rows import ROW_VALUE, UNIT, ZERO, inputs_of, over, rows_of
 from dpsql.planner.lower.uncut import nothing_cut
 from dpsql.sql.duckdb import printed
-from dpsql.sql.nodes import (
-    Aggregate,
-    Bare,
-    Binary,
-    Call,
-    Case,
-    Cast,
-    Common,
-    Derived,
-    Is,
-    Item,
-    Join,
-    Node,
-    Number,
-    Over,
-    Own,
-    Select,
-    Spread,
-    Star,
-    Table,
-    With,
-    own,
-)
+from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Cast, Is, Node, Number, Over, Own, Spread, Star, own
+from dpsql.sql.queries import Common, Derived, Item, Join, Select, Table, With
 
 
 def tallied(release: Release) -> tuple[CompiledTally, ...]:

@@ -19,14 +19,12 @@ Build = Callable[[exp.Expression], Scalar]
 Builder = Callable[[exp.Expression, Build], Scalar]
 
 
-def computed(node: exp.Expression, build: Build) -> Scalar:
-    """The scalar of an operator, a function or a constant. Raises 102 for what is in no table, 106, 202."""
-    if isinstance(node, exp.Anonymous):
-        return _anonymous(node, build)
-    builder = BUILDERS.get(type(node))
+def builder_of(node: exp.Expression) -> Builder:
+    """What makes the scalar of an operator, a function or a constant. Raises 102 for what is in no table."""
+    builder = _anonymous if isinstance(node, exp.Anonymous) else BUILDERS.get(type(node))
     if builder is None:
         raise unsupported(node)
-    return builder(node, build)
+    return builder
 
 
 def _literal(node: exp.Expression, build: Build) -> Scalar:
@@ -189,7 +187,7 @@ def _constant(node: exp.Expression) -> Scalar:
     """The scalar of a node that reads nothing; NULL, which is as little a bound, for any other."""
 
     def build(part: exp.Expression) -> Scalar:
-        return computed(part, build)
+        return builder_of(part)(part, build)
 
     try:
         return build(node)
@@ -237,7 +235,7 @@ def _two(function: Callable[[Scalar, Scalar], Scalar]) -> Builder:
     return lambda node, build: function(build(node.args["this"]), build(node.args["expression"]))
 
 
-def _anonymous(node: exp.Anonymous, build: Build) -> Scalar:
+def _anonymous(node: exp.Expression, build: Build) -> Scalar:
     name = str(node.this).lower()
     needed = {"date_part": 2, "datepart": 2, "date_diff": 3, "datediff": 3}.get(name)
     if needed is not None and len(node.expressions) != needed:

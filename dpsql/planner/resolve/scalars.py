@@ -9,7 +9,7 @@ from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.expressions.scalar import Scalar
 from dpsql.planner.grammar import AGGREGATES, SHELL_ONLY, name_of
-from dpsql.planner.resolve.functions import Build, computed
+from dpsql.planner.resolve.functions import Build, builder_of
 from dpsql.planner.resolve.scope import Scope, text_of
 
 
@@ -61,7 +61,7 @@ def _build(node: exp.Expression, scope: Scope, build: Build) -> Scalar:
             "a window over people's rows cannot stand here",
             hint="aggregate first, or write PARTITION BY the privacy unit in a subquery of its own",
         )
-    return computed(node, build)
+    return builder_of(node)(node, build)
 
 
 _NO_KEYS = (exp.Literal, exp.Null, exp.Boolean, exp.Identifier, exp.DataType, exp.Var)

@@ -12,7 +12,8 @@ from dpsql.core.spans import span_of
 from dpsql.planner.resolve.catalog import CATALOG, CATALOG_TABLES, no_table
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import is_query, parts_of
-from dpsql.relations.relations import Relation, distinct_names, public_scan, renamed, scan
+from dpsql.relations.declared import public_scan, scan
+from dpsql.relations.relations import Relation, distinct_names, renamed
 from dpsql.schema import spent
 from dpsql.schema.model import Schema, Table
 from dpsql.schema.qualifiers import MAIN

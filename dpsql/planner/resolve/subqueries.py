@@ -27,7 +27,8 @@ from dpsql.planner.resolve.sources import glance, items, source
 from dpsql.planner.resolve.statement import Env, Private, Public, Query, Statement, bound_column
 from dpsql.planner.resolve.syntax import false_as_null, unparenthesised, where_parts
 from dpsql.relations.relations import Relation, applied, side_by_side
-from dpsql.sql.nodes import Column, Exists, InQuery, Node, Number, QueryValue, Select, Table
+from dpsql.sql.nodes import Column, Exists, InQuery, Node, Number, QueryValue
+from dpsql.sql.queries import Select, Table
 
 _GROUPING = ("group", "having", "qualify", "distinct", "limit", "offset", "with_")
 

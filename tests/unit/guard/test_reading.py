@@ -26,7 +26,7 @@ from dpsql.planner.parse import parse
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
 from dpsql.postprocess.sandbox import Sandbox
-from dpsql.relations.relations import scan
+from dpsql.relations.declared import scan
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from tests.support import clinic
