@@ -14,7 +14,8 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.store import clean
 
 _PUT = "INSERT OR REPLACE INTO vector VALUES (?, ?, ?, ?)"
-_FIND = "SELECT fingerprint, place, question, body FROM vector WHERE question = ?"
+_FIND = """SELECT vector.fingerprint, place, question, body FROM vector LEFT JOIN answer USING (fingerprint)
+WHERE question = ? ORDER BY charge, place"""
 _OF = "SELECT fingerprint, place, question, body FROM vector WHERE fingerprint = ? ORDER BY place"
 
 
@@ -87,7 +88,8 @@ class Vectors:
         self._store = ledger.store
 
     def find(self, question: str) -> list[Vector]:
-        """Every stored vector of a question, by whatever keys and at whatever price."""
+        """Every stored vector of a question, by whatever keys and at whatever price; the oldest first: of equally exact ones it
+        is read, whatever the hashes are."""
         return self._all(_FIND, question)
 
     def of(self, fingerprint: str) -> list[Vector]:

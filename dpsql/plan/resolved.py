@@ -218,13 +218,10 @@ class Resolved:
 class PublicTypes(Protocol):
     """What DuckDB names and types a query over public tables; it is not run."""
 
-    def describe_public(
-        self, sql: str, empty: Sequence[PublicTable], public: Sequence[str]
-    ) -> tuple[tuple[str, SqlType], ...]:
+    def describe_public(self, sql: str, empty: Sequence[PublicTable]) -> tuple[tuple[str, SqlType], ...]:
         """(name, type) of each column.
 
-        empty   released tables that it reads, without rows
-        public  declared public tables that it reads
+        empty  released tables that it reads, without rows
 
         Raises 106 where it does not bind, or a type is none that dpsql computes with.
         """

@@ -2,69 +2,40 @@
 
 from __future__ import annotations
 
-import os
-import re
-import threading
-from collections.abc import Callable, Collection, Iterable
-from functools import partial
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TypeVar
 
 import duckdb
 
-from dpsql.core import cancellation
-from dpsql.core.errors import Error, error
+from dpsql.core.errors import error
 from dpsql.core.sqltypes import INTEGER, SqlType, parse_type
 from dpsql.engines import fetch
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.loading import load, load_into
-from dpsql.engines.locked import connect, ending, lock, name, one_select, require_process, run
+from dpsql.engines.loading import load
+from dpsql.engines.locked import connect, lock, name, one_select, run
 from dpsql.engines.values import portable
 from dpsql.expressions.buckets import MACRO
 from dpsql.plan.tables import PublicTable
-from dpsql.schema import spent
+from dpsql.postprocess.walled import Typed, Walled
 from dpsql.schema.model import Schema
-from dpsql.schema.qualifiers import MAIN
-
-Typed = tuple[str, str]
-"""(name, type as DuckDB writes it)"""
-
-_CATALOG = re.compile(r'SHOW TABLES|DESCRIBE ("dpsql"\.)?"(?:[^"]|"")+"')
-_TAKEN = (MAIN, "memory", "system", "temp", "information_schema", "pg_catalog", spent.SCHEMA)
-_TEXTS = {
-    106: "the statement does not fit together: a function, operator or clause meets a type that it does not take",
-    706: "the released result could not be post-processed; what was charged stays charged",
-    707: "a public table cannot be read",
-}
-
-Result = TypeVar("Result")
 
 
-class Sandbox:
+class Sandbox(Walled):
     """Evaluates SQL over tables that hold only released and public values.
 
     Why        no files, no settings, no caller's variables are in reach; one thread, so that order is no accident
-    Errors     106 a statement that does not bind; 706 one that fails on its values; 703, 710, 711, 712 and 110 where the statement was
-               ended: all constant text; 802 in a fork of the process
+    Errors     106 a statement that does not bind; 706 one that fails on its values; else as Walled
     Notes      reused for a whole connection and shared by its threads, one statement at a time
 
-    memory  [bytes] the most that each of its two databases may hold, of which one works at a time; None: DuckDB's own limit
-    rows    [rows] the most that a question may give; None: no limit
+    memory  [bytes] the most that it may hold; None: DuckDB's own limit
     """
 
     def __init__(self, memory: int | None = None, rows: int | None = None) -> None:
-        self._process = os.getpid()
-        self._memory, self._most = memory, rows
-        self._held: duckdb.DuckDBPyConnection | None = None
-        self._declared: duckdb.DuckDBPyConnection | None = None
-        self._schema: Schema | None = None
+        super().__init__(lambda: _sharing((), (), (), memory), rows)
+        self._memory = memory
         self._engine: DuckDBEngine | None = None
         self._waiting: set[str] = set()
         self._loaded: set[str] = set()
-        self._turn = threading.RLock()
-
-    def __repr__(self) -> str:
-        return "<Sandbox>"
 
     def share(self, engine: DuckDBEngine, schema: Schema) -> None:
         """Show the declared public tables as `main.name`, in place of everything loaded so far; call once, before all else.
@@ -162,115 +133,6 @@ class Sandbox:
         with self._turn:
             self._walled(lambda: run(self._connection, work), 106)
 
-    def describe(self, sql: str) -> tuple[Typed, ...]:
-        """The columns that a question over the loaded tables would have; it is not run. Raises 106."""
-        with self._turn:
-            return self._walled(lambda: run(self._connection, lambda: _describe(self._connection, sql)), 106)
-
-    def define(self, schema: Schema) -> None:
-        """Remember the declared tables and those of what was spent, without rows and apart from the loaded ones, for `names` and
-        `catalog`; call once, before these."""
-        self._schema = schema
-
-    def spent(self, tables: Iterable[PublicTable]) -> None:
-        """What was spent, as it is now, for `catalog`: in place of what these tables of it held. Raises 706."""
-        with self._turn:
-            declared = self._declared_tables()
-            for table in tables:
-                self._walled(partial(load_into, declared, spent.SCHEMA, table), 706)
-
-    def names(self, sql: str) -> tuple[Typed, ...]:
-        """The columns that DuckDB would give a statement over the declared tables; it is not run. Raises 106."""
-        with self._turn:
-            declared = self._declared_tables()
-            return self._walled(lambda: run(declared, lambda: _describe(declared, sql)), 106)
-
-    def catalog(self, sql: str) -> tuple[list[Typed], list[tuple[object, ...]]]:
-        """The columns and rows of one question over the declared tables without rows, or over what was spent: SELECT, SHOW TABLES or
-        DESCRIBE "t".
-
-        Raises 106.
-        """
-        with self._turn:
-            declared = self._declared_tables()
-
-            def work() -> tuple[list[Typed], list[tuple[object, ...]]]:
-                return self._read(declared.execute(sql if _CATALOG.fullmatch(sql) else one_select(declared, sql)))
-
-            return self._walled(lambda: run(declared, work), 106)
-
-    @property
-    def _connection(self) -> duckdb.DuckDBPyConnection:
-        """What holds the loaded tables; made when it is first needed."""
-        if self._held is None:
-            self._held = _sharing((), (), (), self._memory)
-        return self._held
-
-    def _declared_tables(self) -> duckdb.DuckDBPyConnection:
-        """What holds the declared tables; made when it is first needed. Raises 901 where none are declared, 106."""
-        schema = self._schema
-        if schema is None:
-            raise error(901, "no tables are declared to the sandbox")
-        if self._declared is None:
-            self._declared = self._walled(lambda: _declaring(schema, self._memory), 106)
-        return self._declared
-
-    def _read(self, result: duckdb.DuckDBPyConnection) -> tuple[list[Typed], list[tuple[object, ...]]]:
-        """Columns and rows of a result that is made while it is read."""
-        columns = [(str(c[0]), str(c[1])) for c in result.description or []]
-        if self._most is None:
-            return columns, result.fetchall()
-        rows = result.fetchmany(self._most + 1)
-        self._require_few(len(rows))
-        return columns, rows
-
-    def _require_few(self, rows: int) -> None:
-        if self._most is not None and rows > self._most:
-            raise error(cancellation.COUNTED, "more rows than the limits allow")
-
-    def close(self) -> None:
-        """Let go of everything; a fork of the process leaves that to it."""
-        if self._process == os.getpid():
-            for connection in (self._held, self._declared):
-                if connection is not None:
-                    connection.close()
-
-    def _walled(self, work: Callable[[], Result], code: int) -> Result:
-        """Raise what goes wrong as constant text, outside of any except block: DuckDB's messages quote values."""
-        require_process(self._process)
-        try:
-            return work()
-        except (Exception, KeyboardInterrupt) as fault:
-            known = 901 if isinstance(fault, Error) else code
-            problem = ending(fault) or error(
-                known, _TEXTS.get(known, "something other than one question reached the sandbox")
-            )
-        raise problem
-
-
-def _declaring(schema: Schema, memory: int | None) -> duckdb.DuckDBPyConnection:
-    """A connection that reaches nothing and holds the declared tables and those of what was spent, all without rows.
-
-    information_schema shows them under the dataset's name, unless DuckDB needs that name itself.
-    """
-    connection = connect(None, threads=1, memory=memory)
-    try:
-        if schema.name.lower() not in _TAKEN:
-            connection.execute(f"ATTACH ':memory:' AS {name(schema.name)}; USE {name(schema.name)}; DETACH memory")
-        connection.execute(MACRO)
-        lock(connection)
-        for table in schema.tables:
-            columns = ", ".join(f"{name(c.name)} {c.sqltype}{'' if c.nullable else ' NOT NULL'}" for c in table.columns)
-            if columns:
-                connection.execute(f"CREATE TABLE main.{name(table.name)} ({columns})")
-        connection.execute(f"CREATE SCHEMA {name(spent.SCHEMA)}")
-        for shown, listed in spent.TABLES.items():
-            load_into(connection, spent.SCHEMA, PublicTable(shown, listed, tuple([] for _ in listed)))
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
 
 def _sharing(
     views: Iterable[str], files: Iterable[Path], tables: Iterable[PublicTable], memory: int | None
@@ -304,9 +166,3 @@ def _computed(sqltype: str) -> SqlType:
     if found is None:
         raise error(106, f"a column of type {sqltype} is none that dpsql computes with", hint="cast it")
     return found
-
-
-def _describe(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Typed, ...]:
-    one_select(connection, sql)
-    relation = connection.query(sql)
-    return tuple((str(n), str(t)) for n, t in zip(relation.columns, relation.types, strict=True))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dpsql.core.errors import Error
 from dpsql.plan.compiled import Compiled
 from dpsql.plan.tables import PublicTable
+from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.estimating import empty, typical
 from dpsql.release.staging import key_types, read_beside
@@ -15,16 +16,17 @@ Columns = tuple[tuple[str, str], ...]
 """(name, DuckDB type) of each column."""
 
 
-def describe(compiled: Compiled, plain: str | None, sandbox: Sandbox) -> Columns:
+def describe(compiled: Compiled, plain: str | None, catalog: DeclaredTables, sandbox: Sandbox) -> Columns:
     """Names and types of the result. Raises 106 where the final query does not bind, or fails on typical values.
 
     plain  the query as it was written, which DuckDB names columns after: POW(x, 2) is not POWER(x, 2)
     """
+    sandbox.forget()
     shell = compiled.plan.shell
     if shell.plain_sql is None:
         return sandbox.describe(shell.sql)
-    named = sandbox.names(shell.plain_sql)
-    written = _named(plain, sandbox) if plain is not None else ()
+    named = catalog.describe(shell.plain_sql)
+    written = _named(plain, catalog) if plain is not None else ()
     if len(written) == len(named):
         named = tuple((name, sqltype) for (name, _), (_, sqltype) in zip(written, named, strict=True))
     if not compiled.releases:
@@ -48,9 +50,9 @@ def _load(tables: Iterable[PublicTable], sandbox: Sandbox) -> None:
         sandbox.load(table)
 
 
-def _named(plain: str, sandbox: Sandbox) -> Columns:
+def _named(plain: str, catalog: DeclaredTables) -> Columns:
     """The columns of the statement as it was written; none where DuckDB does not read it as the parser did."""
     try:
-        return sandbox.names(plain)
+        return catalog.describe(plain)
     except Error:
         return ()

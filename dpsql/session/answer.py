@@ -57,7 +57,7 @@ def answer(text: str, parameters: Parameters, world: World) -> Answer:
         if not isinstance(statement, Query):
             return _without_releases(statement, world)
         planned = plan(statement, world)
-        columns = describe(planned.plan, statement.plain, world.sandbox)
+        columns = describe(planned.plan, statement.plain, world.catalog, world.sandbox)
     if planned.plan.plan.shell.empty:
         return _from_declared(planned.plan, columns, world)
     try:
@@ -105,9 +105,9 @@ def columns(text: str, parameters: Parameters, world: World) -> Columns:
     with cancellation.current().planning():
         statement = read(text, parameters, world)
         if isinstance(statement, Query):
-            return describe(plan(statement, world).plan, statement.plain, world.sandbox)
+            return describe(plan(statement, world).plan, statement.plain, world.catalog, world.sandbox)
         if isinstance(statement, Catalog):
-            return tuple(world.sandbox.catalog(catalog_text(statement, world.schema))[0])
+            return tuple(world.catalog.rows(catalog_text(statement, world.schema))[0])
         return (("plan", "VARCHAR"),) if isinstance(statement, Explain) else ()
 
 
@@ -123,9 +123,8 @@ def read(text: str, parameters: Parameters, world: World) -> Parsed:
 
 def plan(query: Query, world: World) -> Planned:
     """A query up to its noise: names and types, what one unit may contribute, whom it asks about, and noise for the price."""
-    world.sandbox.forget()
     query.settled.price(world.schema)
-    bounded = bound(query, resolve(query, world.schema, world), world.schema)
+    bounded = bound(query, resolve(query, world.schema, world.catalog), world.schema)
     judged = world.guard.judge(bounded)
     return Planned(query, judged, calibrate(bounded, query.settled, world.schema, world.identity, judged.small))
 
@@ -187,7 +186,7 @@ def _without_releases(statement: Explain | Setting | Catalog, world: World) -> A
             (("plan", "VARCHAR"),), [(line,) for line in _explained(statement.query, world).splitlines()], world
         )
     if isinstance(statement, Catalog):
-        return _free(*world.sandbox.catalog(catalog_text(statement, world.schema)), world)
+        return _free(*world.catalog.rows(catalog_text(statement, world.schema)), world)
     if statement.options is not None:
         # a price above the owner's cap is refused at once
         statement.options.price(world.schema)
@@ -200,8 +199,8 @@ def _without_releases(statement: Explain | Setting | Catalog, world: World) -> A
 def _from_declared(plan: Compiled, columns: Columns, world: World) -> Answer:
     """From the declared tables, which are empty, or from the ledger."""
     if plan.plan.shell.spent:
-        world.sandbox.spent(world.spent(plan.plan.shell.spent))
-    return _free(columns, world.sandbox.catalog(plan.plan.shell.sql)[1], world)
+        world.catalog.spent(world.spent(plan.plan.shell.spent))
+    return _free(columns, world.catalog.rows(plan.plan.shell.sql)[1], world)
 
 
 def _free(columns: Sequence[tuple[str, str]], rows: list[tuple[object, ...]], world: World) -> Answer:
@@ -211,7 +210,7 @@ def _free(columns: Sequence[tuple[str, str]], rows: list[tuple[object, ...]], wo
 
 def _explained(query: Query, world: World) -> str:
     planned = plan(query, world)
-    describe(planned.plan, query.plain, world.sandbox)
+    describe(planned.plan, query.plain, world.catalog, world.sandbox)
     guarded = map(harmless, world.guard.lines(planned.judged, planned.plan.plan.releases))
     return "\n".join([words.explain(planned.plan, world.schema), *guarded])
 

@@ -1,4 +1,4 @@
-"""What the statements of one session meet: the opened dataset, the ledger with its stored answers, the guard, the sandbox."""
+"""What the statements of one session meet: the opened dataset, the ledger with its stored answers, the guard, catalog and sandbox."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from dpsql.accounting import spending
 from dpsql.accounting.ledger import Ledger
 from dpsql.answers.look_up import Stored
 from dpsql.answers.recent import Recent
-from dpsql.core.errors import error
 from dpsql.core.loss import PrivacyLoss
-from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.dataset.opening import Dataset, sandbox_memory
 from dpsql.guard.guarding import GUARD_TABLE, Guarding
 from dpsql.mechanisms.source import NoiseSource
@@ -18,6 +16,7 @@ from dpsql.plan.charges import Receipt
 from dpsql.plan.tables import PublicTable
 from dpsql.planner.options import Options
 from dpsql.planner.planning import schema_identity
+from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.buying import Buying
 from dpsql.schema.model import Analyst, Schema
@@ -37,7 +36,7 @@ class World:
         self.identity = schema_identity(dataset.schema)
         self.settings: dict[str, Options] = {}
         self.sandbox = Sandbox(sandbox_memory(dataset.schema), dataset.schema.limits.rows)
-        self.sandbox.define(dataset.schema)
+        self.catalog = DeclaredTables(dataset.schema, sandbox_memory(dataset.schema), dataset.schema.limits.rows)
         self.sandbox.share(dataset.engine, dataset.schema)
         self.guard = Guarding(dataset.schema, ledger, analyst, self.sandbox)
         self.stored = Stored(ledger, dataset.schema, analyst, self.identity, dataset.version)
@@ -66,20 +65,8 @@ class World:
         others = [name for name in names if name != GUARD_TABLE]
         return [*spending.tables(others, self.schema, self.ledger, self.analyst), *remembered]
 
-    def describe_public(
-        self, sql: str, empty: Sequence[PublicTable], public: Sequence[str]
-    ) -> tuple[tuple[str, SqlType], ...]:
-        """See PublicTypes."""
-        self.sandbox.need(public)
-        for table in empty:
-            self.sandbox.load(table)
-        described = [(name, parse_type(text)) for name, text in self.sandbox.describe(sql)]
-        unknown = next((name for name, sqltype in described if sqltype is None), None)
-        if unknown is not None:
-            raise error(106, f"{unknown} has a type that cannot be used beside people's rows", hint="cast it")
-        return tuple((name, sqltype) for name, sqltype in described if sqltype is not None)
-
     def close(self) -> None:
+        self.catalog.close()
         self.sandbox.close()
         self.dataset.engine.close()
         self.ledger.close()

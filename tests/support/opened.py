@@ -50,12 +50,8 @@ class _LentSandbox(Sandbox):
 
     def __init__(self, dataset: Dataset, free: list[_LentSandbox]) -> None:
         super().__init__(sandbox_memory(dataset.schema), dataset.schema.limits.rows)
-        super().define(dataset.schema)
         super().share(dataset.engine, dataset.schema)
         self._free = free
-
-    def define(self, schema: Schema) -> None:
-        """It is."""
 
     def share(self, engine: DuckDBEngine, schema: Schema) -> None:
         """It does."""

@@ -97,9 +97,7 @@ class Types:
             data = tuple([row[i] for row in rows] for i in range(len(columns)))
             self.sandbox.load(PublicTable(name, typed, data))
 
-    def describe_public(
-        self, sql: str, empty: Sequence[PublicTable], public: Sequence[str]
-    ) -> tuple[tuple[str, SqlType], ...]:
+    def describe_public(self, sql: str, empty: Sequence[PublicTable]) -> tuple[tuple[str, SqlType], ...]:
         for table in empty:
             self.sandbox.load(table)
         described = [(name, parse_type(text)) for name, text in self.sandbox.describe(sql)]

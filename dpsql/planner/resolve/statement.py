@@ -196,8 +196,8 @@ class Statement:
         """(name, type) of the columns of a public query."""
         if self.types is None:
             raise error(901, "nothing can tell the types of a public query")
-        public, own = self.reads(tree)
-        return self.types.describe_public(self.text(tree), [self.empty(name) for name in own], public)
+        _, own = self.reads(tree)
+        return self.types.describe_public(self.text(tree), [self.empty(name) for name in own])
 
     def names(self, query: Public) -> tuple[str, ...]:
         """What the columns of a public query are called."""

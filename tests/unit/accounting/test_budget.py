@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpsql.accounting import Ledger, layout
@@ -163,13 +163,16 @@ def test_what_is_held_can_be_spent_whatever_others_spend(ledger: Ledger, asks: A
     st.fractions(Fraction(1, 100), 1, max_denominator=1000),
     st.lists(st.sampled_from([pure(Fraction(1, 10)), pure(Fraction(1)), gaussian(Fraction(1, 100), ZERO)]), max_size=5),
 )
+@example(2, Fraction(9, 40), [pure(Fraction(1, 10))] * 3 + [gaussian(Fraction(1, 100), ZERO)])
 def test_what_is_kept_never_grows(refreshes: int, price: Fraction, losses: list[PrivacyLoss]) -> None:
+    """Nor does the number of refreshes, but where the sum of epsilons ends: then what is kept in rho alone counts them."""
     kept = Held("r", "bi", refreshes, pure(price))
     spent, before, count = NO_LOSS, times(kept.refresh, refreshes), refreshes
     for loss in losses:
+        ended = spent.epsilon is not None and loss.epsilon is None
         spent = spent + loss
         rest, now = unspent(kept, spent), refreshes_left(kept, spent)
-        assert rest.within(before) and 0 <= now <= count
+        assert rest.within(before) and 0 <= now <= (rest.rho / kept.refresh.rho if ended else count)
         before, count = rest, now
     assert unspent(kept, times(kept.refresh, refreshes)) == NO_LOSS
     assert kept_for_others(Budget(of("1"), held=(kept,)), "bi", lambda _: spent) == NO_LOSS

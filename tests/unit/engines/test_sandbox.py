@@ -17,11 +17,12 @@ import pytest
 from clinic_files import clinic
 
 from dpsql.core.cancellation import Cancellation, under
-from dpsql.core.errors import Error, InternalError, OperationalError, ProgrammingError
+from dpsql.core.errors import Error, OperationalError, ProgrammingError
 from dpsql.core.sqltypes import parse_type
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.public import fill
 from dpsql.plan.tables import PublicTable
+from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.sandbox import Sandbox
 
 
@@ -116,11 +117,10 @@ def test_two_hundred_thousand_rows(sandbox: Sandbox) -> None:
 
 
 @pytest.fixture
-def named(tmp_path: Path) -> Iterator[Sandbox]:
+def declared(tmp_path: Path) -> Iterator[DeclaredTables]:
     schema = clinic(tmp_path)
     engine = DuckDBEngine.open(schema)
-    made = Sandbox()
-    made.define(fill(engine, schema))
+    made = DeclaredTables(fill(engine, schema))
     engine.close()
     yield made
     made.close()
@@ -137,31 +137,37 @@ def named(tmp_path: Path) -> Iterator[Sandbox]:
         "WITH a AS (SELECT count(*) AS n FROM visit) SELECT n * 2, (SELECT max(n) FROM a) FROM a",
     ],
 )
-def test_names_are_those_of_plain_duckdb(named: Sandbox, sql: str) -> None:
+def test_names_are_those_of_plain_duckdb(declared: DeclaredTables, sql: str) -> None:
     plain = duckdb.connect()
     plain.execute("CREATE TABLE person (person_id BIGINT, ward INTEGER, income DOUBLE, born DATE, name VARCHAR)")
     plain.execute("CREATE TABLE visit (person_id BIGINT, cost DECIMAL(10,2))")
     plain.execute("CREATE TABLE ward (ward INTEGER, label VARCHAR, size DECIMAL(4,1), opened DATE)")
-    assert named.names(sql) == tuple((c[0], str(c[1])) for c in plain.execute(sql).description or [])
+    assert declared.describe(sql) == tuple((c[0], str(c[1])) for c in plain.execute(sql).description or [])
 
 
-def test_declared_and_released_tables_are_apart(named: Sandbox) -> None:
-    named.load(table("person", n=("BIGINT", [5])))
-    assert named.names("SELECT * FROM person")[0] == ("person_id", "BIGINT")
-    assert named.run("SELECT * FROM person") == ([("n", "BIGINT")], [(5,)])
+def test_declared_and_released_tables_are_apart(declared: DeclaredTables, sandbox: Sandbox) -> None:
+    sandbox.load(table("person", n=("BIGINT", [5])))
+    assert declared.describe("SELECT * FROM person")[0] == ("person_id", "BIGINT")
+    assert sandbox.run("SELECT * FROM person") == ([("n", "BIGINT")], [(5,)])
     with pytest.raises(ProgrammingError):
-        named.names("SELECT n FROM person")
+        declared.describe("SELECT n FROM person")
+
+
+def test_what_is_described_beside_the_declared_tables_is_gone_after_it(declared: DeclaredTables) -> None:
+    empty = table("released", n=("BIGINT", []))
+    found = declared.describe_public("SELECT ward, label || n AS s FROM ward, released", [empty])
+    assert [(name, str(sqltype)) for name, sqltype in found] == [("ward", "INTEGER"), ("s", "VARCHAR")]
+    with pytest.raises(ProgrammingError):
+        declared.describe_public("SELECT nothing FROM released", [empty])
+    assert "released" not in {row[0] for row in declared.rows("SHOW TABLES")[1]}
+    with pytest.raises(ProgrammingError):
+        declared.describe("SELECT * FROM released")
 
 
 def test_describing_does_not_run(sandbox: Sandbox) -> None:
     started = time.perf_counter()
     assert sandbox.describe("SELECT count(*) AS n FROM range(1000000000000)") == (("n", "BIGINT"),)
     assert time.perf_counter() - started < 2
-
-
-def test_names_need_a_schema(sandbox: Sandbox) -> None:
-    with pytest.raises(InternalError):
-        sandbox.names("SELECT 1")
 
 
 # --- errors -------------------------------------------------------------------------------------------------------
@@ -175,8 +181,8 @@ def fault(sandbox: Sandbox, sql: str) -> str:
 
 
 @pytest.mark.parametrize("sql", ["SELECT 'secret' + 1", "SELECT nothing", "SELECT ((", "SELECT upper(1, 'secret')"])
-def test_what_does_not_bind_is_refused_in_our_words(named: Sandbox, sql: str) -> None:
-    for describe in (named.describe, named.names):
+def test_what_does_not_bind_is_refused_in_our_words(declared: DeclaredTables, sandbox: Sandbox, sql: str) -> None:
+    for describe in (sandbox.describe, declared.describe):
         with pytest.raises(ProgrammingError) as raised:
             describe(sql)
         assert raised.value.code == "DPSQL-106"
@@ -271,7 +277,7 @@ def test_threads_take_turns(sandbox: Sandbox) -> None:
 # --- nothing else is in reach -------------------------------------------------------------------------------------
 
 
-def test_no_way_out(named: Sandbox, tmp_path: Path) -> None:
+def test_no_way_out(declared: DeclaredTables, sandbox: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("a\n1\n")
     secret = np.arange(3)
     assert len(secret) == 3
@@ -292,10 +298,10 @@ def test_no_way_out(named: Sandbox, tmp_path: Path) -> None:
         "RESET ALL",
         "SELECT 1; SELECT 2",
     ):
-        assert fault(named, sql) in ("DPSQL-706", "DPSQL-901"), sql
-        for connection in (named._connection, named._declared_tables()):
+        assert fault(sandbox, sql) in ("DPSQL-706", "DPSQL-901"), sql
+        for connection in (sandbox._connection, declared._connection):
             if sql != "SELECT 1; SELECT 2":
                 with pytest.raises(duckdb.Error):
                     connection.execute(sql).fetchall()
     assert not any(p.name.startswith(("out", "new")) for p in tmp_path.iterdir())
-    assert repr(named) == "<Sandbox>"
+    assert repr(sandbox) == "<Sandbox>" and repr(declared) == "<DeclaredTables>"

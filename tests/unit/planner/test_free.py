@@ -18,7 +18,7 @@ from dpsql.planner.parse import DUCKDB, Catalog, Query, parse
 from dpsql.planner.resolve import resolve
 from dpsql.planner.resolve.catalog import catalog_text, spending_tables
 from dpsql.planner.resolve.free import free_answer
-from dpsql.postprocess.sandbox import Sandbox
+from dpsql.postprocess.declared import DeclaredTables
 from dpsql.schema.model import Column, Schema
 from tests.support import clinic
 
@@ -86,9 +86,8 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> Schema:
 
 
 @pytest.fixture(scope="module")
-def sandbox(schema: Schema) -> Iterator[Sandbox]:
-    found = Sandbox()
-    found.define(schema)
+def declared(schema: Schema) -> Iterator[DeclaredTables]:
+    found = DeclaredTables(schema)
     yield found
     found.close()
 
@@ -102,18 +101,18 @@ def free(sql: str, schema: Schema) -> exp.Expression | None:
     return found
 
 
-def answered(sql: str, schema: Schema, sandbox: Sandbox) -> list[tuple[object, ...]]:
+def answered(sql: str, schema: Schema, declared: DeclaredTables) -> list[tuple[object, ...]]:
     tree = free(sql, schema)
     assert tree is not None
-    return sandbox.catalog(DUCKDB.generate(tree))[1]
+    return declared.rows(DUCKDB.generate(tree))[1]
 
 
 # --- no rows ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sql", NO_ROWS)
-def test_the_same_on_any_data(sql: str, schema: Schema, sandbox: Sandbox) -> None:
-    found = answered(sql, schema, sandbox)
+def test_the_same_on_any_data(sql: str, schema: Schema, declared: DeclaredTables) -> None:
+    found = answered(sql, schema, declared)
     for seed in range(4):
         full = duckdb.connect()
         clinic.fill(full, clinic.database(random.Random(seed)))
@@ -125,9 +124,9 @@ def test_not_free(sql: str, schema: Schema) -> None:
     assert free(sql, schema) is None
 
 
-def test_a_function_of_our_own_is_none_over_no_rows(schema: Schema, sandbox: Sandbox) -> None:
+def test_a_function_of_our_own_is_none_over_no_rows(schema: Schema, declared: DeclaredTables) -> None:
     sql = "SELECT dp_sum(age, lower := 0, upper := 9), COUNT(*) FROM patient WHERE FALSE"
-    assert answered(sql, schema, sandbox) == [(None, 0)]
+    assert answered(sql, schema, declared) == [(None, 0)]
 
 
 def test_parameters_are_constants(schema: Schema) -> None:
@@ -160,10 +159,12 @@ def test_comparisons_are_the_engines(operator: str, left: str, right: str, schem
         ),
     ],
 )
-def test_literals_over_a_declared_table(sql: str, row: tuple[object, ...], schema: Schema, sandbox: Sandbox) -> None:
+def test_literals_over_a_declared_table(
+    sql: str, row: tuple[object, ...], schema: Schema, declared: DeclaredTables
+) -> None:
     tree = free(sql, schema)
     assert tree is not None and tree.find(exp.Table) is None
-    assert answered(sql, schema, sandbox) == [row]
+    assert answered(sql, schema, declared) == [row]
 
 
 # --- declared bounds ----------------------------------------------------------------------------------------------------
@@ -177,10 +178,10 @@ def test_literals_over_a_declared_table(sql: str, row: tuple[object, ...], schem
         ("born", "1990-01-01", "1999-12-31", "DATE"),
     ],
 )  # fmt: skip
-def test_extremes(column: str, low: str, high: str, kind: str, schema: Schema, sandbox: Sandbox) -> None:
+def test_extremes(column: str, low: str, high: str, kind: str, schema: Schema, declared: DeclaredTables) -> None:
     tree = free(f"SELECT MIN({column}), MAX(p.{column}) AS top FROM patient AS p", schema)
     assert tree is not None and tree.find(exp.Table) is None
-    columns, rows = sandbox.catalog(DUCKDB.generate(tree))
+    columns, rows = declared.rows(DUCKDB.generate(tree))
     assert [str(cell) for cell in rows[0]] == [low, high]
     assert [sqltype for _, sqltype in columns] == [kind, kind]
     assert columns[1][0] == "top"
@@ -195,11 +196,11 @@ def test_extremes(column: str, low: str, high: str, kind: str, schema: Schema, s
         "FROM (SELECT x AS age FROM (SELECT age AS x, site AS age FROM patient) AS a) AS b",
     ],
 )  # fmt: skip
-def test_extremes_through_what_tools_add(around: str, schema: Schema, sandbox: Sandbox) -> None:
-    assert answered(f'SELECT MIN(age) AS "min", MAX(age) {around}', schema, sandbox) == [(10, 90)]
+def test_extremes_through_what_tools_add(around: str, schema: Schema, declared: DeclaredTables) -> None:
+    assert answered(f'SELECT MIN(age) AS "min", MAX(age) {around}', schema, declared) == [(10, 90)]
 
 
-def test_extremes_are_values_of_the_type(schema: Schema, sandbox: Sandbox) -> None:
+def test_extremes_are_values_of_the_type(schema: Schema, declared: DeclaredTables) -> None:
     """Bounds between two whole numbers, beyond the type, and a text domain whose order is by code point."""
     patient = schema.table("patient")
     assert patient is not None
@@ -210,14 +211,14 @@ def test_extremes_are_values_of_the_type(schema: Schema, sandbox: Sandbox) -> No
     )
     odd = replace(schema, tables=(replace(patient, columns=columns),))
     sql = "SELECT MIN(a), MAX(a), MIN(b), MAX(b), MIN(c), MAX(c) FROM patient"
-    assert answered(sql, odd, sandbox) == [(1, 1, -(2**31), 2**31 - 1, "Z", "é")]
+    assert answered(sql, odd, declared) == [(1, 1, -(2**31), 2**31 - 1, "Z", "é")]
 
 
 # --- the catalog --------------------------------------------------------------------------------------------------------
 
 
-def test_information_schema_shows_the_declared_tables(schema: Schema, sandbox: Sandbox) -> None:
-    tables = answered("SELECT table_schema, table_name FROM information_schema.tables ORDER BY ALL", schema, sandbox)
+def test_information_schema_shows_the_declared_tables(schema: Schema, declared: DeclaredTables) -> None:
+    tables = answered("SELECT table_schema, table_name FROM information_schema.tables ORDER BY ALL", schema, declared)
     assert [row[1] for row in tables if row[0] == "main"] == ["drug", "item", "patient", "visit"]
     assert [row for row in tables if row[0] != "main"] == [
         ("dpsql", n) for n in ("analysts", "budget", "guard", "ledger")
@@ -226,20 +227,20 @@ def test_information_schema_shows_the_declared_tables(schema: Schema, sandbox: S
              JOIN information_schema.columns AS c USING (table_name) WHERE t.table_name = 'patient' ORDER BY c.ordinal_position"""
     patient = schema.table("patient")
     assert patient is not None
-    assert answered(sql, schema, sandbox) == [
+    assert answered(sql, schema, declared) == [
         (c.name, str(c.sqltype), "YES" if c.nullable else "NO") for c in patient.columns
     ]
 
 
 @pytest.mark.parametrize("table", ["tables", "columns", "schemata"])
-def test_the_catalog_holds_no_path(table: str, schema: Schema, sandbox: Sandbox) -> None:
-    rows = answered(f"SELECT * FROM information_schema.{table}", schema, sandbox)
+def test_the_catalog_holds_no_path(table: str, schema: Schema, declared: DeclaredTables) -> None:
+    rows = answered(f"SELECT * FROM information_schema.{table}", schema, declared)
     assert rows and not any("/" in cell for row in rows for cell in row if isinstance(cell, str))
 
 
-def test_a_with_query_over_the_catalog(schema: Schema, sandbox: Sandbox) -> None:
+def test_a_with_query_over_the_catalog(schema: Schema, declared: DeclaredTables) -> None:
     sql = "WITH c AS (SELECT table_name FROM information_schema.columns) SELECT COUNT(DISTINCT table_name) FROM c"
-    assert answered(sql, schema, sandbox) == [(8,)]
+    assert answered(sql, schema, declared) == [(8,)]
 
 
 @pytest.mark.parametrize(
@@ -295,15 +296,15 @@ def test_describe_names_the_table_in_one_spelling(schema: Schema) -> None:
         assert found.value.code == "DPSQL-105"
 
 
-def test_describe_shows_the_declaration(schema: Schema, sandbox: Sandbox) -> None:
-    _, rows = sandbox.catalog(catalog_text(parse("DESCRIBE VISIT"), schema))
+def test_describe_shows_the_declaration(schema: Schema, declared: DeclaredTables) -> None:
+    _, rows = declared.rows(catalog_text(parse("DESCRIBE VISIT"), schema))
     assert [row[:3] for row in rows][:3] == [
         ("visit_id", "BIGINT", "NO"),
         ("patient_id", "BIGINT", "NO"),
         ("year", "BIGINT", "NO"),
     ]
     assert rows[4][:3] == ("days", "INTEGER", "YES")
-    assert sandbox.catalog(catalog_text(parse("SHOW TABLES"), schema))[1] == [
+    assert declared.rows(catalog_text(parse("SHOW TABLES"), schema))[1] == [
         (t,) for t in ("drug", "item", "patient", "visit")
     ]
 
@@ -343,11 +344,11 @@ def test_describe_of_an_undeclared_table(schema: Schema) -> None:
     assert found.value.span is not None and (found.value.span.start, found.value.span.end) == (9, 15)
 
 
-def test_the_sandbox_takes_one_question(sandbox: Sandbox) -> None:
+def test_they_take_one_question(declared: DeclaredTables) -> None:
     for sql in ("CREATE TABLE z (a INTEGER)", "SELECT 1; SELECT 2", "INSERT INTO visit VALUES (1)", "SET threads = 2"):
         with pytest.raises(Error) as found:
-            sandbox.catalog(sql)
+            declared.rows(sql)
         assert found.value.code == "DPSQL-901"
     with pytest.raises(Error) as unbound:
-        sandbox.catalog("SELECT nothing FROM patient")
+        declared.rows("SELECT nothing FROM patient")
     assert unbound.value.code == "DPSQL-106"

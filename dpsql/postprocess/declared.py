@@ -1,0 +1,89 @@
+"""The declared tables without rows, and what was spent: what names and types are read off, and SHOW and DESCRIBE answered with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import duckdb
+
+from dpsql.core.errors import error
+from dpsql.core.sqltypes import SqlType, parse_type
+from dpsql.engines.loading import load, load_into
+from dpsql.engines.locked import connect, lock, name, one_select, run
+from dpsql.expressions.buckets import MACRO
+from dpsql.plan.tables import PublicTable
+from dpsql.postprocess.walled import Typed, Walled
+from dpsql.schema import spent
+from dpsql.schema.model import Schema
+from dpsql.schema.qualifiers import MAIN
+
+_CATALOG = re.compile(r'SHOW TABLES|DESCRIBE ("dpsql"\.)?"(?:[^"]|"")+"')
+_TAKEN = (MAIN, "memory", "system", "temp", "information_schema", "pg_catalog", spent.SCHEMA)
+
+
+class DeclaredTables(Walled):
+    """Tells the columns of what is asked over the declared tables, which are empty here: planning reads no row of any table.
+
+    schema  with the columns of its public tables, which were learned at opening
+    memory  [bytes] the most that they may hold; None: DuckDB's own limit
+    """
+
+    def __init__(self, schema: Schema, memory: int | None = None, rows: int | None = None) -> None:
+        super().__init__(lambda: self._walled(lambda: _declaring(schema, memory), 106), rows)
+
+    def describe_public(self, sql: str, empty: Sequence[PublicTable]) -> tuple[tuple[str, SqlType], ...]:
+        """See PublicTypes."""
+        with self._turn:
+            try:
+                for table in empty:
+                    self._walled(lambda table=table: load(self._connection, table), 706)  # type: ignore[misc]
+                described = [(column, parse_type(text)) for column, text in self.describe(sql)]
+            finally:
+                dropped = "; ".join(f"DROP TABLE IF EXISTS main.{name(table.name)}" for table in empty)
+                if dropped:
+                    self._walled(lambda: self._connection.execute(dropped), 706)
+        unknown = next((column for column, sqltype in described if sqltype is None), None)
+        if unknown is not None:
+            raise error(106, f"{unknown} has a type that cannot be used beside people's rows", hint="cast it")
+        return tuple((column, sqltype) for column, sqltype in described if sqltype is not None)
+
+    def spent(self, tables: Iterable[PublicTable]) -> None:
+        """What was spent, as it is now: in place of what these tables of it held. Raises 706."""
+        with self._turn:
+            for table in tables:
+                self._walled(lambda table=table: load_into(self._connection, spent.SCHEMA, table), 706)  # type: ignore[misc]
+
+    def rows(self, sql: str) -> tuple[list[Typed], list[tuple[object, ...]]]:
+        """The columns and rows of one question: SELECT over the tables here, SHOW TABLES or DESCRIBE "t". Raises 106."""
+        with self._turn:
+
+            def work() -> tuple[list[Typed], list[tuple[object, ...]]]:
+                asked = sql if _CATALOG.fullmatch(sql) else one_select(self._connection, sql)
+                return self._read(self._connection.execute(asked))
+
+            return self._walled(lambda: run(self._connection, work), 106)
+
+
+def _declaring(schema: Schema, memory: int | None) -> duckdb.DuckDBPyConnection:
+    """A connection that reaches nothing and holds the declared tables and those of what was spent, all without rows.
+
+    information_schema shows them under the dataset's name, unless DuckDB needs that name itself.
+    """
+    connection = connect(None, threads=1, memory=memory)
+    try:
+        if schema.name.lower() not in _TAKEN:
+            connection.execute(f"ATTACH ':memory:' AS {name(schema.name)}; USE {name(schema.name)}; DETACH memory")
+        connection.execute(MACRO)
+        lock(connection)
+        for table in schema.tables:
+            columns = ", ".join(f"{name(c.name)} {c.sqltype}{'' if c.nullable else ' NOT NULL'}" for c in table.columns)
+            if columns:
+                connection.execute(f"CREATE TABLE main.{name(table.name)} ({columns})")
+        connection.execute(f"CREATE SCHEMA {name(spent.SCHEMA)}")
+        for shown, listed in spent.TABLES.items():
+            load_into(connection, spent.SCHEMA, PublicTable(shown, listed, tuple([] for _ in listed)))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
