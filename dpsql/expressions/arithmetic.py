@@ -126,12 +126,7 @@ def _narrowed(scalar: Scalar) -> Scalar:
         return scalar
     fewer = decimal(max(width, scalar.sqltype.scale + 1), scalar.sqltype.scale)
     return replace(
-        scalar,
-        function="convert",
-        args=(scalar,),
-        tree=Cast(scalar.tree, fewer),
-        sqltype=fewer,
-        limits=fewer.range,
+        scalar, function="convert", args=(scalar,), tree=Cast(scalar.tree, fewer), sqltype=fewer, limits=fewer.range
     )
 
 

@@ -102,12 +102,7 @@ def _add(
 
 
 def _on(
-    group: Joined,
-    join: exp.Join,
-    parts: list[Relation],
-    right: Relation,
-    nested: Nested | None,
-    outer: Scope | None,
+    group: Joined, join: exp.Join, parts: list[Relation], right: Relation, nested: Nested | None, outer: Scope | None
 ) -> list[Scalar]:
     """The AND parts of ON, or the equalities that USING and NATURAL stand for."""
     shared = _shared(group, join, right)

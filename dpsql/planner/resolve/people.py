@@ -142,10 +142,7 @@ def rows_of_people(found: Private, node: exp.Expression) -> Error:
             span=span_of(found.grouped),
         )
     return error(
-        301,
-        "the result would be rows of people",
-        hint="aggregate, such as SELECT COUNT(*)",
-        span=span_of(_shown(node)),
+        301, "the result would be rows of people", hint="aggregate, such as SELECT COUNT(*)", span=span_of(_shown(node))
     )
 
 

@@ -119,12 +119,7 @@ def _condition(node: exp.Expression, scope: Scope) -> Scalar:
 
 
 def _with_subquery(
-    statement: Statement,
-    source: Relation,
-    one: Correlated,
-    merged: dict[str, list[str]],
-    nested: Subqueries,
-    env: Env,
+    statement: Statement, source: Relation, one: Correlated, merged: dict[str, list[str]], nested: Subqueries, env: Env
 ) -> Relation:
     """A correlated subquery as what it stands for: a LEFT JOIN on its keys, which are unique there."""
     right = relation(statement, Source(one.select, one.name, query=statement.query(one.select, env.inside(None))))

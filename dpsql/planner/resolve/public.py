@@ -88,11 +88,7 @@ def _derived(found: Source) -> exp.Expression:
 
 
 def _inside(
-    statement: Statement,
-    node: exp.Expression,
-    select: exp.Select,
-    outer: list[tuple[str, set[str]]],
-    env: Env,
+    statement: Statement, node: exp.Expression, select: exp.Select, outer: list[tuple[str, set[str]]], env: Env
 ) -> exp.Expression:
     """A query in an expression of a public SELECT: public itself, or one aggregate over people (rule 1)."""
     if (

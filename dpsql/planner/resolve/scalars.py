@@ -94,8 +94,6 @@ def _column(node: exp.Column, scope: Scope, build: Build) -> Scalar:
             scope.open_aliases.discard(node.name.lower())
     if scope.grouped is not None and scope.grouped[0].column(node) is not None:
         raise error(
-            305,
-            f"{node.name} is neither grouped nor aggregated",
-            hint=f"add it to GROUP BY, or write MAX({node.name})",
+            305, f"{node.name} is neither grouped nor aggregated", hint=f"add it to GROUP BY, or write MAX({node.name})"
         )
     raise scope.unknown(node)
