@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpsql.accounting import budget as budgets
 from dpsql.accounting import chain, claims, failures, layout, problems, recount, rows, switches
+from dpsql.accounting.books import Books
 from dpsql.accounting.chain import NO_HEAD, Head
 from dpsql.accounting.failures import Failure
 from dpsql.accounting.filters import added
 from dpsql.accounting.rows import EVERYBODY, scopes
 from dpsql.accounting.store import Store, clean
-from dpsql.accounting.totals import NOTHING, Spent, combined, largest, spent_of
+from dpsql.accounting.totals import NOTHING, Spent
 from dpsql.core.errors import error
 from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
 from dpsql.plan.charges import Budget, ChargeRequest, Portion, Receipt
@@ -24,12 +25,8 @@ _PLACES = ", ".join("?" * len((*rows.TIED, "form", "link")))
 _APPEND = f"INSERT INTO charge ({rows.FIELDS}, link) VALUES ({_PLACES})"
 _LAST = f"SELECT {rows.FIELDS}, link FROM charge ORDER BY id DESC LIMIT ?"
 _ALL = f"SELECT {rows.FIELDS}, link FROM charge ORDER BY id"
+_COUNTED = "SELECT charges FROM total WHERE scope = 'dataset' AND name = ?"
 _LINK = "SELECT link FROM charge WHERE id = ?"
-_TOTAL = "SELECT charges, spent, seal FROM total WHERE scope = ? AND name = ?"
-_ENTRIES = "SELECT name, charges, spent, seal FROM total WHERE scope = 'entry'"
-_TOTALS = "SELECT scope, name, charges, spent, seal FROM total"
-_KEEP = """INSERT INTO total VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (scope, name) DO UPDATE SET charges = excluded.charges, spent = excluded.spent, seal = excluded.seal"""
 _NEWEST = "SELECT max(time) FROM charge JOIN answer ON answer.charge = charge.id"
 _STORED = "SELECT 1 FROM answer WHERE fingerprint = ?"
 _HISTORY = "SELECT id, time, analyst, role, statement, portions FROM charge"
@@ -153,9 +150,7 @@ class Ledger:
     def is_claimed(self, fingerprints: Sequence[str]) -> bool:
         """Whether somebody is working one of these releases out."""
         names = [clean(fingerprint) for fingerprint in fingerprints]
-        return self.store.read(
-            lambda connection: any(claims.is_taken(connection, name, layout.now()) for name in names)
-        )
+        return self.store.read(lambda c: any(claims.is_taken(c, name, layout.now()) for name in names))
 
     def holds(self, holder: str) -> bool:
         """Whether a holder claims something: then it was charged."""
@@ -178,7 +173,7 @@ class Ledger:
         analyst = clean(request.analyst)
         role = None if request.role is None else clean(request.role)
         portions = [replace(portion, loss=added(NO_LOSS, portion.loss)) for portion in request.portions]
-        books = _Books(self, connection, now)
+        books = Books(self.store, connection, now)
         limits = books.limits(allowed, analyst, portions)
         refused = budgets.refusal(limits, allowed.least)
         if refused is not None:
@@ -258,31 +253,26 @@ class Ledger:
 
     def limits(self, budget: Budget, analyst: str) -> tuple[budgets.Limit, ...]:
         """Every total that applies to this analyst, and what is spent of it."""
-        return self.store.read(lambda connection: _Books(self, connection, layout.now()).limits(budget, clean(analyst)))
+        return self.store.read(lambda connection: self._books(connection).limits(budget, clean(analyst)))
 
     def spent(self, analyst: str | None = None) -> PrivacyLoss:
         """What was ever charged to one analyst; or to all together, on those whom most was charged to."""
 
         def work(connection: sqlite3.Connection) -> PrivacyLoss:
-            books = _Books(self, connection, layout.now())
-            if analyst is not None:
-                return books.spent("analyst", clean(analyst)).ever
-            return books.most()
+            books = self._books(connection)
+            return books.most() if analyst is None else books.spent("analyst", clean(analyst)).ever
 
         return self.store.read(work)
 
     def scope(self, scope: str, name: str) -> Spent:
         """What one scope spent: an "analyst", a "role", an "entry" of the partition beside the "dataset"."""
-        return self.store.read(lambda connection: _Books(self, connection, layout.now()).spent(scope, clean(name)))
+        return self.store.read(lambda connection: self._books(connection).spent(scope, clean(name)))
 
     def entries(self) -> dict[str, PrivacyLoss]:
         """What was charged in all on units with each value of the partition column that was ever charged alone."""
 
-        def work(connection: sqlite3.Connection) -> dict[str, PrivacyLoss]:
-            books = _Books(self, connection, layout.now())
-            return {name: spent.ever for name, spent in books.groups() if name is not None}
-
-        return self.store.read(work)
+        found = self.store.read(lambda connection: self._books(connection).groups())
+        return {name: spent.ever for name, spent in found if name is not None}
 
     def history(self, analyst: str | None = None) -> list[Entry]:
         """Every charge, or every charge of one analyst, oldest first."""
@@ -327,14 +317,13 @@ class Ledger:
         def work(connection: sqlite3.Connection) -> int:
             before, books = chain.FIRST, dict[tuple[str, str], Spent]()
             count = 0
-            for *row, tied in connection.execute(_ALL):
-                count += 1
+            for count, (*row, tied) in enumerate(connection.execute(_ALL), 1):
                 if row[0] != count or not rows.holds(self.secret, before, row, tied):
                     raise problems.edited(self.store.path, count)
                 before = tied
                 for scope, name, loss in scopes(row[2], row[3], self._portions(row[8])):
                     books[scope, name] = books.get((scope, name), NOTHING).plus(loss, str(row[1]))
-            if self._totals(connection) != books:
+            if self._books(connection).all() != books:
                 raise problems.edited(self.store.path, count)
             self._check_head(connection)
             return count
@@ -350,11 +339,8 @@ class Ledger:
         for (*row, tied), before in zip(last, [*(each[-1] for each in last[1:]), *first], strict=False):
             if not rows.holds(self.secret, before, row, tied):
                 raise problems.edited(self.store.path, row[0])
-        if not recount.agrees(connection, self._totals(connection)):
+        if not recount.agrees(connection, self._books(connection).all()):
             raise problems.edited(self.store.path, newest.charge)
-
-    def _totals(self, connection: sqlite3.Connection) -> dict[tuple[str, str], Spent]:
-        return {(scope, name): self._spent(scope, name, rest) for scope, name, *rest in connection.execute(_TOTALS)}
 
     def _newest(self, connection: sqlite3.Connection) -> Head:
         """The last charge, as far as it agrees with the totals and with the newest head that is known."""
@@ -364,15 +350,14 @@ class Ledger:
             if connection.execute("SELECT 1 FROM total").fetchone():
                 raise self.store.damaged()
             return NO_HEAD
-        counted = connection.execute(_TOTAL, ("dataset", EVERYBODY)).fetchone()
+        counted = connection.execute(_COUNTED, (EVERYBODY,)).fetchone()
         if counted is None or counted[0] != row[0] or not isinstance(row[1], bytes):
             raise self.store.damaged()
         return Head(row[0], row[1].hex())
 
     def _check_head(self, connection: sqlite3.Connection) -> None:
         """Raise 705 where a newer head is known than the ledger has, or another one. (The head is written after the charge.)"""
-        remembered = self._remembered()
-        for head in {remembered, self._head}:
+        for head in {self._remembered(), self._head}:
             if head.charge:
                 self._require(connection, head)
 
@@ -399,12 +384,8 @@ class Ledger:
     def _head_file(self) -> Path | None:
         return None if self.store.file is None else chain.head_file(self.store.file)
 
-    def _spent(self, scope: str, name: str, row: Sequence[object]) -> Spent:
-        charges, text, seal = row
-        found = spent_of(text)
-        if found is None or found.charges != charges or seal != chain.sealed(self.secret, scope, name, str(text)):
-            raise self.store.damaged()
-        return found
+    def _books(self, connection: sqlite3.Connection) -> Books:
+        return Books(self.store, connection, layout.now())
 
     def _portions(self, text: object) -> list[Portion]:
         found = rows.portions(text)
@@ -415,77 +396,3 @@ class Ledger:
     def close(self) -> None:
         """Close the file; what was charged stays charged."""
         self.store.close()
-
-
-class _Books:
-    """The totals as one transaction sees them, and writes them."""
-
-    def __init__(self, ledger: Ledger, connection: sqlite3.Connection, now: str) -> None:
-        self._ledger = ledger
-        self._connection = connection
-        self._now = now
-
-    def spent(self, scope: str, name: str) -> Spent:
-        row = self._connection.execute(_TOTAL, (scope, name)).fetchone()
-        return NOTHING if row is None else self._ledger._spent(scope, name, row)
-
-    def add(self, scope: str, name: str, loss: PrivacyLoss) -> None:
-        after = self.spent(scope, name).plus(loss, self._now)
-        seal = chain.sealed(self._ledger.secret, scope, name, after.text)
-        self._connection.execute(_KEEP, (scope, name, after.charges, after.text, seal))
-
-    def groups(self, asked: Collection[str] = ()) -> list[tuple[str | None, Spent]]:
-        """What was spent on units with each value of the partition column that was ever charged alone or is in `asked`; and, as
-        None, on all the others.
-
-        Why  an entry names its column and the list of values. Where there are several, a unit has a value in each: beside those of
-             one, the largest amounts of the others are added
-        """
-        everybody = self.spent("dataset", EVERYBODY)
-        columns: dict[str, dict[str, Spent]] = {_column(name): {} for name in sorted(asked)}
-        for name, *rest in self._connection.execute(_ENTRIES):
-            columns.setdefault(_column(name), {})[name] = self._ledger._spent("entry", name, rest)
-        found: list[tuple[str | None, Spent]] = [] if columns else [(None, everybody)]
-        for column, own in columns.items():
-            base = everybody
-            for other in (other for name, other in columns.items() if name != column and other):
-                base = combined(base, largest(list(other.values()), self._now), self._now)
-            found.append((None, base))
-            wanted = dict.fromkeys(name for name in sorted(asked) if _column(name) == column)
-            found += [(name, combined(base, own.get(name, NOTHING), self._now)) for name in {**own, **wanted}]
-        return found
-
-    def most(self) -> PrivacyLoss:
-        """What was spent on those whom most was charged to, measure by measure."""
-        return largest([spent for _, spent in self.groups()], self._now).ever
-
-    def limits(self, allowed: Budget, analyst: str, portions: Sequence[Portion] = ()) -> tuple[budgets.Limit, ...]:
-        """Every total that applies to what an analyst asks.
-
-        Why  units with different values of the partition column are different units, and a release that selects some of the
-             values is the same for two databases that differ in a unit with another one. So each value has a sum of its own, and
-             the loss of a unit is that of its value (parallel composition). What is charged to everybody is in every sum
-        """
-        kept = budgets.kept_for_others(
-            allowed, analyst, lambda name: budgets.of_window(self.spent("analyst", clean(name)), allowed, self._now)
-        )
-        found = []
-        for name, spent in self.groups({name for portion in portions for name in portion.entries or ()}):
-            on_them = total(p.loss for p in portions if p.entries is None or name in p.entries)
-            charged = budgets.of_window(spent, allowed, self._now)
-            one = budgets.limit(budgets.dataset(allowed), allowed.total, allowed, added(charged, kept), on_them)
-            scope = ("dataset", EVERYBODY) if name is None else ("entry", name)
-            found.append(replace(one, scope=scope, charged=charged))
-        whole = total(portion.loss for portion in portions)
-        for cap in allowed.caps:
-            spent_by = budgets.of_window(self.spent(cap.scope, clean(cap.name)), allowed, self._now)
-            holder = budgets.capped(cap.scope, cap.name, allowed)
-            one = budgets.limit(holder, cap.total, allowed, spent_by, whole)
-            found.append(replace(one, scope=(cap.scope, cap.name), charged=spent_by))
-        return tuple(found)
-
-
-def _column(entry: str) -> str:
-    """The partition that an entry belongs to."""
-    found = rows.read(entry)
-    return str(found[0]) if isinstance(found, list) and found else entry

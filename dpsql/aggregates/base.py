@@ -61,7 +61,7 @@ def sensitivity_of_rows(limits: Limits, weight: int, cells: int) -> Sensitivity:
 
 @dataclass(frozen=True, slots=True)
 class UnitSums:
-    """How a unit with more than one row is summed, cut and added up (planner/lower.py puts the pieces together).
+    """How a unit with more than one row is summed, cut and added up (planner/lower puts the pieces together).
 
     rows      over the rows of one (unit, group): how many rows it brings to this statistic
     inner     further (name, tree) over the same rows
@@ -99,11 +99,11 @@ class Statistic(Protocol):
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
-        """The row expressions that it reads; lower.py names them x0, x1, ... and passes the names on."""
+        """The row expressions that it reads; lower/rows.py names them x0, x1, ... and passes the names on."""
         ...
 
     def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        """What is worked out once of the inputs of one row; lower.py names it too, after the inputs."""
+        """What is worked out once of the inputs of one row; lower/rows.py names it too, after the inputs."""
         ...
 
     @property

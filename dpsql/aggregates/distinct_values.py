@@ -5,7 +5,7 @@ Where one unit has one row, a row adds at most one value to one group: l1 = 1.
 Where a unit may have several, counting what everybody brings would let one unit add all its values. So units take values instead: in
 each group, unit after unit in a fixed order takes values of its own list, in that list's order, that nobody took before it, at most
 as many as its capacity in the group. What is counted is the values taken. A unit's capacities depend on its own rows alone; one is at
-most `most`, and all of a unit together are at most the limit on rows (planner/lower.py).
+most `most`, and all of a unit together are at most the limit on rows (planner/lower).
 
     l0 = min(K, groups), linf = c = min(K, most), l1 = min(K, c groups), l2^2 <= c l1
 

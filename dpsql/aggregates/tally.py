@@ -35,7 +35,7 @@ class Tally(Protocol):
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
-        """The row expressions that it reads; lower.py names them x0, x1, ... and passes the names on."""
+        """The row expressions that it reads; lower names them x0, x1, ... and passes the names on."""
         ...
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.answers.reusing import TopUp
+from dpsql.answers.topping_up import TopUp
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.tables import NoisyTable
 

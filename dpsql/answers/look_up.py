@@ -10,7 +10,9 @@ from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.vectors import Vector, Vectors
 from dpsql.answers.held import Held, Missing
+from dpsql.answers.questions import Questions
 from dpsql.answers.reusing import Reused, Reusing
+from dpsql.answers.topping_up import dearer, top_up
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.tables import NoisyTable
@@ -29,7 +31,7 @@ class Stored:
         self._answers = Answers(ledger)
         alone = "" if schema.privacy.shared_answers else f":{analyst.name}"
         self._whose = f"{version}{alone}"
-        self.reusing = Reusing(self._answers, Vectors(ledger), identity, self._whose)
+        self.questions = Questions(self._answers, Vectors(ledger), identity, self._whose)
 
     def look_up(self, plan: Compiled, fresh: bool) -> Held:
         """What is stored of a statement, and what is to be bought; with `fresh` nothing is read."""
@@ -57,12 +59,12 @@ class Stored:
             return Missing(part, part, fingerprint)
         table = self._answers.get(fingerprint)
         if table is not None:
-            return Reused(self.reusing.own(part, fingerprint), table, (fingerprint,))
-        derived = self.reusing.find(part, plan.plan.goal is not None)
+            return Reused(self.questions.own(part, fingerprint), table, (fingerprint,))
+        derived = Reusing(self.questions).find(part, plan.plan.goal is not None)
         if derived is not None:
             return derived
-        top_up = self.reusing.top_up(part)
-        return Missing(top_up.part if top_up is not None else part, part, fingerprint, top_up)
+        topped = top_up(self.questions, part)
+        return Missing(topped.part if topped is not None else part, part, fingerprint, topped)
 
     def _at_least(self, missing: list[Missing]) -> tuple[tuple[Missing, ...], tuple[str, ...]]:
         """Differences to what was bought before are made up to the owner's least price of a statement (rule 74); and what is told."""
@@ -79,8 +81,8 @@ class Stored:
     def _dearer(self, one: Missing, factor: Fraction) -> Missing:
         if one.top_up is None:
             return one
-        asked, top_up = self.reusing.dearer(one.asked, one.top_up, factor)
-        return replace(one, part=top_up.part, asked=asked, top_up=top_up)
+        asked, topped = dearer(one.asked, one.top_up, factor)
+        return replace(one, part=topped.part, asked=asked, top_up=topped)
 
     def fingerprint(self, part: CompiledRelease) -> str:
         """Under which an answer is stored: of this data version, and, where the owner says so, for this analyst alone."""
@@ -101,7 +103,7 @@ class Stored:
     def put(self, charge: int, bought: Missing, noisy: NoisyTable, *, fresh: bool) -> NoisyTable:
         """Store what was bought, added to what it sharpens; what is stored under its name is what counts."""
         whole = bought.top_up.combined(noisy) if bought.top_up is not None else noisy
-        kept: list[Vector] = self.reusing.vectors(bought.asked)
+        kept: list[Vector] = self.questions.kept(bought.asked)
         return self._answers.put(charge, bought.fingerprint, whole, fresh=fresh, of=kept)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -105,14 +106,11 @@ def check(
     for head in certificates:
         ledger.require(head)
     begin("the structure")
-    engine = DuckDBEngine.open(schema)
-    try:
+    with closing(DuckDBEngine.open(schema)) as engine:
         filled = fill(engine, schema)
         version, notes = approve_version(engine, filled, ledger, new_ledger=new_ledger)
         facts = tuple(_facts(engine, filled, t, begin) for t in filled.tables if not t.public)
         require_unchanged(engine)
-    finally:
-        engine.close()
     _record(schema, ledger, version, verified(filled, facts))
     snapshot = prepare_snapshot(schema, ledger, version, begin) if prepare else None
     public = tuple(t for t in filled.tables if t.public)

@@ -1,7 +1,7 @@
-"""+ - * / // % and unary minus, abs, sign, rounding: computed in a type that interval arithmetic proves wide enough.
+"""+ - * and unary minus, abs, sign, rounding: computed in a type that interval arithmetic proves wide enough.
 
 Integers are widened to BIGINT or HUGEINT, decimals to the width that holds every result; what would not fit 38 digits is refused
-with the cast to write. Division by zero gives NULL for // and %, and what IEEE 754 says for / (always DOUBLE).
+with the cast to write.
 """
 
 from __future__ import annotations
@@ -15,18 +15,10 @@ from dpsql.core import domains
 from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal, smallest_integer
-from dpsql.expressions.scalar import (
-    NULL_TYPE,
-    Scalar,
-    cast_tree,
-    cast_within,
-    convert,
-    finite_hull,
-    holds,
-    limits_of,
-    literal,
-)
-from dpsql.sql.nodes import Bare, Binary, Call, Cast, Node, Number
+from dpsql.expressions.conversion import cast_tree, cast_within, convert, holds
+from dpsql.expressions.literals import integer_literal, literal
+from dpsql.expressions.scalar import NULL_TYPE, Scalar, finite_hull, limits_of
+from dpsql.sql.nodes import Bare, Binary, Call, Cast, Node
 
 _EXACT: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "+": lambda x, y: x + y,
@@ -36,76 +28,71 @@ _EXACT: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
 _INTERVALS = {"+": domains.add, "-": domains.subtract, "*": domains.multiply}
 
 
-def _number(scalar: Scalar, operator: str) -> Scalar:
+def numeric(scalar: Scalar, operator: str) -> Scalar:
+    """The operand of an operator; NULL as a number. Raises 106 for what is none."""
     if scalar.sqltype == NULL_TYPE:
         return literal(None, BIGINT)
     if not scalar.sqltype.is_number:
-        raise error(
-            106,
-            f"{operator} needs numbers, not {scalar.sqltype}",
-            hint="write CAST(... AS BIGINT) or CAST(... AS DOUBLE) around it",
-        )
+        hint = "write CAST(... AS BIGINT) or CAST(... AS DOUBLE) around it"
+        raise error(106, f"{operator} needs numbers, not {scalar.sqltype}", hint=hint)
     return scalar
 
 
-def _too_wide(operator: str) -> Error:
-    return error(
-        202,
-        f"{operator} could overflow on some data",
-        hint="write CAST(... AS DOUBLE) around one side",
-    )
+def too_wide(operator: str) -> Error:
+    """Error 202, at the operator whose result no exact type holds."""
+    return error(202, f"{operator} could overflow on some data", hint="write CAST(... AS DOUBLE) around one side")
 
 
 def add_subtract_multiply(operator: str, left: Scalar, right: Scalar) -> Scalar:
     """left + right, left - right or left * right for numbers."""
-    left, right = _number(left, operator), _number(right, operator)
+    left, right = numeric(left, operator), numeric(right, operator)
     if left.is_literal and right.is_literal and not (left.is_null or right.is_null):
         folded = _fold(operator, left, right)
         if folded is not None:
             return folded
-    natural = _natural(operator, left.sqltype, right.sqltype)
+    natural = natural_type(operator, left.sqltype, right.sqltype)
     domain, pairs_null = _binary_domain(operator, left, right)
     nullable = left.nullable or right.nullable or pairs_null
     if natural.is_float:
-        a, b = _as_float(left, natural), _as_float(right, natural)
+        a, b = convert(left, natural), convert(right, natural)
         tree = Binary(operator, a.tree, b.tree)
         return Scalar(operator, (left, right), tree, natural, domain, None, nullable, left.integral and right.integral)
-    both = _both_limits(left, right, operator)
+    both = both_limits(left, right, operator)
     limits = _INTERVALS[operator](*both)
     if natural.is_decimal and not all(map(_is_decimal_sized, (left, right))):
         return add_subtract_multiply(operator, _decimal_sized(left), _decimal_sized(right))
     if natural.is_integer:
-        physical = _physical(limits, *both)
+        physical = physical_type(limits, *both)
         if physical is None:
-            raise _too_wide(operator)
-        tree = Binary(operator, _integer(left, physical), _integer(right, physical))
+            raise too_wide(operator)
+        tree = Binary(operator, in_integer(left, physical), in_integer(right, physical))
         return Scalar(operator, (left, right), tree, natural, domain, limits, nullable, integral=True)
     return _decimal(operator, left, right, domain, limits, nullable)
 
 
 def _decimal(operator: str, left: Scalar, right: Scalar, domain: Domain, limits: Interval, nullable: bool) -> Scalar:
     """Decimals are cast so wide that the operands fit and the engine's own result type already holds every value."""
-    first, second = _both_limits(left, right, operator)
+    first, second = both_limits(left, right, operator)
     if operator == "*":
         scale = left.sqltype.scale + right.sqltype.scale
-        digits = _whole_digits(limits) + scale
+        digits = whole_digits(limits) + scale
         if digits > 38:
             fewer = (_narrowed(left), _narrowed(right))
             if fewer != (left, right):
-                narrow_limits = _INTERVALS[operator](*_both_limits(*fewer, operator))
+                narrow_limits = _INTERVALS[operator](*both_limits(*fewer, operator))
                 return _decimal(operator, *fewer, domain, narrow_limits, nullable)
         narrow = _own_decimal(right, second)
         # The engine keeps a product of two decimals of at most 18 digits in 18 digits.
         width = max(_own_decimal(left, first).width, digits - narrow.width, 19 if digits > 18 else 1)
         if digits > 38:
-            raise _too_wide(operator)
+            raise too_wide(operator)
         result = decimal(digits, scale)
         a, b = cast_tree(left, decimal(width, left.sqltype.scale)), cast_tree(right, narrow)
     else:
         scale = max(left.sqltype.scale, right.sqltype.scale)
-        digits = max(_whole_digits(limits), _whole_digits(first), _whole_digits(second)) + scale
+        digits = max(whole_digits(limits), whole_digits(first), whole_digits(second)) + scale
         if digits > 38:
-            raise _too_wide(operator)
+            raise too_wide(operator)
         result = decimal(digits, scale)
         a, b = cast_tree(left, result), cast_tree(right, result)
     tree = cast_within(Bare(Binary(operator, a, b)), limits, result)
@@ -134,17 +121,12 @@ def _narrowed(scalar: Scalar) -> Scalar:
     hull = finite_hull(scalar)
     if hull is None or not scalar.sqltype.is_decimal:
         return scalar
-    width = _whole_digits(hull) + scalar.sqltype.scale
+    width = whole_digits(hull) + scalar.sqltype.scale
     if width >= scalar.sqltype.width or width > 38:
         return scalar
     fewer = decimal(max(width, scalar.sqltype.scale + 1), scalar.sqltype.scale)
     return replace(
-        scalar,
-        function="convert",
-        args=(scalar,),
-        tree=Cast(scalar.tree, fewer),
-        sqltype=fewer,
-        limits=fewer.range,
+        scalar, function="convert", args=(scalar,), tree=Cast(scalar.tree, fewer), sqltype=fewer, limits=fewer.range
     )
 
 
@@ -165,23 +147,23 @@ def narrow(scalar: Scalar) -> Scalar:
         return scalar
     if scalar.sqltype.is_integer:
         return replace(scalar, limits=hull)
-    fewer = decimal(max(_whole_digits(hull) + scalar.sqltype.scale, scalar.sqltype.scale + 1), scalar.sqltype.scale)
+    fewer = decimal(max(whole_digits(hull) + scalar.sqltype.scale, scalar.sqltype.scale + 1), scalar.sqltype.scale)
     if fewer.width >= scalar.sqltype.width:
         return replace(scalar, limits=hull)
     inside = replace(scalar, limits=hull)
     return replace(inside, tree=cast_tree(inside, fewer), sqltype=fewer)
 
 
-def _whole_digits(limits: Interval) -> int:
+def whole_digits(limits: Interval) -> int:
     """How many digits stand before the point."""
     return len(str(int(max(abs(limits.lower), abs(limits.upper)))))
 
 
 def _own_decimal(scalar: Scalar, limits: Interval) -> SqlType:
-    return scalar.sqltype if scalar.sqltype.is_decimal else decimal(min(38, _whole_digits(limits)), 0)
+    return scalar.sqltype if scalar.sqltype.is_decimal else decimal(min(38, whole_digits(limits)), 0)
 
 
-def _natural(operator: str, first: SqlType, second: SqlType) -> SqlType:
+def natural_type(operator: str, first: SqlType, second: SqlType) -> SqlType:
     """The type that DuckDB names for the result; results are computed wider where needed."""
     if first.is_float or second.is_float:
         return DOUBLE if DOUBLE in (first, second) or not (first.is_float and second.is_float) else SqlType("FLOAT")
@@ -203,8 +185,6 @@ def _fold(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
     x, y = Fraction(left.value), Fraction(right.value)  # type: ignore[arg-type]
     result = _EXACT[operator](x, y)
     if left.sqltype.is_integer and right.sqltype.is_integer:
-        from dpsql.expressions.scalar import integer_literal
-
         return integer_literal(int(result))
     scale = (
         left.sqltype.scale + right.sqltype.scale if operator == "*" else max(left.sqltype.scale, right.sqltype.scale)
@@ -213,29 +193,22 @@ def _fold(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
     return literal(result, decimal(width, scale)) if width <= 38 else None
 
 
-def _as_float(scalar: Scalar, sqltype: SqlType) -> Scalar:
-    return convert(scalar, sqltype)
-
-
-def _integer(scalar: Scalar, physical: SqlType) -> Node:
+def in_integer(scalar: Scalar, physical: SqlType) -> Node:
+    """A value in the integer type that it is computed in."""
     return scalar.tree if scalar.is_literal and not scalar.is_null else cast_tree(scalar, physical)
 
 
-def _not_zero(tree: Node, zero: Node) -> Node:
-    return Call("NULLIF", (tree, zero))
-
-
-def _physical(*limits: Interval) -> SqlType | None:
+def physical_type(*limits: Interval) -> SqlType | None:
     """The integer type that holds a result and its operands: the cast of an operand must not fail either."""
     return smallest_integer(Interval(min(x.lower for x in limits), max(x.upper for x in limits)))
 
 
-def _both_limits(left: Scalar, right: Scalar, operator: str) -> tuple[Interval, Interval]:
+def both_limits(left: Scalar, right: Scalar, operator: str) -> tuple[Interval, Interval]:
     a, b = limits_of(left), limits_of(right)
     zero = domains.interval(0, 0)
     a, b = (zero if left.is_null else a), (zero if right.is_null else b)
     if a is None or b is None:
-        raise _too_wide(operator)
+        raise too_wide(operator)
     return a, b
 
 
@@ -255,113 +228,6 @@ def _binary_domain(operator: str, left: Scalar, right: Scalar) -> tuple[Domain, 
     return (result if domains.hull(result) else UNBOUNDED), False
 
 
-def divide(left: Scalar, right: Scalar) -> Scalar:
-    """left / right, always DOUBLE; by zero it is infinite or NaN, which no sum counts."""
-    left, right = _number(left, "/"), _number(right, "/")
-    a, b = finite_hull(left), finite_hull(right)
-    quotient = domains.divide(a, b) if a is not None and b is not None else None
-    domain: Domain = quotient if quotient is not None and domains.hull(quotient) else UNBOUNDED
-    tree = Binary("/", convert(left, DOUBLE).tree, convert(right, DOUBLE).tree)
-    return Scalar("/", (left, right), tree, DOUBLE, domain, None, left.nullable or right.nullable)
-
-
-def integer_divide(left: Scalar, right: Scalar) -> Scalar:
-    """left // right for integers, towards zero; NULL where right is 0."""
-    left, right = _number(left, "//"), _number(right, "//")
-    if not (left.sqltype.is_integer and right.sqltype.is_integer):
-        raise error(106, "// needs integers", hint="write FLOOR(a / b)")
-    limits = domains.absolute(_both_limits(left, right, "//")[0])
-    spread = Interval(-limits.upper, limits.upper)
-    physical = _physical(spread, *_both_limits(left, right, "//"))
-    if physical is None:
-        raise _too_wide("//")
-    tree = Binary("//", _integer(left, physical), _not_zero(_integer(right, physical), Number(0)))
-    domain, may_be_null = _quotient_domain(left, right)
-    nullable = left.nullable or right.nullable or may_be_null
-    natural = _natural("+", left.sqltype, right.sqltype)
-    return Scalar("//", (left, right), tree, natural, domain, spread, nullable, integral=True)
-
-
-def _quotient_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
-    def quotient(x: Fraction, y: Fraction) -> Fraction | None:
-        return domains.truncated_quotient(x, y) if y else None
-
-    if isinstance(left.domain, Categories) and isinstance(right.domain, Categories):
-        mapped = domains.map_integers(left.domain, right.domain, quotient)
-        if mapped is not None:
-            return mapped
-    a, b = finite_hull(left), finite_hull(right)
-    if a is None or b is None:
-        return UNBOUNDED, b is None or Fraction(0) in b
-    real = domains.divide(a, b)
-    if real is not None:
-        return domains.monotone(real, lambda x: Fraction(math.trunc(x))), False
-    top = domains.absolute(a).upper
-    return Interval(-top, top), True
-
-
-def modulo(left: Scalar, right: Scalar) -> Scalar:
-    """left % right with the sign of left; where right is 0, NULL for integers and decimals and NaN for DOUBLE."""
-    left, right = _number(left, "%"), _number(right, "%")
-    domain, by_zero = _remainder_domain(left, right)
-    nullable = left.nullable or right.nullable or by_zero
-    if left.sqltype.is_integer and right.sqltype.is_integer:
-        limits = domains.remainder(*_both_limits(left, right, "%"))
-        both = _both_limits(left, right, "%")
-        physical = smallest_integer(
-            Interval(min(both[0].lower, both[1].lower) - 1, max(both[0].upper, both[1].upper) + 1)
-        )
-        if physical is None:
-            raise _too_wide("%")
-        tree = Binary("%", _integer(left, physical), _not_zero(_integer(right, physical), Number(0)))
-        natural = _natural("+", left.sqltype, right.sqltype)
-        return Scalar("%", (left, right), tree, natural, domain, limits, nullable, integral=True)
-    if not (left.sqltype.is_float or right.sqltype.is_float):
-        return _decimal_remainder(left, right, domain, nullable)
-    tree = Binary("%", convert(left, DOUBLE).tree, convert(right, DOUBLE).tree)
-    # By zero it is NaN, as a quotient is: no number, and not NULL either.
-    return Scalar(
-        "%", (left, right), tree, DOUBLE, UNBOUNDED if by_zero else domain, None, left.nullable or right.nullable
-    )
-
-
-def _decimal_remainder(left: Scalar, right: Scalar, domain: Domain, nullable: bool) -> Scalar:
-    first, second = _both_limits(left, right, "%")
-    scale = max(left.sqltype.scale, right.sqltype.scale)
-    digits = max(_whole_digits(first), _whole_digits(second)) + scale
-    if digits > 38:
-        raise _too_wide("%")
-    both = decimal(digits, scale)
-    zero = Cast(Number(0), both, tries=False)
-    tree = Binary("%", cast_tree(left, both), _not_zero(cast_tree(right, both), zero))
-    return Scalar("%", (left, right), tree, both, domain, domains.remainder(first, second), nullable)
-
-
-def _remainder_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
-    """The declared remainders, and whether the divisor can be 0; of integers they are smaller than the divisor."""
-
-    def remainder(x: Fraction, y: Fraction) -> Fraction | None:
-        return x - y * domains.truncated_quotient(x, y) if y else None
-
-    if (
-        isinstance(left.domain, Categories)
-        and isinstance(right.domain, Categories)
-        and left.integral
-        and right.integral
-    ):
-        mapped = domains.map_integers(left.domain, right.domain, remainder)
-        if mapped is not None:
-            return mapped
-    a, b = finite_hull(left), finite_hull(right)
-    if a is None or b is None:
-        return UNBOUNDED, b is None or Fraction(0) in b
-    found: Domain = domains.remainder(a, b)
-    if left.integral and right.integral:
-        most = max(domains.absolute(b).upper - 1, Fraction(0))
-        found = domains.intersect(found, Interval(-most, most))
-    return found, Fraction(0) in b
-
-
 def negative(scalar: Scalar) -> Scalar:
     """-x"""
     if (
@@ -371,12 +237,12 @@ def negative(scalar: Scalar) -> Scalar:
         and not isinstance(scalar.value, str)
     ):
         return literal(-scalar.value, scalar.sqltype)
-    return add_subtract_multiply("-", literal(0, SqlType("TINYINT")), _number(scalar, "-"))
+    return add_subtract_multiply("-", literal(0, SqlType("TINYINT")), numeric(scalar, "-"))
 
 
 def absolute(scalar: Scalar) -> Scalar:
     """ABS(x)"""
-    scalar = _number(scalar, "ABS")
+    scalar = numeric(scalar, "ABS")
     if scalar.limits is None and scalar.sqltype.is_integer:
         scalar = replace(scalar, limits=scalar.sqltype.range)
     bounds = finite_hull(scalar)
@@ -385,10 +251,10 @@ def absolute(scalar: Scalar) -> Scalar:
     tree = scalar.tree
     if scalar.sqltype.is_integer:
         assert limits is not None and scalar.limits is not None
-        physical = _physical(limits, scalar.limits)
+        physical = physical_type(limits, scalar.limits)
         if physical is None or scalar.sqltype == HUGEINT:
-            raise _too_wide("ABS")
-        tree = _integer(scalar, physical)
+            raise too_wide("ABS")
+        tree = in_integer(scalar, physical)
     return replace(
         scalar,
         function="abs",
@@ -405,7 +271,7 @@ def absolute(scalar: Scalar) -> Scalar:
 
 def sign(scalar: Scalar) -> Scalar:
     """SIGN(x): -1, 0 or 1"""
-    scalar = _number(scalar, "SIGN")
+    scalar = numeric(scalar, "SIGN")
     tree = Call("sign", (scalar.tree,))
     limits = domains.interval(-1, 1)
     return Scalar(
@@ -424,7 +290,7 @@ _ROUNDING: dict[str, Callable[[Fraction], int]] = {
 
 def to_integer(function: str, scalar: Scalar) -> Scalar:
     """FLOOR, CEIL, TRUNC and ROUND to a whole number: integer-valued, so a bounded one can be a group key."""
-    scalar = _number(scalar, function.upper())
+    scalar = numeric(scalar, function.upper())
     if scalar.sqltype.is_integer:
         return convert(scalar, DOUBLE) if function in ("floor", "ceil") else scalar
     domain = domains.integers(_rounded(function, scalar)) or _rounded(function, scalar)
@@ -449,7 +315,7 @@ def round_to(scalar: Scalar, digits: Scalar) -> Scalar:
         raise error(106, "ROUND needs a constant number of digits from -15 to 15", hint="write ROUND(x, 2)")
     if digits.value == 0:
         return to_integer("round", scalar)
-    scalar = _number(scalar, "ROUND")
+    scalar = numeric(scalar, "ROUND")
     bounds = finite_hull(scalar)
     grid = Fraction(10) ** -int(digits.value)
     domain: Domain = UNBOUNDED
@@ -473,11 +339,11 @@ def _round_exactly(scalar: Scalar, digits: Scalar, domain: Domain) -> Scalar:
     grid = Fraction(10) ** -places
     rounded = Interval(math.floor(limits.lower / grid) * grid, math.ceil(limits.upper / grid) * grid)
     if scalar.sqltype.is_integer:
-        physical, natural = _physical(limits, rounded), scalar.sqltype
+        physical, natural = physical_type(limits, rounded), scalar.sqltype
     else:
         physical = decimal(scalar.sqltype.width + 1, scalar.sqltype.scale)
         natural = decimal(scalar.sqltype.width + 1, max(places, 0))
     if physical is None:
-        raise _too_wide("ROUND")
+        raise too_wide("ROUND")
     tree = Call("round", (cast_tree(scalar, physical), literal(places, BIGINT).tree))
     return Scalar("round", (scalar, digits), tree, natural, domain, rounded, scalar.nullable, integral=places <= 0)

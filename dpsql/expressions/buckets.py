@@ -14,7 +14,9 @@ from dpsql.core import domains
 from dpsql.core.domains import Categories, Domain
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import DOUBLE, FLOAT, INTEGER, SqlType
-from dpsql.expressions.scalar import LARGEST_FLOAT, NULL_TYPE, Scalar, as_float, convert, finite_hull, literal
+from dpsql.expressions.conversion import LARGEST_FLOAT, convert
+from dpsql.expressions.literals import as_float, literal
+from dpsql.expressions.scalar import NULL_TYPE, Scalar, finite_hull
 from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Bare, Binary, Call, Case, Cast, Chain, Column, Is, Literal, Node, Number, Own
 

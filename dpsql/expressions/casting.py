@@ -11,7 +11,9 @@ from dpsql.core import domains
 from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
-from dpsql.expressions.scalar import NULL_TYPE, Scalar, finite_hull, literal, read_text, scaled
+from dpsql.expressions.conversion import scaled
+from dpsql.expressions.literals import literal, read_text
+from dpsql.expressions.scalar import NULL_TYPE, Scalar, finite_hull
 from dpsql.sql.nodes import Cast
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}")

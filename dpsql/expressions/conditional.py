@@ -9,8 +9,9 @@ from functools import reduce
 from dpsql.core import domains
 from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval
 from dpsql.core.errors import error
+from dpsql.expressions.conversion import unify
 from dpsql.expressions.logic import truth
-from dpsql.expressions.scalar import Scalar, finite_hull, unify
+from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.sql.nodes import Call, Case
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dpsql.core.domains import Categories
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BOOLEAN, VARCHAR
-from dpsql.expressions.scalar import NULL_TYPE, Scalar, boolean_literal, literal, unify
+from dpsql.expressions.conversion import unify
+from dpsql.expressions.literals import boolean_literal, literal
+from dpsql.expressions.scalar import NULL_TYPE, Scalar
 from dpsql.sql.nodes import Binary, Chain, In, Is, Like, Node, Not
 from dpsql.sql.trees import in_order
 

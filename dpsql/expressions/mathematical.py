@@ -10,8 +10,10 @@ from dpsql.core import domains
 from dpsql.core.domains import UNBOUNDED, Domain, Interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BOOLEAN, DOUBLE
+from dpsql.expressions.conversion import convert
+from dpsql.expressions.literals import literal
 from dpsql.expressions.logic import BOTH
-from dpsql.expressions.scalar import NULL_TYPE, Scalar, convert, finite_hull, literal
+from dpsql.expressions.scalar import NULL_TYPE, Scalar, finite_hull
 from dpsql.sql.nodes import Bare, Binary, Call, Case, Node, Number
 
 _FUNCTIONS: dict[str, Callable[[float], float]] = {

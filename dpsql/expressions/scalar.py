@@ -10,31 +10,22 @@ limits  what the value can be whatever the data holds, from its type and from co
 
 from __future__ import annotations
 
-import math
-import re
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
-from decimal import Decimal
 from fractions import Fraction
 
-from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, Value, categories, hull, interval
+from dpsql.core.domains import UNBOUNDED, Domain, Interval, Value, hull, interval
 from dpsql.core.errors import error
-from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, FLOAT, HUGEINT, INTEGER, VARCHAR, SqlType, decimal
+from dpsql.core.sqltypes import VARCHAR, SqlType
 from dpsql.expressions.lengths import check, longest
 from dpsql.schema.paths import HeldKey, Name
-from dpsql.sql.duckdb import EPOCH
 from dpsql.sql.nodes import Bare, Binary, Call, Case, Cast, Column, Literal, Node, Number
 
-_NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LARGEST = 200_000
 """[characters] The largest expression."""
 NO_KEYS: frozenset[HeldKey] = frozenset()
 NO_NAMES: frozenset[Name] = frozenset()
 NULL_TYPE = SqlType("NULL")
-LARGEST_FLOAT = 2**127
-"""A little below the largest number that FLOAT holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,261 +185,6 @@ def column(
         step=step,
         length=length,
     )
-
-
-# --- literals -----------------------------------------------------------------------------------------------------
-
-
-def days(day: date) -> int:
-    return (day - EPOCH).days
-
-
-def microseconds(moment: datetime) -> int:
-    return (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
-
-
-def literal(value: Value | None, sqltype: SqlType) -> Scalar:
-    """A constant of a type; dates in days and timestamps in microseconds since 1970."""
-    if value is None:
-        return Scalar("literal", (), Literal(None, sqltype), sqltype, nullable=True)
-    if sqltype.is_float and not isinstance(value, str):
-        value = as_float(Fraction(value), sqltype)
-    domain: Domain = Categories((value,))
-    number = None if isinstance(value, str) or sqltype.is_boolean else Fraction(value)
-    limits = Interval(number, number) if number is not None and not sqltype.is_temporal else None
-    integral = limits is not None and limits.lower.denominator == 1
-    return Scalar("literal", (), Literal(value, sqltype), sqltype, domain, limits, integral=integral, value=value)
-
-
-def as_float(number: Fraction, sqltype: SqlType) -> Fraction:
-    """The nearest number that a floating-point type holds."""
-    return Fraction(struct.unpack("f", struct.pack("f", float(number)))[0] if sqltype == FLOAT else float(number))
-
-
-def number_literal(text: str) -> Scalar:
-    """A number as the user wrote it: digits are INTEGER, BIGINT or HUGEINT, a point makes DECIMAL, an exponent DOUBLE."""
-    if "e" in text.lower():
-        number = float(text)
-        if number in (float("inf"), float("-inf")):
-            raise error(106, f"{text[:40]} is beyond the range of DOUBLE", hint="write a smaller number")
-        return literal(Fraction(number), DOUBLE)
-    if "." in text:
-        exact = Decimal(text)
-        scale = len(text.partition(".")[2])
-        width = max(len(text.replace(".", "").lstrip("0")), scale + 1)
-        if width > 38:
-            raise error(106, f"{text[:40]} has more than 38 digits", hint="write fewer digits")
-        return literal(Fraction(exact), decimal(width, scale))
-    digits = text.lstrip("0") or "0"
-    return integer_literal(int(digits) if len(digits) < 50 else 10**50)
-
-
-def integer_literal(number: int) -> Scalar:
-    for sqltype in (INTEGER, BIGINT, HUGEINT):
-        limits = sqltype.range
-        if limits is not None and Fraction(number) in limits:
-            return literal(number, sqltype)
-    raise error(106, "an integer has more than 38 digits", hint="write a smaller number")
-
-
-def text_literal(text: str) -> Scalar:
-    return literal(text, VARCHAR)
-
-
-def boolean_literal(value: bool) -> Scalar:
-    return literal(value, BOOLEAN)
-
-
-NULL = literal(None, NULL_TYPE)
-
-
-# --- conversion ---------------------------------------------------------------------------------------------------
-
-
-def common_type(first: SqlType, second: SqlType) -> SqlType | None:
-    """The type in which two values are compared or unified without loss of a failure; None where they do not mix."""
-    if first == second or second == NULL_TYPE:
-        return first
-    if first == NULL_TYPE:
-        return second
-    if first.is_number and second.is_number:
-        return _common_number(first, second)
-    if first.is_temporal and second.is_temporal:
-        return SqlType("TIMESTAMP")
-    return None
-
-
-def _common_number(first: SqlType, second: SqlType) -> SqlType:
-    if first.is_float or second.is_float:
-        return DOUBLE if DOUBLE in (first, second) else SqlType("FLOAT")
-    if first.is_integer and second.is_integer:
-        a, b = first.range, second.range
-        assert a is not None and b is not None
-        both = Interval(min(a.lower, b.lower), max(a.upper, b.upper))
-        for name in (
-            "TINYINT",
-            "SMALLINT",
-            "INTEGER",
-            "BIGINT",
-            "UTINYINT",
-            "USMALLINT",
-            "UINTEGER",
-            "UBIGINT",
-            "HUGEINT",
-        ):
-            limits = SqlType(name).range
-            if limits is not None and limits.lower <= both.lower and both.upper <= limits.upper:
-                return SqlType(name)
-        return HUGEINT
-    scale = max(first.scale, second.scale)
-    whole = max(_whole_digits(first), _whole_digits(second))
-    return decimal(whole + scale, scale) if whole + scale <= 38 else DOUBLE
-
-
-def _whole_digits(sqltype: SqlType) -> int:
-    if sqltype.is_decimal:
-        return sqltype.width - sqltype.scale
-    limits = sqltype.range
-    assert limits is not None
-    return len(str(int(max(abs(limits.lower), abs(limits.upper)))))
-
-
-def cast_tree(scalar: Scalar, sqltype: SqlType) -> Node:
-    """The value in another type: the one place that decides between CAST and TRY_CAST.
-
-    Why  CAST raises on what does not fit, and a failure tells that somebody has such a value. So it is printed only where the hard
-         limits prove that every value of the *operand* fits, however narrow the result of what is done with it (rule 45)
-    """
-    return scalar.tree if scalar.sqltype == sqltype else cast_within(scalar.tree, limits_of(scalar), sqltype)
-
-
-def cast_within(tree: Node, limits: Interval | None, sqltype: SqlType) -> Node:
-    """The cast of a value whose hard limits are known; see cast_tree."""
-    return Cast(tree, sqltype, tries=not holds(sqltype, limits))
-
-
-def holds(sqltype: SqlType, limits: Interval | None) -> bool:
-    """Whether an exact type has every value of an interval, rounded to its grid."""
-    held = sqltype.range
-    if limits is None or held is None:
-        return False
-    grid = 10**sqltype.scale
-    return held.lower <= Fraction(math.floor(limits.lower * grid), grid) and limits.upper * grid <= held.upper * grid
-
-
-def convert(scalar: Scalar, sqltype: SqlType) -> Scalar:
-    """The same value in a type that common_type chose; where a value cannot be held it is NULL, never an error."""
-    if scalar.sqltype == sqltype:
-        return scalar
-    if scalar.is_null:
-        return literal(None, sqltype)
-    if scalar.is_literal and scalar.value is not None and not isinstance(scalar.value, str):
-        if sqltype.is_decimal and (Fraction(scalar.value) * 10**sqltype.scale).denominator == 1:
-            return literal(scalar.value, sqltype)
-        if sqltype.is_float or sqltype.is_integer:
-            return literal(scalar.value, sqltype)
-    domain = scalar.domain
-    if sqltype.name == "TIMESTAMP" and scalar.sqltype.name == "DATE":
-        domain = scaled(domain, 86_400_000_000)
-    limits = _inside(scalar.limits, sqltype.range)
-    return replace(
-        scalar,
-        function="convert",
-        args=(scalar,),
-        tree=Cast(scalar.tree, sqltype),
-        sqltype=sqltype,
-        domain=domain,
-        limits=limits,
-        value=None,
-        step=None,
-    )
-
-
-def _inside(limits: Interval | None, held: Interval | None) -> Interval | None:
-    """What is left of hard limits in a type that has no value for the rest."""
-    if limits is None or held is None:
-        return None
-    lower, upper = max(limits.lower, held.lower), min(limits.upper, held.upper)
-    return Interval(lower, upper) if lower <= upper else held
-
-
-def scaled(domain: Domain, factor: int) -> Domain:
-    """A domain of numbers times a positive integer."""
-    match domain:
-        case Interval(lower=lower, upper=upper):
-            return Interval(lower * factor, upper * factor)
-        case Categories(values=values) if not any(isinstance(v, str) for v in values):
-            return categories(int(v) * factor if Fraction(v).denominator == 1 else Fraction(v) * factor for v in values)
-    return UNBOUNDED
-
-
-def unify(scalars: list[Scalar], what: str) -> tuple[list[Scalar], SqlType]:
-    """All scalars in one common type; text constants take the type of the others.
-
-    Raises 106 where two of them do not mix.
-    """
-    typed = [s for s in scalars if not (s.is_literal and (s.is_null or isinstance(s.value, str)))]
-    if typed:
-        scalars = [read_text(s, typed[0].sqltype) for s in scalars]
-    sqltype = NULL_TYPE
-    for scalar in scalars:
-        if (
-            scalar.is_literal
-            and scalar.sqltype.is_number
-            and not scalar.is_null
-            and sqltype.is_number
-            and _fits(scalar, sqltype)
-        ):
-            continue
-        found = common_type(sqltype, scalar.sqltype)
-        if found is None:
-            raise error(
-                106,
-                f"{what} mixes {sqltype} and {scalar.sqltype}",
-                hint=f"write CAST(... AS {sqltype}) around the {scalar.sqltype} side",
-            )
-        sqltype = found
-    return [convert(s, sqltype) for s in scalars], sqltype
-
-
-def _fits(scalar: Scalar, sqltype: SqlType) -> bool:
-    """Whether a number literal is exactly a value of a type."""
-    assert scalar.value is not None and not isinstance(scalar.value, str)
-    number = Fraction(scalar.value)
-    limits = sqltype.range
-    if limits is None:
-        return sqltype == DOUBLE or (sqltype == FLOAT and scalar.sqltype != DOUBLE and abs(number) < LARGEST_FLOAT)
-    grid = 10**sqltype.scale if sqltype.is_decimal else 1
-    return number in limits and (number * grid).denominator == 1
-
-
-def read_text(scalar: Scalar, sqltype: SqlType) -> Scalar:
-    """A text constant read as a value of another type, as DuckDB reads `'2020-01-01'` beside a date; others unchanged."""
-    if not (scalar.is_literal and isinstance(scalar.value, str)) or sqltype.is_text or sqltype == NULL_TYPE:
-        return scalar
-    found = _parsed(scalar.value.strip(), sqltype)
-    if found is None:
-        raise error(106, f"the text constant is no value of type {sqltype}", hint=f"write a constant of type {sqltype}")
-    return found
-
-
-def _parsed(text: str, sqltype: SqlType) -> Scalar | None:
-    try:
-        if sqltype.name == "DATE":
-            return literal(days(date.fromisoformat(text)), sqltype)
-        if sqltype.name == "TIMESTAMP":
-            return literal(microseconds(datetime.fromisoformat(text).replace(tzinfo=None)), sqltype)
-        if sqltype.is_boolean:
-            return literal({"true": True, "t": True, "false": False, "f": False}[text.lower()], sqltype)
-        if _NUMBER.fullmatch(text) is None:
-            return None
-        sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
-        read = number_literal(digits)
-    except (ValueError, KeyError, ArithmeticError):
-        return None
-    assert read.value is not None and not isinstance(read.value, str)
-    value = sign * Fraction(read.value)
-    return literal(int(value) if value.denominator == 1 else value, read.sqltype)
 
 
 def one_form(value: Scalar) -> Scalar:

@@ -16,7 +16,9 @@ from dpsql.core import domains
 from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, DATE, INTEGER, TIMESTAMP, VARCHAR, SqlType
-from dpsql.expressions.scalar import Scalar, convert, days, microseconds
+from dpsql.expressions.conversion import convert
+from dpsql.expressions.literals import days, microseconds
+from dpsql.expressions.scalar import Scalar
 from dpsql.sql.duckdb import EPOCH
 from dpsql.sql.nodes import Bare, Between, Binary, Call, Case, Cast, Literal, Node, Number
 

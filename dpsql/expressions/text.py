@@ -5,8 +5,9 @@ from __future__ import annotations
 from dpsql.core.domains import UNBOUNDED, interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, VARCHAR
+from dpsql.expressions.literals import literal
 from dpsql.expressions.logic import BOTH
-from dpsql.expressions.scalar import NULL_TYPE, Scalar, literal
+from dpsql.expressions.scalar import NULL_TYPE, Scalar
 from dpsql.sql.nodes import Binary, Call
 
 _MOST = 2**31

@@ -17,7 +17,8 @@ from dpsql.core.domains import Categories
 from dpsql.core.sqltypes import BOOLEAN
 from dpsql.expressions import logic
 from dpsql.expressions.conditional import case as case_of
-from dpsql.expressions.scalar import Scalar, boolean_literal, literal
+from dpsql.expressions.literals import boolean_literal, literal
+from dpsql.expressions.scalar import Scalar
 from dpsql.guard import regions
 from dpsql.guard.reading import Context, Reader, Truth
 from dpsql.guard.regions import (

@@ -22,7 +22,8 @@ from dpsql.core.cancellation import check
 from dpsql.core.domains import Categories, Interval, Value, integers
 from dpsql.core.errors import Error
 from dpsql.expressions import logic
-from dpsql.expressions.scalar import NULL, Scalar, boolean_literal, integer_literal, literal
+from dpsql.expressions.literals import NULL, boolean_literal, integer_literal, literal
+from dpsql.expressions.scalar import Scalar
 from dpsql.expressions.scalar import column as stored_column
 from dpsql.guard.points import MOST_PIECES, MOST_POINTS, Grid, Points, cells_of, region_of
 from dpsql.guard.regions import EVERYTHING, NOTHING, Region, Tangled, both, box_of, but_not, either, joined, others
@@ -33,7 +34,8 @@ from dpsql.guard.values import Axis, Opaque, Ranged, Values, ranged
 from dpsql.plan.resolved import Bound
 from dpsql.schema.model import RESERVED, Schema, Table
 from dpsql.sql.duckdb import printed, quoted
-from dpsql.sql.nodes import Aggregate, Bare, Beside, Binary, Column, Exists, Node, Number, QueryValue, Select
+from dpsql.sql.nodes import Aggregate, Bare, Binary, Column, Exists, Node, Number, QueryValue
+from dpsql.sql.queries import Beside, Select
 
 MOST_REFERRED = 20_000
 """Values of a public table that list the column that refers to them."""

@@ -6,7 +6,7 @@ from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 
 from dpsql.core.domains import Value
-from dpsql.expressions.scalar import days
+from dpsql.expressions.literals import days
 from dpsql.expressions.temporal import DAY
 from dpsql.guard.regions import Box, Region
 from dpsql.guard.values import Listed, Piece, Ranged, Values

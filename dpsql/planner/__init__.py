@@ -3,10 +3,11 @@
 parse, grammar, parameters, options   the text
 resolve/                                         names and types; which queries are about people
 limit                                            what one unit may contribute
-measure                                          aggregates as few parts as hold them all
+statistics                                       aggregates as few parts as hold them all
+measure                                          a release of these, with its price
 request, buying, shares, accurate, noises, least_price
                                                  what the parts cost: a price shared, or an accuracy asked for
-lower                                            the engine SQL
+lower/                                           the engine SQL
 explain/                                         the plan in words
 planning                                         these stages in their order
 """

@@ -129,48 +129,42 @@ def _query(sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping
 
 def _tokens(sql: str) -> list[Token]:
     if len(sql) > LONGEST:
-        raise error(
-            107,
-            f"the statement has {len(sql):,} characters; at most {LONGEST:,} are read",
-            hint="split it into several",
-        )
-    tokens: list[Token] = []
-    readable = True
+        what = f"the statement has {len(sql):,} characters; at most {LONGEST:,} are read"
+        raise error(107, what, hint="split it into several")
     if not is_text(sql):
-        raise error(
-            101, "the statement holds a character that is no text (NUL, or half a surrogate pair)", hint="remove it"
-        )
+        what = "the statement holds a character that is no text (NUL, or half a surrogate pair)"
+        raise error(101, what, hint="remove it")
+    tokens: list[Token] | None
     try:
         tokens = list(DUCKDB.tokenize(sql))
     except TokenError:
-        readable = False
-    if not readable:
+        tokens = None
+    if tokens is None:
         raise error(101, "a quote or comment is opened and never closed", hint="close it")
     if len(tokens) > MOST_TOKENS:
-        raise error(
-            107,
-            f"the statement has {len(tokens):,} words; at most {MOST_TOKENS:,} are read",
-            hint="split it into several",
-        )
+        what = f"the statement has {len(tokens):,} words; at most {MOST_TOKENS:,} are read"
+        raise error(107, what, hint="split it into several")
+    _check_tokens(tokens)
+    return tokens
+
+
+def _check_tokens(tokens: list[Token]) -> None:
+    """Raises 101 for what is no number, 107 for parentheses nested too deep."""
     depth = 0
     for token in tokens:
         if token.token_type == TokenType.NUMBER and not _NUMBER.fullmatch(token.text):
-            span = Span(token.start, token.end + 1)
-            raise error(
-                101, f"{token.text[:40]} is no number", hint="write a space around the sign: 1e3 + 1", span=span
-            )
-        depth += (token.text in ("(", "[", "{") and token.token_type != TokenType.STRING) - (
-            token.text in (")", "]", "}")
-        )
+            hint = "write a space around the sign: 1e3 + 1"
+            raise error(101, f"{token.text[:40]} is no number", hint=hint, span=_span(token))
+        if token.text in ("(", "[", "{") and token.token_type != TokenType.STRING:
+            depth += 1
+        depth -= token.text in (")", "]", "}")
         if depth > DEEPEST:
-            span = Span(token.start, token.end + 1)
-            raise error(
-                107,
-                f"parentheses are nested more than {DEEPEST} deep",
-                hint="write fewer nested expressions",
-                span=span,
-            )
-    return tokens
+            what = f"parentheses are nested more than {DEEPEST} deep"
+            raise error(107, what, hint="write fewer nested expressions", span=_span(token))
+
+
+def _span(token: Token) -> Span:
+    return Span(token.start, token.end + 1)
 
 
 def _comment_options(tokens: list[Token]) -> Options:
@@ -190,12 +184,7 @@ def _one_statement(tokens: list[Token]) -> list[Token]:
         raise error(101, "there is no statement", hint="write SELECT ...")
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
-            raise error(
-                101,
-                "there is more than one statement",
-                hint="send them one at a time",
-                span=Span(token.start, token.end + 1),
-            )
+            raise error(101, "there is more than one statement", hint="send them one at a time", span=_span(token))
     return tokens
 
 
@@ -213,9 +202,8 @@ def _explained(sql: str, word: Token) -> list[Token]:
 
 
 def _not_a_question(token: Token) -> Error:
-    span = Span(token.start, token.end + 1)
     word = token.text.split()[0].upper()[:30] if token.text.split() else token.text
-    return error(103, f"{word} is not a question about the data", hint="write SELECT ...", span=span)
+    return error(103, f"{word} is not a question about the data", hint="write SELECT ...", span=_span(token))
 
 
 def _setting(word: str, tokens: list[Token]) -> Setting:

@@ -13,7 +13,7 @@ from sqlglot import exp
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.planner.parse import Query
-from dpsql.planner.resolve.free import CATALOG
+from dpsql.planner.resolve.catalog import CATALOG
 from dpsql.schema import qualifiers, spent
 from dpsql.schema.model import Schema
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 
 from dpsql.core.errors import error
 from dpsql.expressions.conditional import coalesce
+from dpsql.expressions.conversion import convert
 from dpsql.expressions.logic import compare
-from dpsql.expressions.scalar import NO_KEYS, Scalar, convert, goes_with, same_key
+from dpsql.expressions.scalar import NO_KEYS, Scalar, goes_with, same_key
 from dpsql.relations.relations import From, Made, Named, Relation, Step, UnitBound, bare, product_bound
-from dpsql.sql.nodes import Bare, Binary, Join, Node
+from dpsql.sql.nodes import Bare, Binary, Node
+from dpsql.sql.queries import Join
 from dpsql.sql.trees import sorted_trees
 
 

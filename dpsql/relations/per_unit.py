@@ -12,8 +12,10 @@ from math import prod
 
 from dpsql.core.domains import Categories, Interval, join
 from dpsql.core.errors import error
+from dpsql.expressions.conversion import unify
+from dpsql.expressions.literals import literal
 from dpsql.expressions.logic import is_null, negation
-from dpsql.expressions.scalar import NO_KEYS, Scalar, literal, one_form, unify
+from dpsql.expressions.scalar import NO_KEYS, Scalar, one_form
 from dpsql.relations.relations import (
     From,
     Made,
@@ -27,7 +29,8 @@ from dpsql.relations.relations import (
     translated,
 )
 from dpsql.schema.model import UNIT_COLUMN
-from dpsql.sql.nodes import Derived, Item, Node, Select, UnionAll
+from dpsql.sql.nodes import Node
+from dpsql.sql.queries import Derived, Item, Select, UnionAll
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +70,14 @@ def per_unit(
     owned = replace(source, where=(*source.where, _present(unit)))
     derived = boundary(owned, alias, items, False, (unit.tree, *varying))
     carried = replace(derived_column(alias, UNIT_COLUMN, unit), keys=unit.keys, constant=True)
+    own = (c.tree for key, c in zip(keys, k, strict=True) if not key.is_constant)
+    looked = (key for key in keys if key.computes_identifier and not key.held and key.tree != unit.tree)
     relation = Relation(
         tuple(Named(alias, f"k{i}", key) for i, key in enumerate(k)),
         UnitBound(carried, _groups(source, keys)),
-        frozenset(
-            {frozenset({carried.tree, *(c.tree for key, c in zip(keys, k, strict=True) if not key.is_constant)})}
-        ),
+        frozenset({frozenset({carried.tree, *own})}),
         replace(derived, plain=derived.with_unit),
-        predicates=(
-            *source.predicates,
-            *(key for key in keys if key.computes_identifier and not key.held and key.tree != unit.tree),
-        ),
+        predicates=(*source.predicates, *looked),
         tables=source.tables,
         facts=frozenset() if all(key.is_constant for key in keys) else source.facts,
         made=Made(

@@ -26,7 +26,7 @@ from dpsql.planner.parse import Catalog, Explain, Parsed, Query, Setting, parse
 from dpsql.planner.planning import bound, calibrate
 from dpsql.planner.qualified import in_main
 from dpsql.planner.resolve import resolve
-from dpsql.planner.resolve.free import catalog_text
+from dpsql.planner.resolve.catalog import catalog_text
 from dpsql.release.buying import Bought, Patience
 from dpsql.release.shape import Columns, describe
 from dpsql.release.staging import LEVEL, Accuracies, Staged

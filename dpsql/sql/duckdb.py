@@ -9,6 +9,7 @@ from fractions import Fraction
 from dpsql.core.domains import Value
 from dpsql.core.sqltypes import SqlType
 from dpsql.sql import nodes as n
+from dpsql.sql import queries as q
 
 Part = str | n.Node
 _OPERATIONS = (n.Binary, n.Between, n.Case, n.Chain, n.In, n.InQuery, n.Is, n.Like, n.Not)
@@ -150,17 +151,17 @@ def _bare(node: n.Bare) -> list[Part]:
 # --- queries ------------------------------------------------------------------------------------------------------
 
 
-def _table(node: n.Table) -> list[Part]:
+def _table(node: q.Table) -> list[Part]:
     return [f"{_name(node.name)} AS {_name(node.alias)}" if node.alias else _name(node.name)]
 
 
-def _join(node: n.Join) -> list[Part]:
-    right: list[Part] = ["(", node.right, ")"] if isinstance(node.right, n.Join) else [node.right]
+def _join(node: q.Join) -> list[Part]:
+    right: list[Part] = ["(", node.right, ")"] if isinstance(node.right, q.Join) else [node.right]
     on: list[Part] = [" ON ", *_listed(node.on, " AND ")] if node.on else []
     return [node.left, f" {node.kind} JOIN " if node.kind else " JOIN ", *right, *on]
 
 
-def _select(node: n.Select) -> list[Part]:
+def _select(node: q.Select) -> list[Part]:
     found: list[Part] = ["SELECT DISTINCT " if node.once else "SELECT ", *_listed(node.items)]
     if node.source is not None:
         found += [" FROM ", node.source]
@@ -173,7 +174,7 @@ def _select(node: n.Select) -> list[Part]:
     return [*found, f" LIMIT {node.limit}" if node.limit is not None else ""]
 
 
-def _common(node: n.Common) -> list[Part]:
+def _common(node: q.Common) -> list[Part]:
     return [_name(node.name), " AS MATERIALIZED (" if node.kept else " AS (", node.query, ")"]
 
 
@@ -201,13 +202,13 @@ _FORMS: dict[type[n.Node], Callable[..., list[Part]]] = {
     n.Over: _over,
     n.Spread: _spread,
     n.Bare: _bare,
-    n.Item: lambda node: [node.inner, f" AS {_name(node.name)}"],
-    n.Table: _table,
-    n.Derived: lambda node: ["(", node.query, f") AS {_name(node.alias)}"],
-    n.Join: _join,
-    n.Beside: lambda node: _listed(node.parts),
-    n.Select: _select,
-    n.UnionAll: lambda node: _listed(node.parts, " UNION ALL "),
-    n.Common: _common,
-    n.With: lambda node: ["WITH ", *_listed(node.parts), " ", node.body],
+    q.Item: lambda node: [node.inner, f" AS {_name(node.name)}"],
+    q.Table: _table,
+    q.Derived: lambda node: ["(", node.query, f") AS {_name(node.alias)}"],
+    q.Join: _join,
+    q.Beside: lambda node: _listed(node.parts),
+    q.Select: _select,
+    q.UnionAll: lambda node: _listed(node.parts, " UNION ALL "),
+    q.Common: _common,
+    q.With: lambda node: ["WITH ", *_listed(node.parts), " ", node.body],
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable, Iterator, Mapping
 
-from dpsql.sql.nodes import Column, Derived, Node, Table
+from dpsql.sql.nodes import Column, Node
+from dpsql.sql.queries import Derived, Table
 from dpsql.sql.trees import walk
 
 VERSION = "fingerprint 2"

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
 from dpsql.sql.duckdb import printed
-from dpsql.sql.nodes import Node, Table
+from dpsql.sql.nodes import Node
+from dpsql.sql.queries import Table
 
 
 class HasTree(Protocol):

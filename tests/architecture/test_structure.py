@@ -70,7 +70,13 @@ def test_only_the_noise_source_draws() -> None:
 def test_no_float_decides_privacy() -> None:
     """Sensitivities, losses, plans and the accountant compute with int and Fraction."""
     exact = ["core/loss.py", "aggregates/base.py", "planner/measure.py", "planner/limit.py", "accounting/budget.py"]
-    exact += ["planner/shares.py", "planner/buying.py", "planner/noises.py", "planner/request.py"]
+    exact += [
+        "planner/shares.py",
+        "planner/buying.py",
+        "planner/noises.py",
+        "planner/request.py",
+        "planner/statistics.py",
+    ]
     for name in exact:
         calls = _calls(ROOT / "dpsql" / name)
         assert "float" not in calls, name
@@ -146,8 +152,12 @@ def test_trees_have_no_text() -> None:
     """What is computed and read is a tree: no scalar, relation or node has its text at hand, and none is read back."""
     from dpsql.expressions.scalar import Scalar
     from dpsql.relations.relations import From, Named, Relation
-    from dpsql.sql import nodes
+    from dpsql.sql import nodes, queries
 
-    kinds = [kind for kind in vars(nodes).values() if isinstance(kind, type) and issubclass(kind, nodes.Node)]
+    kinds = [
+        kind
+        for kind in (vars(nodes) | vars(queries)).values()
+        if isinstance(kind, type) and issubclass(kind, nodes.Node)
+    ]
     for kind in (Scalar, From, Named, Relation, *kinds):
         assert not {"sql", "text"} & set(dir(kind)), kind

@@ -44,7 +44,7 @@ def test_random_statements(world: World, part: int) -> None:
 @pytest.mark.slow
 def test_the_fuzzer_finds_a_missing_operand_proof(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the cast that decides by the result alone, and a checker that believes everything."""
-    monkeypatch.setattr("dpsql.expressions.scalar.holds", lambda sqltype, limits: True)
+    monkeypatch.setattr("dpsql.expressions.conversion.holds", lambda sqltype, limits: True)
     monkeypatch.setattr("dpsql.expressions.arithmetic.holds", lambda sqltype, limits: True)
     monkeypatch.setattr("tests.support.totality.derived", lambda text, tables: (text, {}))
     monkeypatch.setattr("tests.support.totality.total", lambda text, tables, everywhere=False: text)
@@ -54,7 +54,7 @@ def test_the_fuzzer_finds_a_missing_operand_proof(world: World, monkeypatch: pyt
 @pytest.mark.slow
 def test_the_checker_alone_stops_a_missing_operand_proof(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the printer wrong and the checker right nothing raises: the guards are where the proofs are missing."""
-    monkeypatch.setattr("dpsql.expressions.scalar.holds", lambda sqltype, limits: True)
+    monkeypatch.setattr("dpsql.expressions.conversion.holds", lambda sqltype, limits: True)
     monkeypatch.setattr("dpsql.expressions.arithmetic.holds", lambda sqltype, limits: True)
     found = expressions(world, 1, 600)
     assert not [problem for problem in found if "leaves the limits of the algebra" not in problem], found

@@ -138,9 +138,9 @@ def test_a_cast_that_may_raise_is_made_in_one_place() -> None:
         if "tries=" in line
     ]
     assert set(found) == {
-        "scalar.py: return Cast(tree, sqltype, tries=not holds(sqltype, limits))",
+        "conversion.py: return Cast(tree, sqltype, tries=not holds(sqltype, limits))",
         'scalar.py: nan, zero = Cast(Literal("nan", VARCHAR), t, tries=False), Cast(Number(0), t, tries=False)',
-        "arithmetic.py: zero = Cast(Number(0), both, tries=False)",
+        "division.py: zero = Cast(Number(0), both, tries=False)",
         "temporal.py: tree = guarded(scalar, Cast(start, scalar.sqltype, tries=False))",
         'temporal.py: span = Call(f"to_{name}", (Cast(Number(count), number, tries=False),))',
         "buckets.py: number, low, high = (Cast(part, DOUBLE, tries=False) for part in (x, lower, upper))",

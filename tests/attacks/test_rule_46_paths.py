@@ -17,8 +17,8 @@ from dpsql.core.errors import SchemaError
 from dpsql.dataset import owner
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
+from dpsql.relations.declared import scan
 from dpsql.relations.joins import Equality, equates_units
-from dpsql.relations.relations import scan
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import ledger_identity

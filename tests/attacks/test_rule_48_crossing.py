@@ -19,7 +19,7 @@ from dpsql.core.errors import Error
 from dpsql.engines import fetch
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.locked import ask
-from dpsql.planner import lower
+from dpsql.planner.lower import rows
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Schema
@@ -98,7 +98,7 @@ def test_rule_48_the_charge_stands_and_nothing_is_released(tmp_path: Path, monke
     session = open_session(clinic.schema(tmp_path), None, ":memory:", noise=ZeroNoise())
     sql = "SELECT SUM(score) FROM patient"
     with monkeypatch.context() as patch:
-        patch.setattr(lower, "_crossing", lambda text: "'35829580389.0000'")
+        patch.setattr(rows, "_crossing", lambda text: "'35829580389.0000'")
         with pytest.raises(dpsql.InternalError, match=r"DPSQL-903.*nothing was released.*stays charged"):
             session.execute(sql)
     assert session.execute("SELECT COUNT(*) FROM dpsql.ledger").rows == [(1,)]

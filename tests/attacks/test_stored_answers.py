@@ -170,7 +170,7 @@ def questions_of(session: Session, sql: str) -> list[tuple[str, object]]:
     """The hashes of a statement's statistics, with the keys that decide whether cells are the same."""
     found: list[tuple[str, object]] = []
     for part in compiled_by(session, parse(sql)).releases:
-        asked = session._world.stored.reusing._asked(part)
+        asked = session._world.stored.questions.asked(part)
         if asked is not None:
             found += [(question, (asked.keys, asked.limits)) for question in asked.questions]
     return found
@@ -186,7 +186,7 @@ def test_rule_40_hashes_differ_where_questions_do(tmp_path: Path) -> None:
             except Error:
                 continue
             for part in releases:
-                asked = session._world.stored.reusing._asked(part)
+                asked = session._world.stored.questions.asked(part)
                 for place, measure in enumerate(part.release.measures if asked is not None else ()):
                     assert asked is not None
                     name = (asked.questions[place], (asked.keys, asked.limits))

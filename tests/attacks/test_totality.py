@@ -21,7 +21,7 @@ from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
-from dpsql.relations.relations import scan
+from dpsql.relations.declared import scan
 from dpsql.schema.model import Schema
 from tests.attacks.expressions import BINARY, UNARY, columns
 from tests.support import extremes

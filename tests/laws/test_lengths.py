@@ -16,8 +16,9 @@ from dpsql.core.errors import Error
 from dpsql.core.sqltypes import BOOLEAN, DOUBLE, HUGEINT, TIMESTAMP, VARCHAR, SqlType, decimal
 from dpsql.expressions import casting, conditional, text
 from dpsql.expressions.lengths import LONGEST
+from dpsql.expressions.literals import integer_literal, text_literal
 from dpsql.expressions.logic import compare
-from dpsql.expressions.scalar import Scalar, column, integer_literal, text_literal
+from dpsql.expressions.scalar import Scalar, column
 from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Column
 

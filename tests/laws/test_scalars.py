@@ -25,9 +25,10 @@ from dpsql.core.errors import Error
 from dpsql.expressions import arithmetic, conditional
 from dpsql.expressions.scalar import NULL_TYPE, Scalar
 from dpsql.planner.parse import parse
-from dpsql.planner.resolve.scalars import ANONYMOUS, BUILDERS, scalar
+from dpsql.planner.resolve.functions import ANONYMOUS, BUILDERS
+from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
-from dpsql.relations.relations import scan
+from dpsql.relations.declared import scan
 from dpsql.schema.model import Schema
 from tests.support import clinic
 from tests.support.expressions import PART_FUNCTIONS, Expressions

@@ -33,6 +33,8 @@ from dpsql.plan.limited import Limited
 from dpsql.plan.releases import Measure, Plan, Release
 from dpsql.plan.resolved import Block
 from dpsql.planner import lower, noises, planning, pricing
+from dpsql.planner.lower import cutting, uncut, values
+from dpsql.planner.lower.keys import declared
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.resolve import connect, subqueries, unique, unit_groups, unit_windows
@@ -52,14 +54,13 @@ from dpsql.sql.nodes import (
     In,
     InQuery,
     Is,
-    Item,
     Literal,
     Node,
     Number,
     Over,
-    Select,
     own,
 )
+from dpsql.sql.queries import Item, Select
 from dpsql.sql.trees import rewritten
 from tests.support import clinic, staging
 from tests.support.cases import some
@@ -137,7 +138,7 @@ def keys_folded_after_the_cut(patch: Patch) -> None:
     def folded(release: Release, statistics: list[Statistic], names: list[list[Node]], rows: Node) -> Node:
         whole = [key for key in release.keys if key.values is not None and isinstance(key.values[0], int)]
         found = original(
-            release, statistics, names, rewritten(rows, {lower._declared(key): Literal(True, BOOLEAN) for key in whole})
+            release, statistics, names, rewritten(rows, {declared(key): Literal(True, BOOLEAN) for key in whole})
         )
         assert isinstance(found, Select)
         folds: dict[Node, Node] = {}
@@ -215,27 +216,27 @@ def delta_of_the_cut_off_noise_unpaid(patch: Patch) -> None:
 
 def cut_by_other_people(patch: Patch) -> None:
     """The groups that a unit keeps depend on how many people are in them."""
-    original = lower._ordered
+    original = cutting._ordered
 
     def ordered(by_unit: Node, keys: list[Node], limits: base.Limits, parts: int) -> Node:
         found = original(by_unit, keys, limits, parts)
         return changed(found, lambda part: replace(part, partition=()) if isinstance(part, Over) else part)
 
-    patch.setattr(lower, "_ordered", ordered)
+    patch.setattr(cutting, "_ordered", ordered)
 
 
 def no_limit_on_groups(patch: Patch) -> None:
-    original = lower._cut
-    patch.setattr(lower, "_cut", lambda sql, limits, parts: original(sql, base.Limits(limits.rows, 1000), parts))
+    original = cutting._kept
+    patch.setattr(cutting, "_kept", lambda sql, limits, parts: original(sql, base.Limits(limits.rows, 1000), parts))
 
 
 def no_limit_on_rows(patch: Patch) -> None:
-    original = lower._cut
-    patch.setattr(lower, "_cut", lambda sql, limits, parts: original(sql, base.Limits(10**6, limits.groups), parts))
+    original = cutting._kept
+    patch.setattr(cutting, "_kept", lambda sql, limits, parts: original(sql, base.Limits(10**6, limits.groups), parts))
 
 
 def rows_cut_in_each_group_anew(patch: Patch) -> None:
-    original = lower._ordered
+    original = cutting._ordered
 
     def nothing(part: Node) -> Node:
         named = isinstance(part, Item) and part.name.startswith("before")
@@ -244,7 +245,7 @@ def rows_cut_in_each_group_anew(patch: Patch) -> None:
     def ordered(by_unit: Node, keys: list[Node], limits: base.Limits, parts: int) -> Node:
         return changed(original(by_unit, keys, limits, parts), nothing)
 
-    patch.setattr(lower, "_ordered", ordered)
+    patch.setattr(cutting, "_ordered", ordered)
 
 
 def third_cell_beside_values(patch: Patch) -> None:
@@ -410,7 +411,7 @@ def _expression_of_a_key(patch: Patch, functions: tuple[str, ...]) -> None:
 
 def rows_of_nobody(patch: Patch) -> None:
     """An outer join keeps public rows without people, and what has no unit is counted."""
-    original, rows = joins._joined, lower._rows
+    original, rows = joins._joined, lower.rows_of
 
     def joined(kind: str, left: Relation, right: Relation, on: tuple[Node, ...], from_right: bool) -> From:
         kept = kind == "LEFT" and not right.is_private
@@ -423,7 +424,8 @@ def rows_of_nobody(patch: Patch) -> None:
         return rewritten(rows(release, inputs, unit=unit), {owned: Literal(True, BOOLEAN)})
 
     patch.setattr(joins, "_joined", joined)
-    patch.setattr(lower, "_rows", all_rows)
+    for module in (lower, uncut, values):
+        patch.setattr(module, "rows_of", all_rows)
 
 
 def null_extended_unit_is_the_unit(patch: Patch) -> None:

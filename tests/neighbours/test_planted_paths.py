@@ -11,7 +11,7 @@ import pytest
 from dpsql.core.sqltypes import DOUBLE, VARCHAR
 from dpsql.expressions.scalar import Scalar
 from dpsql.planner.resolve import connect, subqueries
-from dpsql.relations import joins, relations
+from dpsql.relations import declared, joins
 from dpsql.schema import checks, paths
 from dpsql.schema.model import Reference, Schema, Table
 from dpsql.schema.paths import Disagreement, HeldKey, named_keys
@@ -43,7 +43,7 @@ def a_name_in_place_of_a_path(patch: Patch) -> None:
 
         return {column: frozenset(map(key, names)) for column, names in named_keys(schema, table).items()}
 
-    patch.setattr(relations, "held_keys", held)
+    patch.setattr(declared, "held_keys", held)
 
 
 def names_are_compared(patch: Patch) -> None:
@@ -108,13 +108,13 @@ def a_dangling_reference_belongs_to_somebody(patch: Patch) -> None:
 
 
 def _unit_read_as(patch: Patch, read: Callable[[Node], Node]) -> None:
-    original = relations._unit
+    original = declared._unit
 
     def unit(schema: Schema, table: Table, alias: str) -> Scalar:
         found = original(schema, table, alias)
         return replace(found, tree=read(found.tree))
 
-    patch.setattr(relations, "_unit", unit)
+    patch.setattr(declared, "_unit", unit)
 
 
 def a_unit_is_read_as_a_double(patch: Patch) -> None:

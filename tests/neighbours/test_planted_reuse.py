@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from dpsql.accounting import claims
-from dpsql.answers import recent, reusing
-from dpsql.answers.reusing import Reusing, TopUp
+from dpsql.answers import look_up, questions, recent, reusing
+from dpsql.answers.questions import Questions
+from dpsql.answers.topping_up import TopUp
 from dpsql.core.errors import Error
 from dpsql.core.loss import NO_LOSS, PrivacyLoss
 from dpsql.plan.compiled import CompiledRelease
@@ -110,7 +111,7 @@ def averages(folder: Path) -> None:
 
 def _topped(session: Session, sql: str) -> TopUp:
     (part,) = compiled_by(session, parse(sql)).releases
-    found = session._world.stored.reusing.top_up(part)
+    found = look_up.top_up(session._world.stored.questions, part)
     assert found is not None
     return found
 
@@ -173,66 +174,67 @@ def widths(folder: Path) -> None:
 # --- faults -------------------------------------------------------------------------------------------------------
 
 
-def _hashed_without(patch: Patch, left_out: Callable[[Reusing], None]) -> None:
-    original = Reusing._hash
+def _hashed_without(patch: Patch, left_out: Callable[[Questions], None]) -> None:
+    original = Questions._hash
 
-    def hashed(self: Reusing, release: Release, what: str) -> str:
-        again = Reusing(self._answers, self._vectors, self._identity, self._version)
+    def hashed(self: Questions, release: Release, what: str) -> str:
+        again = Questions(self.answers, self.vectors, self._identity, self._version)
         left_out(again)
         return original(again, release, what)
 
-    patch.setattr(Reusing, "_hash", hashed)
+    patch.setattr(Questions, "_hash", hashed)
 
 
 def a_question_without_its_conditions(patch: Patch) -> None:
-    original = Reusing._hash
+    original = Questions._hash
 
-    def hashed(self: Reusing, release: Release, what: str) -> str:
+    def hashed(self: Questions, release: Release, what: str) -> str:
         limited = release.limited
         source = replace(limited.block.source, where=())
         return original(
             self, replace(release, limited=replace(limited, block=replace(limited.block, source=source))), what
         )
 
-    patch.setattr(Reusing, "_hash", hashed)
+    patch.setattr(Questions, "_hash", hashed)
 
 
 def a_question_without_the_version(patch: Patch) -> None:
-    def left_out(again: Reusing) -> None:
+    def left_out(again: Questions) -> None:
         again._version = ""
 
     _hashed_without(patch, left_out)
 
 
 def a_roll_up_of_cut_groups(patch: Patch) -> None:
-    patch.setattr(reusing, "_is_whole", lambda release: True)
+    for module in (questions, reusing):
+        patch.setattr(module, "is_whole", lambda release: True)
 
 
 def a_top_up_that_is_charged_nothing(patch: Patch) -> None:
-    original = Reusing.top_up
+    original = look_up.top_up
 
-    def top_up(self: Reusing, part: CompiledRelease) -> TopUp | None:
-        found = original(self, part)
+    def top_up(stored: Questions, part: CompiledRelease) -> TopUp | None:
+        found = original(stored, part)
         if found is None:
             return None
         little = PrivacyLoss(None, NO_LOSS.delta, None, Fraction(1, 10**6), Fraction(2, 10**6))
         return replace(found, part=replace(found.part, release=replace(found.part.release, loss=little)))
 
-    patch.setattr(Reusing, "top_up", top_up)
+    patch.setattr(look_up, "top_up", top_up)
 
 
 def a_top_up_that_is_charged_twice(patch: Patch) -> None:
     """The whole price, and the noise of the difference."""
-    original = Reusing.top_up
+    original = look_up.top_up
 
-    def top_up(self: Reusing, part: CompiledRelease) -> TopUp | None:
-        found = original(self, part)
+    def top_up(stored: Questions, part: CompiledRelease) -> TopUp | None:
+        found = original(stored, part)
         if found is None:
             return None
         whole = replace(found.part.release, loss=part.release.loss)
         return replace(found, part=replace(found.part, release=whole))
 
-    patch.setattr(Reusing, "top_up", top_up)
+    patch.setattr(look_up, "top_up", top_up)
 
 
 def averages_with_equal_weights(patch: Patch) -> None:

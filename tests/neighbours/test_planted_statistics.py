@@ -25,7 +25,7 @@ from dpsql.core.sqltypes import HUGEINT
 from dpsql.mechanisms.conversions import choice
 from dpsql.plan.compiled import CompiledTally
 from dpsql.plan.releases import Release
-from dpsql.planner import lower
+from dpsql.planner.lower import values
 from dpsql.sql.nodes import Binary, Call, Node, Number, own
 from tests.support.cases import some
 from tests.support.neighbours import Cases, Violation
@@ -106,13 +106,13 @@ def moments_not_clamped(patch: Patch) -> None:
 
 def _of_tally(patch: Patch, changed: Callable[[str, Release], str]) -> None:
     """Change the SQL of tallies alone."""
-    original = lower._tally
+    original = values._tally
 
     def tally(release: Release, tally: Tally) -> CompiledTally:
         found = original(release, tally)
         return replace(found, sql=changed(found.sql, release))
 
-    patch.setattr(lower, "_tally", tally)
+    patch.setattr(values, "_tally", tally)
 
 
 def tally_not_cut(patch: Patch) -> None:

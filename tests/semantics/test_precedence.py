@@ -14,7 +14,7 @@ from dpsql.core.errors import Error
 from dpsql.planner.parse import parse
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
-from dpsql.relations.relations import scan
+from dpsql.relations.declared import scan
 from dpsql.sql.duckdb import printed
 from tests.semantics.plain import close
 from tests.semantics.test_statements import crowded

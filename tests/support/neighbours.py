@@ -551,11 +551,11 @@ def _check_unique(connection: duckdb.DuckDBPyConnection, source: Relation, sql: 
 def _check_locality(pair: tuple[duckdb.DuckDBPyConnection, ...], part: CompiledRelease, gone: object, sql: str) -> None:
     """Other people's rows are the same with and without one person, bit for bit (rule 10)."""
     read = [
-        lower._inputs([m.statistic for m in part.release.measures])[1],
+        lower.inputs_of([m.statistic for m in part.release.measures])[1],
         *(list(t.tally.inputs) for t in part.tallies),
     ]
     for inputs in read:
-        rows = printed(lower._rows(part.release, inputs, unit=True))
+        rows = printed(lower.rows_of(part.release, inputs, unit=True))
         found = [
             Counter(repr(row[1:]) + repr(row[0]) for row in c.execute(rows).fetchall() if row[0] != gone) for c in pair
         ]

@@ -19,7 +19,7 @@ from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
 from dpsql.planner.total import derived, tables_of, total
 from dpsql.planner.total.relations import Tables
-from dpsql.relations.relations import scan
+from dpsql.relations.declared import scan
 from dpsql.schema.model import Schema
 from tests.attacks.expressions import BINARY, CASTS, UNARY
 from tests.support import extremes

@@ -15,7 +15,8 @@ from dpsql.core.domains import UNBOUNDED, Categories, Domain, categories, hull, 
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, FLOAT, HUGEINT, INTEGER, VARCHAR, SqlType, decimal, parse_type
 from dpsql.expressions.buckets import MACRO, MOST_BUCKETS, Buckets, buckets, width_bucket
-from dpsql.expressions.scalar import NULL, Scalar, column, literal, number_literal, text_literal
+from dpsql.expressions.literals import NULL, literal, number_literal, text_literal
+from dpsql.expressions.scalar import Scalar, column
 from tests.support.extremes import NUMBERS, VALUES
 from tests.support.trees import X
 from tests.support.trees import text as text_of

@@ -13,7 +13,7 @@ from dpsql.clients.repl import words
 from dpsql.clients.repl.scanner import Token, is_command, meaning, tokens
 from dpsql.clients.repl.scope import Named, Source, Words, is_name, sources, with_queries
 from dpsql.core.domains import Categories
-from dpsql.planner.resolve.free import CATALOG, CATALOG_TABLES
+from dpsql.planner.resolve.catalog import CATALOG, CATALOG_TABLES
 from dpsql.schema import qualifiers, spent
 from dpsql.schema.model import MECHANISMS, Column, Schema
 

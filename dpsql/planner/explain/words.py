@@ -20,19 +20,16 @@ from dpsql.sql.nodes import (
     Case,
     Cast,
     Column,
-    Derived,
     Exists,
     InQuery,
-    Item,
     Literal,
     Node,
     Number,
     Own,
     QueryValue,
-    Select,
-    Table,
     own,
 )
+from dpsql.sql.queries import Derived, Item, Select, Table
 from dpsql.sql.trees import mapped, rewritten, walk
 
 HIDDEN = re.compile(rf"{RESERVED}subquery (\d+)")

@@ -1,14 +1,14 @@
 """resolve: Query -> Resolved. Names, types and domains; queries over people become releases, the rest becomes the shell.
 
 query.py          which queries are private and which public
-sources.py        FROM: tables, WITH queries, joins; connect.py finds the order of joins
+sources.py        FROM: tables, WITH queries, subqueries; joined.py joins them, and connect.py finds the order of joins
 private.py        a SELECT over people's rows: rows (unit_windows.py), groups within a unit (unit_groups.py), or a release
 people.py         a release, and the query over its released rows; key_lists.py: where its group keys come from
 public.py         a SELECT over public tables and releases
 subqueries.py     EXISTS, IN and scalar subqueries about a row; correlated.py makes joins of correlated ones
-scalars.py, aggregates.py, arguments.py, scope.py   expressions and the names in them
+scalars.py, functions.py, aggregates.py, arguments.py, scope.py   expressions and the names in them
 ends.py           the ends of intervals as columns
-free.py, grouping_sets.py, pivot.py   statements that are answered, or written out, as others
+free.py, catalog.py, grouping_sets.py, pivot.py   statements that are answered, or written out, as others
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from dpsql.core.domains import UNBOUNDED, Categories
 from dpsql.core.errors import Error, error
 from dpsql.plan.resolved import PublicTypes, Resolved, Shell
 from dpsql.planner.parse import DUCKDB, Query
+from dpsql.planner.resolve.catalog import quoted_columns, spending_tables
 from dpsql.planner.resolve.ends import computed
-from dpsql.planner.resolve.free import free_answer, quoted_columns, spending_tables
+from dpsql.planner.resolve.free import free_answer
+from dpsql.planner.resolve.functions import check_buckets
 from dpsql.planner.resolve.growth import TOO_LONG, helped
 from dpsql.planner.resolve.people import rows_of_people, traced
 from dpsql.planner.resolve.pivot import unpivoted, with_values
 from dpsql.planner.resolve.query import query
-from dpsql.planner.resolve.scalars import check_buckets
 from dpsql.planner.resolve.sources import check_tables
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import without_own_functions

@@ -13,7 +13,7 @@ from dpsql.aggregates.sum import sum_type
 from dpsql.core.cancellation import check
 from dpsql.core.domains import Categories, integers
 from dpsql.core.errors import Error, error
-from dpsql.core.spans import span_of
+from dpsql.core.spans import Span, span_of
 from dpsql.core.sqltypes import DOUBLE, HUGEINT, SqlType
 from dpsql.expressions.logic import conjunction, truth
 from dpsql.expressions.scalar import Scalar, finite_hull
@@ -120,41 +120,47 @@ class Collector:
         if isinstance(node, exp.Filter):
             inner = node.this
             condition = truth(scalar(node.expression.this, self.scope))
-        span = span_of(node)
         match inner:
             case exp.Count():
                 return Asked((self._count(inner, condition),))
             case exp.CountIf():
                 counted = truth(scalar(inner.this, self.scope))
                 both = counted if condition is None else conjunction([condition, counted])
-                return Asked((Aggregate("rows", None, both, "", span, HUGEINT),))
+                return Asked((Aggregate("rows", None, both, "", span_of(node), HUGEINT),))
             case exp.Min() | exp.Max() if inner.expressions:
                 raise error(102, f"{name_of(inner)} of several values is not supported", hint="write MAX(x)")
-            case exp.Anonymous() if str(inner.this).lower() == "mean" and len(inner.expressions) == 1:
-                return Asked((self._of_value(inner, "avg", inner.expressions[0], condition),))
-            case exp.Anonymous() if str(inner.this).lower() == "dp_sum":
-                return Asked((self._dp_sum(inner, condition),))
-            case exp.Anonymous() if str(inner.this).lower() == "dp_randomized_response":
-                return Asked((self._randomized_response(inner, condition),))
-            case exp.Anonymous() if str(inner.this).lower() == "dp_clamped":
-                outside = clamped_by_call(inner, self.scope)
-                return Asked((Aggregate("avg", outside, condition, "", span, DOUBLE),))
             case exp.Median():
                 return Asked((self._quantile(inner, inner.this, Fraction(1, 2), condition),))
             case exp.Mode():
                 return Asked((self._top(inner, inner.this, 1, condition),))
-            case exp.Anonymous() if str(inner.this).lower() == "approx_top_k":
-                value, most = inner.expressions[0], _whole(inner.expressions[1:], name_of(inner), MOST_TOP)
-                return Asked(tuple(self._top(inner, value, i, condition) for i in range(1, most + 1)), listed=True)
             case exp.WithinGroup():
                 return self._within_group(inner, condition)
+            case exp.Anonymous():
+                return self._by_name(inner, condition, span_of(node))
         if type(inner) in _OF_ONE:
             return Asked((self._of_value(inner, _OF_ONE[type(inner)], inner.this, condition),))
         if type(inner) in _OF_TWO:
             return Asked((self._of_two(inner, condition),))
         if type(inner) in _QUANTILES:
             return self._quantiles(inner, inner.this, inner.args.get(_QUANTILES[type(inner)]), condition)
-        raise error(102, f"{name_of(inner)} over people has no mechanism here", hint=_ADVICE)
+        raise _no_mechanism(inner)
+
+    def _by_name(self, node: exp.Anonymous, condition: Scalar | None, span: Span | None) -> Asked:
+        """Those that the parser has no node for: our own, and the other spellings."""
+        match str(node.this).lower():
+            case "mean" if len(node.expressions) == 1:
+                return Asked((self._of_value(node, "avg", node.expressions[0], condition),))
+            case "dp_sum":
+                return Asked((self._dp_sum(node, condition),))
+            case "dp_randomized_response":
+                return Asked((self._randomized_response(node, condition),))
+            case "dp_clamped":
+                outside = clamped_by_call(node, self.scope)
+                return Asked((Aggregate("avg", outside, condition, "", span, DOUBLE),))
+            case "approx_top_k":
+                value, most = node.expressions[0], _whole(node.expressions[1:], name_of(node), MOST_TOP)
+                return Asked(tuple(self._top(node, value, i, condition) for i in range(1, most + 1)), listed=True)
+        raise _no_mechanism(node)
 
     def _within_group(self, node: exp.WithinGroup, condition: Scalar | None) -> Asked:
         """PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x), from above with DESC; MODE() WITHIN GROUP (ORDER BY x)."""
@@ -305,6 +311,10 @@ class Collector:
             what = f"the epsilon of dp_randomized_response must be a constant from {float(LEAST):g} to {float(MOST):g}"
             raise error(106, what, hint="write dp_randomized_response(plan = 3, 1.0)")
         return Aggregate("randomized_response", value, condition, "", span_of(node), DOUBLE, number=known)
+
+
+def _no_mechanism(node: exp.Expression) -> Error:
+    return error(102, f"{name_of(node)} over people has no mechanism here", hint=_ADVICE)
 
 
 def _type_of(function: str, sqltype: SqlType) -> SqlType:

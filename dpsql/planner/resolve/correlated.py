@@ -20,10 +20,9 @@ from dpsql.core.errors import error
 from dpsql.core.spans import span_of
 from dpsql.planner.resolve.aggregates import is_aggregate
 from dpsql.planner.resolve.key_lists import CORRELATED
-from dpsql.planner.resolve.scalars import flat_conjuncts
 from dpsql.planner.resolve.sources import Source, glance, items, shown_names
 from dpsql.planner.resolve.statement import Env, Statement
-from dpsql.planner.resolve.syntax import all_of, is_query, parts_of, replaced
+from dpsql.planner.resolve.syntax import all_of, is_query, parts_of, replaced, where_parts
 from dpsql.schema.model import RESERVED
 
 Names = list[tuple[str, set[str]]]
@@ -124,8 +123,7 @@ def split(
     select = node.this
     if select.args.get("from_") is None:
         return None
-    where = select.args.get("where")
-    parts = flat_conjuncts(where.this) if where is not None else []
+    parts = where_parts(select)
     if not any(isinstance(c, exp.Column) for part in parts for c in part.walk()):
         return None
     sources = [glance(statement, n, env) for n in items(select)]
@@ -234,10 +232,9 @@ def _public_keys(
         return None
     listed = exp.Select(expressions=[_aliased(node, f"c{i}") for i, node in enumerate(outer)], distinct=exp.Distinct())
     listed.set("from_", exp.From(this=found.node.copy()))
-    where = select.args.get("where")
     own = [
         part.copy()
-        for part in (flat_conjuncts(where.this) if where is not None else [])
+        for part in where_parts(select)
         if not any(is_query(p) for p in parts_of(part)) and _owner(part, names) == found.name.lower()
     ]
     if own:

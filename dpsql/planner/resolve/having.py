@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpsql.planner.resolve.scalars import flat_conjuncts
-from dpsql.planner.resolve.syntax import all_of, parts_of
+from dpsql.planner.resolve.syntax import all_of, flat_conjuncts, parts_of
 
 _OF_NONE: dict[type[exp.Expression], str] = {exp.GT: "0", exp.GTE: "1", exp.NEQ: "0"}
 """With which number each comparison says that there are rows."""

@@ -19,7 +19,8 @@ from dpsql.plan.resolved import Bound, GroupKey, KeyList
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.relations.relations import Relation, applied
 from dpsql.sql.duckdb import printed, quoted
-from dpsql.sql.nodes import Cast, Item, Join, Node, Select
+from dpsql.sql.nodes import Cast, Node
+from dpsql.sql.queries import Item, Join, Select
 from dpsql.sql.trees import tables
 
 CORRELATED = "keys of the outer query"

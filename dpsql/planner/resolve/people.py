@@ -20,10 +20,10 @@ from dpsql.planner.resolve.ends import argument_of, end, is_end
 from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
 from dpsql.planner.resolve.having import said_of_groups
 from dpsql.planner.resolve.key_lists import is_listed, key_lists
-from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
+from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
-from dpsql.planner.resolve.syntax import all_of, is_query, output_name, parts_of, unaliased
+from dpsql.planner.resolve.syntax import all_of, is_query, output_name, parts_of, unaliased, where_parts
 from dpsql.planner.resolve.unique import of_release
 from dpsql.relations.relations import Relation
 from dpsql.sql.duckdb import printed
@@ -142,10 +142,7 @@ def rows_of_people(found: Private, node: exp.Expression) -> Error:
             span=span_of(found.grouped),
         )
     return error(
-        301,
-        "the result would be rows of people",
-        hint="aggregate, such as SELECT COUNT(*)",
-        span=span_of(_shown(node)),
+        301, "the result would be rows of people", hint="aggregate, such as SELECT COUNT(*)", span=span_of(_shown(node))
     )
 
 
@@ -305,10 +302,9 @@ def _said_of_keys(select: exp.Select, rewriter: _Rewriter) -> list[exp.Expressio
 
     Why  it is chosen by the text, and reads released keys alone
     """
-    where = select.args.get("where")
     said: list[exp.Expression] = []
     over_keys = replace(rewriter, aliases={})
-    for node in flat_conjuncts(where.this) if where is not None and rewriter.keys else []:
+    for node in where_parts(select) if rewriter.keys else []:
         try:
             found = over_keys.rewrite(node) if not any(is_query(part) for part in parts_of(node)) else None
         except Error:

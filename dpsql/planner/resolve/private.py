@@ -15,13 +15,14 @@ from dpsql.planner.grammar import AGGREGATES
 from dpsql.planner.resolve.aggregates import is_aggregate
 from dpsql.planner.resolve.connect import can_join, connect, equalities_between
 from dpsql.planner.resolve.correlated import Correlated, decorrelate
+from dpsql.planner.resolve.joined import from_clause, joined_scope, parts_scope
 from dpsql.planner.resolve.people import bare_column, group_keys, grouping, release, rows_of_people
-from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
+from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
-from dpsql.planner.resolve.sources import Source, from_clause, joined_scope, parts_scope, relation
+from dpsql.planner.resolve.sources import Source, relation
 from dpsql.planner.resolve.statement import Env, Private, Query, Statement
 from dpsql.planner.resolve.subqueries import Subqueries
-from dpsql.planner.resolve.syntax import parts_of
+from dpsql.planner.resolve.syntax import parts_of, where_parts
 from dpsql.planner.resolve.unit_groups import unit_groups
 from dpsql.planner.resolve.unit_windows import has_windows, unit_windows
 from dpsql.relations.joins import left_join
@@ -90,8 +91,7 @@ def _rows(
     """FROM and WHERE: the joined relation, its scope, and the conditions that are left."""
     joined = from_clause(statement, select, sources, nested, env.outer)
     aliases = {p.alias.lower(): p.this for p in select.expressions if isinstance(p, exp.Alias)}
-    where = select.args.get("where")
-    nodes = [*(flat_conjuncts(where.this) if where is not None else []), *joined.filters]
+    nodes = [*where_parts(select), *joined.filters]
     late = [n for n in nodes if _reads_any(n, correlated)]
     scope = parts_scope(joined.parts, joined.merged, nested, env.outer)
     scope.aliases = aliases
@@ -119,12 +119,7 @@ def _condition(node: exp.Expression, scope: Scope) -> Scalar:
 
 
 def _with_subquery(
-    statement: Statement,
-    source: Relation,
-    one: Correlated,
-    merged: dict[str, list[str]],
-    nested: Subqueries,
-    env: Env,
+    statement: Statement, source: Relation, one: Correlated, merged: dict[str, list[str]], nested: Subqueries, env: Env
 ) -> Relation:
     """A correlated subquery as what it stands for: a LEFT JOIN on its keys, which are unique there."""
     right = relation(statement, Source(one.select, one.name, query=statement.query(one.select, env.inside(None))))

@@ -12,10 +12,9 @@ from dpsql.planner.resolve.correlated import HIDDEN_KEY, Correlated, hidden_name
 from dpsql.planner.resolve.ends import is_end
 from dpsql.planner.resolve.key_lists import CORRELATED
 from dpsql.planner.resolve.people import rows_of_people
-from dpsql.planner.resolve.scalars import flat_conjuncts
 from dpsql.planner.resolve.sources import Source, column_names, glance, items, shown_names
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
-from dpsql.planner.resolve.syntax import is_query, parts_of, replaced, unparenthesised
+from dpsql.planner.resolve.syntax import all_of, is_query, parts_of, replaced, unparenthesised, where_parts
 
 
 def public_select(statement: Statement, select: exp.Select, sources: dict[int, Source], env: Env) -> Public:
@@ -89,11 +88,7 @@ def _derived(found: Source) -> exp.Expression:
 
 
 def _inside(
-    statement: Statement,
-    node: exp.Expression,
-    select: exp.Select,
-    outer: list[tuple[str, set[str]]],
-    env: Env,
+    statement: Statement, node: exp.Expression, select: exp.Select, outer: list[tuple[str, set[str]]], env: Env
 ) -> exp.Expression:
     """A query in an expression of a public SELECT: public itself, or one aggregate over people (rule 1)."""
     if (
@@ -136,46 +131,30 @@ def _correlated(
     statement: Statement, one: Correlated, value: exp.Expression, select: exp.Select, env: Env
 ) -> exp.Expression:
     """One value of a release for each row: the subquery looks it up by its keys; the keys are those of the outer query."""
-    keys = exp.Select(
-        expressions=[exp.Alias(this=n.copy(), alias=exp.to_identifier(f"c{i}")) for i, n in enumerate(one.outer)],
-        distinct=exp.Distinct(),
-    )
-    for part in ("from_", "joins"):
-        if select.args.get(part) is not None:
-            keys.set(part, select.args[part])
-    where = select.args.get("where")
-    own = [
-        n
-        for n in (flat_conjuncts(where.this) if where is not None else [])
-        if not _holds_query_over_people(statement, n, env)
-    ]
-    for node in own:
-        keys.set(
-            "where",
-            exp.Where(
-                this=node if keys.args.get("where") is None else exp.And(this=keys.args["where"].this, expression=node)
-            ),
-        )
-    one.select.meta[CORRELATED] = keys
+    one.select.meta[CORRELATED] = _outer_keys(statement, one, select, env)
     found = statement.query(one.select, env.inside(None))
     if isinstance(found, Private):
         raise rows_of_people(found, one.node)
-    same = [
-        exp.EQ(
-            this=exp.column(
-                exp.to_identifier(f"{HIDDEN_KEY}{i}", quoted=True), table=exp.to_identifier(one.name, quoted=True)
-            ),
-            expression=n,
-        )
-        for i, n in enumerate(one.outer)
-    ]
-    condition: exp.Expression = same[0]
-    for equal in same[1:]:
-        condition = exp.And(this=condition, expression=equal)
+    table = exp.to_identifier(one.name, quoted=True)
+    keys = (exp.column(exp.to_identifier(f"{HIDDEN_KEY}{i}", quoted=True), table=table) for i in range(len(one.outer)))
+    condition = all_of(exp.EQ(this=key, expression=node) for key, node in zip(keys, one.outer, strict=True))
     replacements = {
         id(c): _looked_up(c, found.tree, one.name, condition) for c in value.find_all(exp.Column) if c.table == one.name
     }
     return replaced(value, replacements)
+
+
+def _outer_keys(statement: Statement, one: Correlated, select: exp.Select, env: Env) -> exp.Select:
+    """A query for the outer values that a correlated subquery is looked up by."""
+    named = [exp.Alias(this=n.copy(), alias=exp.to_identifier(f"c{i}")) for i, n in enumerate(one.outer)]
+    keys = exp.Select(expressions=named, distinct=exp.Distinct())
+    for part in ("from_", "joins"):
+        if select.args.get(part) is not None:
+            keys.set(part, select.args[part])
+    own = [n for n in where_parts(select) if not _holds_query_over_people(statement, n, env)]
+    if own:
+        keys.set("where", exp.Where(this=all_of(own)))
+    return keys
 
 
 def _looked_up(column: exp.Column, tree: exp.Expression, name: str, condition: exp.Expression) -> exp.Expression:

@@ -1,25 +1,19 @@
-"""FROM: tables, WITH queries, subqueries and joins -> the relations that a private block reads."""
+"""The items of FROM: tables, WITH queries and subqueries -> the relations that a private block reads; joined.py joins them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.expressions.conditional import coalesce
-from dpsql.expressions.logic import compare
-from dpsql.expressions.scalar import Scalar
-from dpsql.planner.resolve.connect import can_join, connect, equalities_between, not_joined
-from dpsql.planner.resolve.free import CATALOG, CATALOG_TABLES, no_table
-from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
-from dpsql.planner.resolve.scope import Nested, Scope, scope_of
+from dpsql.planner.resolve.catalog import CATALOG, CATALOG_TABLES, no_table
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import is_query, parts_of
-from dpsql.relations import joins
-from dpsql.relations.relations import Relation, bare, derived, distinct_names, public_scan, renamed, scan
+from dpsql.relations.declared import public_scan, scan
+from dpsql.relations.relations import Relation, distinct_names, renamed
 from dpsql.schema import spent
 from dpsql.schema.model import Schema, Table
 from dpsql.schema.qualifiers import MAIN
@@ -158,9 +152,6 @@ def items(select: exp.Select) -> Iterator[exp.Expression]:
         yield join.this
 
 
-# --- relations ----------------------------------------------------------------------------------------------------
-
-
 def relation(statement: Statement, found: Source) -> Relation:
     """The relation of one source, under names for the engine that nothing else in the statement has."""
     if found.table is not None:
@@ -175,233 +166,3 @@ def relation(statement: Statement, found: Source) -> Relation:
         return renamed(found.query.relation, found.name, found.names)
     assert found.query is not None
     return statement.bound_relation(found.query, found.name, found.names)
-
-
-@dataclass(slots=True)
-class Joined:
-    """The relations of FROM, as far as they are joined already, and the conditions that are to join the rest.
-
-    merged     columns that USING and NATURAL made one: for each name the sources that have it
-    filters    EXISTS conditions that SEMI and ANTI joins stand for, as syntax
-    """
-
-    parts: list[Relation] = field(default_factory=list)
-    conditions: list[Scalar] = field(default_factory=list)
-    merged: dict[str, list[str]] = field(default_factory=dict)
-    filters: list[exp.Expression] = field(default_factory=list)
-
-
-def from_clause(
-    statement: Statement, select: exp.Select, sources: dict[int, Source], nested: Nested, outer: Scope | None
-) -> Joined:
-    """The relations of a private FROM: outer joins done, the others waiting for WHERE.
-
-    sources  by the id of the item's node
-
-    Raises 402 for joins that lose or multiply people, with the condition to add.
-    """
-    clause = select.args["from_"]
-    done = Joined()
-    group = Joined(parts=[relation(statement, sources[id(clause.this)])])
-    for join in select.args.get("joins") or ():
-        if _is_comma(join):
-            _flush(done, group)
-            group = Joined(parts=[relation(statement, sources[id(join.this)])])
-        elif (join.kind or "").upper() in ("SEMI", "ANTI"):
-            group.filters.append(_existence(join))
-        else:
-            _add(statement, group, join, relation(statement, sources[id(join.this)]), nested, outer)
-    _flush(done, group)
-    return done
-
-
-def _is_comma(join: exp.Join) -> bool:
-    return not any(join.args.get(part) for part in ("on", "using", "side", "kind", "method"))
-
-
-def _flush(done: Joined, group: Joined) -> None:
-    done.parts += group.parts
-    done.conditions += group.conditions
-    done.merged |= group.merged
-    done.filters += group.filters
-
-
-def _existence(join: exp.Join) -> exp.Expression:
-    """`a SEMI JOIN b ON c` keeps the rows of a for which EXISTS (SELECT 1 FROM b WHERE c); ANTI those for which not."""
-    on = join.args.get("on")
-    if on is None:
-        raise error(402, "a SEMI or ANTI join needs ON", hint="write ON a.key = b.key", span=span_of(join))
-    inner = exp.Select(expressions=[exp.Literal.number(1)])
-    inner.set("from_", exp.From(this=join.this))
-    inner.set("where", exp.Where(this=on.copy()))
-    found: exp.Expression = exp.Exists(this=inner)
-    return exp.Not(this=found) if (join.kind or "").upper() == "ANTI" else found
-
-
-def _add(
-    statement: Statement, group: Joined, join: exp.Join, right: Relation, nested: Nested, outer: Scope | None
-) -> None:
-    if (join.args.get("method") or "").upper() not in ("", "NATURAL"):
-        raise error(
-            402,
-            f"{join.args['method'].upper()} joins cannot be answered",
-            hint="write JOIN ... ON a.key = b.key",
-            span=span_of(join),
-        )
-    side = (join.side or "").upper()
-    if side:
-        _outer(statement, group, join, right, side, nested, outer)
-        return
-    group.conditions += _on(group, join, [*group.parts, right], right, nested, outer)
-    group.parts.append(right)
-
-
-def _on(
-    group: Joined,
-    join: exp.Join,
-    parts: list[Relation],
-    right: Relation,
-    nested: Nested | None,
-    outer: Scope | None,
-) -> list[Scalar]:
-    """The AND parts of ON, or the equalities that USING and NATURAL stand for."""
-    shared = _shared(group, join, right)
-    if shared is not None:
-        return [compare("=", mine, theirs) for mine, theirs in shared]
-    on = join.args.get("on")
-    if on is None:
-        return []
-    scope = parts_scope(parts, group.merged, nested, outer)
-    return [_as_equality(scalar(node, scope)) for node in flat_conjuncts(on)]
-
-
-def _as_equality(condition: Scalar) -> Scalar:
-    """a IS NOT DISTINCT FROM b as a = b where one of them is never NULL: ON is true of the same rows."""
-    if condition.function == "is not distinct from" and not all(side.nullable for side in condition.args):
-        return compare("=", *condition.args)
-    return condition
-
-
-def _shared(group: Joined, join: exp.Join, right: Relation) -> list[tuple[Scalar, Scalar]] | None:
-    """The columns of USING or NATURAL on both sides, noted as merged."""
-    if join.args.get("using"):
-        names = [node.name for node in join.args["using"]]
-    elif (join.args.get("method") or "").upper() == "NATURAL":
-        mine = {c.name.lower() for part in group.parts for c in part.columns}
-        names = [c.name for c in right.columns if c.name.lower() in mine]
-        if not names:
-            raise error(
-                402, "NATURAL JOIN finds no column of the same name on both sides", hint="write ON", span=span_of(join)
-            )
-    else:
-        return None
-    shared = [(_left_column(group, name), _named(right, name)) for name in names]
-    for name in names:
-        first = next(c.source for part in group.parts for c in part.columns if c.name.lower() == name.lower())
-        group.merged.setdefault(name.lower(), [first.lower()]).append(right.columns[0].source.lower())
-    return shared
-
-
-def _left_column(group: Joined, name: str) -> Scalar:
-    sources = group.merged.get(name.lower())
-    if sources is not None:
-        places = {(c.source.lower(), c.name.lower()): c.scalar for part in group.parts for c in part.columns}
-        return _merged(places, name.lower(), sources)
-    return next((_named(part, name) for part in group.parts if _has(part, name)), None) or _named(group.parts[0], name)
-
-
-def _has(relation: Relation, name: str) -> bool:
-    return any(c.name.lower() == name.lower() for c in relation.columns)
-
-
-def _named(relation: Relation, name: str) -> Scalar:
-    found = [c.scalar for c in relation.columns if c.name.lower() == name.lower()]
-    if not found:
-        where = " or ".join(relation.sources())
-        raise error(105, f"there is no column {name!r} in {where}", hint="write ON, or name a column of both sides")
-    return found[0]
-
-
-def _outer(
-    statement: Statement,
-    group: Joined,
-    join: exp.Join,
-    right: Relation,
-    side: str,
-    nested: Nested,
-    outer: Scope | None,
-) -> None:
-    """LEFT, RIGHT and FULL joins: the sides as they stand, joined at once."""
-    span = span_of(join.this)
-    if len(group.parts) > 1 and not any(part.is_private for part in group.parts):
-        raise error(
-            402,
-            "an outer join of people's rows starts with their table",
-            hint="write the people's table first: people LEFT JOIN public table",
-            span=span,
-        )
-    left, rest = (
-        connect(group.parts, group.conditions, span) if len(group.parts) > 1 else (group.parts[0], group.conditions)
-    )
-    left = replace(left, where=(*left.where, *rest), predicates=(*left.predicates, *rest))
-    kept_left, kept_right = side in ("LEFT", "FULL"), side in ("RIGHT", "FULL")
-    if (kept_left and not left.is_private) or (kept_right and not right.is_private):
-        raise error(
-            402,
-            f"this {side} JOIN would make rows that belong to nobody",
-            hint="keep the side with people's rows: people LEFT JOIN public table",
-            span=span,
-        )
-    if kept_right:
-        left = left if bare(left) else derived(left, statement.alias("side"))
-    if kept_left:
-        right = right if bare(right) else derived(right, statement.alias("side"))
-    group.parts = [left]
-    conditions = _on(group, join, [left, right], right, None, outer)
-    first, second = (right, left) if side == "RIGHT" else (left, right)
-    equalities = equalities_between(first, second, conditions)
-    if not can_join(first, second, equalities):
-        raise not_joined(first, second, span)
-    equated = {frozenset({e.left.tree, e.right.tree}) for e in equalities}
-    residual = [c for c in conditions if frozenset(a.tree for a in c.args) not in equated or c.function != "="]
-    joined = joins.full_join if side == "FULL" else joins.left_join
-    group.parts, group.conditions = [joined(first, second, equalities, residual)], []
-    if side == "RIGHT":
-        for sources in group.merged.values():
-            if sources[-1] in {s.lower() for s in right.sources()}:
-                sources.insert(0, sources.pop())
-    if side == "FULL":
-        group.merged = {name: found if found[0] == "" else ["", *found] for name, found in group.merged.items()}
-
-
-# --- scopes -------------------------------------------------------------------------------------------------------
-
-
-def parts_scope(
-    parts: list[Relation], merged: dict[str, list[str]], nested: Nested | None, outer: Scope | None
-) -> Scope:
-    """The scope of relations that stand beside each other."""
-    columns = [c for part in parts for c in part.columns]
-    places = {(c.source.lower(), c.name.lower()): c.scalar for c in columns}
-    private = any(part.is_private for part in parts)
-    found = Scope(places, private=private, outer=outer, nested=nested, names=tuple(columns))
-    found.merged = {name: _merged(places, name, sources) for name, sources in merged.items()}
-    return found
-
-
-def joined_scope(
-    joined: Relation, merged: dict[str, list[str]], nested: Nested, outer: Scope | None, sources: Iterable[Source] = ()
-) -> Scope:
-    """The scope of a whole FROM clause; `*` shows its sources in the order in which they were written."""
-    found = scope_of(joined, nested, outer)
-    places = {s.name.lower(): i for i, s in enumerate(sources)}
-    found.names = tuple(sorted(found.names, key=lambda c: places.get(c.source.lower(), len(places))))
-    found.merged = {name: _merged(found.columns, name, sources) for name, sources in merged.items()}
-    return found
-
-
-def _merged(places: dict[tuple[str, str], Scalar], name: str, sources: list[str]) -> Scalar:
-    """USING's one column: the kept side's, and of a FULL join the one that is there."""
-    if sources[0] == "":
-        return coalesce([places[source, name] for source in sources[1:]])
-    return places[sources[0], name]

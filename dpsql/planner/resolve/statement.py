@@ -24,7 +24,8 @@ from dpsql.schema.model import Schema
 from dpsql.schema.qualifiers import MAIN
 from dpsql.sql.duckdb import quoted
 from dpsql.sql.identity import fingerprint
-from dpsql.sql.nodes import Column, Table
+from dpsql.sql.nodes import Column
+from dpsql.sql.queries import Table
 
 MOST_NODES = 10_000
 """How many syntax nodes a public query may have more than the statement has."""

@@ -14,18 +14,21 @@ from dpsql.core.domains import UNBOUNDED
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import BOOLEAN
+from dpsql.expressions.conversion import unify
 from dpsql.expressions.lengths import LONGEST_BOUND
 from dpsql.expressions.logic import BOTH, compare, truth
-from dpsql.expressions.scalar import Scalar, goes_with, same_key, unify
+from dpsql.expressions.scalar import Scalar, goes_with, same_key
 from dpsql.planner.resolve.connect import columns_of, connect, reads_only
+from dpsql.planner.resolve.joined import from_clause, parts_scope
 from dpsql.planner.resolve.people import aggregates, rows_of_people
-from dpsql.planner.resolve.scalars import flat_conjuncts, scalar
+from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
-from dpsql.planner.resolve.sources import from_clause, glance, items, parts_scope, source
+from dpsql.planner.resolve.sources import glance, items, source
 from dpsql.planner.resolve.statement import Env, Private, Public, Query, Statement, bound_column
-from dpsql.planner.resolve.syntax import false_as_null, unparenthesised
+from dpsql.planner.resolve.syntax import false_as_null, unparenthesised, where_parts
 from dpsql.relations.relations import Relation, applied, side_by_side
-from dpsql.sql.nodes import Column, Exists, InQuery, Node, Number, QueryValue, Select, Table
+from dpsql.sql.nodes import Column, Exists, InQuery, Node, Number, QueryValue
+from dpsql.sql.queries import Select, Table
 
 _GROUPING = ("group", "having", "qualify", "distinct", "limit", "offset", "with_")
 
@@ -82,8 +85,7 @@ class Subqueries:
         inner = Subqueries(self.statement, self.env.inside(scope))
         joined = from_clause(self.statement, select, sources, inner, scope)
         here = parts_scope(joined.parts, joined.merged, inner, scope)
-        where = select.args.get("where")
-        nodes = [*(flat_conjuncts(where.this) if where is not None else []), *joined.filters]
+        nodes = [*where_parts(select), *joined.filters]
         conditions = [*joined.conditions, *(truth(scalar(n, here)) for n in nodes)]
         known = {column for part in joined.parts for column in columns_of(part)}
         own = [c for c in conditions if all(leaf.tree in known for leaf in c.leaves())]

@@ -80,6 +80,33 @@ def unparenthesised(node: exp.Expression) -> exp.Expression:
     return node
 
 
+def flat(node: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expression]:
+    """The operands of a chain of ANDs or ORs, without recursion along the chain."""
+    found: list[exp.Expression] = []
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, exp.Paren):
+            waiting.append(part.this)
+        elif type(part) is kind:
+            listed = part.args.get("expressions") or [part.args["this"], part.args["expression"]]
+            waiting.extend(reversed(listed))
+        else:
+            found.append(part)
+    return found
+
+
+def flat_conjuncts(node: exp.Expression) -> list[exp.Expression]:
+    """The top-level AND parts of a condition."""
+    return flat(node, exp.And)
+
+
+def where_parts(select: exp.Select) -> list[exp.Expression]:
+    """The top-level AND parts of WHERE; [] without one."""
+    where = select.args.get("where")
+    return flat_conjuncts(where.this) if where is not None else []
+
+
 def all_of(conditions: Iterable[exp.Expression]) -> exp.Expression:
     """One or more conditions as one."""
     found, *rest = conditions

@@ -18,8 +18,9 @@ from dpsql.core.domains import UNBOUNDED, Domain, Interval
 from dpsql.core.errors import error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType
+from dpsql.expressions.literals import literal
 from dpsql.expressions.logic import BOTH, truth
-from dpsql.expressions.scalar import Scalar, finite_hull, literal, one_form
+from dpsql.expressions.scalar import Scalar, finite_hull, one_form
 from dpsql.plan.resolved import GroupKey
 from dpsql.planner.grammar import name_of
 from dpsql.planner.resolve.aggregates import is_aggregate

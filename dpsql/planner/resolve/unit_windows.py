@@ -11,7 +11,8 @@ from dpsql.core.domains import UNBOUNDED, Domain
 from dpsql.core.errors import error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import DOUBLE
-from dpsql.expressions.scalar import Scalar, finite_hull, literal, one_form
+from dpsql.expressions.literals import literal
+from dpsql.expressions.scalar import Scalar, finite_hull, one_form
 from dpsql.planner.grammar import name_of
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope

@@ -16,7 +16,8 @@ import duckdb
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.expressions.scalar import Scalar, days
+from dpsql.expressions.literals import days
+from dpsql.expressions.scalar import Scalar
 from dpsql.guard.reading import Context, Reader, Truth
 from dpsql.guard.regions import Region, Tangled, but_not, meet, share
 from dpsql.guard.rows import Rows
@@ -25,7 +26,7 @@ from dpsql.planner.parse import parse
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
 from dpsql.postprocess.sandbox import Sandbox
-from dpsql.relations.relations import scan
+from dpsql.relations.declared import scan
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from tests.support import clinic

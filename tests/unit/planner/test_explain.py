@@ -22,21 +22,8 @@ from dpsql.planner.parse import parse
 from dpsql.schema.model import Schema
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
-from dpsql.sql.nodes import (
-    Bare,
-    Binary,
-    Cast,
-    Chain,
-    Column,
-    InQuery,
-    Is,
-    Literal,
-    Node,
-    Number,
-    QueryValue,
-    Select,
-    Table,
-)
+from dpsql.sql.nodes import Bare, Binary, Cast, Chain, Column, InQuery, Is, Literal, Node, Number, QueryValue
+from dpsql.sql.queries import Select, Table
 from tests.support.planning import compile_statement
 
 RANDHIE = Path(__file__).parents[3] / "examples" / "randhie"

@@ -16,7 +16,8 @@ from dpsql.core.errors import Error
 from dpsql.core.sqltypes import INTEGER, VARCHAR
 from dpsql.planner.parse import DUCKDB, Catalog, Query, parse
 from dpsql.planner.resolve import resolve
-from dpsql.planner.resolve.free import catalog_text, free_answer, spending_tables
+from dpsql.planner.resolve.catalog import catalog_text, spending_tables
+from dpsql.planner.resolve.free import free_answer
 from dpsql.postprocess.declared import DeclaredTables
 from dpsql.schema.model import Column, Schema
 from tests.support import clinic

@@ -21,12 +21,9 @@ from dpsql.sql.nodes import (
     Cast,
     Chain,
     Column,
-    Derived,
     Exists,
     In,
     Is,
-    Item,
-    Join,
     Like,
     Literal,
     Node,
@@ -35,11 +32,9 @@ from dpsql.sql.nodes import (
     Ordered,
     Over,
     Own,
-    Select,
     Star,
-    Table,
-    UnionAll,
 )
+from dpsql.sql.queries import Derived, Item, Join, Select, Table, UnionAll
 from dpsql.sql.trees import rewritten, tables, walk
 
 A, B = Column("t", "a"), Column("t", 'b"c')

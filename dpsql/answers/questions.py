@@ -1,0 +1,129 @@
+"""What a statistic is known by among stored vectors: which one, of which rows, on which data version; group keys and price apart."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dpsql.accounting.answers import Answers
+from dpsql.accounting.vectors import Vector, Vectors
+from dpsql.aggregates.base import Statistic
+from dpsql.expressions.scalar import tree_of
+from dpsql.mechanisms.additive import AdditiveNoise
+from dpsql.mechanisms.gaussian import DiscreteGaussian
+from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.plan.compiled import CompiledRelease
+from dpsql.plan.releases import Release
+from dpsql.plan.resolved import GroupKey
+from dpsql.plan.tables import KeyValue
+from dpsql.planner.lower.uncut import groups_kept
+from dpsql.sql.identity import fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What identifies the statistics of a release among stored vectors.
+
+    questions  one for each measure
+    keys       one for each group key
+    chosen     keys of which some values are asked for, with these
+    """
+
+    questions: tuple[str, ...]
+    keys: tuple[str, ...]
+    limits: str
+    whole: bool
+    chosen: tuple[tuple[str, frozenset[KeyValue]], ...] = ()
+
+
+class Questions:
+    """Stored vectors, and what the statistics of a release are known by among them.
+
+    identity  of the declared schema
+    version   of the data, and whose answers are shared, as the session's fingerprints hold it
+    """
+
+    def __init__(self, answers: Answers, vectors: Vectors, identity: str, version: str) -> None:
+        self.answers, self.vectors = answers, vectors
+        self._identity, self._version = identity, version
+
+    def kept(self, part: CompiledRelease) -> list[Vector]:
+        """What the cells of a release are, for those that come after."""
+        asked, release = self.asked(part), part.release
+        found: list[Vector] = []
+        start = 0
+        for place, measure in enumerate(release.measures):
+            end = start + measure.statistic.cells
+            noise = _written(measure.noise)
+            if asked is not None and noise is not None:
+                question = asked.questions[place]
+                cells, rho = (start, end), measure.loss.rho
+                found.append(Vector(question, asked.keys, asked.limits, asked.whole, cells, noise, rho))
+            start = end
+        return found
+
+    def asked(self, part: CompiledRelease) -> Asked | None:
+        """What a release asks; None where keys are selected privately, cells may be suppressed, or released values take part."""
+        release = part.release
+        block, limits = release.limited.block, release.limited.limits
+        if release.selection is not None or release.suppressed or part.bounds or block.lists or not release.measures:
+            return None
+        return Asked(
+            tuple(self.question(release, m.statistic) for m in release.measures),
+            tuple(self.key(release, key) for key in release.keys),
+            f"{limits.rows} {limits.groups} {release.limited.enforced}",
+            is_whole(release),
+        )
+
+    def question(self, release: Release, statistic: Statistic) -> str:
+        """A hash of a statistic and of the rows that it is of."""
+        return self._hash(release, statistic.identity)
+
+    def key(self, release: Release, key: GroupKey) -> str:
+        """A hash of a group key, with its declared values."""
+        return self._hash(release, (key.scalar.tree, key.values))
+
+    def _hash(self, release: Release, what: Hashable) -> str:
+        source, limited = release.limited.block.source, release.limited
+        return fingerprint(
+            source.read(),
+            tree_of(source.unit.column) if source.unit is not None else None,
+            frozenset(condition.tree for condition in source.where),
+            (limited.limits.rows, limited.enforced),
+            what,
+            self._identity,
+            self._version,
+        )
+
+    def own(self, part: CompiledRelease, fingerprint: str) -> CompiledRelease:
+        """A stored release with the noise that it was drawn with: what "auto" would take now may be another."""
+        measures = part.release.measures
+        stored = [noise_of(vector.noise) for vector in self.vectors.of(fingerprint)]
+        if len(stored) != len(measures) or any(noise is None for noise in stored):
+            return part
+        again = tuple(replace(m, noise=noise) for m, noise in zip(measures, stored, strict=True) if noise is not None)
+        return part if again == measures else replace(part, release=replace(part.release, measures=again))
+
+    def same(self, asked: Asked, question: str) -> list[Vector]:
+        """The stored vectors of a question by the same keys, with the same limits."""
+        return [v for v in self.vectors.find(question) if v.keys == asked.keys and v.limits == asked.limits]
+
+
+def is_whole(release: Release) -> bool:
+    """Whether a unit's groups are never cut: there are no more than it may have, or all of its rows are in one."""
+    return not release.limited.enforced or groups_kept(release)
+
+
+def _written(noise: AdditiveNoise) -> tuple[str, Fraction] | None:
+    if isinstance(noise, DiscreteGaussian):
+        return "gaussian", noise.sigma_squared
+    return ("laplace", noise.scale) if isinstance(noise, DiscreteLaplace) else None
+
+
+def noise_of(written: tuple[str, Fraction]) -> AdditiveNoise | None:
+    """The noise of a stored vector; None for a kind that is not read off."""
+    kind, parameter = written
+    if kind == "gaussian":
+        return DiscreteGaussian(parameter)
+    return DiscreteLaplace(parameter) if kind == "laplace" else None

@@ -1,0 +1,130 @@
+"""What tells of the declared tables and of what was spent: SHOW, DESCRIBE, information_schema and the tables of spending."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+
+from sqlglot import exp
+
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import Span, span_of
+from dpsql.planner.parse import Catalog
+from dpsql.schema import qualifiers, spent
+from dpsql.schema.model import Schema
+from dpsql.sql.duckdb import quoted
+
+CATALOG = "information_schema"
+CATALOG_TABLES = ("tables", "columns", "schemata")
+
+
+def catalog_text(asked: Catalog, schema: Schema) -> str:
+    """What SHOW TABLES or DESCRIBE runs on the empty declared tables. Raises 105 for a table that is not declared."""
+    if not asked.table:
+        return "SHOW TABLES"
+    *words, name = asked.table
+    if len(words) == 1 and spent.is_one(words[0], name):
+        return f"DESCRIBE {quoted(spent.SCHEMA)}.{quoted(name)}"
+    if qualifiers.table(schema, *words, name) is None:
+        at = asked.sql.rfind(name)
+        raise no_table(".".join(words), name, schema, Span(at, at + len(name)) if at >= 0 else None)
+    return f"DESCRIBE {quoted(name)}"
+
+
+def no_table(qualifier: str, name: str, schema: Schema, span: Span | None) -> Error:
+    """Error 105, with the name that was meant, or with those that there are."""
+    declared, shown = [table.name for table in schema.tables], f"{qualifier}.{name}" if qualifier else name
+    if qualifier.lower() == spent.SCHEMA:
+        near = difflib.get_close_matches(name.lower(), list(spent.TABLES), 1)
+        hint = f"did you mean {spent.SCHEMA}.{near[0]}?" if near else f"there are {', '.join(spent.full_names())}"
+    elif near := difflib.get_close_matches(name.lower(), [n.lower() for n in declared], 1):
+        hint = f"did you mean {next(n for n in declared if n.lower() == near[0])}?"
+    elif not qualifier and name.lower() in spent.TABLES:
+        hint = f"did you mean {spent.SCHEMA}.{name.lower()}?"
+    else:
+        hint = "the tables are " + ", ".join(declared[:12])
+    return error(105, f"there is no table {shown[:60]!r}", hint=hint, span=span)
+
+
+def reads_catalog_only(tree: exp.Expression, schema: Schema) -> bool:
+    """Whether a query reads tables of information_schema and nothing else."""
+    if any(schema.table(name) is not None for name in _with_queries(tree)):
+        # The name could mean the declared table elsewhere in the statement.
+        return False
+    read = list(_read(tree))
+    return bool(read) and all(_is_catalog(node) for node in read)
+
+
+def spending_tables(tree: exp.Expression, schema: Schema) -> tuple[str, ...]:
+    """The tables of what was spent that a statement reads; () where there are none.
+
+    Raises 402 where it reads declared tables as well, 105 for a column that is not there.
+    """
+    read = list(_read(tree))
+    pivot = tree.find(exp.Pivot)
+    found = sorted({node.name.lower() for node in read if spent.is_one(node.db, node.name)})
+    if not found:
+        return ()
+    if pivot is not None:
+        what = f"PIVOT and UNPIVOT of {spent.SCHEMA}.{found[0]} cannot be answered"
+        raise error(402, what, hint="write SUM(...) FILTER (WHERE ...)", span=span_of(pivot))
+    for node in read:
+        if not spent.is_one(node.db, node.name) and not _is_catalog(node):
+            raise _together(f"{spent.SCHEMA}.{found[0]}", node.name, node)
+    for cte in tree.find_all(exp.CTE):
+        if schema.table(cte.alias) is not None:
+            raise error(
+                402,
+                f"a WITH query beside {spent.SCHEMA}.{found[0]} has the name of a declared table",
+                hint=f"name it otherwise than {cte.alias}",
+                span=span_of(cte.args["alias"]),
+            )
+    _check_columns(tree, found)
+    return tuple(found)
+
+
+def quoted_columns(tree: exp.Expression, tables: Iterable[str]) -> exp.Expression:
+    """The same with the names of those tables' columns in quotes: DuckDB reserves some of them."""
+    names = {name for table in tables for name, _ in spent.TABLES[table]}
+    same = tree.copy()
+    for node in same.find_all(exp.Identifier):
+        if node.name.lower() in names:
+            node.set("quoted", True)
+    return same
+
+
+def _together(one: str, other: str, node: exp.Expression) -> Error:
+    what = f"{one} cannot stand in one statement with {other}"
+    return error(402, what, hint="ask for what was spent in a statement of its own", span=span_of(node))
+
+
+def _check_columns(tree: exp.Expression, tables: list[str]) -> None:
+    """Names that can be looked up here: those of a statement without queries inside it."""
+    if sum(1 for _ in tree.find_all(exp.Query)) > 1 or any(_is_catalog(node) for node in _read(tree)):
+        return
+    columns = [name for table in tables for name, _ in spent.TABLES[table]]
+    named = {node.alias.lower() for node in tree.find_all(exp.Alias)}
+    for table in tree.find_all(exp.Table):
+        named |= {table.alias_or_name.lower(), *(c.lower() for c in table.alias_column_names)}
+    for node in tree.find_all(exp.Column):
+        name = node.name
+        if isinstance(node.this, exp.Star) or name.lower() in columns or name.lower() in named:
+            continue
+        near = difflib.get_close_matches(name.lower(), columns, 1, 0.7)
+        where = " or ".join(f"{spent.SCHEMA}.{table}" for table in tables)
+        hint = f"did you mean {near[0]}?" if near else f"see DESCRIBE {spent.SCHEMA}.{tables[0]}"
+        raise error(105, f"there is no column {name[:60]!r} in {where}", hint=hint, span=span_of(node))
+
+
+def _with_queries(tree: exp.Expression) -> set[str]:
+    return {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+
+
+def _read(tree: exp.Expression) -> Iterator[exp.Table]:
+    """The tables of a statement that are no WITH queries of it."""
+    queries = _with_queries(tree)
+    return (node for node in tree.find_all(exp.Table) if node.db or node.name.lower() not in queries)
+
+
+def _is_catalog(node: exp.Table) -> bool:
+    return node.db.lower() == CATALOG and node.name.lower() in CATALOG_TABLES

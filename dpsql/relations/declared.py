@@ -1,0 +1,116 @@
+"""Declared tables as relations: whose their rows are, and what is unique in them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.core.domains import hull
+from dpsql.core.errors import error
+from dpsql.expressions.scalar import NO_KEYS, NO_NAMES, Scalar, column
+from dpsql.relations.relations import From, Made, Named, Relation, UnitBound
+from dpsql.schema.facts import rows_fact, unit_fact
+from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
+from dpsql.schema.paths import HeldKey, Name, held_keys, named_keys, unit_key
+from dpsql.sql.nodes import Column as ColumnNode
+from dpsql.sql.nodes import Node
+from dpsql.sql.queries import Table as TableNode
+
+
+def scan(schema: Schema, table: Table, alias: str, source: str = "") -> Relation:
+    """The rows of one declared private table.
+
+    Output     its declared columns; the unit is one of them, or is reached by the declared references
+    Stability  one unit added or removed changes its own rows only. A reference points at a key, so a row meets at most one
+               row on each step up: it keeps one unit                                                             [rows]
+    Why        keys are verified and approved per data version (rule 36)
+    """
+    if table.public:
+        raise error(901, "a public table has no privacy unit")
+    held, named, one = held_keys(schema, table), named_keys(schema, table), schema.one_row_per_unit(table)
+    columns = tuple(
+        Named(
+            source or table.name,
+            c.name,
+            _column(c, table, alias, held.get(c.name, NO_KEYS), named.get(c.name, NO_NAMES), one),
+        )
+        for c in table.columns
+    )
+    here = TableNode(table.name, alias)
+    if schema.privacy.unit == ROW:
+        return Relation(
+            columns, UnitBound(None, 1), _keys(table, alias), From(here, here), tables=(table,), made=Made("scan")
+        )
+    unit = _unit(schema, table, alias)
+    inside = schema.unit_column(table) is not None
+    return Relation(
+        columns,
+        UnitBound(unit, 1 if one else table.max_rows_per_unit),
+        _keys(table, alias),
+        From(here, here if inside else TableNode(with_unit(table.name), alias)),
+        tables=(table,),
+        facts=frozenset({unit_fact(table.name), *(() if one else (rows_fact(table.name),))}),
+        made=Made("scan"),
+    )
+
+
+def public_scan(table: Table, alias: str, source: str = "") -> Relation:
+    """The rows of one declared public table; its declared key is verified unique at each opening (rule 9)."""
+    if not table.public:
+        raise error(901, "a private table was about to be read as a public one")
+    columns = tuple(Named(source or table.name, c.name, _column(c, table, alias)) for c in table.columns)
+    here = TableNode(table.name, alias)
+    most = tuple((ColumnNode(alias, c.name), rows) for name, rows in table.multiplicity if (c := table.column(name)))
+    return Relation(columns, None, _keys(table, alias), From(here, here), multiplicity=most)
+
+
+def _column(
+    declared: Column,
+    table: Table,
+    alias: str,
+    keys: frozenset[HeldKey] = NO_KEYS,
+    names: frozenset[Name] = NO_NAMES,
+    one: bool = False,
+) -> Scalar:
+    return Scalar(
+        "column",
+        (),
+        ColumnNode(alias, declared.name),
+        declared.sqltype,
+        declared.domain,
+        declared.sqltype.range,
+        declared.nullable,
+        declared.sqltype.is_integer,
+        role=declared.role,
+        step=declared.step,
+        origin=f"{table.name}.{declared.name}",
+        declared=hull(declared.domain) if declared.sqltype.is_number else None,
+        keys=keys,
+        names=names,
+        constant=one or any(key.is_unit for key in keys),
+        unit_bounds=declared.unit_bounds,
+        length=declared.longest,
+    )
+
+
+def _unit(schema: Schema, table: Table, alias: str) -> Scalar:
+    inside = schema.unit_column(table)
+    if inside is not None:
+        declared = table.column(inside)
+        assert declared is not None
+        found = _column(declared, table, alias)
+    else:
+        owner = schema.table(schema.privacy.unit_table or "")
+        declared = owner.column(schema.privacy.unit_column or "") if owner is not None else None
+        assert owner is not None and declared is not None
+        place = ColumnNode(alias, UNIT_COLUMN)
+        found = column(place, declared.sqltype, declared.domain, role="identifier", length=declared.longest)
+    unit = unit_key(schema)
+    return replace(
+        found, nullable=False, keys=frozenset({unit}), names=frozenset({(unit.table, unit.column)}), constant=True
+    )
+
+
+def _keys(table: Table, alias: str) -> frozenset[frozenset[Node]]:
+    if not table.key:
+        return frozenset()
+    return frozenset({frozenset(ColumnNode(alias, name) for name in table.key)})
