@@ -27,7 +27,7 @@ def compile_statement(
 
 def planned(session: Session, query: Query) -> answer.Planned:
     """A plan as a session makes it, with whom it asks about."""
-    return answer.plan(replace(query, session=session._world.options), session._world.catalog)
+    return answer.plan(replace(query, session=session._world.options), session._world)
 
 
 def compiled_by(session: Session, query: Query) -> Compiled:
