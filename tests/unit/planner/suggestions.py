@@ -548,7 +548,7 @@ MORE = [
         "FROM person_year) "
         "WHERE x > 1",
     ),
-    # joins and FROM (resolve/sources.py, connect.py)
+    # joins and FROM (resolve/sources.py, joined.py, connect.py)
     Suggestion(
         "SELECT COUNT(*) FROM person JOIN plan ON person.site = plan.coinsurance_pct",
         "write ON person.plan = plan.plan",
@@ -711,7 +711,7 @@ MORE = [
         "SELECT CAST(income / 1000 AS INTEGER), CAST(age AS INTEGER), COUNT(*) FROM person JOIN person_year USING "
         "(person_id) GROUP BY ALL",
     ),
-    # expressions (resolve/scalars.py)
+    # expressions (resolve/scalars.py, functions.py)
     Suggestion(
         "SELECT COUNT(*) FROM person WHERE site IN ()",
         "x IN (1, 2)",
