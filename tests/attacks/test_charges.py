@@ -152,6 +152,7 @@ DIFFERENT = [
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("first, second", DIFFERENT)
 def test_a22_different_questions_are_never_one_stored_answer(first: str, second: str) -> None:
     """A fingerprint that left something out would hand over an answer of another distribution, or for nothing."""

@@ -203,7 +203,7 @@ def test_c10_a_schema_has_no_such_names(tmp_path: Path, place: str, name: str) -
 # --- what analysts see --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("terminal", [True, False])
 def test_c10_results(asked: Connection, mode: str, terminal: bool) -> None:

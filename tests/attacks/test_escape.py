@@ -189,6 +189,7 @@ def test_a14_refusals_look_the_same_on_every_database() -> None:
         assert all(one == found[0] for one in found) and found[0].error is not None and found[0].epsilon == 0, sql
 
 
+@pytest.mark.slow
 def test_a13_bare_extremes_are_the_declared_bounds() -> None:
     """MIN and MAX of a bounded column, and nothing else asked: the owner's words, the same on nobody and on poisoned data.
 

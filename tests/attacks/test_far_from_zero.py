@@ -65,7 +65,7 @@ def fails(session: Session, sql: str) -> str | None:
     return None
 
 
-@pytest.mark.few(11)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 @pytest.mark.parametrize("value", VALUES)
 def test_the_first_row_changes_nothing(session: Session, value: str, aggregate: str) -> None:

@@ -36,6 +36,7 @@ DECLARED = {
 }
 
 
+@pytest.mark.slow
 def test_a10_declared_groups_are_the_same_on_every_database() -> None:
     """A missing row of the result would be a missing person: all keys appear on D, D', De and Dn."""
     for sql, found in everywhere(DECLARED, keys=1).items():

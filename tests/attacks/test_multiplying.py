@@ -152,7 +152,7 @@ NOT_UNIQUE = [
 ]
 
 
-@pytest.mark.few(19)
+@pytest.mark.few(11)
 @pytest.mark.parametrize("sql", NOT_UNIQUE)
 def test_what_is_not_unique_is_refused_for_nothing(sql: str, session: Session) -> None:
     assert refused(session, sql) == "DPSQL-402"
@@ -205,7 +205,7 @@ UNIQUE = [
 ]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("sql", UNIQUE)
 def test_what_is_unique_is_joined_and_multiplies_nothing(
     sql: str, session: Session, benches: dict[str, _Bench]

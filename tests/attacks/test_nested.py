@@ -66,7 +66,7 @@ def sensitivity(folder: Path, sql: str) -> Fraction:
     return Fraction(measure.sensitivity.l1) * (term.quantum if term is not None else 1)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("sql", FAN_OUT)
 def test_a9_a_fan_out_moves_no_more_than_was_derived(tmp_path: Path, sql: str) -> None:
     """One person, or one with a thousand rows, changes a join by at most what its noise was made for."""
@@ -141,6 +141,7 @@ def test_a18_the_engine_is_asked_once_for_each_release_and_each_is_noised(monkey
         assert len(noise.drawn) >= measures >= answer.releases, sql
 
 
+@pytest.mark.slow
 def test_a18_a_release_inside_a_condition_is_the_noisy_one() -> None:
     """At next to no price the inner average is noise, and what it selects follows the noise, not the people."""
     sql = "SELECT COUNT(*) FROM patient WHERE age > (SELECT AVG(age) FROM patient)"

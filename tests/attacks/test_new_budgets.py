@@ -265,7 +265,7 @@ def test_where_nothing_can_be_written_it_says_so(file: Path, tmp_path: Path, mon
         assert connection.execute(COUNT).fetchall()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"ledger": 1}', b"\xff" * 10, b"{" * 10**6])
 def test_a_mark_that_says_nothing_is_of_no_ledger(spent: Path, content: bytes) -> None:
     """It is never taken for none; and the owner can write it anew."""

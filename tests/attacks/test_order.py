@@ -58,6 +58,7 @@ def test_a5_exact_sums_do_not_depend_on_row_order_or_threads(tmp_path: Path, sql
     assert len(seen) == len(compiled.releases)
 
 
+@pytest.mark.slow
 def test_a5_the_session_hands_the_same_exact_table_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same, through the whole session and its own engine."""
     opened_tables: list[object] = []

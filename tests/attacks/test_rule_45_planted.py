@@ -45,7 +45,7 @@ def _compiled(world: World, sql: str) -> str:
     return part.sql
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "text",
     [

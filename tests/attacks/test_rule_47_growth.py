@@ -198,6 +198,7 @@ def test_rule_47_public_texts_beside_people_are_bounded(session: Session) -> Non
     assert session.execute(rows.format("v" * 4097)).rows == [(1,)], "a longer text of a bound table is NULL"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("prepare", [False, True])
 def test_rule_47_no_view_shows_a_longer_text(tmp_path: Path, prepare: bool) -> None:
     schema = read_schema(written(tmp_path))

@@ -218,6 +218,7 @@ def zeros(first: str, second: str) -> clinic.Database:
     return {**ordinary(), "visit": [visit(i, 1000 + i, cost=float((first, second)[i % 2])) for i in range(12)]}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("first", "second", "different"), [("0.0", "-0.0", 1), ("nan", "-nan", 0)])
 def test_rule_48_equal_values_are_counted_as_one_whichever_came_first(
     tmp_path: Path, first: str, second: str, different: int

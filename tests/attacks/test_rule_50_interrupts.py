@@ -128,7 +128,7 @@ STAGES: list[Stage] = [
 ]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("stage", STAGES, ids=lambda s: f"{getattr(s[0], '__name__', s[0]).split('.')[-1]}.{s[1]}")
 def test_rule_50_an_interrupt_at_every_stage(

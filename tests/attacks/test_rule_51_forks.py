@@ -75,7 +75,7 @@ def in_child(work: Callable[[], str], leave: Callable[[], object] = lambda: os._
 REFUSED = "DPSQL-802: the connection belongs to the process that opened it; open one in this process"
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "use",
     [

@@ -73,7 +73,7 @@ def poisoned(session: Session, price: str, statements: Sequence[str]) -> int:
     return sum(decision(session, at(price, sql)) == "answered" for sql in statements)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("price", ["0.001", "0.1", "10"])
 def test_rule_52_twelve_statements_of_somebody_take_no_plain_answer(both: dict[str, Session], price: str) -> None:
     assert poisoned(both["ann"], price, TWELVE) >= 5
@@ -93,6 +93,7 @@ def test_rule_52_nothing_that_somebody_asks_takes_the_total(both: dict[str, Sess
         assert not [line for line in explained(both["bob"], sql) if "refused" in line], sql
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("cheap", ["0.001", "0.005"])
 def test_rule_52_what_is_too_noisy_to_be_read_takes_nothing_at_all(both: dict[str, Session], cheap: str) -> None:
     """Neither somebody else's statement nor one's own."""
@@ -101,6 +102,7 @@ def test_rule_52_what_is_too_noisy_to_be_read_takes_nothing_at_all(both: dict[st
         assert decision(both[name], where("sex = 'male'")) == "answered"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("price", "code"), [("0.1", "answered"), ("10", "DPSQL-602")])
 @pytest.mark.parametrize("before", [REST, BMI], ids=["few", "of unknown size"])
 def test_rule_52_ones_own_plain_answer_is_refused_where_it_could_be_read(

@@ -215,6 +215,7 @@ def test_rule_1_a_private_subquery_anywhere_makes_the_block_private(tmp_path: Pa
     )
 
 
+@pytest.mark.slow
 def test_rule_2_the_unit_is_the_kept_sides(tmp_path: Path) -> None:
     """A null-extended copy of the unit is nobody's unit: not to group by, partition by or join on."""
     left = "FROM patient p LEFT JOIN visit v ON p.patient_id = v.patient_id AND v.cost > 12"
@@ -233,6 +234,7 @@ def test_rule_2_the_unit_is_the_kept_sides(tmp_path: Path) -> None:
     answered(tmp_path, [f"SELECT COUNT(*), COUNT(DISTINCT p.patient_id) {left}"])
 
 
+@pytest.mark.slow
 def test_rule_2_membership_is_asked_within_one_person(tmp_path: Path) -> None:
     """IN, EXISTS, ALL, ANY over other people's rows are refused, and so are joins on what people share."""
     refused(
@@ -367,6 +369,7 @@ ROWS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_rule_5_rows_of_a_unit_after_every_join(tmp_path: Path) -> None:
     """Ka Kb, max(Ka Kb, Ka), max(Ka Kb, Ka + Kb), Ka by a unique key, Ka + Kb: derived again after every step."""
     session = shop(tmp_path)
@@ -400,6 +403,7 @@ def test_rule_6_one_row_per_distinct_group(tmp_path: Path) -> None:
     session.close()
 
 
+@pytest.mark.slow
 def test_rule_7_distinct_is_the_declared_list_or_refused(tmp_path: Path) -> None:
     """DISTINCT of declared keys is free and data-free; with the unit it is within people; of anything else it is refused."""
     for found in everywhere(
@@ -979,6 +983,7 @@ def drawn(folder: Path, sql: str, data: clinic.Database | None = None) -> tuple[
     return answer.rows, answer.releases, len(noise.drawn)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("sql", "rows"),
     [
@@ -1112,7 +1117,7 @@ def test_rule_35_verified_facts_only_skip_what_is_the_identity(
     assert all(one == found[0] for one in found)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(6))
 def test_rule_35_the_shorter_sql_gives_the_same_sums(tmp_path: Path, seed: int) -> None:
     """Whatever is verified of the data, both texts give the same exact table."""
@@ -1299,6 +1304,7 @@ def test_rule_23_one_unit_moves_as_many_rows_between_buckets_as_it_may_have(tmp_
             assert sum(((whole - rest) + (rest - whole)).values()) <= most, sql
 
 
+@pytest.mark.slow
 def test_rule_23_buckets_follow_from_the_type_and_empty_ones_get_noise(tmp_path: Path) -> None:
     """The same draws on an empty table, on values of one size and on enormous ones; what is not finite is left out."""
     sql = "/* dpsql: epsilon=300 */ SELECT dp_sum(income, bounds := 'auto') AS s FROM patient"

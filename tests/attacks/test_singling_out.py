@@ -148,6 +148,7 @@ def warned(folder: Path) -> Iterator[Session]:
     found.close()
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize("sql", SINGLED_OUT)
 def test_what_is_computed_of_an_identifier_is_flagged(sql: str, session: Session) -> None:
     before = session.execute("SELECT 1").receipt.remaining
@@ -164,6 +165,7 @@ def test_it_is_refused_for_nothing_and_alike_everywhere() -> None:
         assert found[0].epsilon == found[0].delta == 0 and all(one == found[0] for one in found), sql
 
 
+@pytest.mark.few(13)
 @pytest.mark.parametrize("sql", BARE)
 def test_a_bare_key_is_not_flagged(sql: str, warned: Session) -> None:
     answer = warned.execute(sql)

@@ -84,6 +84,7 @@ def test_every_price_is_answered_or_refused(tmp_path: Path, accounting: str) -> 
     session.close()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mechanism", ["auto", "laplace", "gaussian"])
 def test_the_largest_prices_run(session: Session, mechanism: str) -> None:
     """Where no mechanism has an error left, one is taken all the same."""
@@ -308,6 +309,7 @@ with snapshot.draft(Path(sys.argv[1]), read_schema(sys.argv[2])) as folder:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
 def test_the_draft_of_a_killed_preparation_goes_at_the_next_check(tmp_path: Path) -> None:
     """It holds people's rows. One that is being written stays."""

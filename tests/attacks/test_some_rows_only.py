@@ -70,6 +70,7 @@ def test_a1_a2_no_statement_fails_on_some_rows_only() -> None:
         assert found[0].error is None, (sql, found[0])
 
 
+@pytest.mark.slow
 def test_a1_a2_what_could_fail_is_refused_before_the_engine() -> None:
     """Functions that raise on some value, and arithmetic that no type is wide enough for."""
     for sql, found in everywhere(REFUSED).items():

@@ -139,6 +139,7 @@ def test_the_two_answers_single_out_one_person(tmp_path: Path) -> None:
         assert ask(session, TOTAL).rows[0][0] - ask(session, REST).rows[0][0] == 1  # type: ignore[operator]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "condition",
     [
@@ -201,7 +202,7 @@ WHOLES = {
 }  # fmt: skip
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", WHOLES)
 def test_a_whole_and_all_of_it_but_a_few(data: dict[str, Data], name: str) -> None:
     check_pair(data["nhefs"], *WHOLES[name])
@@ -212,6 +213,7 @@ def test_a_whole_and_all_of_it_but_a_few(data: dict[str, Data], name: str) -> No
 TRACKER = ["race = 'white'", "NOT race = 'white'", f"({PERSON}) OR race = 'white'", f"({PERSON}) OR NOT race = 'white'"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1), (1, 3, 0, 2)])
 def test_a_general_tracker_of_four_statements(data: dict[str, Data], order: tuple[int, ...]) -> None:
     """T, not T, T or C, (not T) or C: two are answered, and never both of a pair."""
@@ -237,6 +239,7 @@ DOUBLE = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("pair", range(len(DOUBLE)))
 def test_a_double_tracker(data: dict[str, Data], pair: int) -> None:
     """Two large sets, each with a few that the other has not."""
@@ -244,6 +247,7 @@ def test_a_double_tracker(data: dict[str, Data], pair: int) -> None:
     check_pair(data["nhefs"], where(one), where(other))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "sql",
     [
@@ -328,7 +332,7 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_condition_in_other_words(data: dict[str, Data], condition: str) -> None:
     check_pair(data["nhefs"], TOTAL, where(condition))
@@ -429,7 +433,7 @@ STATEMENTS: list[Asked] = [
 ]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("asked", STATEMENTS, ids=lambda asked: asked if isinstance(asked, str) else asked[0])
 def test_a_statement_in_other_words(data: dict[str, Data], asked: Asked) -> None:
     check_pair(data["nhefs"], TOTAL, asked)
@@ -523,7 +527,7 @@ JOINS = [
 ]  # fmt: skip
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("one", "other"), JOINS)
 def test_trackers_over_joins(data: dict[str, Data], one: str, other: str) -> None:
     check_pair(data["randhie"], one, other)
@@ -559,7 +563,7 @@ ABSENT = [
 ]  # fmt: skip
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("name", "one", "other"), ABSENT)
 def test_what_is_absent_for_a_few(data: dict[str, Data], name: str, one: str, other: str) -> None:
     check_pair(data[name], one, other)
@@ -602,6 +606,7 @@ OPAQUE = [
 ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("one", "other"), OPAQUE)
 def test_what_differs_only_in_a_condition_of_unknown_size(data: dict[str, Data], one: str, other: str) -> None:
     check_pair(data["randhie"], *(f"SELECT COUNT(*) FROM person WHERE {condition}" for condition in (one, other)))
@@ -614,6 +619,7 @@ def test_a_condition_of_unknown_size_on_what_identifies(tmp_path: Path) -> None:
         assert decision(session, f"{PEOPLE} WHERE income > 25000") == "answered"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "condition",
     ["income > (SELECT AVG(income) FROM person)", "income * education_years > (SELECT AVG(income) FROM person)"],
@@ -667,7 +673,7 @@ def test_rule_16_what_nobody_is_declared_to_have_makes_no_pair(data: dict[str, D
         assert decision(session, where(f"({condition}) AND NOT ({PERSON})")) == "DPSQL-602"
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "condition",
     [
@@ -739,6 +745,7 @@ def test_rule_34_a_list_of_released_groups_chooses_cells(data: dict[str, Data], 
         assert decision(session, sql) == "answered"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "sql",
     [
@@ -756,6 +763,7 @@ def test_rule_34_a_list_that_cuts_cells_is_compared(data: dict[str, Data], sql: 
         assert decision(session, sql) == "DPSQL-602"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("band", ["FLOOR(income / 5000) * 5000", "CAST(FLOOR(age / 10) * 10 AS INTEGER)"])
 def test_the_top_band_of_a_histogram(data: dict[str, Data], band: str) -> None:
     """It holds one value, the bound: the same band of some people and of all are two small cells, that differ by most of them."""
@@ -1084,6 +1092,7 @@ def test_audit_refuses_what_several_answers_tell_together(tmp_path: Path, name: 
     assert "rule R4" in problem.message
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", COMBINATIONS)
 def test_block_compares_pairs_alone(data: dict[str, Data], name: str) -> None:
     """A limit of this mode: combinations of three answers and more are left to the budget."""

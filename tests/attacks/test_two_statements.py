@@ -263,6 +263,7 @@ NULLED = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("sql", "expected"), NULLED)
 def test_casts_and_division_of_released_values_give_null(sql: str, expected: object) -> None:
     """The price is paid when they are computed, so they must not fail then."""

@@ -38,7 +38,7 @@ def test_a3_a4_one_value_moves_a_sum_by_its_bound_at_most(column: str, lower: fl
         assert lower <= number(moved[3]) <= upper
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [None, NAN, INF, -INF, 1e18])
 def test_a3_lone_sums_have_no_other_path(value: float | None) -> None:
     """SUM without COUNT beside it is another measure with another SQL: the same clamp."""
@@ -55,6 +55,7 @@ def test_a3_lone_sums_have_no_other_path(value: float | None) -> None:
         assert abs(change) <= most + SLACK, sql
 
 
+@pytest.mark.slow
 def test_a4_declared_types_do_not_replace_clamps() -> None:
     """Integers and decimals beyond their bounds, and dates beyond theirs."""
     wide = with_patient(age=2147483647, score="9999.99", born="9999-12-31")
@@ -71,6 +72,7 @@ def test_a4_declared_types_do_not_replace_clamps() -> None:
             assert abs(number(sharp(data, sql)[0][0]) - base) <= most + SLACK, sql
 
 
+@pytest.mark.slow
 def test_a8_a_heavy_person_counts_as_their_limit() -> None:
     """10,000 rows of one person count as the three that are declared."""
     more = "INSERT INTO visit SELECT 1000 + i, 1999, 1 + i % 4, 50.0, 3, 't1' FROM range(10000) AS r(i)"
@@ -87,6 +89,7 @@ def test_a8_a_heavy_person_counts_as_their_limit() -> None:
         assert all(abs(number(a) - number(b)) <= most + SLACK for a, b in zip(light, loaded, strict=True)), sql
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("key", ["year", "tag", "year % 2", "cost > 20"])
 def test_a8_a_heavy_person_is_limited_over_all_groups(key: str) -> None:
     """One person's rows in many groups: the changes of all groups together stay within the limit."""

@@ -41,7 +41,7 @@ def outcome(connection: Connection, sql: str) -> str:
     return f"charged {releases}" if releases else "free"
 
 
-@pytest.mark.few(16)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.comment.partition(":")[0])
 def test_what_becomes_of_a_statement(connection: Connection, statement: Statement) -> None:
     assert outcome(connection, statement.sql) == statement.comment.rpartition(": ")[2]

@@ -276,6 +276,7 @@ def test_a_truncated_ledger(schema: Path) -> None:
     refused(dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person"), "705", 4)
 
 
+@pytest.mark.slow
 def test_a_locked_ledger(schema: Path) -> None:
     assert dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person").returncode == 0
     holder = sqlite3.connect(schema.parent / "randhie.ledger", isolation_level=None)

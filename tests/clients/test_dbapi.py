@@ -183,7 +183,7 @@ def test_noise_is_drawn_once_a_measure_as_one_vector(tmp_path: Path) -> None:
     session.close()
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "sql",
     [

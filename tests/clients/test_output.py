@@ -293,7 +293,7 @@ def test_no_rows_and_no_columns(mode: str) -> None:
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mode", MODES)
 @settings(max_examples=60, deadline=None)
 @given(grid=GRID)

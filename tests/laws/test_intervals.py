@@ -54,7 +54,7 @@ PAIRS: dict[str, tuple[Callable[[Interval, Interval], Interval], Callable[[Fract
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRS)
 @MODEST
 @given(first=members(), second=members())
@@ -90,6 +90,7 @@ def test_truncated_quotient_rounds_towards_zero(
         assert abs(found) <= abs(first[1] / second[1]) < abs(found) + 1
 
 
+@pytest.mark.slow
 @MODEST
 @given(first=members(), second=members())
 def test_remainder_has_the_sign_of_the_dividend(

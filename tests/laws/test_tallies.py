@@ -306,7 +306,7 @@ MOMENTS = [
 ]
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("rows", "groups"), LIMITS)
 @pytest.mark.parametrize("columns", MOMENTS)
 def test_a_unit_moves_moments_by_at_most_its_rows(
@@ -365,6 +365,7 @@ def _quanta(part: Term, v: object, w: object) -> int | None:
     return max(part.lower, min(part.upper, round(Fraction(value) / part.quantum)))
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(("rows", "groups"), LIMITS)
 @pytest.mark.parametrize(
     "columns", ["MEDIAN(v)", "QUANTILE_CONT(w, 0.9)", "MAX(v) FILTER (WHERE w >= 0)", "MIN(w)", "MODE(c)"]

@@ -34,7 +34,7 @@ def test_long_laplace_vectors(scale: Fraction) -> None:
     assert p_value(NOISE.laplace(scale, 100_000), laplace_above(float(scale)), float(scale)) > ALARM
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_short_laplace_vectors(scale: Fraction) -> None:
     samples = from_short_vectors(NOISE.laplace, scale)
@@ -76,6 +76,7 @@ def test_the_fit_notices_noise_that_is_drawn_on_whole_quanta() -> None:
     assert p_value(NOISE.gaussian(Fraction(1, 4), 100_000), rounded_above(0.5), 0.5) < ALARM
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("scale", [Fraction(1), Fraction(10), Fraction(1000, 3), Fraction(2**51)], ids=str)
 def test_the_fit_notices_a_scale_that_is_a_tenth_too_small(scale: Fraction) -> None:
     """Misses with a probability below 10^-6, each."""

@@ -228,6 +228,7 @@ def world(folder: Path) -> Iterator[World]:
 BY_K = "SELECT k, COUNT(*), SUM(x), AVG(x) FROM t GROUP BY k ORDER BY k"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_rule_41_intervals_of_a_roll_up(world: World, mechanism: str) -> None:
     world.ask("SELECT k, j, COUNT(*), SUM(x), AVG(x) FROM t GROUP BY k, j", "0.5", mechanism)

@@ -259,6 +259,7 @@ def joint_excess(noise: TruncatedLaplace, sizes: tuple[int, ...], epsilon: Fract
     return float(np.maximum(more - factor * fewer, 0).sum()), float(np.maximum(fewer - factor * more, 0).sum())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("l0", "loss"),
     [

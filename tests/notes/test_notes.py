@@ -21,7 +21,7 @@ def of_kind(kind: str) -> list[object]:
     return [pytest.param(case, id=case.name) for case in CASES if case.fence.kind == kind]
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", of_kind("sql accept"))
 def test_an_accepted_statement_is_answered_as_shown(case: Case) -> None:
     opened(case.schema).session.execute(case.fence.body, case.fence.parameters)

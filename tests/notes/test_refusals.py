@@ -37,6 +37,7 @@ def test_a_heading_names_the_class_of_its_code() -> None:
     assert said == {code: kind.__name__ for code, (kind, _) in CODES.items()}
 
 
+@pytest.mark.few(28)
 @pytest.mark.parametrize("code", sorted(CODES))
 def test_a_code_is_raised_somewhere(code: int) -> None:
     assert re.search(rf"\b{code}\b", sources("dpsql"))
@@ -49,6 +50,7 @@ def executed() -> str:
     return "\n".join(f"{fence.info}\n{fence.body}" for fence in found)
 
 
+@pytest.mark.few(32)
 @pytest.mark.parametrize("code", sorted(CODES))
 def test_a_code_is_met_in_a_test(code: int) -> None:
     assert re.search(rf"\b{code}\b", sources("tests")) or f"DPSQL-{code}" in executed()

@@ -89,7 +89,7 @@ def test_the_ledger_holds_what_was_asked(connection: Connection) -> None:
     assert abs(datetime.now(UTC).replace(tzinfo=None) - one[1]) < timedelta(minutes=5)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("sql", "parameters", "expected"),
     [
@@ -158,7 +158,7 @@ def dpsql_check(path: Path) -> int:
     return main(["check", str(path)])
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("sql", "code", "words"),
     [

@@ -222,7 +222,7 @@ def clamped(number: object, low: float, high: float) -> float | None:
     return min(max(number, low), high)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("limit", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_cut_of_an_ungrouped_statement_is_the_documented_one(seed: int, limit: int, tmp_path: Path) -> None:

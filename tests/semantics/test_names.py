@@ -249,7 +249,7 @@ def test_no_statement_stands_here_twice() -> None:
     assert len(EVERYTHING) == len(set(EVERYTHING)) >= 120
 
 
-@pytest.mark.few(13)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("sql", EVERYTHING)
 def test_it_means_what_duckdb_says(sql: str, both: Beside) -> None:
     both.check(sql)
@@ -341,6 +341,7 @@ TOTALS = [
 ]
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("sql", TOTALS)
 def test_a_declared_total_bounds_what_it_was_declared_for(sql: str, totals: Beside) -> None:
     """Another value per row, or the same rows several times, has other totals: to clamp it to the declared ones would falsify it."""

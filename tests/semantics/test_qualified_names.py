@@ -50,7 +50,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
     found.close()
 
 
-@pytest.mark.few(20)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("sql", QUALIFIED)
 def test_a_qualified_table_is_the_table(connection: Connection, sql: str, way: str) -> None:

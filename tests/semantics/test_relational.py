@@ -276,7 +276,7 @@ def test_there_are_enough_statements_and_none_twice() -> None:
     assert len(EVERYTHING) == len(set(EVERYTHING)) >= 120
 
 
-@pytest.mark.few(13)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("sql", EVERYTHING)
 def test_relational(sql: str, both: Beside) -> None:
     both.check(sql)
@@ -348,6 +348,7 @@ def test_bounds_of_a_units_total_that_nobody_reaches(sql: str, both: Beside) -> 
 # --- data that plain DuckDB and dpsql read differently --------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rows_of_nobody_are_left_out_of_every_join(tmp_path: Path) -> None:
     """A visit without a patient, or of one who is not there, belongs to nobody."""
     data = crowded(7)

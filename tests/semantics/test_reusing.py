@@ -191,7 +191,7 @@ CHOICES = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(24))
 def test_rule_41_a_slice_is_what_plain_sql_answers(
     session: Session, plain: duckdb.DuckDBPyConnection, seed: int
@@ -249,6 +249,7 @@ def test_rule_41_moments_of_one_and_two_values(session: Session, plain: duckdb.D
         assert rolled_up(answer) and same(answer.rows, plain.execute(sql).fetchall(), ordered=False), sql
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_rule_41_rows_of_people_with_several(session: Session, plain: duckdb.DuckDBPyConnection, seed: int) -> None:
     """Nobody has more rows than are allowed: what is added up is exact, too."""
@@ -298,7 +299,7 @@ def test_rule_41_what_does_not_add_up_is_asked_anew(session: Session, finer: str
     assert not answer.cached and answer.releases == 1 and not answer.notes
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("finer", "coarser"),
     [
@@ -435,6 +436,7 @@ def test_rule_40_the_same_text_again_is_the_same_answer(session: Session) -> Non
         assert list(again.accuracy) == list(first.accuracy) and again.receipt.loss.epsilon == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("values", [[1, True, "1", 1.0], [1.0, 1, None, 2.5]])
 def test_rule_40_parameters_of_other_types(session: Session, written: Path, values: list[object]) -> None:
     """Whatever was asked before, each is answered, or refused, as a session that has seen nothing answers it."""

@@ -101,7 +101,7 @@ def quanta(part: CompiledRelease) -> dict[str, float]:
     return found
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("where", ["", " WHERE site = 2", " WHERE age > 20 AND city IS NOT NULL"])
 @pytest.mark.parametrize("condition", FILTERS)
 @pytest.mark.parametrize("x", ["age", "weight", "score", "income"])
@@ -245,6 +245,7 @@ def test_quantiles(level: str, x: str, where: str, request: pytest.FixtureReques
         assert inside(answer.rows[0][0], values, q, x, rounding(both, sql)), (sql, answer.rows, around(values, q, x))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("x", RANKED)
 def test_lists_of_quantiles(x: str, by_person: Beside) -> None:
     """In the order of the list, repeats too; from above with DESC."""
@@ -304,6 +305,7 @@ def test_extremes_in_groups(level: str, x: str, function: str, request: pytest.F
 LISTED = {"site": {1, 2, 3}, "female": {True, False}, "city": {"a", "b", "c"}, "site % 2": {0, 1}}
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("condition", ["", " FILTER (WHERE age > 40)"])
 @pytest.mark.parametrize("x", LISTED)
 @pytest.mark.parametrize("level", ["by_person", "by_row"])

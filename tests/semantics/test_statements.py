@@ -240,12 +240,13 @@ PARAMETERS: list[tuple[str, tuple[object, ...] | dict[str, object]]] = [
 ]
 
 
-@pytest.mark.few(19)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_rows(sql: str, both: Beside) -> None:
     both.check(sql)
 
 
+@pytest.mark.few(17)
 @pytest.mark.parametrize("sql", ORDERED)
 def test_rows_in_their_order(sql: str, both: Beside) -> None:
     both.check(sql, ordered=True)

@@ -71,7 +71,7 @@ def test_every_query_is_expected_to_end_in_one_way() -> None:
     assert sorted(path.name for path in tpch.FIXTURES.glob("*.sql")) == [f"q{n:02}.sql" for n in tpch.QUERIES]
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("number", tpch.QUERIES)
 def test_no_plain_answer_is_empty(number: int, both: Beside) -> None:
     rows, _ = both.expect(tpch.query(number))

@@ -35,7 +35,7 @@ def plan(schema: str, sql: str) -> str:
     return re.sub(r"engine: .*", "", opened(schema).session.explain(sql, ()))
 
 
-@pytest.mark.few(16)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in TYPED])
 def test_what_is_sent_means_what_was_typed(case: Case) -> None:
     assert plan(case.schema, sent(case.fence.body)) == plan(case.schema, case.fence.body)

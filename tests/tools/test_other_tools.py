@@ -75,6 +75,7 @@ def engine(place: Place) -> Iterator[sa.engine.Engine]:
 # --- frames -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_pandas_with_an_engine(place: Place, engine: sa.engine.Engine) -> None:
     pandas = pytest.importorskip("pandas", reason="it is pandas that reads")
     frame = pandas.read_sql(BY_SITE, engine, index_col="site")

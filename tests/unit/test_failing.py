@@ -117,6 +117,7 @@ def test_declared_analysts_each_have_a_count(named: Schema, tmp_path: Path, monk
     alice.close()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("code", [702, 703])
 def test_what_is_no_failure_of_the_engine_does_not_count(
     schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int

@@ -226,6 +226,7 @@ def test_a_key_is_unique_as_it_is_declared_not_as_it_is_stored(tmp_path: Path, l
     assert "person: rows repeat" in refused(clinic(tmp_path, rows={"person": stored}), ledger, 804)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "again", ["SELECT 1, 'west', 9.5, NULL", "SELECT NULL, 'a', 1, NULL UNION ALL SELECT NULL, 'b', 1, NULL"]
 )
@@ -275,6 +276,7 @@ def facts(schema: Schema, ledger: Ledger, approve: bool = False) -> frozenset[st
     return dataset.facts
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_rule_35_the_check_records_what_holds(tmp_path: Path, ledger: Ledger, kind: str) -> None:
     schema = clinic(tmp_path, kind)
@@ -297,7 +299,7 @@ def test_rule_35_clean_data_has_every_fact(tmp_path: Path, ledger: Ledger) -> No
     assert facts(schema, ledger) == {unit_fact("person"), unit_fact("visit"), rows_fact("visit"), *columns}
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("value", "day", "holds"),
     [

@@ -59,7 +59,7 @@ def reads_snapshot(schema: Schema, ledger: Ledger) -> bool:
     return used
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_rows_in_other_files(tmp_path: Path, ledger: Ledger, root: Path, kind: str) -> None:
     schema = far_clinic(tmp_path, kind)
@@ -127,7 +127,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
 def test_a_damaged_snapshot_is_not_used_and_can_be_made_again(
     tmp_path: Path, ledger: Ledger, root: Path, damage: Callable[[Path], object]
@@ -153,6 +153,7 @@ def test_a_snapshot_that_does_not_have_the_columns_is_not_used(
     assert not reads_snapshot(schema, ledger)
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_of_one_version(tmp_path: Path, ledger: Ledger, root: Path) -> None:
     schema = far_clinic(tmp_path)
     first = owner.check(schema, ledger, prepare=True).version

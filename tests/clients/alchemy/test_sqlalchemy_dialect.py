@@ -384,7 +384,7 @@ def test_types_are_the_declared_ones(clinic: sa.engine.Engine) -> None:
     assert (found["visit.seen"], found["visit.visit_id"], found["visit.year"]) == ("TIMESTAMP", "BIGINT", "INTEGER")
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "name", ["TINYINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE"]
 )
@@ -510,7 +510,7 @@ EXPRESSIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.few(28)
+@pytest.mark.few(17)
 @pytest.mark.parametrize(("expression", "sql"), EXPRESSIONS, ids=[sql for _, sql in EXPRESSIONS])
 @pytest.mark.parametrize("literal", [False, True], ids=["bound", "literal"])
 def test_an_expression_is_the_sql_that_it_means(
@@ -646,7 +646,7 @@ def test_classes_that_are_mapped(engine: sa.engine.Engine) -> None:
         session.rollback()
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("statement", "kind", "code"),
     [

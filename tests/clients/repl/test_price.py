@@ -17,7 +17,7 @@ from tests.clients.repl.terminal import ROOT
 CLINIC = ROOT / "tests/notes/clinic/schema.toml"
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "sql",
     [

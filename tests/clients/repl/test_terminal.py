@@ -138,6 +138,7 @@ def test_a_newcomer_needs_no_other_page(randhie: Path, state: Path) -> None:
 # --- editing ------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_lines_keys_completion_and_history(clinic: Path, state: Path) -> None:
     with Terminal(clinic, state) as terminal:
         # Enter begins a new line until a semicolon ends the statement.
@@ -297,6 +298,7 @@ def test_every_command(session: Terminal, tmp_path: Path) -> None:
     assert "There is no command \\zzzzzz; \\? lists them" in ask("\\zzzzzz")
 
 
+@pytest.mark.slow
 def test_a_price_that_is_a_large_part_of_what_is_left_is_asked_back(session: Terminal) -> None:
     session.clear()
     session.send("/* dpsql: epsilon=4 */ SELECT COUNT(*) AS n FROM patient;" + ENTER)
@@ -315,6 +317,7 @@ def test_a_price_that_is_a_large_part_of_what_is_left_is_asked_back(session: Ter
 # --- what takes long ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ctrl_c_cancels_a_statement_and_the_charge_stands(slow: Terminal) -> None:
     slow.clear()
     slow.send(SLOW + ENTER)
@@ -335,7 +338,7 @@ def test_ctrl_c_of_what_is_free_charges_nothing(slow: Terminal) -> None:
     assert "nothing was charged" in slow.answered()
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("pause", [0.0, 0.001, 0.01, 0.05])
 def test_two_quick_ctrl_c_never_leave(slow: Terminal, pause: float) -> None:
     for _ in range(3):
@@ -352,6 +355,7 @@ def test_two_quick_ctrl_c_never_leave(slow: Terminal, pause: float) -> None:
 # --- terminals of every kind ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_200_columns(slow: Terminal, tmp_path: Path) -> None:
     numbers = ", ".join(f"{i} AS column_{i}" for i in range(200))
     (tmp_path / "wide.sql").write_text(f"SELECT {numbers};")

@@ -156,6 +156,7 @@ CHARGES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(CHARGES, st.sampled_from(["sequential", "zcdp", "auto"]))
 def test_rule_32_a_charge_is_granted_where_it_fits_every_unit_it_is_about(

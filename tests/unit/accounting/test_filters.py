@@ -107,6 +107,7 @@ def test_gaussian_noise_at_its_epsilon_and_delta_ends_none(accounting: str) -> N
     assert filter_of(of("1", "1e-6"), accounting).alive(loss) == NAMES[accounting]
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(TOTALS, st.lists(LOSSES, max_size=6), st.sampled_from(ACCOUNTINGS))
 def test_the_price_that_is_left_fits_and_a_little_more_does_not(

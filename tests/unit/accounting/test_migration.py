@@ -210,6 +210,7 @@ class Dying(sqlite3.Connection):
         return super().execute(sql, *rest)  # type: ignore[arg-type]
 
 
+@pytest.mark.few(1)
 def test_a_crash_at_any_statement_leaves_the_old_ledger(
     version: int, old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

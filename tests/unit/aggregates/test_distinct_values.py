@@ -211,7 +211,7 @@ def databases() -> Both:
     return found
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", PLAIN)
 def test_where_no_limit_binds_it_is_the_plain_count(asked: str, databases: Both) -> None:
     for data, connection in databases:
@@ -256,6 +256,7 @@ def test_with_keys_that_are_selected(tmp_path: Path) -> None:
 # --- sensitivity and noise ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("limits", "asked", "claimed"),
     [
@@ -322,6 +323,7 @@ def test_the_claim_is_the_most_that_capacities_allow() -> None:
 # --- verified data ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_shorter_sql_counts_the_same(seed: int, tmp_path: Path) -> None:
     chance, connection = random.Random(seed), duckdb.connect()

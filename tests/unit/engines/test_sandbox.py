@@ -181,6 +181,7 @@ def fault(sandbox: Sandbox, sql: str) -> str:
     return raised.value.code
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("sql", ["SELECT 'secret' + 1", "SELECT nothing", "SELECT ((", "SELECT upper(1, 'secret')"])
 def test_what_does_not_bind_is_refused_in_our_words(declared: DeclaredTables, sandbox: Sandbox, sql: str) -> None:
     for describe in (sandbox.describe, declared.describe):

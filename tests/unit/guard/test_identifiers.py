@@ -71,12 +71,14 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Session]:
     return {mode: opened(tmp_path_factory.mktemp(mode), mode) for mode in ("off", "warn", "block")}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("sql", ALLOWED)
 def test_counting_people_is_allowed(sql: str, sessions: dict[str, Session]) -> None:
     for session in sessions.values():
         assert session.execute(sql).notes == ()
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("sql", GUARDED)
 def test_anything_else_follows_the_mode(sql: str, sessions: dict[str, Session]) -> None:
     block = sessions["block"]

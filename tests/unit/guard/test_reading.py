@@ -325,7 +325,7 @@ def test_columns_beside_constants_are_read_exactly(patients: Clinic, seed: int) 
     assert found["opaque"] <= 15 and found["read"] > 90
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_evaluated_is_exact_of_declared_rows(patients: Clinic, seed: int) -> None:
     chance = random.Random(seed)

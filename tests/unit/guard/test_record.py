@@ -122,6 +122,7 @@ def asked_of(session: Session, sql: str) -> list[Question]:
     return Guarding.asked(found.judged.questions, found.plan.plan.releases)
 
 
+@pytest.mark.slow
 def test_questions_of_statements_read_back_as_equal_regions(session: Session) -> None:
     chance = random.Random(3)
     conditions, keys = generate.CONDITIONS["patient"], generate.KEYS["patient"]

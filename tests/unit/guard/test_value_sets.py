@@ -112,6 +112,7 @@ def test_shares_and_measures_add_up(pair: tuple[Values, Values]) -> None:
     assert (one.extent > 1e-12) == any(_is_expected(one.axis, value) for value in model(one)) or _is_by_name(one)
 
 
+@pytest.mark.slow
 @MODEST
 @given(pairs())
 def test_sets_that_share_a_value_share_a_bit(pair: tuple[Values, Values]) -> None:

@@ -246,6 +246,7 @@ def test_rule_30_the_delta_of_a_group_is_the_sum_of_what_each_step_adds(loss: Pr
     assert group.delta < NO_PROMISE or exact >= Decimal("0.5")
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("rho", [Fraction(1, 10**12), Fraction(1, 100), Fraction(1, 2), Fraction(4)])
 @pytest.mark.parametrize("people", [2, 3, 10, 10**6])
 def test_rule_30_without_an_epsilon_delta_grows_as_events_do_under_rho(rho: Fraction, people: int) -> None:
@@ -373,6 +374,7 @@ def test_known_totals(total: EpsilonDelta, rho: float, mu: float) -> None:
     assert abs(sqrt(largest_mu_squared(total)) - mu) < (1e-5 if mu < 1 else 1e-3)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("delta", DELTAS, ids=float)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**9), Fraction(1, 100), Fraction(1), Fraction(9), Fraction(300)])
 def test_the_mu_of_a_total_keeps_it_and_is_the_largest(epsilon: Fraction, delta: Fraction) -> None:

@@ -69,6 +69,7 @@ class Given(ZeroNoise):
         return self.draws[:size]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.fractions(Fraction(1, 10**30), 2**104, max_denominator=10**40))
 def test_the_grid_is_as_fine_as_it_must_be_and_no_finer(sigma_squared: Fraction) -> None:

@@ -30,6 +30,7 @@ def above(kind: str, scale: Fraction, m: int) -> Fraction:
     return tail(weights(kind, drawn_scale(scale), int(100 * scale) + 20), m)
 
 
+@pytest.mark.few(21)
 @pytest.mark.parametrize("l0", [1, 2, 3, 17])
 @pytest.mark.parametrize(("kind", "scale"), CASES, ids=str)
 def test_the_threshold_is_the_smallest_that_keeps_delta(kind: str, scale: Fraction, l0: int) -> None:

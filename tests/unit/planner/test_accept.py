@@ -51,7 +51,7 @@ def fresh(statement: Statement, sessions: list[Session]) -> Session:
     return session
 
 
-@pytest.mark.few(13)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.sql[:70])
 def test_answered(statement: Statement, sessions: list[Session]) -> None:
     session = fresh(statement, sessions)
@@ -101,7 +101,7 @@ def test_the_whole_file_in_one_session(tmp_path: Path, sessions: list[Session]) 
     assert 2 < spent < 10
 
 
-@pytest.mark.few(13)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.sql[:70])
 def test_explained_for_free(statement: Statement, sessions: list[Session]) -> None:
     if not isinstance(parse(statement.sql, statement.parameters), Query):

@@ -136,6 +136,7 @@ def test_parameters_are_constants(schema: Schema) -> None:
         assert tree is not None and free_answer(tree, schema) is not None
 
 
+@pytest.mark.few(25)
 @pytest.mark.parametrize("operator", ["=", "<>", "<", "<=", ">", ">="])
 @pytest.mark.parametrize(
     ("left", "right"),

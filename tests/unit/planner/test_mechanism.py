@@ -240,6 +240,7 @@ def test_noise_of_both_kinds_costs_the_same_where_rho_is_added_up(by_rho: Schema
     assert 0 <= laplace.loss.rho - gaussian.loss.rho < Fraction(1, 10**12)
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize(
     "sql",
     [
@@ -273,6 +274,7 @@ def test_choices_beside_gaussian_noise_are_exponential_and_cost_an_eighth(by_rho
         assert Fraction(1, 3) < part.terms.epsilon == part.loss.epsilon
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("price", ["1e-12", "1e-9", "0.00001", "5", "20", "50", "1000", "100000"])
 @pytest.mark.parametrize("chosen", ["MEDIAN(age)", "QUANTILE_CONT(age, 0.9)", "MODE(city)", "MAX(age)"])
 def test_the_epsilon_of_a_choice_is_found_in_a_few_steps(

@@ -28,6 +28,7 @@ def sessions() -> Iterator[dict[str, Session]]:
         session.close()
 
 
+@pytest.mark.few(28)
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.sql[:70])
 def test_refused(statement: Statement, sessions: dict[str, Session], monkeypatch: pytest.MonkeyPatch) -> None:
     session = sessions[statement.schema]

@@ -97,7 +97,7 @@ def test_no_other_shares_of_rho_are_better() -> None:
                 assert variance_of(found) < variance_of(moved)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("accounting", ["sequential", "zcdp"])
 @pytest.mark.parametrize(
     "sql",

@@ -692,6 +692,7 @@ SINGLE = {
 }
 
 
+@pytest.mark.few(101)
 @pytest.mark.parametrize(("text", "said"), SINGLE.values(), ids=SINGLE.keys())
 def test_a_single_mistake(tmp_path: Path, text: str, said: str) -> None:
     lines = mistakes(tmp_path, text)
@@ -707,6 +708,7 @@ ALSO = {
 }
 
 
+@pytest.mark.few(106)
 @pytest.mark.parametrize("name", SINGLE)
 def test_one_mistake_is_not_reported_as_several(tmp_path: Path, name: str) -> None:
     assert len(mistakes(tmp_path, SINGLE[name][0])) == ALSO.get(name, 1)

@@ -65,7 +65,7 @@ def expression(chance: random.Random, depth: int) -> Node:
     return chance.choice(made)
 
 
-@pytest.mark.few(102)
+@pytest.mark.few(59)
 @pytest.mark.parametrize("seed", range(300))
 def test_a_tree_is_equal_to_what_is_made_alike_and_to_nothing_else(seed: int) -> None:
     one, again = (expression(random.Random(seed), 4) for _ in range(2))
@@ -76,6 +76,7 @@ def test_a_tree_is_equal_to_what_is_made_alike_and_to_nothing_else(seed: int) ->
             assert changed != one and printed(changed) != printed(one)
 
 
+@pytest.mark.few(152)
 @pytest.mark.parametrize("seed", range(300))
 def test_no_text_is_longer_than_the_size_of_its_tree(seed: int) -> None:
     """So a limit on the size is one on the text too."""
