@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -40,12 +40,29 @@ class Source:
 
 
 def source(statement: Statement, node: exp.Expression, env: Env) -> Source:
-    """What an item of FROM reads, for the one place that reads it. Raises 105 for a name that is neither declared nor a WITH query."""
+    """What an item of FROM reads, for the one place that reads it.
+
+    Raises 105 for a name that is neither declared nor a WITH query, 106 where more names are listed than there are columns.
+    """
     seen = statement.glanced.pop((id(node), id(env.ctes)), None)
     if seen is not None:
         assert isinstance(seen[-1], Source)
         return seen[-1]
-    return _resolved(statement, node, env)
+    found = _resolved(statement, node, env)
+    if found.names:
+        _require_columns(statement, found)
+    return found
+
+
+def _require_columns(statement: Statement, found: Source) -> None:
+    there = len(column_names(statement, replace(found, names=())))
+    if len(found.names) > there:
+        raise error(
+            106,
+            f"{len(found.names)} names are listed for {there} column{'s' * (there > 1)} of {found.name}",
+            hint=f"write {found.name}({', '.join(found.names[:there])})",
+            span=span_of(found.node),
+        )
 
 
 def glance(statement: Statement, node: exp.Expression, env: Env) -> Source:

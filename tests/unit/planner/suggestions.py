@@ -272,6 +272,22 @@ LISTED = [
 ]
 
 MORE = [
+    # more names than columns
+    Suggestion(
+        "SELECT COUNT(*) FROM (SELECT site, plan FROM person) AS p(a, b, c)",
+        "write p(a, b)",
+        "SELECT COUNT(*) FROM (SELECT site, plan FROM person) AS p(a, b)",
+    ),
+    Suggestion(
+        "WITH w(a, b) AS (SELECT site FROM person) SELECT COUNT(*) FROM w",
+        "write w(a)",
+        "WITH w(a) AS (SELECT site FROM person) SELECT COUNT(*) FROM w",
+    ),
+    Suggestion(
+        "SELECT COUNT(*) FROM person AS p, plan AS q(a, b, c) WHERE p.plan = q.a",
+        "write q(a, b)",
+        "SELECT COUNT(*) FROM person AS p, plan AS q(a, b) WHERE p.plan = q.a",
+    ),
     # prices and accuracies (planner/options.py, planning.py, accurate.py, buying.py)
     Suggestion(
         "/* dpsql: error=2 */ SELECT COUNT(*) FROM person",
