@@ -1,285 +1,153 @@
-"""What was asked before, arranged so that the few questions that a new one could be subtracted from are found at once.
+"""R3b: pairs of answers of one analyst that differ by a few people, and whose difference could be read.
 
-Two questions whose difference is about fewer than k people are expected to be about numbers of people that differ by less than k, and
-to share a value in every column. Both are looked at for all regions together, before any two are compared exactly.
+Every released statistic in every group is a cell: which sample units add what to it. Two cells of one kind differ by the sample units
+of which they hold something else. A sketch of each cell, whose distance from another is never more than twice what they differ by,
+leaves few to compare exactly.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.cancellation import check
-from dpsql.guard.questions import MOST_CELLS, Question, Shape
-from dpsql.guard.regions import (
-    MOST_DIFFERENCE,
-    NOTHING,
-    ROUNDING,
-    Region,
-    Tangled,
-    apparent,
-    both,
-    but_not,
-    identity,
-    is_everybody,
-    is_unknown,
-    others,
-    share,
-    without_void,
-)
-from dpsql.guard.sizes import Places, Sizes
+from dpsql.guard.evaluating import Cell, Keys
+from dpsql.guard.leaving_out import Policy
 
-_ALL = np.uint64(2**64 - 1)
-_COLUMNS, _BOXES = " several columns", " several boxes"
-"""Kinds of regions: one box of several columns, or of none; several boxes."""
+BUCKETS = 64
+"""Of a sketch."""
+_MANY = 256
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was released of one block.
+
+    spread  deviation of the noise, over the most that one unit can move it
+    people  [units] that it is about, as declared
+    """
+
+    cells: tuple[Cell, ...]
+    spread: float
+    people: int
+    groups: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A statement that was answered: its place in the ledger, who asked, and what."""
+    """A charged statement."""
 
     charge: int
     analyst: str
     statement: str
-    questions: tuple[Question, ...]
+    asked: tuple[Asked, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
-    """An earlier region, and the statement that asked for it.
+class Conflict:
+    """Two answers that a few people make the difference of.
 
-    spread  of all answers that its analyst has to it together, the standard deviation of the noise [units]
+    people   [units] as declared
+    earlier  None for another part of the same statement
     """
 
-    region: Region
-    past: Past
-    spread: float
+    people: int
+    earlier: Past | None
 
 
 @dataclass(slots=True)
-class _Bucket:
-    """The regions of questions over the same tables.
+class _Kind:
+    """The cells of one kind, in the order in which they were released."""
 
-    least    of the people, the smallest share that is not narrow
-    found    every region once for each analyst, with the first statement that asked for it; `seen` the places of both
-    total    whether everybody was asked for
-    shares   of the people, expected, and
-    most     as many as there can be, where the share of a condition is not known
-    unknown  whether one is not known
-    apparents  of the people, how many what is known of them is expected to hold
-    masks    for each column 64 bits that two regions share if they share a value
-    sizes    what they have in common with another, and
-    known    what is known of them has
-    ordered  regions in the order of their shares, by kind
-    wide     breakdowns into too many cells to be listed
-    pairs    two regions that everybody is in one of, and a few people in both
-    """
+    sketches: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros((_MANY, BUCKETS), dtype=np.int32))
+    sizes: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(_MANY, dtype=np.int64))
+    cells: list[Cell] = field(default_factory=list)
+    spreads: list[float] = field(default_factory=list)
+    pasts: list[Past | None] = field(default_factory=list)
 
-    least: float
-    found: list[Earlier] = field(default_factory=list)
-    seen: dict[object, int] = field(default_factory=dict)
-    total: bool = False
-    shares: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
-    most: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
-    apparents: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(64))
-    unknown: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(64, dtype=bool))
-    masks: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
-    sizes: Sizes = field(default_factory=lambda: Sizes(by_extent=False))
-    known: Sizes = field(default_factory=lambda: Sizes(by_extent=False))
-    ordered: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
-    wide: list[tuple[Shape, Past, float]] = field(default_factory=list)
-    pairs: list[tuple[int, int]] = field(default_factory=list)
+    def add(self, cell: Cell, spread: float, past: Past | None) -> None:
+        if len(self.cells) == len(self.sizes):
+            self.sketches = np.concatenate([self.sketches, np.zeros_like(self.sketches)])
+            self.sizes = np.concatenate([self.sizes, np.zeros_like(self.sizes)])
+        self.sketches[len(self.cells)], self.sizes[len(self.cells)] = sketch(cell.keys), len(cell)
+        self.cells.append(cell)
+        self.spreads.append(spread)
+        self.pasts.append(past)
 
-    def add(self, region: Region, past: Past, spread: float) -> None:
-        name = identity(region), past.analyst
-        before = self.seen.get(name)
-        if before is not None:
-            self.found[before] = replace(self.found[before], spread=together(self.found[before].spread, spread))
-            return
-        place = self.seen[name] = len(self.found)
-        self.total = self.total or is_everybody(region)
-        for other in self.completing(region, self.least):
-            if common_to_all(region, other.region, self.least):
-                self.pairs.append((place, self.seen[identity(other.region), other.past.analyst]))
-        if place == len(self.shares):
-            self.shares = np.concatenate([self.shares, np.empty(place)])
-            self.most = np.concatenate([self.most, np.empty(place)])
-            self.apparents = np.concatenate([self.apparents, np.empty(place)])
-            self.unknown = np.concatenate([self.unknown, np.empty(place, dtype=bool)])
-            self.masks = {key: np.concatenate([old, np.full(place, _ALL)]) for key, old in self.masks.items()}
-        self.found.append(Earlier(region, past, spread))
-        self.sizes.add(region)
-        known = apparent(region)
-        self.known.add(known)
-        size, self.unknown[place], self.apparents[place] = share(region), is_unknown(region), share(known)
-        self.shares[place], self.most[place] = size, self.apparents[place] if self.unknown[place] else size
-        insort(self.ordered.setdefault(_kind(region), []), (size, place))
-        for key, mask in _masks(region).items():
-            if key not in self.masks:
-                self.masks[key] = np.full(len(self.shares), _ALL)
-            self.masks[key][place] = mask
-
-    def completing(self, region: Region, most: float) -> Iterator[Earlier]:
-        """Regions that are expected to be as large as what a region leaves of everybody, and could be that.
-
-        Why  what a box of one column leaves of everybody is a box of that column; what one of several columns leaves is no box
-        """
-        kind, size = _kind(region), 1 - share(region)
-        kinds = self.ordered if kind == _BOXES else {_BOXES} if kind == _COLUMNS else {kind, _BOXES}
-        for other in kinds:
-            listed = self.ordered.get(other, [])
-            first, last = bisect_right(listed, (size - most, len(self.found))), bisect_left(listed, (size + most, -1))
-            yield from (self.found[place] for _, place in listed[first:last])
-
-    def near(self, region: Region, most: float) -> Iterator[Earlier]:
-        count = len(self.found)
-        own, largest = share(region), share(apparent(region))
-        fits = (self.shares[:count] < largest + most) & (self.most[:count] > own - most)
-        places = np.nonzero(fits)[0]
-        for key, mask in _masks(region).items():
-            if key in self.masks and len(places):
-                places = places[(self.masks[key][places] & mask) != 0]
-        if len(places):
-            unknown = self.unknown[places] | is_unknown(region)
-            places = np.concatenate(
-                [self._known_close(places[unknown], region), self._close(places[~unknown], region, most)]
-            )
-        for place in places.tolist():
-            check()
-            yield self.found[place]
-        for shape, past, spread in self.wide:
-            for cell in shape.cell_of(region):
-                yield Earlier(cell, past, spread)
-
-    def _known_close(self, places: Places, region: Region) -> Places:
-        """Of regions with parts of unknown size, those of which one can be inside the other, or that can be nearly equal.
-
-        Why  where a region is inside another, what is known of it is inside what is known of that one; and two that are nearly equal
-             have more in common, as far as it is known, than they are apart (tracker.py)
-        """
-        if not len(places):
-            return places
-        known = apparent(region)
-        own, sizes = share(known), self.apparents[places]
-        common = self.known.common(known, places) + ROUNDING
-        return places[(common >= np.minimum(own, sizes)) | (3 * common >= own + sizes)]
-
-    def _close(self, places: Places, region: Region, most: float) -> Places:
-        """The regions of which less than `most` of the people can be what they differ by from another.
-
-        Why  all but those of the larger one are in both; and one is inside the other, or they are nearly equal: apart they have no more
-             than they have in common (tracker.py)
-        """
-        if not len(places):
-            return places
-        own, sizes = share(region), self.shares[places]
-        common = self.sizes.common(region, places) + ROUNDING
-        inside = common >= np.minimum(own, sizes)
-        return places[(np.maximum(own, sizes) - common < most) & (inside | (3 * common >= own + sizes))]
-
-
-def _kind(region: Region) -> str:
-    """Of a region that is a box of one column that column; of others _COLUMNS or _BOXES."""
-    if len(region) != 1:
-        return _BOXES
-    return next(iter(region[0])) if len(region[0]) == 1 else _COLUMNS
-
-
-def _masks(region: Region) -> dict[str, np.uint64]:
-    """For every column that all boxes of a region select by, the bits of the values that they leave."""
-    if len(region) == 1:
-        return {key: np.uint64(values.mask) for key, values in region[0].items()}
-    keys = set(region[0]).intersection(*region[1:]) if region else set()
-    found: dict[str, np.uint64] = {}
-    for key in keys:
-        mask = 0
-        for box in region:
-            mask |= box[key].mask
-        found[key] = np.uint64(mask)
-    return found
-
-
-def common_to_all(one: Region, other: Region, least: float) -> Region:
-    """What two regions have in common, where that is less than `least` of the people and everybody is in one of them.
-
-    Why  neither is everybody by itself: a few people and the total are no pair of this kind, their sum tells nothing new
-    """
-    try:
-        rest = without_void(others(one))
-        few = without_void(both(one, other, MOST_DIFFERENCE)) if rest and without_void(others(other)) else NOTHING
-        if not few or share(few) >= least or without_void(but_not(rest, other, MOST_DIFFERENCE)):
-            return NOTHING
-    except Tangled:
-        return NOTHING
-    return few
-
-
-def together(one: float, other: float) -> float:
-    """The noise of two answers to one question, each weighted by its exactness."""
-    exactness = math.hypot(1 / one if one else math.inf, 1 / other if other else math.inf)
-    return 1 / exactness if exactness else math.inf
+    def near(self, cell: Cell, most: int) -> Iterable[int]:
+        """The cells that may differ from one by so many sample units at most."""
+        count = len(self.cells)
+        close = np.flatnonzero(np.abs(self.sizes[:count] - len(cell)) <= most)
+        apart = np.abs(self.sketches[close] - sketch(cell.keys)).sum(axis=1)
+        return [int(i) for i in close[apart <= 2 * most]]
 
 
 class History:
-    """The regions of all statements so far. least: of the people, the smallest share that is not narrow."""
+    """The cells of one analyst, or of everybody where no analysts are told apart.
 
-    def __init__(self, least: float) -> None:
-        self._least = least
-        self._buckets: dict[tuple[str, ...], _Bucket] = {}
+    policy    what is few
+    readable  times what one unit can move it: a difference whose noise deviates by less can be read
+    """
 
-    def add(self, past: Past) -> None:
-        for question in past.questions:
-            bucket = self._bucket(question.tables)
-            for region in (*question.whole(), *question.parts()):
-                bucket.add(region, past, question.spread)
-            bucket.wide += [(shape, past, question.spread) for shape in question.shapes if shape.cells > MOST_CELLS]
+    def __init__(self, policy: Policy, readable: float) -> None:
+        self._policy, self._readable = policy, readable
+        self._kinds: dict[str, _Kind] = {}
 
-    def add_region(self, tables: tuple[str, ...], region: Region, past: Past, spread: float) -> None:
-        """One region alone."""
-        self._bucket(tables).add(region, past, spread)
+    def add(self, asked: Asked, past: Past | None) -> None:
+        for cell in asked.cells:
+            if not self._policy.is_few(len(cell)):
+                self._kinds.setdefault(cell.kind, _Kind()).add(cell, asked.spread, past)
 
-    def spread(self, tables: tuple[str, ...], region: Region, analyst: str) -> float:
-        """The noise of the answers that an analyst has to a region; infinite where there is none."""
-        bucket = self._buckets.get(tables)
-        place = bucket.seen.get((identity(region), analyst)) if bucket is not None else None
-        return bucket.found[place].spread if bucket is not None and place is not None else math.inf
+    def conflict(self, asked: Sequence[Asked]) -> Conflict | None:
+        """The first earlier cell, or other cell of the statement, that one of its cells differs from by few people."""
+        here = History(self._policy, self._readable)
+        for one in asked:
+            for cell in one.cells:
+                check()
+                if not self._policy.is_few(len(cell)):
+                    found = self._with(cell, one.spread) or here._with(cell, one.spread)
+                    if found is not None:
+                        return found
+            here.add(one, None)
+        return None
 
-    def _bucket(self, tables: tuple[str, ...]) -> _Bucket:
-        return self._buckets.setdefault(tables, _Bucket(self._least))
+    def _with(self, cell: Cell, spread: float) -> Conflict | None:
+        kind = self._kinds.get(cell.kind)
+        if kind is None:
+            return None
+        most = math.ceil(self._policy.k / self._policy.scale)
+        near = list(kind.near(cell, most))
+        own = [1 / spread**2] if spread > 0 else [math.inf]
+        own += [_precision(kind.spreads[i]) for i in near if differing(kind.cells[i].keys, cell.keys) == 0]
+        for i in near:
+            units = differing(kind.cells[i].keys, cell.keys)
+            if not units or not self._policy.is_few(units):
+                continue
+            alike = [
+                _precision(kind.spreads[j]) for j in near if differing(kind.cells[j].keys, kind.cells[i].keys) == 0
+            ]
+            if 1 / sum(own) + 1 / sum(alike) < self._readable**2:
+                return Conflict(self._policy.people(units), kind.pasts[i])
+        return None
 
-    def knows_total(self, tables: tuple[str, ...]) -> bool:
-        """Whether everybody was asked for, by anybody."""
-        bucket = self._buckets.get(tables)
-        return bucket is not None and bucket.total
 
-    def completing(self, tables: tuple[str, ...], region: Region, most: float) -> Iterator[Earlier]:
-        """What could be everybody together with a region, but for less than `most` of the people."""
-        bucket = self._buckets.get(tables)
-        return bucket.completing(region, most) if bucket is not None else iter(())
+def sketch(keys: Keys) -> npt.NDArray[np.int32]:
+    """How many keys of a cell fall in each bucket."""
+    buckets = ((keys * _MIX) >> np.uint64(58)).astype(np.int64)
+    return np.bincount(buckets, minlength=BUCKETS).astype(np.int32)
 
-    def around_all(self, tables: tuple[str, ...]) -> list[tuple[Earlier, Earlier]]:
-        """Pairs of regions that everybody is in one of, and a few people in both."""
-        bucket = self._buckets.get(tables)
-        return [(bucket.found[one], bucket.found[other]) for one, other in bucket.pairs] if bucket is not None else []
 
-    def near(self, tables: tuple[str, ...], region: Region, most: float) -> Iterator[Earlier]:
-        """What a region could be subtracted from, or from it, so that less than `most` of the people are left."""
-        bucket = self._buckets.get(tables)
-        return bucket.near(region, most) if bucket is not None else iter(())
+def differing(one: Keys, other: Keys) -> int:
+    """[sample units] of which two cells hold something else."""
+    if len(one) == len(other) and np.array_equal(one, other):
+        return 0
+    return len(np.unique(np.setxor1d(one, other, assume_unique=True) >> np.uint64(32)))
 
-    def inside(self, tables: tuple[str, ...], shape: Shape, most: float) -> Iterator[tuple[Region, Earlier]]:
-        """The cells of a breakdown into many that earlier regions are in, beside those."""
-        bucket = self._buckets.get(tables)
-        if bucket is None or shape.cells <= MOST_CELLS:
-            return
-        smallest, largest = shape.cell_shares()
-        count = len(bucket.found)
-        fits = (bucket.shares[:count] < largest + most) & (bucket.most[:count] > smallest - most)
-        for place in np.nonzero(fits)[0].tolist():
-            for cell in shape.cell_of(bucket.found[place].region):
-                yield cell, bucket.found[place]
+
+def _precision(spread: float) -> float:
+    return 1 / spread**2 if spread > 0 else math.inf

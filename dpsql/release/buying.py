@@ -21,9 +21,8 @@ from dpsql.core.errors import Error, error
 from dpsql.core.loss import NO_LOSS, EpsilonDelta
 from dpsql.dataset.opening import Dataset
 from dpsql.engines.base import ExactTable, RaisedError
-from dpsql.guard import record
 from dpsql.guard.guarding import Guarding, Judged
-from dpsql.guard.questions import Question
+from dpsql.guard.history import Asked as Whom
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan.charges import Receipt
 from dpsql.plan.compiled import CompiledRelease, Verified
@@ -118,7 +117,7 @@ class Buying:
         """
         with cancellation.current().planning():
             warned = self._guarding.settled(judged.findings)
-            asked = self._guarding.asked(judged.questions, [one.part.release for one in held.missing])
+            asked = self._guarding.asked(judged.asked, [one.part.release for one in held.missing])
             compared = self._guarding.compare(asked)
         notes = (*map(str, warned), *held.notes, *map(str, compared))
         staged.bind_public()
@@ -135,7 +134,7 @@ class Buying:
         """Whether somebody works out one of the missing releases."""
         return self._ledger.is_claimed([one.fingerprint for one in held.missing])
 
-    def _paid(self, held: Held, staged: Staged, fresh: bool, asked: Sequence[Question]) -> Receipt | None:
+    def _paid(self, held: Held, staged: Staged, fresh: bool, asked: Sequence[Whom]) -> Receipt | None:
         """Charge what is missing and run it; None where somebody else works one of them out: nothing was charged."""
         holder = claims.new_holder()
         with claims.released(holder):
@@ -153,7 +152,7 @@ class Buying:
                     self._ledger.drop(holder)
                 raise
 
-    def _charged(self, held: Held, holder: str, fresh: bool, asked: Sequence[Question]) -> Receipt | None:
+    def _charged(self, held: Held, holder: str, fresh: bool, asked: Sequence[Whom]) -> Receipt | None:
         """The charge; from here on the end of the statement says that it stands."""
         statement, receipt = cancellation.current(), None
         statement.check()
@@ -167,7 +166,7 @@ class Buying:
         statement.check()
         return receipt
 
-    def _charge(self, held: Held, holder: str, fresh: bool, asked: Sequence[Question]) -> Receipt | None:
+    def _charge(self, held: Held, holder: str, fresh: bool, asked: Sequence[Whom]) -> Receipt | None:
         """One durable transaction before the engine is called; nothing below gives it back. See Ledger.charge."""
         failing.require_few(self._ledger, self._dataset.schema, self._analyst)
         if not self._dataset.engine.unchanged():
@@ -178,7 +177,7 @@ class Buying:
             certificate(part.release, name, held.plan, self._dataset.schema, self._identity)
             for part, name in zip(missing, names, strict=True)
         ]
-        text = record.written(asked) if asked else ""
+        text = self._guarding.written(asked)
         request = request_of(held.plan, missing, names, self._analyst, self._dataset.version, certified, fresh, text)
         return self._ledger.charge(
             request,
@@ -189,7 +188,7 @@ class Buying:
             decide=(lambda rows: self._decide(asked, rows)) if asked else None,
         )
 
-    def _decide(self, asked: Sequence[Question], rows: list[Asked]) -> None:
+    def _decide(self, asked: Sequence[Whom], rows: list[Asked]) -> None:
         with cancellation.current().planning():
             self._guarding.decide(asked, rows)
 

@@ -8,14 +8,20 @@ from dpsql.accounting import spending
 from dpsql.accounting.ledger import Ledger
 from dpsql.answers.look_up import Stored
 from dpsql.answers.recent import Recent
+from dpsql.core.errors import error
 from dpsql.core.loss import PrivacyLoss
 from dpsql.dataset.opening import Dataset, sandbox_memory
-from dpsql.guard.guarding import GUARD_TABLE, Guarding
+from dpsql.guard.guarding import GUARD_TABLE, Guarding, people
+from dpsql.guard.units import SampleUnits
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan.charges import Receipt
+from dpsql.plan.limited import Bounded
 from dpsql.plan.tables import PublicTable
 from dpsql.planner.options import Options
-from dpsql.planner.planning import schema_identity
+from dpsql.planner.parse import Query, parse
+from dpsql.planner.planning import bound, schema_identity
+from dpsql.planner.qualified import in_main
+from dpsql.planner.resolve import resolve
 from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.buying import Buying
@@ -38,7 +44,8 @@ class World:
         self.sandbox = Sandbox(sandbox_memory(dataset.schema), dataset.schema.limits.rows)
         self.catalog = DeclaredTables(dataset.schema, sandbox_memory(dataset.schema), dataset.schema.limits.rows)
         self.sandbox.share(dataset.engine, dataset.schema)
-        self.guard = Guarding(dataset.schema, ledger, analyst, self.sandbox)
+        self.sample = sample_units(dataset, self.identity)
+        self.guard = Guarding(dataset.schema, ledger, analyst, self.sample, self._resolved)
         self.stored = Stored(ledger, dataset.schema, analyst, self.identity, dataset.version)
         self.release = Buying(dataset, ledger, analyst, self.stored, noise, self.guard, self.identity)
         self.recent: Recent[Answer] = Recent(self.stored.charges_of)
@@ -65,8 +72,25 @@ class World:
         others = [name for name in names if name != GUARD_TABLE]
         return [*spending.tables(others, self.schema, self.ledger, self.analyst), *remembered]
 
+    def _resolved(self, text: str) -> Bounded:
+        """A statement of the ledger anew, with what one unit may contribute."""
+        statement = parse(text, ())
+        if not isinstance(statement, Query):
+            raise error(106, "no question is in the ledger", hint="none")
+        asked = in_main(statement, self.schema)
+        return bound(asked, resolve(asked, self.schema, self.catalog), self.schema)
+
     def close(self) -> None:
+        self.sample.close()
         self.catalog.close()
         self.sandbox.close()
         self.dataset.engine.close()
         self.ledger.close()
+
+
+def sample_units(dataset: Dataset, identity: str) -> SampleUnits:
+    """The sample units of an opened dataset, made when they are first asked."""
+    schema, engine = dataset.schema, dataset.engine
+    views, files = engine.shared_views, engine.shared_files
+    public = [table.name for table in schema.tables if table.public] if not views else []
+    return SampleUnits(schema, identity, people(schema), views, files, lambda: map(engine.public_table, public))

@@ -1,0 +1,74 @@
+"""R1: no constant is compared with an identifier, nothing is grouped by one, and nothing but COUNT is aggregated over one.
+
+R5: no condition on a column that tells people apart, of which nothing says how many people have a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dpsql.core.domains import Unbounded
+from dpsql.core.errors import Error, error
+from dpsql.expressions.scalar import Scalar, goes_with
+from dpsql.guard.parts import boolean_parts
+from dpsql.plan.limited import Limited
+from dpsql.plan.resolved import Block
+from dpsql.sql.duckdb import printed
+
+
+def check_identifiers(blocks: Iterable[Limited]) -> list[Error]:
+    """R1, for every block of a statement."""
+    return [finding for part in blocks for finding in identifiers(part.block)]
+
+
+def identifiers(block: Block) -> Iterator[Error]:
+    """R1: every use of an identifier but COUNT(identifier) and COUNT(DISTINCT identifier)."""
+    counted = [a.argument for a in block.aggregates if a.function in ("count", "distinct")]
+    for scalar in block.expressions:
+        if scalar in counted and scalar.is_column and not scalar.computes_identifier:
+            continue
+        found = _identifier(scalar)
+        if found is not None:
+            yield error(
+                601,
+                f"rule R1: {_name(found)} is an identifier, and a condition on it can single out one person",
+                hint=f"leave {_name(found)} out, and filter by what many people share",
+            )
+
+
+def check_unsized(blocks: Iterable[Limited]) -> list[Error]:
+    """R5: conditions whose number of people nothing says, on columns that the owner wrote down as telling people apart."""
+    names = {
+        _name(leaf): None
+        for part in blocks
+        for condition in boolean_parts(part.block)
+        for leaf in condition.scalar.leaves()
+        if leaf.role == "quasi" and isinstance(leaf.domain, Unbounded)
+    }
+    return [
+        error(
+            603,
+            f"rule R5: nothing says how many people a condition on {name} is about, and {name} can tell people apart",
+            hint=f"compare {name} alone with constants, or leave it out; or have the owner declare its domain or bounds, or "
+            "role = 'measure'",
+        )
+        for name in names
+    ]
+
+
+def _name(found: Scalar) -> str:
+    origin = next((part.origin for part in found.walk() if part.origin), printed(found.tree))
+    return origin.rpartition(".")[2].strip('"')
+
+
+def _identifier(scalar: Scalar, seen: set[int] | None = None) -> Scalar | None:
+    """The first identifier that is used; the same private key on both sides of `=` only says whose rows they are."""
+    seen = seen if seen is not None else set()
+    if not scalar.is_identifying or id(scalar) in seen:
+        return None
+    seen.add(id(scalar))
+    if scalar.function == "=" and goes_with(*scalar.args):
+        return None
+    if scalar.role == "identifier":
+        return scalar
+    return next((found for arg in scalar.args if (found := _identifier(arg, seen)) is not None), None)

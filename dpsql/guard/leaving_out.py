@@ -1,0 +1,107 @@
+"""R3a: a statement that leaves out a few people, or takes a few in, is refused, whoever asks and whatever came before.
+
+Why   total minus all but a few is the individual tracker, and the general one its sum with the opposite. Whoever may not ask a question
+      that leaves out a few needs no memory of what was asked to be kept from subtracting it: no wide answer is ever hostage to it. It is
+      the upper bound on query sets of Denning, Denning and Schwartz (1979), for every part of a statement
+
+A part that decides about nobody of the sample is taken for one of few unless void.py proves it of nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsql.core.errors import Error, error
+from dpsql.expressions.scalar import Scalar
+from dpsql.guard import words
+from dpsql.guard.evaluating import Evaluated, Evaluating
+from dpsql.guard.parts import MOST, Part, boolean_parts
+from dpsql.guard.void import is_void
+from dpsql.plan.resolved import Block
+
+_NULL_TESTS = ("is null", "is not null")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is few.
+
+    k      [units] the fewest people of an answer
+    scale  [units] that a sample unit stands for
+    """
+
+    k: int
+    scale: float
+
+    def is_few(self, units: int) -> bool:
+        """Whether sample units stand for fewer than k people."""
+        return units * self.scale < self.k
+
+    def people(self, units: int) -> int:
+        return round(units * self.scale)
+
+
+def check(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy) -> Error | None:
+    """The first part of a block that decides about few people; a block that is itself about few is R2's."""
+    if policy.is_few(found.whole):
+        return None
+    parts = boolean_parts(block)
+    if len(parts) > MOST:
+        return error(
+            602, f"rule R3: more than {MOST} conditions cannot be judged", hint=f"write {MOST} or fewer, or IN"
+        )
+    return (
+        _of_few_values(block, found, policy)
+        or _of_parts(evaluating, block, parts, policy)
+        or _of_numbers(evaluating, block, policy)
+    )
+
+
+def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], policy: Policy) -> Error | None:
+    for change in evaluating.changes(block, parts) if parts else ():
+        if not policy.is_few(change.units) or _is_unknown(change.part.scalar):
+            continue
+        if change.units == 0 and is_void(change.part.scalar, change.value, block.source.predicates):
+            continue
+        return _refused(words.said(change.part.scalar), policy.people(change.units), policy)
+    return None
+
+
+def _is_unknown(part: Scalar) -> bool:
+    """Whether a part asks for the NULLs of a column that may have them: as many as k people at least, whom GROUP BY shows as a cell of
+    their own."""
+    return part.function in _NULL_TESTS and part.args[0].is_column and part.args[0].nullable
+
+
+def _of_numbers(evaluating: Evaluating, block: Block, policy: Policy) -> Error | None:
+    """A number that is the same for all but a few."""
+    for share in evaluating.shares(block):
+        if 0 < share.other < share.units and policy.is_few(share.other):
+            return _refused(words.said(share.part.scalar), policy.people(share.other), policy)
+    return None
+
+
+def _of_few_values(block: Block, found: Evaluated, policy: Policy) -> Error | None:
+    """An aggregate of many whose value is NULL or 0 for all but a few, or 0 for a few alone where it is computed with a constant."""
+    for aggregate in block.aggregates:
+        argument = aggregate.argument
+        if argument is None or argument.is_column or aggregate.name not in found.valued:
+            continue
+        known, unlike = found.valued[aggregate.name]
+        zero = known - unlike
+        narrow = policy.is_few(unlike) or (
+            zero > 0 and policy.is_few(zero) and any(part.function == "case" for part in argument.walk())
+        )
+        if narrow:
+            few = unlike if policy.is_few(unlike) else zero
+            return _refused(words.said(argument), policy.people(few), policy)
+    return None
+
+
+def _refused(text: str, people: int, policy: Policy) -> Error:
+    about = f"about {people}" if people else "less than one person"
+    return error(
+        602,
+        f"rule R3: {text} sets fewer than {policy.k} people apart ({about} as declared)",
+        hint=f"leave it out, GROUP BY the columns instead, or change it for {policy.k} people or more",
+    )

@@ -1,0 +1,85 @@
+"""parts: what of a statement decides whom it is about, each to be set to something else.
+
+A boolean part is a comparison, a list, a pattern, an EXISTS or a boolean column, wherever it stands: WHERE, ON, FILTER, HAVING per unit,
+CASE, a cast, a GROUP BY key, a nested SELECT. A number part is computed with a constant and may be the same for all but a few: CASE,
+ABS, LEAST, GREATEST, a product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from dpsql.core.sqltypes import BOOLEAN
+from dpsql.expressions.scalar import Scalar, goes_with
+from dpsql.plan.resolved import Block
+from dpsql.sql.nodes import Exists, Literal, Node
+from dpsql.sql.trees import rewritten, walk
+
+MOST = 60
+"""Parts of one statement that are looked at; more are refused with the fix."""
+TRUE, FALSE = Literal(True, BOOLEAN), Literal(False, BOOLEAN)
+_JOINED = ("and", "or", "not")
+_NUMBERS = ("case", "abs", "least", "greatest", "*", "nullif", "coalesce", "sign", "round", "floor", "pow")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part, by the tree that it is in the query."""
+
+    scalar: Scalar
+
+    @property
+    def tree(self) -> Node:
+        return self.scalar.tree
+
+
+def boolean_parts(block: Block) -> list[Part]:
+    """Each once, in the order of the statement."""
+    return [Part(s) for s in _distinct(_booleans(block))]
+
+
+def number_parts(block: Block) -> list[Part]:
+    """Numbers with a constant in what is aggregated, grouped by or filtered by, each once."""
+    return [Part(s) for s in _distinct(s for s in _all(block) if _is_number_part(s))]
+
+
+def set_to(query: Node, part: Part, value: bool) -> Node:
+    """The query with a boolean part that is always true, or always false."""
+    return rewritten(query, {part.tree: TRUE if value else FALSE})
+
+
+def _all(block: Block) -> Iterator[Scalar]:
+    for expression in block.expressions:
+        yield from expression.walk()
+
+
+def _booleans(block: Block) -> Iterator[Scalar]:
+    for scalar in _all(block):
+        if scalar.sqltype.is_boolean and scalar.function not in _JOINED and not _says_nothing(scalar):
+            yield scalar
+
+
+def _says_nothing(scalar: Scalar) -> bool:
+    """Whether a part is a constant, or only says which rows go together."""
+    if scalar.function == "=" and goes_with(*scalar.args):
+        return True
+    return not any(part.is_column for part in scalar.walk())
+
+
+def _is_number_part(scalar: Scalar) -> bool:
+    if not scalar.sqltype.is_number or scalar.function not in _NUMBERS:
+        return False
+    parts = list(scalar.walk())
+    return any(p.is_literal for p in parts) and any(p.is_column for p in parts)
+
+
+def _distinct(scalars: Iterable[Scalar]) -> list[Scalar]:
+    found: dict[Node, Scalar] = {}
+    for scalar in scalars:
+        found.setdefault(scalar.tree, scalar)
+    return list(found.values())
+
+
+def has_exists(node: Node) -> bool:
+    return any(isinstance(part, Exists) for part in walk(node))

@@ -1,0 +1,122 @@
+"""void: proof that a part of a condition decides about nobody, as declared.
+
+A sample tells how many a part decides about, never that there is nobody. That is proved, by exact reading of the conditions on one
+column at a time: where no declared value of it, NULL among them, makes a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+from dpsql.core.domains import Categories, Interval, Value
+from dpsql.expressions.scalar import Scalar
+
+Point = Value | None
+Truth = bool | None
+_COMPARED: dict[str, Callable[[object, object], bool]] = {
+    "=": lambda a, b: a == b,
+    "<>": lambda a, b: a != b,
+    "<": lambda a, b: a < b,  # type: ignore[operator]
+    "<=": lambda a, b: a <= b,  # type: ignore[operator]
+    ">": lambda a, b: a > b,  # type: ignore[operator]
+    ">=": lambda a, b: a >= b,  # type: ignore[operator]
+}
+MOST_POINTS = 2_000
+
+
+class UnreadError(Exception):
+    """A condition is none of those that are read."""
+
+
+def is_void(part: Scalar, value: bool, conditions: Sequence[Scalar]) -> bool:
+    """Whether nobody's rows change where a part is always `value`, whatever the values of other columns are.
+
+    conditions  that all hold beside it
+    """
+    column = _column(part)
+    if column is None:
+        return False
+    beside = [c for c in conditions if _column(c) is column or _same(_column(c), column)]
+    if part not in [p for c in beside for p in c.walk()]:
+        return False
+    try:
+        points = _points(column, beside)
+        return points is not None and all(_all(beside, x, part, None) == _all(beside, x, part, value) for x in points)
+    except (UnreadError, TypeError):
+        return False
+
+
+def _all(conditions: Sequence[Scalar], point: Point, part: Scalar, value: bool | None) -> bool:
+    return all(_truth(c, point, part, value) is True for c in conditions)
+
+
+def _same(one: Scalar | None, other: Scalar) -> bool:
+    return one is not None and one.tree == other.tree
+
+
+def _column(condition: Scalar) -> Scalar | None:
+    """The one column that a condition reads, bare; None where it reads several, or none."""
+    found = {leaf.tree: leaf for leaf in condition.leaves()}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _points(column: Scalar, conditions: Sequence[Scalar]) -> list[Point] | None:
+    """Values of a column between which no condition changes its truth."""
+    nulls: list[Point] = [None] if column.nullable else []
+    domain = column.domain
+    if isinstance(domain, Categories):
+        return [*domain.values, *nulls] if len(domain.values) <= MOST_POINTS else None
+    if not isinstance(domain, Interval):
+        return None
+    marks = {domain.lower, domain.upper, *(m for c in conditions for m in _constants(c))}
+    if column.integral:
+        marks |= {Fraction(m.__floor__() + i) for m in list(marks) for i in (-1, 0, 1, 2)}
+        marks = {m for m in marks if m.denominator == 1}
+    inside = sorted(m for m in marks if m in domain)
+    between = [] if column.integral else [(a + b) / 2 for a, b in pairwise(inside)]
+    found = [*inside, *between]
+    return [*found, *nulls] if len(found) <= MOST_POINTS else None
+
+
+def _constants(condition: Scalar) -> Iterator[Fraction]:
+    for part in condition.walk():
+        if part.is_literal and isinstance(part.value, int | Fraction) and not isinstance(part.value, bool):
+            yield Fraction(part.value)
+
+
+def _truth(condition: Scalar, point: Point, part: Scalar, value: bool | None) -> Truth:
+    """A condition at a value of its column. Raises UnreadError where it is none of those that are read."""
+    if value is not None and condition.tree == part.tree:
+        return value
+    args = condition.args
+    match condition.function:
+        case "and" | "or":
+            found = [_truth(arg, point, part, value) for arg in args]
+            decided = condition.function == "or"
+            return decided if decided in found else None if None in found else not decided
+        case "not":
+            inner = _truth(args[0], point, part, value)
+            return None if inner is None else not inner
+        case "column" if condition.sqltype.is_boolean:
+            return None if point is None else bool(point)
+        case "is null" | "is_null":
+            return _value(args[0], point) is None
+        case "in":
+            known = [_value(arg, point) for arg in args]
+            return (
+                None if known[0] is None else (True if known[0] in known[1:] else None if None in known[1:] else False)
+            )
+        case name if name in _COMPARED:
+            left, right = (_value(arg, point) for arg in args)
+            return None if left is None or right is None else _COMPARED[name](left, right)
+    raise UnreadError
+
+
+def _value(scalar: Scalar, point: Point) -> Point:
+    if scalar.is_literal:
+        return scalar.value
+    if scalar.is_column:
+        return point
+    raise UnreadError
