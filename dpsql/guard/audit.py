@@ -5,9 +5,9 @@ answers is their span. So a few people are exposed where the vector of them lies
 what it is a union of. (Chin and Ozsoyoglu's audit of sums, over sample units in place of people.)
 
 The vectors that are watched are what two answers have in common, what one leaves of another, and what all parts of an answer leave of
-it, where these are few. A vector lies in the span where its distance from it is 0: distances come from the sizes of intersections, Gram's
-matrix. The noise of the answers that it is combined of says how exactly it is known; it is refused where the standard deviation is
-below 10 k people.
+it, where these are few. A vector lies in the span where its distance from it is 0: distances come from the sizes of intersections,
+Gram's matrix. The noise of the answers that it is combined of says how exactly it is known; it is refused where the standard deviation
+is below 10 k people.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ class Audit:
                 people = self._policy.people(len(watched))
                 return error(
                     604,
-                    f"rule R4: this and earlier statements together are about fewer than {self._policy.k} people (about {people} as declared)",
+                    f"rule R4: this and earlier statements together are about fewer than {self._policy.k} people "
+                    f"(about {people} as declared)",
                     hint="use the answers that are released, or GROUP BY the columns instead",
                 )
         return None

@@ -1,8 +1,8 @@
 """columns: a column without a list or bounds -> values around the constants of a statement.
 
-Nothing says what such a column holds, so a fixed place of each row in [0, 1) becomes, for this statement, one of its constants, a number
-beside one, a small whole number, or a text that no statement has. The part of the places that a constant has is found by its hash, so
-that two statements that name it mean the same rows by it.
+Nothing says what such a column holds, so a fixed place of each row in [0, 1) becomes, for this statement, one of its constants, a
+number beside one, a small whole number, or a text that no statement has. The part of the places that a constant has is found by its
+hash, so that two statements that name it mean the same rows by it.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def replaced_nulls(drawn: Drawn, nulls: npt.NDArray[np.bool_] | None) -> Drawn:
 
 
 def round_numbers(domain: Interval) -> Floats:
-    """Multiples of a power of ten strictly inside the bounds, which are the extreme person's, and as often as all of them 0, where it is
+    """Multiples of a power of ten strictly inside the bounds, which are the extreme person's; 0 as often as all of them, where it is
     a value at all."""
     span = domain.upper - domain.lower
     if span <= 0:

@@ -1,8 +1,8 @@
 """R3a: a statement that leaves out a few people, or takes a few in, is refused, whoever asks and whatever came before.
 
-Why   total minus all but a few is the individual tracker, and the general one its sum with the opposite. Whoever may not ask a question
-      that leaves out a few needs no memory of what was asked to be kept from subtracting it: no wide answer is ever hostage to it. It is
-      the upper bound on query sets of Denning, Denning and Schwartz (1979), for every part of a statement
+Why   total minus all but a few is the individual tracker, and the general one its sum with the opposite. Where nobody may ask a
+      question that leaves out a few, no memory of what was asked is needed to keep them from subtracting it, and no wide answer is
+      hostage to one. It is the upper bound on query sets of Denning, Denning and Schwartz (1979), for every part of a statement
 
 A part that decides about nobody of the sample is taken for one of few unless void.py proves it of nobody.
 """

@@ -1,8 +1,8 @@
 """parts: what of a statement decides whom it is about, each to be set to something else.
 
-A boolean part is a comparison, a list, a pattern, an EXISTS or a boolean column, wherever it stands: WHERE, ON, FILTER, HAVING per unit,
-CASE, a cast, a GROUP BY key, a nested SELECT. A number part is computed with a constant and may be the same for all but a few: CASE,
-ABS, LEAST, GREATEST, a product.
+A boolean part is a comparison, a list, a pattern, an EXISTS or a boolean column, wherever it stands: WHERE, ON, FILTER, HAVING per
+unit, CASE, a cast, a GROUP BY key, a nested SELECT. A number part is computed with a constant and may be the same for all but a few:
+CASE, ABS, LEAST, GREATEST, a product.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from dpsql.core.sqltypes import BOOLEAN
 from dpsql.expressions.scalar import Scalar, goes_with
 from dpsql.plan.resolved import Block
-from dpsql.sql.nodes import Exists, Literal, Node
-from dpsql.sql.trees import rewritten, walk
+from dpsql.sql.nodes import Literal, Node
+from dpsql.sql.trees import rewritten
 
 MOST = 60
 """Parts of one statement that are looked at; more are refused with the fix."""
@@ -40,8 +40,9 @@ def boolean_parts(block: Block) -> list[Part]:
 
 
 def number_parts(block: Block) -> list[Part]:
-    """Numbers with a constant in what is aggregated, grouped by or filtered by, each once."""
-    return [Part(s) for s in _distinct(s for s in _all(block) if _is_number_part(s))]
+    """Numbers with a constant in what is aggregated, grouped by or filtered by here, each once; what a nested query computes is for its
+    boolean parts to tell."""
+    return [Part(s) for s in _distinct(s for s in _here(block) if _is_number_part(s))]
 
 
 def set_to(query: Node, part: Part, value: bool) -> Node:
@@ -52,6 +53,17 @@ def set_to(query: Node, part: Part, value: bool) -> Node:
 def _all(block: Block) -> Iterator[Scalar]:
     for expression in block.expressions:
         yield from expression.walk()
+
+
+def _here(block: Block) -> Iterator[Scalar]:
+    """What is computed of the columns that the block itself sees."""
+    asked = (part for a in block.aggregates for part in (*a.values, a.condition) if part is not None)
+    waiting = [*asked, *(key.scalar for key in block.keys), *block.source.where]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        if not part.is_column and part.function != "exists":
+            waiting += part.args
 
 
 def _booleans(block: Block) -> Iterator[Scalar]:
@@ -79,7 +91,3 @@ def _distinct(scalars: Iterable[Scalar]) -> list[Scalar]:
     for scalar in scalars:
         found.setdefault(scalar.tree, scalar)
     return list(found.values())
-
-
-def has_exists(node: Node) -> bool:
-    return any(isinstance(part, Exists) for part in walk(node))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dpsql.guard.audit import Audit
-from dpsql.guard.history import History
 from dpsql.session.session import Session
 
 
 def forget(session: Session) -> None:
     """Let the guard of a session forget what was asked, for statements that are each tried alone."""
     guarding, charged = session._world.guard, session._world.ledger.asked()
-    guarding._history = History(guarding.policy.least)
-    guarding._audit = Audit(guarding.policy)
+    guarding._history = guarding._audit = None
     guarding._last = charged[-1].charge if charged else 0

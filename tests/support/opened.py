@@ -19,7 +19,10 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.clients.dbapi.connection import Connection
 from dpsql.dataset.opening import Dataset, open_dataset, sandbox_memory
 from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.guard.guarding import people
+from dpsql.guard.units import SampleUnits
 from dpsql.mechanisms.source import NoiseSource
+from dpsql.planner.planning import schema_identity
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
@@ -64,6 +67,16 @@ class _LentSandbox(Sandbox):
         super().close()
 
 
+class _LentSample(SampleUnits):
+    """Sample units, which are the same for every session, that whoever closes them does not close."""
+
+    def close(self) -> None:
+        """Others go on with them."""
+
+    def end(self) -> None:
+        super().close()
+
+
 class Data:
     """Data that was opened and approved as a program opens it, for any number of sessions, one after another or at once."""
 
@@ -74,13 +87,26 @@ class Data:
         self._engine = opened.engine
         self._opened = replace(opened, engine=cast(DuckDBEngine, _Lent(opened.engine)))
         self._free: list[_LentSandbox] = []
+        schema, engine = opened.schema, opened.engine
+        public = [table.name for table in schema.tables if table.public] if not engine.shared_views else []
+        self._sample = _LentSample(
+            schema,
+            schema_identity(schema),
+            people(schema),
+            engine.shared_views,
+            engine.shared_files,
+            lambda: map(engine.public_table, public),
+        )
 
     def session(self, noise: NoiseSource | None = None, analyst: str | None = None) -> Session:
         """A session with a new ledger in memory, and with the noise of any other unless it is told otherwise."""
         schema = self._opened.schema
         ledger = Ledger.open(":memory:", ledger_identity(schema))
         sandbox = self._free.pop() if self._free else _LentSandbox(self._opened, self._free)
-        with patch("dpsql.session.world.Sandbox", lambda *_: sandbox):
+        with (
+            patch("dpsql.session.world.Sandbox", lambda *_: sandbox),
+            patch("dpsql.session.world.sample_units", lambda *_: self._sample),
+        ):
             return Session(self._opened, ledger, find_analyst(schema, analyst), noise)
 
     def connection(self) -> Connection:
@@ -96,6 +122,7 @@ class Data:
         """Call when no session is left."""
         for sandbox in self._free:
             sandbox.end()
+        self._sample.end()
         self._engine.close()
 
 
