@@ -1,0 +1,112 @@
+"""Sample units are drawn from the declarations alone: within them, the same every time, and for every column that there is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpsql.core.domains import Categories, interval
+from dpsql.core.sqltypes import BIGINT, DOUBLE
+from dpsql.guard.drawing import FEWEST, MOST_ROWS, ROUND, Drawing, count, round_numbers
+from dpsql.schema.model import Column, Schema
+from dpsql.schema.toml import read_schema
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+@pytest.fixture(scope="module")
+def schema() -> Schema:
+    return read_schema(EXAMPLES / "randhie/schema.toml")
+
+
+def drawing(schema: Schema, identity: str = "schema") -> Drawing:
+    return Drawing(schema, identity, 6_000, lambda table, column: list(range(1, 25)))
+
+
+def tables(drawn: Drawing, schema: Schema) -> dict[str, dict[str, object]]:
+    return {
+        t.name: {name: found.values for name, found in drawn.table(t).items()} for t in schema.tables if not t.public
+    }
+
+
+def test_the_same_schema_draws_the_same_units(schema: Schema) -> None:
+    one, other = tables(drawing(schema), schema), tables(drawing(schema), schema)
+    assert all(np.array_equal(one[t][c], other[t][c]) for t in one for c in one[t])
+    changed = tables(drawing(schema, "another schema"), schema)
+    assert not np.array_equal(one["person"]["income"], changed["person"]["income"])
+
+
+def test_values_are_declared_ones(schema: Schema) -> None:
+    drawn = drawing(schema)
+    for table in (t for t in schema.tables if not t.public):
+        for column, found in zip(table.columns, drawn.table(table).values(), strict=True):
+            domain = column.domain
+            if isinstance(domain, Categories) and domain.values and found.values is not None:
+                assert set(found.values.tolist()) == {float(v) for v in domain.values}  # type: ignore[arg-type]
+            elif hasattr(domain, "lower") and found.values is not None:
+                values = found.values.astype(np.float64)
+                assert float(domain.lower) <= values.min() and values.max() <= float(domain.upper)
+
+
+def test_rows_are_of_their_units_and_few(schema: Schema) -> None:
+    drawn = drawing(schema)
+    tables(drawn, schema)
+    assert len(drawn.rows["person"]) == drawn.units == FEWEST
+    years = drawn.rows["person_year"]
+    often = np.bincount(years.unit, minlength=drawn.units)
+    assert often.max() == 5 and (often == 0).any(), "nobody has more rows than are allowed, and some have none"
+    table = schema.table("person_year")
+    assert table is not None
+    found = drawn.table(table)
+    person, year = found["person_id"].values, found["year"].values
+    assert person is not None and year is not None
+    assert np.array_equal(person, years.unit + 1)
+    assert len(set(zip(person.tolist(), year.tolist(), strict=True))) == len(years), "the declared key is one"
+
+
+def test_a_table_without_a_limit_has_a_usual_number_of_rows(schema: Schema) -> None:
+    endless = replace(
+        schema, tables=tuple(replace(t, max_rows_per_unit=None) if t.name == "person_year" else t for t in schema.tables)
+    )
+    drawn = drawing(endless)
+    tables(drawn, endless)
+    assert np.bincount(drawn.rows["person_year"].unit).max() == MOST_ROWS
+
+
+def test_a_nullable_column_has_null_for_twice_k_people(schema: Schema) -> None:
+    person = schema.table("person")
+    assert person is not None
+    nulls = drawing(schema).table(person)["education_years"].nulls
+    assert nulls is not None and nulls.mean() * 6_000 >= 2 * schema.guard.k * 0.9
+    small = Drawing(schema, "schema", 100, lambda table, column: [1])
+    nulls = small.table(person)["education_years"].nulls
+    assert nulls is not None and nulls.mean() * 100 >= 2 * schema.guard.k * 0.9
+
+
+@pytest.mark.parametrize(
+    "low, high, inside",
+    [(0, 100, 9), (10, 90, 0), (0, 1, 9), (-50, 50, 8), (1, 2, 9), (0, 30_000, 2), (5, 5, 0)],
+)
+def test_round_numbers_are_inside(low: int, high: int, inside: int) -> None:
+    found = round_numbers(interval(low, high))
+    assert all(low < x < high for x in found if x != 0)
+    assert (0.0 in found) == (low <= 0 <= high and low < high)
+    assert len(set(found.tolist()) - {0.0}) >= inside
+
+
+def test_zero_is_a_value_of_many_and_the_extreme_of_nobody(schema: Schema) -> None:
+    column = Column("x", DOUBLE, interval(0, 100), False, "measure")
+    values = drawing(schema)._values(column, np.random.default_rng(1).random(50_000)).values
+    assert values is not None
+    assert abs((values == 0).mean() - ROUND / 2) < 0.01
+    assert (values == 100).mean() < 0.001
+    whole = replace(column, sqltype=BIGINT)
+    values = drawing(schema)._values(whole, np.random.default_rng(1).random(50_000)).values
+    assert values is not None and set(values.tolist()) == set(range(101))
+
+
+def test_there_are_enough_of_them(schema: Schema) -> None:
+    assert [count(schema, people) for people in (100, 6_000, 500_000, 10**9)] == [20_000, 20_000, 100_000, 200_000]

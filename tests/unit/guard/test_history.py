@@ -1,0 +1,88 @@
+"""What is close to an earlier answer is found, and nothing else is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsql.guard.evaluating import Cell
+from dpsql.guard.history import Asked, History, Past, _Kind, differing
+from dpsql.guard.leaving_out import Policy
+
+POLICY = Policy(20, 1.0)
+HIGH = np.uint64(32)
+
+
+def cell(units: list[int], adds: int = 1, kind: str = "adds") -> Cell:
+    keys = (np.array(sorted(units), dtype=np.uint64) << HIGH) | np.uint64(adds)
+    return Cell(kind, keys)
+
+
+def asked(units: range | list[int], spread: float = 0.1, **more: object) -> Asked:
+    return Asked((cell(list(units), **more),), spread, len(units))  # type: ignore[arg-type]
+
+
+def past(one: Asked) -> Past:
+    return Past(1, "ann", "SELECT 1", (one,))
+
+
+def history(*earlier: Asked) -> History:
+    found = History(POLICY, 10)
+    for one in earlier:
+        found.add(one, past(one))
+    return found
+
+
+@pytest.mark.parametrize(
+    "earlier, now, people",
+    [
+        (range(1_000), range(999), 1),
+        (range(999), range(1_000), 1),
+        (range(1_000), range(981), 19),
+        (range(1_000), range(980), None),
+        (range(1_000), range(1_000), None),
+        (range(1_000), range(10, 1_009), 19),
+        (range(1_000), range(2_000, 3_000), None),
+        (range(19), range(18), None),
+    ],
+)
+def test_a_pair_of_which_few_are_the_difference(earlier: range, now: range, people: int | None) -> None:
+    """Cells of fewer than k are suppressed by their noisy number, and make no pair."""
+    found = history(asked(earlier)).conflict([asked(now)])
+    assert (found.people if found is not None else None) == people
+
+
+def test_what_is_added_counts_and_kinds_are_apart() -> None:
+    many = list(range(1_000))
+    assert history(asked(many)).conflict([asked(many, adds=2)]) is None, "everybody adds something else"
+    one_more = Asked((Cell("adds", np.sort(np.r_[cell(many[1:]).keys, cell(many[:1], adds=7).keys])),), 0.1, 1_000)
+    assert history(asked(many)).conflict([one_more]) is not None
+    assert history(asked(many)).conflict([asked(many[1:], kind="max of x")]) is None
+
+
+def test_noise_decides_whether_a_difference_can_be_read() -> None:
+    few = list(range(999))
+    assert history(asked(range(1_000), spread=8.0)).conflict([asked(few, spread=8.0)]) is None
+    assert history(asked(range(1_000), spread=7.0)).conflict([asked(few, spread=7.0)]) is not None
+    many = [asked(range(1_000), spread=13.0) for _ in range(4)]
+    assert history(*many).conflict([asked(few, spread=7.0)]) is not None, "the mean of equal answers is what is compared"
+    assert history(*many[:1]).conflict([asked(few, spread=7.0)]) is None
+
+
+def test_parts_of_one_statement_are_a_pair() -> None:
+    found = history().conflict([asked(range(1_000)), asked(range(999))])
+    assert found is not None and found.earlier is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(300, 360), st.integers(1, 2)), min_size=2, max_size=12))
+def test_nothing_close_is_missed(ranges: list[tuple[int, int, int]]) -> None:
+    """The sketch leaves out only what differs by more."""
+    cells = [cell(list(range(low, high)), adds) for low, high, adds in ranges]
+    kind = _Kind()
+    for one in cells[1:]:
+        kind.add(one, 1.0, None)
+    close = {i for i, other in enumerate(cells[1:]) if differing(cells[0].keys, other.keys) <= 20}
+    assert close <= set(kind.near(cells[0], 20))
