@@ -22,9 +22,10 @@ from pathlib import Path
 
 import duckdb
 
+from dpsql.core.domains import Categories, Interval
 from dpsql.core.errors import Error
 from dpsql.core.loss import EpsilonDelta
-from dpsql.schema.model import Analyst, Schema
+from dpsql.schema.model import Analyst, Column, Schema
 from dpsql.schema.toml import read_schema
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
@@ -109,6 +110,54 @@ def true_data(schema: str) -> duckdb.DuckDBPyConnection:
 def isolated(schema: str, attack: Attack) -> set[object]:
     """The ids of the people whom an attack isolates."""
     return {row[0] for row in true_data(schema).execute(attack.people_sql).fetchall()}
+
+
+@cache
+def declared_data(schema: str) -> duckdb.DuckDBPyConnection:
+    """As many people as are declared, with values drawn evenly from what is declared of each column: all that is public of the data.
+
+    Attacks on few people in truth who are many here need knowledge of the data, and no guard that reads declarations alone sees them.
+    """
+    connection, found = duckdb.connect(), read_schema(ROOT / "examples" / schema / "schema.toml")
+    for table in found.tables:
+        if table.public:
+            connection.execute(f"CREATE TABLE {table.name} AS FROM '{found.folder / table.source}'")
+    for table in (one for one in found.tables if not one.public):
+        rows, units = table.max_rows_per_unit or 1, found.privacy.units
+        columns = ", ".join(f"{_drawn(table.name, column, found)} AS {column.name}" for column in table.columns)
+        connection.execute(
+            f"CREATE TABLE {table.name} AS SELECT {columns} FROM range({units}) u(unit), range({rows}) r(turn)"
+        )
+    return connection
+
+
+def _drawn(table: str, column: Column, schema: Schema) -> str:
+    """One value of a column, in SQL, for person `unit` and row `turn`."""
+    share = f"(hash(concat_ws('/', unit, turn, '{table}.{column.name}')) / 18446744073709551616.0)"
+    match column.domain:
+        case _ if column.name == (schema.privacy.unit_column or ""):
+            return "unit"
+        case Categories(values=values) if values:
+            value = f"list_extract({list(values)!r}, 1 + CAST(floor({share} * {len(values)}) AS INTEGER))"
+        case Interval(lower=lower, upper=upper):
+            whole = column.sqltype.is_integer
+            width = float(upper - lower) + whole
+            value = f"{float(lower)} + {'floor' if whole else ''}({share} * {width})"
+        case _ if column.domain_from is not None:
+            public, listed = column.domain_from
+            place = f"1 + CAST(floor({share} * len(listed)) AS INTEGER)"
+            value = f"(SELECT listed[{place}] FROM (SELECT list({listed} ORDER BY {listed}) AS listed FROM {public}))"
+        case _:
+            value = f"1 + floor({share} * 10)"
+    empty = (
+        f"hash(concat_ws('/', unit, turn, '{table}.{column.name} is NULL')) % 20 = 0" if column.nullable else "FALSE"
+    )
+    return f"CASE WHEN {empty} THEN NULL ELSE {value} END"
+
+
+def many_as_declared(schema: str, attack: Attack, k: int) -> bool:
+    """Whether the few are k people or more by the declarations, which is all that is public."""
+    return len(declared_data(schema).execute(attack.people_sql).fetchmany(k)) >= k
 
 
 # --- asking -------------------------------------------------------------------------------------------------------
