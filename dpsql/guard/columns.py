@@ -43,7 +43,7 @@ def sql(place: str, sqltype: SqlType, known: Constants) -> str:
     for value in known.get(kind, ()):
         slot = hashlib.sha256(f"{kind} {value}".encode()).digest()[0] % SLOTS
         if slot not in slots:
-            slots[slot] = _text(str(value)) if kind == "text" else repr(float(value))  # type: ignore[arg-type]
+            slots[slot] = _text(str(value)) if kind == "text" else repr(float(value))
     arms = []
     for slot, value in sorted(slots.items()):
         if kind == "number":

@@ -180,6 +180,8 @@ def round_numbers(domain: Interval) -> Floats:
 def _picked(values: Sequence[object], place: Floats) -> Array:
     if not values:
         return np.zeros(len(place))
-    kind = np.float64 if all(isinstance(v, int | Fraction | float) for v in values) else object
-    known = np.array([float(v) if kind is np.float64 else v for v in values], dtype=kind)  # type: ignore[arg-type]
+    if all(isinstance(v, int | Fraction | float) for v in values):
+        known: Array = np.array([float(v) for v in values])  # type: ignore[arg-type]
+    else:
+        known = np.array(values, dtype=np.object_)
     return np.asarray(known[(place * len(values)).astype(np.int64) % len(values)])

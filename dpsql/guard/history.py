@@ -100,7 +100,7 @@ class History:
 
     def add(self, asked: Asked, past: Past | None) -> None:
         for cell in asked.cells:
-            if not self._policy.is_few(len(cell)):
+            if self._is_compared(asked, cell):
                 self._kinds.setdefault(cell.kind, _Kind()).add(cell, asked.spread, past)
 
     def conflict(self, asked: Sequence[Asked]) -> Conflict | None:
@@ -109,12 +109,17 @@ class History:
         for one in asked:
             for cell in one.cells:
                 check()
-                if not self._policy.is_few(len(cell)):
+                if self._is_compared(one, cell):
                     found = self._with(cell, one.spread) or here._with(cell, one.spread)
                     if found is not None:
                         return found
             here.add(one, None)
         return None
+
+    def _is_compared(self, asked: Asked, cell: Cell) -> bool:
+        """Whether a cell may be half of a pair: small groups of a breakdown are suppressed by their noisy number, and what they have in
+        common with other small groups says nothing."""
+        return asked.groups == 1 or not self._policy.is_few(len(cell))
 
     def _with(self, cell: Cell, spread: float) -> Conflict | None:
         kind = self._kinds.get(cell.kind)
@@ -126,7 +131,7 @@ class History:
         own += [_precision(kind.spreads[i]) for i in near if differing(kind.cells[i].keys, cell.keys) == 0]
         for i in near:
             units = differing(kind.cells[i].keys, cell.keys)
-            if not units or not self._policy.is_few(units):
+            if not 0 < units < max(len(cell), len(kind.cells[i])) or not self._policy.is_few(units):
                 continue
             alike = [
                 _precision(kind.spreads[j]) for j in near if differing(kind.cells[j].keys, kind.cells[i].keys) == 0

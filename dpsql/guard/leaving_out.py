@@ -63,8 +63,14 @@ def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], policy: P
             continue
         if change.units == 0 and is_void(change.part.scalar, change.value, block.source.predicates):
             continue
-        return _refused(words.said(change.part.scalar), policy.people(change.units), policy)
+        return _refused(_around(change.part.scalar, block), policy.people(change.units), policy)
     return None
+
+
+def _around(part: Scalar, block: Block) -> str:
+    """The condition that a part stands in, or what is computed with it."""
+    holding = (whole for whole in block.expressions if any(inner.tree == part.tree for inner in whole.walk()))
+    return words.said(next(holding, part))
 
 
 def _is_unknown(part: Scalar) -> bool:

@@ -82,6 +82,9 @@ def _says_nothing(scalar: Scalar) -> bool:
 def _is_number_part(scalar: Scalar) -> bool:
     if not scalar.sqltype.is_number or scalar.function not in _NUMBERS:
         return False
+    if scalar.function == "*" and sum(not arg.is_literal for arg in scalar.args) < 2:
+        # twice a value tells as many apart as the value
+        return False
     parts = list(scalar.walk())
     return any(p.is_literal for p in parts) and any(p.is_column for p in parts)
 

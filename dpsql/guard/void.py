@@ -35,17 +35,44 @@ def is_void(part: Scalar, value: bool, conditions: Sequence[Scalar]) -> bool:
 
     conditions  that all hold beside it
     """
+    if any(_decided(c, part) is not None for c in conditions if _holds(c, part)):
+        return True
     column = _column(part)
     if column is None:
         return False
     beside = [c for c in conditions if _column(c) is column or _same(_column(c), column)]
-    if part not in [p for c in beside for p in c.walk()]:
+    if not any(_holds(c, part) for c in beside):
         return False
     try:
         points = _points(column, beside)
         return points is not None and all(_all(beside, x, part, None) == _all(beside, x, part, value) for x in points)
     except (UnreadError, TypeError):
         return False
+
+
+def _decided(condition: Scalar, part: Scalar) -> Truth:
+    """What a condition is whatever a part of it is, by its other parts that are the same for everybody; None where that is unknown."""
+    if condition.tree == part.tree:
+        return None
+    if condition.function == "not":
+        inner = _decided(condition.args[0], part)
+        return None if inner is None else not inner
+    if condition.function in ("and", "or"):
+        decided = condition.function == "or"
+        found = [_decided(arg, part) for arg in condition.args]
+        return decided if decided in found else None if None in found else not decided
+    return _constant(condition)
+
+
+def _constant(condition: Scalar) -> Truth:
+    """What a condition on one column is for every declared value; None where that differs, or is not known."""
+    column = _column(condition)
+    try:
+        points = _points(column, [condition]) if column is not None else None
+        found = {_truth(condition, point, condition, None) for point in points or ()}
+    except (UnreadError, TypeError):
+        return None
+    return next(iter(found)) if len(found) == 1 else None
 
 
 def _all(conditions: Sequence[Scalar], point: Point, part: Scalar, value: bool | None) -> bool:
@@ -120,3 +147,7 @@ def _value(scalar: Scalar, point: Point) -> Point:
     if scalar.is_column:
         return point
     raise UnreadError
+
+
+def _holds(condition: Scalar, part: Scalar) -> bool:
+    return any(inner.tree == part.tree for inner in condition.walk())

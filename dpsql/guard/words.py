@@ -7,7 +7,7 @@ import re
 from dpsql.expressions.scalar import Scalar
 from dpsql.sql.duckdb import printed
 
-MOST_LETTERS = 60
+MOST_LETTERS = 120
 MOST_STATEMENT = 160
 """[letters] of a condition, and of an earlier statement."""
 _PLAIN = (

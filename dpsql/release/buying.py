@@ -118,7 +118,7 @@ class Buying:
         with cancellation.current().planning():
             warned = self._guarding.settled(judged.findings)
             asked = self._guarding.asked(judged.asked, [one.part.release for one in held.missing])
-            compared = self._guarding.compare(asked)
+            compared = self._guarding.compare(asked) if not warned else ()
         notes = (*map(str, warned), *held.notes, *map(str, compared))
         staged.bind_public()
         if not held.missing:
