@@ -30,7 +30,7 @@ MOST_PAIRS = 64
 """Answers that one is compared with, the latest."""
 SIGMA = 10
 """Times k: a number of people that is known less exactly than this is not exposed."""
-_ZERO = 1e-6
+_ZERO = 1e-3
 
 
 @dataclass(slots=True)
@@ -101,10 +101,12 @@ class Audit:
 
     def _watched(self, cell: Keys, others: Sequence[Keys]) -> Iterator[Keys]:
         """Vectors of few that combinations of two, or of a whole and its parts, make."""
-        rest = cell
-        for other in sorted(others[-MOST_PAIRS:], key=len, reverse=True):
-            if _common(other, cell) == len(other) < len(cell) and _common(other, rest) == len(other):
-                rest = np.setdiff1d(rest, other, assume_unique=True)
+        latest = sorted(others[-MOST_PAIRS:], key=len, reverse=True)
+        for whole in (other for other in latest if _common(other, cell) == len(cell)):
+            rest = _without_parts(whole, [cell, *latest])
+            if len(rest) and self._policy.is_few(len(rest)):
+                yield rest
+        for other in latest:
             for vector in (
                 np.setdiff1d(cell, other, assume_unique=True),
                 np.setdiff1d(other, cell, assume_unique=True),
@@ -112,11 +114,18 @@ class Audit:
             ):
                 if len(vector) and self._policy.is_few(len(vector)):
                     yield vector
-        if len(rest) and self._policy.is_few(len(rest)) and len(rest) < len(cell):
-            yield rest
 
     def _space(self, kind: str) -> _Space:
         return self._spaces.setdefault(kind, _empty())
+
+
+def _without_parts(whole: Keys, others: Sequence[Keys]) -> Keys:
+    """What disjoint parts of a whole leave of it, the first parts first."""
+    rest = whole
+    for other in others:
+        if len(other) < len(whole) and _common(other, rest) == len(other):
+            rest = np.setdiff1d(rest, other, assume_unique=True)
+    return rest
 
 
 def _empty() -> _Space:

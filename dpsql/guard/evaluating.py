@@ -83,7 +83,8 @@ class Evaluated:
     whole     [sample units] with a row in it
     groups    [groups] with a row in it
     cells     of every released statistic
-    smallest  by FILTER condition the fewest [sample units] of a group that has any
+    met       by FILTER condition how many [sample units] have a row that meets it, and
+    smallest  the fewest of a group that has any
     valued    by aggregate [sample units] whose value is not NULL; of those, whose value is not 0
     """
 
@@ -91,6 +92,7 @@ class Evaluated:
     whole: int
     groups: int
     cells: tuple[Cell, ...]
+    met: dict[Node | None, int]
     smallest: dict[Node | None, int]
     valued: dict[str, tuple[int, int]]
 
@@ -122,6 +124,7 @@ class Evaluating:
         for i, (kind, _) in enumerate(values):
             cells += _cells(kind, units, groups, _filled(found[f"s{i}"]))
         at = len(values)
+        met = {c: _people(units, _filled(found[f"s{at + i}"])) for i, c in enumerate(conditions)}
         smallest = {c: _smallest(groups, _filled(found[f"s{at + i}"])) for i, c in enumerate(conditions)}
         at += len(conditions)
         valued = {
@@ -129,7 +132,7 @@ class Evaluating:
             for i, a in enumerate(compared)
         }
         count = int(groups.max()) + 1 if len(groups) else 0
-        return Evaluated(block, len(np.unique(units)), count, tuple(cells), smallest, valued)  # type: ignore[arg-type]
+        return Evaluated(block, len(np.unique(units)), count, tuple(cells), met, smallest, valued)  # type: ignore[arg-type]
 
     def changes(self, block: Block, parts: Sequence[Part]) -> list[Change]:
         """What boolean parts decide: those beside the rows in one scan, those inside of FROM one by one."""

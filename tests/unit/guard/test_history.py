@@ -67,7 +67,9 @@ def test_noise_decides_whether_a_difference_can_be_read() -> None:
     assert history(asked(range(1_000), spread=8.0)).conflict([asked(few, spread=8.0)]) is None
     assert history(asked(range(1_000), spread=7.0)).conflict([asked(few, spread=7.0)]) is not None
     many = [asked(range(1_000), spread=13.0) for _ in range(4)]
-    assert history(*many).conflict([asked(few, spread=7.0)]) is not None, "the mean of equal answers is what is compared"
+    assert history(*many).conflict([asked(few, spread=7.0)]) is not None, (
+        "the mean of equal answers is what is compared"
+    )
     assert history(*many[:1]).conflict([asked(few, spread=7.0)]) is None
 
 

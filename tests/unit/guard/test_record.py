@@ -16,7 +16,9 @@ from dpsql.guard.history import Asked
 keys = st.lists(st.integers(0, 2**63), unique=True, max_size=50).map(lambda k: np.array(sorted(k), dtype=np.uint64))
 cells = st.builds(Cell, st.sampled_from(["adds", "max of x"]), keys)
 statements = st.lists(
-    st.builds(Asked, st.lists(cells, max_size=4).map(tuple), st.floats(0, 1e9), st.integers(0, 10**9), st.integers(1, 9)),
+    st.builds(
+        Asked, st.lists(cells, max_size=4).map(tuple), st.floats(0, 1e9), st.integers(0, 10**9), st.integers(1, 9)
+    ),
     max_size=4,
 )
 
@@ -48,7 +50,9 @@ def test_an_earlier_version_is_evaluated_anew(text: str, spread: float) -> None:
     assert record.read(text, "units") is None and record.spreads(text) == [spread]
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": 3}', '{"version": 3, "sample": "units", "asked": [[1]]}', "17"])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"version": 3}', '{"version": 3, "sample": "units", "asked": [[1]]}', "17"]
+)
 def test_what_is_none_of_ours_is_told(text: str) -> None:
     with pytest.raises((ValueError, TypeError, LookupError)):
         assert record.read(text, "units") is not None or record.spreads(text)
@@ -58,5 +62,7 @@ def test_a_total_is_short() -> None:
     """A hundred statements of two cells of 20,000 sample units take less than ten megabytes."""
     everybody = np.arange(20_000, dtype=np.uint64) << np.uint64(32)
     half = np.sort(np.random.default_rng(1).choice(everybody, 10_000, replace=False))
-    sizes = [len(record.written([Asked((Cell("adds", k | np.uint64(77)),), 1.0, 1)], "units")) for k in (everybody, half)]
+    sizes = [
+        len(record.written([Asked((Cell("adds", k | np.uint64(77)),), 1.0, 1)], "units")) for k in (everybody, half)
+    ]
     assert sizes[0] < 1_000 and sizes[1] < 12_000, sizes
