@@ -65,6 +65,8 @@ class Guarding:
         """Whom a statement asks about, and what R1, R2 and R5 find, which look at it alone."""
         if self._schema.guard.mode == "off":
             return Judged(bounded)
+        # a condition that looks into a public table counts its rows, whether or not anything has read it before
+        self._sandbox.need(name for bound in bounded.bounds for name in bound.public)
         questions = self.questions(bounded.blocks, bounded.bounds)
         small = {name: self.small(question) for name, question in questions.items()}
         findings = tracker.check_identifiers(bounded.blocks) or tracker.check_unsized(questions.values())
