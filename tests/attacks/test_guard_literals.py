@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -96,6 +98,15 @@ def test_a_text_with_sql_words_in_it_changes_no_decision(session: Session) -> No
         place = chance.randrange(len(HISTORIES))
         literal = "".join(chance.choices(WORDS, k=chance.choice([1, 1, 2, 3])))
         assert decisions(session, HISTORIES[place], literal) == usual[place], (HISTORIES[place], literal)
+
+
+def test_a_public_table_that_nothing_has_read_yet_is_read(tmp_path: Path) -> None:
+    """The first statement of a session is decided as any later one: its condition looks into the rows of a public table."""
+    clinic.write(tmp_path, ordinary())
+    asked = "SELECT COUNT(*) FROM patient WHERE site IN (SELECT drug FROM drug WHERE label <> 'z')"
+    with closing(open_session(clinic.schema(tmp_path, guard="block"), None, ":memory:", noise=ZeroNoise())) as first:
+        first.execute(asked)
+        assert first.execute("SELECT people FROM dpsql.guard").rows == [(1333,)]
 
 
 @pytest.mark.parametrize("word", [" UNION ", " JOIN ", "SELECT", " GROUP BY "])

@@ -807,7 +807,7 @@ def pair_of(turn: int) -> tuple[str, str]:
     """A range of ages, another one in each turn, and the same with about one more person."""
     low, width = 25 + turn % 20, 12 + turn // 20
     base = f"age BETWEEN {low} AND {low + width} AND weight_1971_kg"
-    return where(f"{base} < 80"), where(f"{base} < 82")
+    return where(f"{base} < 170"), where(f"{base} < 172")
 
 
 @pytest.mark.slow
@@ -976,19 +976,19 @@ def test_off_answers_without_a_word(tmp_path: Path) -> None:
 
 
 COMBINATIONS = {
-    "total minus two parts": [TOTAL, where("weight_1971_kg < 80"), where("weight_1971_kg >= 80.4")],
+    "total minus two parts": [TOTAL, where("weight_1971_kg < 81"), where("weight_1971_kg >= 81.4")],
     "total minus three parts": [
         TOTAL,
         where("sex = 'female'"),
-        where("sex = 'male' AND weight_1971_kg < 80"),
-        where("sex = 'male' AND weight_1971_kg >= 80.4"),
+        where("sex = 'male' AND weight_1971_kg < 81"),
+        where("sex = 'male' AND weight_1971_kg >= 81.4"),
     ],
     "parts of a breakdown": [
         "SELECT race, COUNT(*) FROM patients GROUP BY race",
-        where("race = 'white' AND weight_1971_kg < 80"),
-        where("race = 'white' AND weight_1971_kg > 80.4"),
+        where("race = 'white' AND weight_1971_kg < 81"),
+        where("race = 'white' AND weight_1971_kg > 81.4"),
     ],
-    "what two have in common": [TOTAL, where("weight_1971_kg < 80.4"), where("weight_1971_kg >= 80")],
+    "what two have in common": [TOTAL, where("weight_1971_kg < 81.4"), where("weight_1971_kg >= 81")],
 }
 
 
@@ -1029,7 +1029,7 @@ def test_audit_tells_nothing_of_somebody_elses_statements(tmp_path: Path) -> Non
         problem = refused(bob, last)
     assert problem.code == "DPSQL-604"
     text = str(problem).removeprefix("DPSQL-604")
-    assert not any(word in text for word in ("ann", "weight", "80", "race"))
+    assert not any(word in text for word in ("ann", "weight", "81", "race"))
 
 
 # --- few people, asked about directly -----------------------------------------------------------------------------

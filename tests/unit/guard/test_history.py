@@ -45,13 +45,19 @@ def history(*earlier: Asked) -> History:
         (range(1_000), range(1_000), None),
         (range(1_000), range(10, 1_009), 19),
         (range(1_000), range(2_000, 3_000), None),
-        (range(19), range(18), None),
+        (range(19), range(18), 1),
+        (range(5), range(5, 10), None),
     ],
 )
 def test_a_pair_of_which_few_are_the_difference(earlier: range, now: range, people: int | None) -> None:
-    """Cells of fewer than k are suppressed by their noisy number, and make no pair."""
     found = history(asked(earlier)).conflict([asked(now)])
     assert (found.people if found is not None else None) == people
+
+
+def test_small_groups_of_a_breakdown_make_no_pair() -> None:
+    """They are suppressed by their noisy number."""
+    one, other = (Asked((cell(list(range(size))),), 0.1, size, groups=2) for size in (19, 18))
+    assert history(one).conflict([other]) is None
 
 
 def test_what_is_added_counts_and_kinds_are_apart() -> None:
