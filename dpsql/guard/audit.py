@@ -12,15 +12,15 @@ is below 10 k people.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
-from dpsql.guard.evaluating import Cell, Keys
+from dpsql.guard.evaluating import Keys
 from dpsql.guard.history import Asked
 from dpsql.guard.leaving_out import Policy
 
@@ -28,6 +28,8 @@ MOST_ANSWERS = 400
 """Answers of one kind that a vector is combined of, the latest."""
 MOST_PAIRS = 64
 """Answers that one is compared with, the latest."""
+MOST_WATCHED = 256
+"""Vectors of one kind that are watched, the latest."""
 SIGMA = 10
 """Times k: a number of people that is known less exactly than this is not exposed."""
 _ZERO = 1e-3
@@ -35,29 +37,38 @@ _ZERO = 1e-3
 
 @dataclass(slots=True)
 class _Space:
-    """The answers of one kind, with the sizes of what each has in common with the others."""
+    """The answers of one kind.
 
-    cells: list[Keys]
-    spreads: list[float]
-    gram: npt.NDArray[np.float64]
+    gram     of every two the size of what they have in common
+    watched  vectors of few that are none of what can be worked out so far
+    """
 
-    def add(self, cell: Keys, spread: float) -> None:
+    cells: list[Keys] = field(default_factory=list)
+    spreads: list[float] = field(default_factory=list)
+    gram: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    watched: list[Keys] = field(default_factory=list)
+
+    def copy(self) -> _Space:
+        return _Space(list(self.cells), list(self.spreads), self.gram, list(self.watched))
+
+    def add(self, cell: Keys, spread: float, watched: Iterable[Keys]) -> None:
+        self.watched = [*self.watched, *watched][-MOST_WATCHED:]
         self.cells, self.spreads = [*self.cells, cell][-MOST_ANSWERS:], [*self.spreads, spread][-MOST_ANSWERS:]
-        common = np.array([_common(cell, other) for other in self.cells], dtype=np.float64)
         size = len(self.cells)
         grown = np.zeros((size, size))
-        kept = self.gram[-(size - 1) :, -(size - 1) :] if size > 1 else np.zeros((0, 0))
-        grown[: size - 1, : size - 1] = kept
-        grown[-1, :] = grown[:, -1] = common
+        grown[: size - 1, : size - 1] = self.gram[len(self.gram) - size + 1 :, len(self.gram) - size + 1 :]
+        grown[-1, :] = grown[:, -1] = [_common(cell, other) for other in self.cells]
         self.gram = grown
 
-    def deviation(self, watched: Keys) -> float | None:
-        """How exactly the number of a watched vector is known [units that one can move it by]; None where it is not in the span."""
-        common = np.array([_common(watched, cell) for cell in self.cells], dtype=np.float64)
+    def exposed(self) -> Iterator[tuple[Keys, float]]:
+        """Watched vectors in the span, and how exactly the number of each is known [units that one can move it by]."""
+        if not self.watched:
+            return
+        common = np.array([[_common(w, cell) for w in self.watched] for cell in self.cells], dtype=np.float64)
         combined = np.linalg.lstsq(self.gram, common, rcond=None)[0]
-        if len(watched) - combined @ common > _ZERO * len(watched):
-            return None
-        return float(np.sqrt(((combined * np.array(self.spreads)) ** 2).sum()))
+        for place, watched in enumerate(self.watched):
+            if len(watched) - combined[:, place] @ common[:, place] <= _ZERO * len(watched):
+                yield watched, float(np.sqrt(((combined[:, place] * np.array(self.spreads)) ** 2).sum()))
 
 
 class Audit:
@@ -68,55 +79,42 @@ class Audit:
         self._spaces: dict[str, _Space] = {}
 
     def add(self, asked: Asked) -> None:
-        for cell in asked.cells:
-            self._space(cell.kind).add(cell.keys, asked.spread)
+        self._put(self._spaces, asked)
 
     def check(self, asked: Sequence[Asked]) -> list[Error]:
         """R4: what a statement would expose together with all before it."""
-        spaces = {kind: _Space(list(s.cells), list(s.spreads), s.gram) for kind, s in self._spaces.items()}
+        spaces = {kind: space.copy() for kind, space in self._spaces.items()}
         for one in asked:
-            for cell in one.cells:
-                space = spaces.setdefault(cell.kind, _empty())
-                space.add(cell.keys, one.spread)
-        for one in asked:
-            for cell in one.cells:
-                check()
-                found = self._exposed(cell, spaces[cell.kind])
-                if found is not None:
-                    return [found]
+            self._put(spaces, one)
+        for kind in {cell.kind for one in asked for cell in one.cells}:
+            check()
+            for watched, known in spaces[kind].exposed():
+                if known < SIGMA * self._policy.k:
+                    return [self._problem(self._policy.people(len(watched)))]
         return []
 
-    def _exposed(self, cell: Cell, space: _Space) -> Error | None:
-        for watched in self._watched(cell.keys, space.cells):
-            known = space.deviation(watched)
-            if known is not None and known < SIGMA * self._policy.k:
-                people = self._policy.people(len(watched))
-                return error(
-                    604,
-                    f"rule R4: this and earlier statements together are about fewer than {self._policy.k} people "
-                    f"(about {people} as declared)",
-                    hint="use the answers that are released, or GROUP BY the columns instead",
-                )
-        return None
+    def _put(self, spaces: dict[str, _Space], asked: Asked) -> None:
+        for cell in asked.cells:
+            space = spaces.setdefault(cell.kind, _Space())
+            space.add(cell.keys, asked.spread, self._few(cell.keys, space.cells))
 
-    def _watched(self, cell: Keys, others: Sequence[Keys]) -> Iterator[Keys]:
+    def _few(self, cell: Keys, others: Sequence[Keys]) -> Iterator[Keys]:
         """Vectors of few that combinations of two, or of a whole and its parts, make."""
         latest = sorted(others[-MOST_PAIRS:], key=len, reverse=True)
-        for whole in (other for other in latest if _common(other, cell) == len(cell)):
-            rest = _without_parts(whole, [cell, *latest])
-            if len(rest) and self._policy.is_few(len(rest)):
-                yield rest
+        wholes = [cell, *(other for other in latest if _common(other, cell) == len(cell))]
+        found = [_without_parts(whole, [cell, *latest]) for whole in wholes]
         for other in latest:
-            for vector in (
-                np.setdiff1d(cell, other, assume_unique=True),
-                np.setdiff1d(other, cell, assume_unique=True),
-                np.intersect1d(cell, other, assume_unique=True),
-            ):
-                if len(vector) and self._policy.is_few(len(vector)):
-                    yield vector
+            found += [np.setdiff1d(cell, other, assume_unique=True), np.setdiff1d(other, cell, assume_unique=True)]
+            found.append(np.intersect1d(cell, other, assume_unique=True))
+        yield from (vector for vector in found if len(vector) and self._policy.is_few(len(vector)))
 
-    def _space(self, kind: str) -> _Space:
-        return self._spaces.setdefault(kind, _empty())
+    def _problem(self, people: int) -> Error:
+        return error(
+            604,
+            f"rule R4: this and earlier statements together are about fewer than {self._policy.k} people "
+            f"(about {people} as declared)",
+            hint="use the answers that are released, or GROUP BY the columns instead",
+        )
 
 
 def _without_parts(whole: Keys, others: Sequence[Keys]) -> Keys:
@@ -126,10 +124,6 @@ def _without_parts(whole: Keys, others: Sequence[Keys]) -> Keys:
         if len(other) < len(whole) and _common(other, rest) == len(other):
             rest = np.setdiff1d(rest, other, assume_unique=True)
     return rest
-
-
-def _empty() -> _Space:
-    return _Space([], [], np.zeros((0, 0)))
 
 
 def _common(one: Keys, other: Keys) -> int:

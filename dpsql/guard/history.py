@@ -127,7 +127,7 @@ class History:
             return None
         most = math.ceil(self._policy.k / self._policy.scale)
         near = list(kind.near(cell, most))
-        own = [1 / spread**2] if spread > 0 else [math.inf]
+        own = [_precision(spread)]
         own += [_precision(kind.spreads[i]) for i in near if differing(kind.cells[i].keys, cell.keys) == 0]
         for i in near:
             units = differing(kind.cells[i].keys, cell.keys)
@@ -136,7 +136,7 @@ class History:
             alike = [
                 _precision(kind.spreads[j]) for j in near if differing(kind.cells[j].keys, kind.cells[i].keys) == 0
             ]
-            if 1 / sum(own) + 1 / sum(alike) < self._readable**2:
+            if _variance(own) + _variance(alike) < self._readable**2:
                 return Conflict(self._policy.people(units), kind.pasts[i])
         return None
 
@@ -152,6 +152,11 @@ def differing(one: Keys, other: Keys) -> int:
     if len(one) == len(other) and np.array_equal(one, other):
         return 0
     return len(np.unique(np.setxor1d(one, other, assume_unique=True) >> np.uint64(32)))
+
+
+def _variance(precisions: Sequence[float]) -> float:
+    """Of the mean of several answers to one question, each weighted by its precision."""
+    return 1 / total if (total := sum(precisions)) else math.inf
 
 
 def _precision(spread: float) -> float:

@@ -16,12 +16,13 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+from dpsql.guard.questions import Question
+
 from dpsql.accounting.ledger import Asked, Ledger
 from dpsql.core.errors import Error
 from dpsql.dataset.opening import open_dataset
 from dpsql.guard import record
 from dpsql.guard.guarding import Guarding
-from dpsql.guard.questions import Question
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Analyst
 from dpsql.session.session import Session
