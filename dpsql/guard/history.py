@@ -30,12 +30,14 @@ class Asked:
 
     spread  deviation of the noise, over the most that one unit can move it
     people  [units] that it is about, as declared
+    about   these in words
     """
 
     cells: tuple[Cell, ...]
     spread: float
     people: int
     groups: int = 1
+    about: str = "everybody"
 
 
 @dataclass(frozen=True, slots=True)
