@@ -25,6 +25,7 @@ from dpsql.guard.leaving_out import Policy
 from dpsql.guard.units import SampleUnits
 from dpsql.plan.limited import Bounded, Small
 from dpsql.plan.releases import Release
+from dpsql.plan.resolved import Block
 from dpsql.plan.tables import PublicTable
 from dpsql.schema import spent
 from dpsql.schema.model import Analyst, Guard, Schema
@@ -96,7 +97,9 @@ class Guarding:
         evaluating = Evaluating(self._sample, blocks, bounded.bounds)
         for block in (block for block in blocks if block.aggregates):
             found = evaluating.block(block)
-            asked[block.name] = Asked(found.cells, 0.0, self.policy.people(found.whole), max(found.groups, 1))
+            asked[block.name] = Asked(
+                found.cells, 0.0, self.policy.people(found.whole), max(found.groups, 1), _about(block)
+            )
             small[block.name] = self._small(found)
             few = leaving_out.check(evaluating, block, found, self.policy) if not findings else None
             findings = [few] if few is not None else findings
@@ -199,7 +202,7 @@ class Guarding:
             return []
         refused = next((f for f in judged.findings if blocks(self._schema.guard) and f.code == "DPSQL-602"), None)
         warned = [] if refused else [f"guard: warns of {one.message}" for one in self.settled(judged.findings)]
-        lines = [f"guard: {name} asks about {_about(one)}" for name, one in judged.asked.items()]
+        lines = [f"guard: {name} asks about {_counted(one)}" for name, one in judged.asked.items()]
         if refused is not None:
             return [*lines, f"guard: refused by {refused.message}"]
         try:
@@ -215,7 +218,7 @@ class Guarding:
         rows: list[tuple[object, ...]] = []
         for row in self._ledger.asked():
             if row.analyst == self._analyst:
-                rows += [(row.charge, one.people, _about(one), row.statement) for one in self._past(row).asked]
+                rows += [(row.charge, _rounded(one.people), one.about, row.statement) for one in self._past(row).asked]
         columns = spent.TABLES[GUARD_TABLE]
         return PublicTable(GUARD_TABLE, columns, tuple([row[i] for row in rows] for i in range(len(columns))))
 
@@ -238,9 +241,19 @@ def _groups(found: Evaluated) -> int:
     return math.prod(len(key.values) for key in found.block.keys if key.values is not None)
 
 
-def _about(asked: Asked) -> str:
-    text = f"{asked.people:,} people as declared"
-    return text + (f", in {asked.groups:,} groups" if asked.groups > 1 else "")
+def _about(block: Block) -> str:
+    """The rows of a block in words."""
+    return " and ".join(dict.fromkeys(map(words.said, block.source.predicates))) or "everybody"
+
+
+def _counted(asked: Asked) -> str:
+    groups = f", in {asked.groups:,} groups" if asked.groups > 1 else ""
+    return f"{asked.about}{groups}: {_rounded(asked.people):,} people as declared"
+
+
+def _rounded(people: int) -> int:
+    """[units] to two digits: more of them say nothing that the sample knows."""
+    return int(float(f"{people:.2g}"))
 
 
 def _problem(conflict: Conflict, k: int) -> Error:

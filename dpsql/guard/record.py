@@ -25,7 +25,10 @@ def written(asked: Sequence[Asked], identity: str) -> str:
 
     identity  of the sample units that the cells are of
     """
-    body = [[one.spread, one.people, one.groups, [[cell.kind, _packed(cell)] for cell in one.cells]] for one in asked]
+    body = [
+        [one.spread, one.people, one.groups, one.about, [[cell.kind, _packed(cell)] for cell in one.cells]]
+        for one in asked
+    ]
     return json.dumps({"version": VERSION, "sample": identity, "asked": body}, separators=(",", ":"))
 
 
@@ -38,8 +41,8 @@ def read(text: str, identity: str) -> tuple[Asked, ...] | None:
     if not isinstance(found, dict) or found["version"] < VERSION or found["sample"] != identity:
         return None
     return tuple(
-        Asked(tuple(Cell(str(k), _unpacked(p)) for k, p in cells), float(spread), int(people), int(groups))
-        for spread, people, groups, cells in found["asked"]
+        Asked(tuple(Cell(str(k), _unpacked(p)) for k, p in cells), float(spread), int(people), int(groups), str(about))
+        for spread, people, groups, about, cells in found["asked"]
     )
 
 
