@@ -93,9 +93,9 @@ class Guarding:
         findings = check_identifiers(bounded.blocks) or check_unsized(bounded.blocks)
         asked: dict[str, Asked] = {}
         small: dict[str, tuple[Small, ...]] = {}
-        blocks = [part.block for part in bounded.blocks]
-        evaluating = Evaluating(self._sample, blocks, bounded.bounds)
-        for block in (block for block in blocks if block.aggregates):
+        every = [part.block for part in bounded.blocks]
+        evaluating = Evaluating(self._sample, every, bounded.bounds)
+        for block in (block for block in every if block.aggregates):
             found = evaluating.block(block)
             asked[block.name] = Asked(
                 found.cells, 0.0, self.policy.people(found.whole), max(found.groups, 1), _about(block)

@@ -17,7 +17,12 @@ keys = st.lists(st.integers(0, 2**63), unique=True, max_size=50).map(lambda k: n
 cells = st.builds(Cell, st.sampled_from(["adds", "max of x"]), keys)
 statements = st.lists(
     st.builds(
-        Asked, st.lists(cells, max_size=4).map(tuple), st.floats(0, 1e9), st.integers(0, 10**9), st.integers(1, 9)
+        Asked,
+        st.lists(cells, max_size=4).map(tuple),
+        st.floats(0, 1e9),
+        st.integers(0, 10**9),
+        st.integers(1, 9),
+        st.text(),
     ),
     max_size=4,
 )
@@ -28,7 +33,12 @@ def test_it_reads_back_as_the_same(asked: list[Asked]) -> None:
     found = record.read(record.written(asked, "units"), "units")
     assert found is not None and len(found) == len(asked)
     for one, other in zip(found, asked, strict=True):
-        assert (one.spread, one.people, one.groups) == (other.spread, other.people, other.groups)
+        assert (one.spread, one.people, one.groups, one.about) == (
+            other.spread,
+            other.people,
+            other.groups,
+            other.about,
+        )
         assert [c.kind for c in one.cells] == [c.kind for c in other.cells]
         assert all(np.array_equal(a.keys, b.keys) for a, b in zip(one.cells, other.cells, strict=True))
 
