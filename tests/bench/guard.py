@@ -16,13 +16,12 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from dpsql.guard.questions import Question
-
-from dpsql.accounting.ledger import Asked, Ledger
+from dpsql.accounting.ledger import Asked as Row
+from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error
 from dpsql.dataset.opening import open_dataset
-from dpsql.guard import record
 from dpsql.guard.guarding import Guarding
+from dpsql.guard.history import Asked
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Analyst
 from dpsql.session.session import Session
@@ -123,7 +122,7 @@ class Guarded:
     def guarding(self) -> Guarding:
         return self.session._world.guard
 
-    def asked(self) -> tuple[str, list[Question]]:
+    def asked(self) -> tuple[str, list[Asked]]:
         """The next statement and whom it asks about."""
         while True:
             sql = self.statements.one()
@@ -131,7 +130,7 @@ class Guarded:
                 found = planned(self.session, parse(sql))
             except Error:
                 continue
-            return sql, Guarding.asked(found.judged.questions, found.plan.plan.releases)
+            return sql, Guarding.asked(found.judged.asked, found.plan.plan.releases)
 
     def timed(self, work: Callable[..., object]) -> Callable[..., object]:
         def timed(*arguments: object) -> object:
@@ -153,14 +152,14 @@ def measure(sizes: Sequence[tuple[str, int, Aim]] = SIZES, decisions: int = DECI
         with TemporaryDirectory() as scratch:
             guarded = opened(Path(scratch), mode)
             loaded, *load = _load(guarded, rows(guarded, size))
-            regions, decided, refused = _decisions(guarded, decisions)
+            cells, decided, refused = _decisions(guarded, decisions)
             times = median(decided.passed), p95(decided.passed), max(decided.passed), median(decided.processor)
             name = f"{mode}, {loaded} statements"
-            counts = f"{regions:,}", f"{len(decided.passed)}", f"{refused}"
+            counts = f"{cells:,}", f"{len(decided.passed)}", f"{refused}"
             body.append((name, *counts, *map(ms, times), f"p95, {aim.verdict(times[1] * 1e3)}"))
             loads.append((name, *load, ""))
             guarded.session.close()
-    show(("", "regions", "decisions", "refused", "p50", "p95", "most", "p50 of processor time", ""), body)
+    show(("", "cells", "decisions", "refused", "p50", "p95", "most", "p50 of processor time", ""), body)
     heading("the guard's history, read from the ledger at the first statement")
     show(("", "to load", "a statement", "written", "memory", ""), loads)
 
@@ -174,16 +173,16 @@ def opened(folder: Path, mode: str) -> Guarded:
     return Guarded(session, Statements(random.Random(1)))
 
 
-def rows(guarded: Guarded, size: int) -> list[Asked]:
+def rows(guarded: Guarded, size: int) -> list[Row]:
     """So many statements, as the ledger keeps them."""
-    found: list[Asked] = []
+    found: list[Row] = []
     for place in range(size):
         sql, asked = guarded.asked()
-        found.append(Asked(place + 1, "bench", sql, record.written(asked)))
+        found.append(Row(place + 1, "bench", sql, guarded.guarding.written(asked)))
     return found
 
 
-def _load(guarded: Guarded, history: list[Asked]) -> tuple[str, ...]:
+def _load(guarded: Guarded, history: list[Row]) -> tuple[str, ...]:
     """How many statements were loaded of how many, the time, and the memory that it took."""
     before, begun, loaded = _resident(), time.perf_counter(), 0
     while loaded < len(history) and time.perf_counter() - begun < MOST_SECONDS:
@@ -203,11 +202,11 @@ def _resident() -> int:
 
 
 def _decisions(guarded: Guarded, decisions: int) -> tuple[int, Times, int]:
-    """How many regions are remembered, the times, and how many were refused."""
+    """How many cells are remembered, the times, and how many were refused."""
     guarding, found, refused = guarded.guarding, Times(), 0
-    regions = sum(len(bucket.found) for bucket in guarding._history._buckets.values())
-    plain = guarding.questions
-    guarding.questions = guarded.timed(plain)  # type: ignore[method-assign,assignment]
+    cells = sum(len(kind.cells) for kind in guarding._known()[0]._kinds.values())
+    plain = guarding.judge
+    guarding.judge = guarded.timed(plain)  # type: ignore[method-assign,assignment]
     compare = guarded.timed(guarding.compare)
     begun = time.perf_counter()
     while len(found.passed) < decisions and (len(found.passed) < 2 or time.perf_counter() - begun < MOST_SECONDS):
@@ -219,5 +218,5 @@ def _decisions(guarded: Guarded, decisions: int) -> tuple[int, Times, int]:
             refused += 1
         found.passed.append(guarded.passing)
         found.processor.append(guarded.working)
-    guarding.questions = plain  # type: ignore[method-assign]
-    return regions, found, refused
+    guarding.judge = plain  # type: ignore[method-assign]
+    return cells, found, refused
