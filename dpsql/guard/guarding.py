@@ -243,7 +243,7 @@ def _groups(found: Evaluated) -> int:
 
 def _about(block: Block) -> str:
     """The rows of a block in words."""
-    return " and ".join(dict.fromkeys(map(words.said, block.source.predicates))) or "everybody"
+    return " and ".join(dict.fromkeys(words.said(c, block.source) for c in block.source.predicates)) or "everybody"
 
 
 def _counted(asked: Asked) -> str:

@@ -79,7 +79,7 @@ def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], policy: P
 def _around(part: Scalar, block: Block) -> str:
     """The condition that a part stands in, or what is computed with it."""
     holding = (whole for whole in block.expressions if any(inner.tree == part.tree for inner in whole.walk()))
-    return words.said(next(holding, part))
+    return words.said(next(holding, part), block.source)
 
 
 def _is_unknown(part: Scalar) -> bool:
@@ -92,7 +92,7 @@ def _of_numbers(evaluating: Evaluating, block: Block, policy: Policy) -> Error |
     """A number that is the same for all but a few."""
     for share in evaluating.shares(block):
         if 0 < share.other < share.units and policy.is_few(share.other):
-            return _refused(words.said(share.part.scalar), policy.people(share.other), policy)
+            return _refused(words.said(share.part.scalar, block.source), policy.people(share.other), policy)
     return None
 
 
@@ -109,7 +109,7 @@ def _of_few_values(block: Block, found: Evaluated, policy: Policy) -> Error | No
         )
         if narrow:
             few = unlike if policy.is_few(unlike) else zero
-            return _refused(words.said(argument), policy.people(few), policy)
+            return _refused(words.said(argument, block.source), policy.people(few), policy)
     return None
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 
 from dpsql.expressions.scalar import Scalar
+from dpsql.relations.relations import Relation
 from dpsql.sql.duckdb import printed
+from dpsql.sql.nodes import Node
+from dpsql.sql.trees import rewritten
 
 MOST_LETTERS = 120
 MOST_STATEMENT = 160
 """[letters] of a condition, and of an earlier statement."""
 _PLAIN = (
+    (re.compile(r"\(SELECT c0 FROM dpsql \w+ \d+ LIMIT 1\)|dpsql \w+ \d+\.c\d+"), "a released value"),
     (re.compile(r"(?:TRY_)?CAST\(((?:[^()]|\([^()]*\))*) AS [A-Z]+(?:\([0-9, ]*\))?\)"), r"\1"),
     (re.compile(r"\b[\w ]+\.(?=\w)"), ""),
     (re.compile(r"(\d)\.0\b"), r"\1"),
@@ -18,15 +22,30 @@ _PLAIN = (
 """What people are not told: conversions, the aliases of tables, decimals that are none."""
 
 
-def said(scalar: Scalar) -> str:
-    """A condition or value as one would write it."""
-    plain, before = printed(scalar.tree).replace('"', ""), ""
+def said(scalar: Scalar, source: Relation) -> str:
+    """A condition or value as one would write it, with what a column of a derived table stands for.
+
+    source  the rows that it is of
+    """
+    plain, before = printed(rewritten(scalar.tree, _computed(source))).replace('"', ""), ""
     while plain != before:
         before = plain
         for pattern, kept in _PLAIN:
             plain = pattern.sub(kept, plain)
     plain = plain[1:-1] if plain[:1] == "(" and plain[-1:] == ")" and _closes_at_the_end(plain) else plain
     return plain if len(plain) <= MOST_LETTERS else plain[: MOST_LETTERS - 3] + "..."
+
+
+def _computed(source: Relation) -> dict[Node, Node]:
+    """What the columns of derived tables stand for, however deep."""
+    found: dict[Node, Node] = {}
+    waiting = [source]
+    while waiting:
+        made = waiting.pop().made
+        if made is not None:
+            found |= dict(made.computed)
+            waiting += made.sources
+    return found
 
 
 def shortened(statement: str) -> str:
