@@ -176,6 +176,8 @@ class Plan:
     goal: Goal | None = None
 
     def __post_init__(self) -> None:
+        if len({release.name for release in self.releases}) < len(self.releases):
+            raise error(901, "two releases have one name")
         for release in self.releases:
             for measure in release.measures:
                 if not measure.noise.covers(measure.sensitivity.l1, measure.sensitivity.l2_squared, measure.loss):

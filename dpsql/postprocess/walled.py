@@ -41,7 +41,7 @@ class Walled:
         self._turn = threading.RLock()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__.lstrip('_')}>"
+        return f"<{type(self).__name__}>"
 
     @property
     def _connection(self) -> duckdb.DuckDBPyConnection:

@@ -292,3 +292,36 @@ def test_comments_do_not_travel() -> None:
             "SELECT COUNT(*) /* '\" */ FROM patient -- */",
         ):
             assert connection.execute(SHARP + sql).fetchall() == [(12,)]
+
+
+def test_a_table_named_as_a_release_is_none(tmp_path: Path) -> None:
+    """Each release of a statement has a name of its own, whatever the declared tables are called: what one of them is limited by,
+    judged by and shown as is never another's."""
+    import duckdb
+
+    with duckdb.connect() as writer:
+        people = tmp_path / "people.parquet"
+        writer.execute(f"COPY (SELECT i AS id, i % 3 AS site, i % 50 AS age FROM range(200) AS r(i)) TO '{people}'")
+        for number in (0, 2):
+            listed = tmp_path / f"release_{number}.parquet"
+            writer.execute(f"COPY (SELECT i AS k, i * 10 AS w FROM range(3) AS r(i)) TO '{listed}'")
+    text = (
+        '[dataset]\nname = "names"\nsource = "."\n[privacy]\nunit = "people.id"\nepsilon = 1000000.0\ndelta = 0.5\n'
+        "query = { epsilon = 100.0, delta = 1e-3 }\ncaps = { epsilon = 1000000.0, delta = 0.4 }\n"
+        '[guard]\nmode = "off"\n[tables.people]\nsource = "people.parquet"\nkey = ["id"]\n[tables.people.columns]\n'
+        'id = { type = "BIGINT" }\nsite = { type = "BIGINT", domain = [0, 1, 2] }\nage = { type = "BIGINT", bounds = [0, 50] }\n'
+    )
+    public = "".join(
+        f'[tables.release_{n}]\npublic = true\nsource = "release_{n}.parquet"\nkey = ["k"]\n' for n in (0, 2)
+    )
+    (tmp_path / "schema.toml").write_text(text + public)
+    above = "SELECT COUNT(*) FROM people WHERE age > (SELECT MAX(w) FROM release_0) + (SELECT AVG(age) FROM people)"
+    half = (
+        "SELECT AVG(n) / 2 FROM (SELECT site, COUNT(*) AS n FROM people GROUP BY site) AS x JOIN release_2 ON k = site"
+    )
+    three = "SELECT (SELECT COUNT(*) FROM people), (SELECT SUM(age) FROM people), (SELECT MAX(age) FROM people WHERE site = 1)"
+    session = open_session(tmp_path / "schema.toml", None, ":memory:", noise=ZeroNoise())
+    assert session.execute(above).rows == [(20,)]
+    assert session.execute(f"SELECT COUNT(*) FROM people WHERE age > ({half})").rows == [(64,)]
+    assert session.execute(three).rows == [(200, 4900, 49)]
+    session.close()

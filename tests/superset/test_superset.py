@@ -219,14 +219,15 @@ def a_time_line(superset: Running, window: Browser) -> None:
 
 
 def another_budget(superset: Running, window: Browser) -> None:
-    """The same data with a ledger of its own, asked by logins; after the first answer its budget is used up."""
-    ledger = superset.folder / "randhie" / "logins.ledger"
-    uri = f"dpsql:///{superset.schema}?ledger={ledger}"
+    """A copy of the data with a ledger of its own, asked by logins; after the first answer its budget is used up."""
+    schema = unused(superset.schema.parent, superset.folder / "logins") / superset.schema.name
+    ledger = schema.with_name("logins.ledger")
+    uri = f"dpsql:///{schema}?ledger={ledger}"
     made = {"database_name": "logins", "sqlalchemy_uri": uri, "impersonate_user": True, "expose_in_sqllab": True}
     database = window.api("POST", "/api/v1/database/", made)["id"]
     rows, errors = window.ask("SELECT female, COUNT(*) AS n FROM person GROUP BY female", database)
     assert rows and errors == []
-    with dpsql.connect(superset.schema, analyst="admin", ledger=ledger) as connection:
+    with dpsql.connect(schema, analyst="admin", ledger=ledger) as connection:
         assert connection.execute("SELECT COUNT(*) FROM dpsql.ledger WHERE analyst = 'admin'").fetchone() == (1,)
         with pytest.raises(dpsql.OperationalError, match=r"\ADPSQL-501"):
             while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -133,10 +134,9 @@ class Statement:
             check()
             if _asked(known) == asked:
                 return known.name
-        name, count = f"release_{len(self.blocks)}", len(self.blocks)
-        while self.schema.table(name) is not None:
-            count += 1
-            name = f"release_{count}"
+        taken = {known.name for known in self.blocks}
+        free = (f"release_{i}" for i in itertools.count(len(self.blocks)))
+        name = next(one for one in free if one not in taken and self.schema.table(one) is None)
         self.blocks.append(replace(block, name=name))
         return name
 

@@ -351,6 +351,8 @@ def test_a_plan_that_charges_less_rho_than_its_noise_has_is_none(by_rho: Schema)
             Plan((replace(found, measures=(replace(measure, loss=loss),), loss=loss),), plan.shell, loss, plan.price)
     with pytest.raises(InternalError, match="what was asked"):
         Plan((found,), plan.shell, plan.loss, EpsilonDelta(Fraction(999, 1000), plan.price.delta))
+    with pytest.raises(Error, match="one name"):
+        Plan((found, found), plan.shell, plan.loss + plan.loss, plan.price)
 
 
 def test_explain_prints_rho(by_rho: Schema) -> None:
