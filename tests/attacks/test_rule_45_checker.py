@@ -40,7 +40,7 @@ def checked(expression: str, *, everywhere: bool = False) -> str:
         "CASE WHEN day BETWEEN DATE '0001-01-02' AND DATE '9999-12-30' THEN (day + to_days(CAST(3 AS INTEGER))) END",
         "GREATEST(0, LEAST(CAST(b AS HUGEINT), 7))",
         "count(*)", "sum(b)", "sum(d)", "median(f)", "max(t)",
-        "NULLIF(-1, b)", "NULLIF(b, 0)", "NULLIF(b, f)",
+        "GREATEST(h, (-170141183460469231731687303715884105728))", "NULLIF(-1, b)", "NULLIF(b, 0)", "NULLIF(b, f)",
         "row_number() OVER (PARTITION BY u ORDER BY md5(concat_ws('|', $cut, CAST(u AS VARCHAR))))",
     ],
 )  # fmt: skip

@@ -15,6 +15,8 @@ from dpsql.planner.total.known import NULL, Known, integer
 from dpsql.planner.total.rules import Ruled
 from dpsql.planner.total.walk import Rule, Scope, Walk, unknown
 
+_BEYOND = str(2**127)
+"""The digits of the least whole number; without its sign it is of no type."""
 Plain = Callable[[Sequence[Known]], Ruled | None]
 _FUNCTIONS: dict[str, Plain] = {
     "Sqrt": functions.increasing(math.sqrt, ">= 0"),
@@ -72,6 +74,9 @@ def division(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
 
 
 def negative(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+    if isinstance(node.this, exp.Literal) and node.this.name == _BEYOND:
+        # the engine reads the sign with the digits
+        return integer(-int(_BEYOND))
     return walk.ruled(node, numbers.negative(_typed(walk.value(node.this, scope))))
 
 
