@@ -100,7 +100,7 @@ def test_a_public_table_that_nothing_has_read_yet_is_read(tmp_path: Path) -> Non
     asked = "SELECT COUNT(*) FROM patient WHERE site IN (SELECT drug FROM drug WHERE label <> 'z')"
     with closing(open_session(clinic.schema(tmp_path, guard="block"), None, ":memory:", noise=ZeroNoise())) as first:
         first.execute(asked)
-        assert first.execute("SELECT people FROM dpsql.guard").rows == [(pytest.approx(1333, abs=20),)]
+        assert first.execute("SELECT people FROM dpsql.guard").rows == [(1300,)]
 
 
 @pytest.mark.parametrize("word", [" UNION ", " JOIN ", "SELECT", " GROUP BY "])

@@ -31,6 +31,8 @@ epsilon = 1000000.0
 delta = 0.1
 query = { epsilon = 0.1, delta = 1e-3 }
 caps = { epsilon = 1000000.0, delta = 0.1 }
+[guard]
+mode = "off"
 [tables.person]
 source = "person.csv"
 key = ["id"]
