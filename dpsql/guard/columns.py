@@ -8,13 +8,14 @@ hash, so that two statements that name it mean the same rows by it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from dpsql.core.domains import Value
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.scalar import Scalar
-from dpsql.sql.duckdb import quoted
+from dpsql.guard.sizes import Cell
+from dpsql.sql.duckdb import literal_sql, quoted
 
 Constants = dict[str, tuple[Value, ...]]
 """Of a statement: its numbers, its texts."""
@@ -36,8 +37,23 @@ def constants(expressions: Iterable[Scalar]) -> Constants:
     return {kind: tuple(values) for kind, values in found.items()}
 
 
-def sql(place: str, sqltype: SqlType, known: Constants) -> str:
-    """The value of a column at a place."""
+def sql(place: str, sqltype: SqlType, known: Constants, usual: Sequence[Cell] = ()) -> str:
+    """The value of a column at a place; NULL where that is NULL.
+
+    usual  the values that are taken for granted: they have the first places
+    """
+    arms, begun = [], 0.0
+    for cell in usual:
+        begun += cell.weight
+        arms.append(f"WHEN {place} < {begun!r} THEN {literal_sql(cell.value, sqltype)}")
+    if not arms:
+        return _around(place, sqltype, known)
+    rest = _around(f"(({place} - {begun!r}) / {1 - begun!r})", sqltype, known) if begun < 1 else "NULL"
+    return f"CASE {' '.join(arms)} ELSE {rest} END"
+
+
+def _around(place: str, sqltype: SqlType, known: Constants) -> str:
+    """A value around the constants."""
     kind = "text" if sqltype.is_text else "number"
     slots: dict[int, str] = {}
     for value in known.get(kind, ()):

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domains import Categories, Interval
+from dpsql.guard.sizes import NULLS, Bought, Cell, Sizes, sizes
 from dpsql.schema.model import ROW, Column, Reference, Schema, Table
 
 Floats = npt.NDArray[np.float64]
@@ -26,10 +27,6 @@ FEWEST, MOST = 20_000, 200_000
 """[sample units] There are 4 for each k people that are declared, between these."""
 MOST_ROWS = 10
 """[rows] of one sample unit in a table below the unit's own."""
-ROUND = 0.3
-"""[probability] of 0 or a round number, where there is one."""
-NULLS = 0.05
-"""[probability] of NULL in a nullable column, but that of twice k people at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +35,13 @@ class Drawn:
 
     values  None where only a place is drawn
     nulls   which rows have NULL
+    known   of a place: the values that are taken for granted
     """
 
     values: Array | None
-    nulls: npt.NDArray[np.bool_] | None
+    nulls: npt.NDArray[np.bool_] | None = None
     places: Floats | None = None
+    known: tuple[Cell, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +70,18 @@ class Drawing:
     """Draws the tables of a schema, each after those that it refers to.
 
     listed  the values of a public table's column, in order
+    bought  the released histograms
     """
 
     def __init__(
-        self, schema: Schema, identity: str, people: float, listed: Callable[[str, str], Sequence[object]]
+        self,
+        schema: Schema,
+        identity: str,
+        people: float,
+        listed: Callable[[str, str], Sequence[object]],
+        bought: Bought | None = None,
     ) -> None:
-        self._schema, self._identity, self._listed = schema, identity, listed
+        self._schema, self._identity, self._listed, self._bought = schema, identity, listed, bought or {}
         self.units = count(schema, people)
         self._nulls = min(max(NULLS, 2 * schema.guard.k / people), 0.5)
         self.rows: dict[str, Rows] = {}
@@ -108,19 +113,20 @@ class Drawing:
 
     def _column(self, table: Table, column: Column, rows: Rows) -> Drawn:
         if column.name == self._schema.unit_column(table) and not self._schema.path_to_unit(table):
-            return Drawn(rows.unit + 1, None)
+            return Drawn(rows.unit + 1)
         if column.name == self._own_key(table):
-            return Drawn(np.arange(len(rows)) + 1, None)
+            return Drawn(np.arange(len(rows)) + 1)
         place = self._uniform(table.name, column.name, len(rows))
         reference = table.reference(column.name)
         if reference is not None:
-            return Drawn(self._referred(table, reference, rows, place), None)
-        nulls = self._uniform(table.name, f"{column.name} null", len(rows)) < self._nulls if column.nullable else None
+            return Drawn(self._referred(table, reference, rows, place))
         if column.name in table.key and isinstance(column.domain, Categories):
             # beside the unit: each of its rows has another one
             place = ((place[rows.parent] if len(place) else place) + rows.turn / max(len(column.domain.values), 1)) % 1
-            nulls = None
-        return replaced_nulls(self._values(column, place), nulls)
+            return _values(sizes(replace(column, nullable=False, usual=()), 0.0, None), column, place)
+        known = sizes(column, self._nulls, self._bought.get((table.name, column.name)))
+        nulls = self._uniform(table.name, f"{column.name} null", len(rows)) < known.nulls if known.nulls else None
+        return replace(_values(known, column, place), nulls=nulls)
 
     def _own_key(self, table: Table) -> str | None:
         """The column that tells the rows of a table apart by itself."""
@@ -135,25 +141,6 @@ class Drawing:
             return np.asarray((place * len(self.rows[above.name])).astype(np.int64) + 1)
         return _picked(self._listed(reference.table, reference.target), place)
 
-    def _values(self, column: Column, place: Floats) -> Drawn:
-        domain = column.domain
-        if isinstance(domain, Categories) and domain.values:
-            return Drawn(_picked(domain.values, place), None)
-        if not isinstance(domain, Interval):
-            return Drawn(None, None, place)
-        low, high = float(domain.lower), float(domain.upper)
-        even = column.sqltype.is_integer or column.sqltype.is_temporal
-        found = low + place / (1 - ROUND) * (high - low + even)
-        inside = round_numbers(domain)
-        if even:
-            found = np.floor(found)
-        if len(inside):
-            odd = place >= 1 - ROUND
-            found[odd] = inside[((place[odd] - 1 + ROUND) / ROUND * len(inside)).astype(np.int64) % len(inside)]
-        else:
-            found = low + place * (high - low)
-        return Drawn(np.clip(found, low, high), None)
-
     def _uniform(self, table: str, column: str, size: int) -> Floats:
         """[0, 1) for each row: the finished states of a counter that steps from a hash of the column (Steele, Lea and Flood 2014)."""
         begun = np.uint64(int.from_bytes(hashlib.sha256(f"{self._identity}\n{table}\n{column}".encode()).digest()[:8]))
@@ -163,29 +150,29 @@ class Drawing:
         return np.asarray(((state ^ (state >> np.uint64(31))) >> np.uint64(11)) / 2.0**53)
 
 
-def replaced_nulls(drawn: Drawn, nulls: npt.NDArray[np.bool_] | None) -> Drawn:
-    return Drawn(drawn.values, nulls, drawn.places)
-
-
-def round_numbers(domain: Interval) -> Floats:
-    """Multiples of a power of ten strictly inside the bounds, which are the extreme person's; 0 as often as all of them, where it is
-    a value at all."""
-    span = domain.upper - domain.lower
-    if span <= 0:
-        return np.array([])
-    step = Fraction(10) ** (len(str(int(span))) - 1) if span >= 1 else Fraction(1, 10)
-    if span / step < 3:
-        step /= 10
-    first, last = int(domain.lower / step), int(domain.upper / step)
-    found = [float(step * i) for i in range(first - 1, last + 2) if i and domain.lower < step * i < domain.upper]
-    return np.array(found + [0.0] * max(len(found), 1) if 0 in domain else found)
+def _values(known: Sizes, column: Column, place: Floats) -> Drawn:
+    """The value at each place: the cells lie one after another, each as long as it weighs."""
+    domain = column.domain
+    if not known.cells or not isinstance(domain, Categories | Interval):
+        return Drawn(None, None, place, known.cells)
+    weights = np.array([cell.weight for cell in known.cells])
+    ends = np.cumsum(weights)
+    at = np.minimum(np.searchsorted(ends, place * ends[-1], side="right"), len(weights) - 1)
+    if isinstance(domain, Categories):
+        return Drawn(_array([cell.value for cell in known.cells])[at])
+    low = np.array([float(cell.value) for cell in known.cells])
+    spans = np.array([float(cell.end - cell.value) if cell.end is not None else 0.0 for cell in known.cells])  # type: ignore[operator]
+    found = low[at] + np.clip((place * ends[-1] - ends[at]) / weights[at] + 1, 0, 1) * spans[at]
+    if column.sqltype.is_integer or column.sqltype.is_temporal:
+        found = np.floor(found)
+    return Drawn(np.clip(found, float(domain.lower), float(domain.upper)))
 
 
 def _picked(values: Sequence[object], place: Floats) -> Array:
-    if not values:
-        return np.zeros(len(place))
+    return _array(values)[(place * len(values)).astype(np.int64) % len(values)] if values else np.zeros(len(place))
+
+
+def _array(values: Sequence[object]) -> Array:
     if all(isinstance(v, int | Fraction | float) for v in values):
-        known: Array = np.array([float(v) for v in values])  # type: ignore[arg-type]
-    else:
-        known = np.array(values, dtype=np.object_)
-    return np.asarray(known[(place * len(values)).astype(np.int64) % len(values)])
+        return np.array([float(v) for v in values])  # type: ignore[arg-type]
+    return np.array(values, dtype=np.object_)

@@ -33,8 +33,6 @@ from dpsql.schema.model import Analyst, Guard, Schema
 _MIDDLES = (np.arange(1_000) + 0.5) / 1_000
 """Probabilities at which the quantiles of a distribution tell its deviation; without the last of its tails, so a little too small."""
 GUARD_TABLE = "guard"
-READABLE = 10
-"""Times what one unit can move it: a difference whose noise deviates by less can be read."""
 ASSUMED = 100
 """Times k: how many people there are taken to be where the owner declares no number."""
 
@@ -157,7 +155,7 @@ class Guarding:
 
     def _known(self) -> tuple[History, Audit]:
         if self._history is None or self._audit is None:
-            self._history, self._audit = History(self.policy, READABLE), Audit(self.policy)
+            self._history, self._audit = History(self.policy, float(self._schema.guard.readable)), Audit(self.policy)
         return self._history, self._audit
 
     def _load(self, rows: Sequence[Row]) -> None:

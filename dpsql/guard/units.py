@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -16,6 +19,7 @@ from dpsql.expressions.buckets import MACRO
 from dpsql.guard import columns
 from dpsql.guard.columns import Constants
 from dpsql.guard.drawing import Drawing, Drawn, count
+from dpsql.guard.sizes import Bought, Cell
 from dpsql.plan.tables import PublicTable
 from dpsql.postprocess.walled import Walled
 from dpsql.schema.model import ROW, UNIT_COLUMN, Schema, Table, with_unit
@@ -27,13 +31,24 @@ _PLACE = "dpsql place "
 _INPUT = "dpsql input"
 
 
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A column of a stored table; `place` is that of its places where its values are those of a statement."""
+
+    column: str
+    sqltype: SqlType
+    place: str = ""
+    known: tuple[Cell, ...] = ()
+
+
 class SampleUnits(Walled):
     """Invented rows of every private table, and the public tables as they are.
 
     Why   drawn from the declarations alone: what is decided by them is the same on every database of people
 
     people    [units] that there are as declared
-    identity  of the declared schema
+    identity  of the declared schema, and of
+    bought    the released histograms that values are drawn from
     views     that show the public tables, and
     files     all that these read
     loaded    the public tables where they cannot be shown so
@@ -47,12 +62,14 @@ class SampleUnits(Walled):
         views: Sequence[str] = (),
         files: Sequence[Path] = (),
         loaded: Callable[[], Iterable[PublicTable]] = tuple,
+        bought: Bought | None = None,
     ) -> None:
         super().__init__(self._drawn_tables, None)
-        self._schema, self.identity, self._people = schema, identity, people
+        self._schema, self._seed, self._people, self._bought = schema, identity, people, bought or {}
+        self.identity = _identity(schema, identity, self._bought)
         self._views, self._files, self._loaded = views, files, loaded
         self.units = count(schema, people)
-        self._columns: dict[str, list[tuple[str, SqlType, str]]] = {}
+        self._columns: dict[str, list[_Shown]] = {}
 
     @property
     def scale(self) -> float:
@@ -82,8 +99,9 @@ class SampleUnits(Walled):
         if table not in self._columns:
             return []
         items = []
-        for column, sqltype, place in self._columns[table]:
-            items.append((column, columns.sql(name(place), sqltype, constants) if place else name(column)))
+        for one in self._columns[table]:
+            text = columns.sql(name(one.place), one.sqltype, constants, one.known) if one.place else name(one.column)
+            items.append((one.column, text))
         return [columns.shown(table, f"{SAMPLE}{table}", items)]
 
     def _drawn_tables(self) -> duckdb.DuckDBPyConnection:
@@ -95,7 +113,8 @@ class SampleUnits(Walled):
             lock(connection, self._files)
             for public in self._loaded():
                 load(connection, public)
-            drawing = Drawing(self._schema, self.identity, self._people, lambda t, c: _listed(connection, t, c))
+            listed = partial(_listed, connection)
+            drawing = Drawing(self._schema, self._seed, self._people, listed, self._bought)
             for table in self._in_order():
                 self._store(connection, table, drawing)
         except BaseException:
@@ -113,16 +132,17 @@ class SampleUnits(Walled):
         rows = drawing.rows[table.name]
         arrays: dict[str, npt.NDArray[np.generic]] = {"unit": rows.unit + 1, "row": np.arange(len(rows)) + 1}
         items: list[str] = []
-        known: list[tuple[str, SqlType, str]] = []
+        known: list[_Shown] = []
         for i, column in enumerate(table.columns):
             found = drawn[column.name]
-            if found.values is None:
-                arrays[f"p{i}"] = found.places if found.places is not None else np.zeros(len(rows))
-                items.append(f"p{i} AS {name(_PLACE + column.name)}")
-            else:
-                arrays[f"v{i}"] = found.values
-                items.append(f"{_item(f'v{i}', column.sqltype, found, arrays, i)} AS {name(column.name)}")
-            known.append((column.name, column.sqltype, _PLACE + column.name if found.values is None else ""))
+            place = _PLACE + column.name if found.values is None else ""
+            arrays[f"v{i}"] = found.values if found.values is not None else _places(found, len(rows))
+            value = f"v{i}" if place else _item(f"v{i}", column.sqltype)
+            if found.nulls is not None:
+                arrays[f"n{i}"] = found.nulls
+                value = f"CASE WHEN NOT n{i} THEN {value} END"
+            items.append(f"{value} AS {name(place or column.name)}")
+            known.append(_Shown(column.name, column.sqltype, place, found.known))
         items += [f"unit AS {name(UNIT_COLUMN)}", f"row AS {name(ROW_NUMBER)}"]
         connection.register(_INPUT, arrays)
         try:
@@ -132,29 +152,34 @@ class SampleUnits(Walled):
             connection.unregister(_INPUT)
         number = table.column(self._schema.unit_column(table) or "") or None
         sqltype = number.sqltype if number is not None else SqlType("BIGINT")
-        known.append((ROW_NUMBER, SqlType("BIGINT"), ""))
+        known.append(_Shown(ROW_NUMBER, SqlType("BIGINT")))
         self._columns[table.name] = known
         if self._schema.privacy.unit != ROW and self._schema.unit_column(table) is None:
-            known = [*known, (UNIT_COLUMN, sqltype, "")]
+            known = [*known, _Shown(UNIT_COLUMN, sqltype)]
             connection.execute(
                 f"CREATE VIEW main.{name(SAMPLE + with_unit(table.name))} AS FROM main.{name(SAMPLE + table.name)}"
             )
             self._columns[with_unit(table.name)] = known
 
 
-def _item(array: str, sqltype: SqlType, drawn: Drawn, arrays: dict[str, npt.NDArray[np.generic]], i: int) -> str:
+def _item(array: str, sqltype: SqlType) -> str:
     """SQL that makes a column of its drawn values: days and microseconds are dates and timestamps."""
-    value = f"CAST({array} AS {sqltype})"
     if sqltype.name == "DATE":
-        value = f"DATE '1970-01-01' + CAST({array} AS INTEGER)"
-    elif sqltype.name == "TIMESTAMP":
-        value = f"make_timestamp(CAST({array} AS BIGINT))"
-    elif sqltype.is_boolean:
-        value = f"{array} <> 0"
-    if drawn.nulls is not None:
-        arrays[f"n{i}"] = drawn.nulls
-        value = f"CASE WHEN NOT n{i} THEN {value} END"
-    return value
+        return f"DATE '1970-01-01' + CAST({array} AS INTEGER)"
+    if sqltype.name == "TIMESTAMP":
+        return f"make_timestamp(CAST({array} AS BIGINT))"
+    return f"{array} <> 0" if sqltype.is_boolean else f"CAST({array} AS {sqltype})"
+
+
+def _places(drawn: Drawn, size: int) -> npt.NDArray[np.generic]:
+    return drawn.places if drawn.places is not None else np.zeros(size)
+
+
+def _identity(schema: Schema, identity: str, bought: Bought) -> str:
+    """Of everything that the sample units are drawn from."""
+    usual = [(t.name, c.name, c.usual) for t in schema.tables for c in t.columns if c.usual]
+    released = sorted((key, repr(found)) for key, found in bought.items())
+    return hashlib.sha256(repr((identity, schema.guard.k, usual, released)).encode()).hexdigest()
 
 
 def _listed(connection: duckdb.DuckDBPyConnection, table: str, column: str) -> Sequence[object]:

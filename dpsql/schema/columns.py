@@ -21,6 +21,7 @@ from dpsql.core.sqltypes import INTEGER_BITS, OTHER_TYPES, VARCHAR, SqlType, par
 from dpsql.schema.mistakes import shown, suggestion
 from dpsql.schema.model import ROLES, Column
 from dpsql.schema.section import Section, number
+from dpsql.schema.usual import read_usual
 from dpsql.schema.write import days, microseconds
 
 LARGEST_FLOAT = Fraction(2**128 - 2**104)
@@ -35,6 +36,7 @@ COLUMN = {
     "unit_bounds": "[lower, upper]",
     "nullable": "true",
     "role": '"measure"',
+    "usual": "{ 0 = 0.5 }",
 }
 FROM = {"from": '"table.column"'}
 
@@ -61,7 +63,8 @@ def read_column(name: str, section: Section, sqltype: SqlType | None) -> Column:
         return Column(name, VARCHAR, UNBOUNDED, nullable, role)
     domain, source = _domain(section, sqltype), _domain_from(section, sqltype)
     step, total = _step(section, sqltype), _unit_bounds(section, sqltype)
-    return Column(name, sqltype, domain, nullable, role, step, total, source, _length(section, sqltype, domain))
+    length, usual = _length(section, sqltype, domain), read_usual(section, sqltype, domain, nullable)
+    return Column(name, sqltype, domain, nullable, role, step, total, source, length, usual)
 
 
 def _length(section: Section, sqltype: SqlType, domain: Domain) -> int | None:

@@ -6,11 +6,11 @@ reports every mistake before it builds one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
-from dpsql.core.domains import Categories, Domain, Interval
+from dpsql.core.domains import Categories, Domain, Interval, Value
 from dpsql.core.loss import EpsilonDelta
 from dpsql.core.sqltypes import SqlType
 
@@ -44,6 +44,8 @@ class Column:
     unit_bounds  bounds of one unit's total of this column, or None
     domain_from  ("table", "column") of a public table that lists the domain, or None; filled in at opening
     length       of text: the most characters that the owner declares, or that a public table holds; None: see `longest`
+    usual        (value or None for NULL, the share of rows that the owner takes to have it): the guard alone counts on it. It is no
+                 part of what a statement means, so stored answers stay where it changes
     """
 
     name: str
@@ -55,6 +57,7 @@ class Column:
     unit_bounds: Interval | None = None
     domain_from: tuple[str, str] | None = None
     length: int | None = None
+    usual: tuple[tuple[Value | None, Fraction], ...] = field(default=(), repr=False)
 
     @property
     def longest(self) -> int | None:
@@ -168,10 +171,16 @@ class Privacy:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The difference-query guard's setting: mode is one of GUARD_MODES, k the fewest people of an answer."""
+    """The difference-query guard's setting.
+
+    mode      one of GUARD_MODES
+    k         [units] the fewest of an answer
+    readable  times what one unit can move it: a difference of two answers whose noise deviates by less can be read
+    """
 
     mode: str = "block"
     k: int = 20
+    readable: Fraction = Fraction(10)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from dpsql.schema.tables import Declared, read_columns, read_tables, spelt_colum
 
 TOP = dict.fromkeys(("dataset", "privacy", "guard", "limits", "roles", "analysts", "reservations", "tables"), "{ ... }")
 DATASET = {"name": '"clinic"', "source": '"."', "ledger": '"clinic.ledger"'}
-GUARD = {"mode": '"block"', "k": "20"}
+GUARD = {"mode": '"block"', "k": "20", "readable": "10"}
 NOT_IN_A_FILE_NAME = '/\\:*?"<>|'
 
 
@@ -81,4 +81,4 @@ def _guard(top: Section) -> Guard:
     mode = section.text("mode") or Guard().mode
     if mode not in GUARD_MODES:
         section.wrong(f"mode {shown(mode)} is unknown", suggestion(mode, list(GUARD_MODES)))
-    return Guard(mode, section.count("k") or Guard().k)
+    return Guard(mode, section.count("k") or Guard().k, section.positive("readable") or Guard().readable)

@@ -16,6 +16,7 @@ from dpsql.schema.model import (
     MECHANISMS,
     Analyst,
     Column,
+    Guard,
     Limits,
     Privacy,
     Reservation,
@@ -27,6 +28,8 @@ from dpsql.schema.roles import default_role
 from dpsql.schema.sizes import written
 
 EPOCH = datetime(1970, 1, 1)
+NULL = "NULL"
+"""The key of `usual` that stands for it."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+$")
 _LARGEST_INTEGER = 2**63 - 1  # TOML promises no more for integers; beyond it the same number is written as a float
 
@@ -179,7 +182,10 @@ def _choices(privacy: Privacy) -> list[tuple[str, str]]:
 
 
 def _guard(schema: Schema) -> str:
-    return _lines("[guard]", [("mode", quoted(schema.guard.mode)), ("k", str(schema.guard.k))])
+    pairs = [("mode", quoted(schema.guard.mode)), ("k", str(schema.guard.k))]
+    if schema.guard.readable != Guard().readable:
+        pairs.append(("readable", exact(schema.guard.readable)))
+    return _lines("[guard]", pairs)
 
 
 def _limits(limits: Limits) -> list[str]:
@@ -265,7 +271,18 @@ def _column(schema: Schema, table: Table, column: Column) -> str:
         pairs.append(("nullable", "true"))
     if column.role != default_role(schema, table, column):
         pairs.append(("role", quoted(column.role)))
+    if column.usual:
+        pairs.append(("usual", _inline((name(_key(v, column.sqltype)), exact(share)) for v, share in column.usual)))
     return _inline(pairs)
+
+
+def _key(value: Value | None, sqltype: SqlType) -> str:
+    """A value as a key of `usual`."""
+    if value is None:
+        return NULL
+    if isinstance(value, bool) or sqltype.is_boolean:
+        return "true" if value else "false"
+    return value if isinstance(value, str) else _value(value, sqltype)
 
 
 def _domain(column: Column) -> list[tuple[str, str]]:

@@ -72,7 +72,7 @@ def sizes_alone_are_compared(patch: Patch) -> None:
 
 def nothing_is_readable(patch: Patch) -> None:
     """However exact two answers are, what they differ by is not read."""
-    patch.setattr(guarding, "READABLE", 0)
+    patch.setattr(guarding, "History", lambda policy, readable: history.History(policy, 0))
 
 
 def noise_is_forgotten(patch: Patch) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 
-from dpsql.core.domains import Categories, interval
+from dpsql.core.domains import UNBOUNDED, Categories, interval
 from dpsql.core.sqltypes import BIGINT, DOUBLE
-from dpsql.guard.drawing import FEWEST, MOST_ROWS, ROUND, Drawing, count, round_numbers
+from dpsql.guard.columns import sql
+from dpsql.guard.drawing import FEWEST, MOST_ROWS, Drawing, _values, count
+from dpsql.guard.sizes import DECLARED, ROUND, Cell, Sizes, from_histogram, round_numbers, sizes
 from dpsql.schema.model import Column, Schema
 from dpsql.schema.toml import read_schema
 
@@ -92,22 +96,75 @@ def test_a_nullable_column_has_null_for_twice_k_people(schema: Schema) -> None:
     [(0, 100, 9), (10, 90, 0), (0, 1, 9), (-50, 50, 8), (1, 2, 9), (0, 30_000, 2), (5, 5, 0)],
 )
 def test_round_numbers_are_inside(low: int, high: int, inside: int) -> None:
-    found = round_numbers(interval(low, high))
+    found = np.array([float(x) for x in round_numbers(interval(low, high))])
     assert all(low < x < high for x in found if x != 0)
     assert (0.0 in found) == (low <= 0 <= high and low < high)
     assert len(set(found.tolist()) - {0.0}) >= inside
 
 
-def test_zero_is_a_value_of_many_and_the_extreme_of_nobody(schema: Schema) -> None:
+def test_zero_is_a_value_of_many_and_the_extreme_of_nobody() -> None:
     column = Column("x", DOUBLE, interval(0, 100), False, "measure")
-    values = drawing(schema)._values(column, np.random.default_rng(1).random(50_000)).values
+    values = _values(sizes(column, 0.05, None), column, np.random.default_rng(1).random(50_000)).values
     assert values is not None
     assert abs((values == 0).mean() - ROUND / 2) < 0.01
     assert (values == 100).mean() < 0.001
     whole = replace(column, sqltype=BIGINT)
-    values = drawing(schema)._values(whole, np.random.default_rng(1).random(50_000)).values
+    values = _values(sizes(whole, 0.05, None), whole, np.random.default_rng(1).random(50_000)).values
     assert values is not None and set(values.tolist()) == set(range(101))
 
 
 def test_there_are_enough_of_them(schema: Schema) -> None:
     assert [count(schema, people) for people in (100, 6_000, 500_000, 10**9)] == [20_000, 20_000, 100_000, 200_000]
+
+
+PLACES = np.random.default_rng(1).random(100_000)
+
+
+def often(found: Sizes, column: Column, value: float) -> float:
+    values = _values(found, column, PLACES).values
+    assert values is not None
+    return float((values == value).mean())
+
+
+def test_what_the_owner_takes_for_granted_is_drawn() -> None:
+    column = Column(
+        "visits", BIGINT, interval(0, 78), True, "measure", usual=((0, Fraction(1, 2)), (None, Fraction(1, 5)))
+    )
+    found = sizes(column, 0.05, None)
+    assert found.nulls == 0.2 and abs(sum(cell.weight for cell in found.cells) - 1) < 1e-9
+    assert abs(often(found, column, 0) - (0.5 / 0.8 + (1 - 0.5 / 0.8) * (1 - ROUND) / (1 - ROUND / 2) / 79)) < 0.01
+    listed = Column("race", BIGINT, Categories((1, 2, 3)), False, "dimension", usual=((3, Fraction(1, 100)),))
+    found = sizes(listed, 0.05, None)
+    assert abs(often(found, listed, 3) - 0.01) < 0.002 and abs(often(found, listed, 1) - 0.495) < 0.01
+    assert found.nulls == 0
+
+
+def test_a_column_of_which_nothing_is_declared_has_what_its_owner_takes_for_granted() -> None:
+    column = Column("amount", DOUBLE, UNBOUNDED, False, "measure", usual=((0, Fraction(1, 4)),))
+    found = sizes(column, 0.05, None)
+    assert found == Sizes((Cell(0, 0.25),), 0.0, 0.75)
+    values = placed(found.cells)
+    assert values.count(0) / len(values) == pytest.approx(0.29, abs=0.06) and {6, 7, 8} <= set(values)
+    whole = replace(column, usual=((0, Fraction(1, 4)), (1, Fraction(3, 4))))
+    assert set(placed(sizes(whole, 0.05, None).cells)) == {0, 1}
+
+
+def placed(known: tuple[Cell, ...]) -> list[float]:
+    text = sql("p", DOUBLE, {"number": (7,)}, known)
+    found = duckdb.connect().execute(f"SELECT {text} FROM (SELECT i / 1000 AS p FROM range(1000) t(i))").fetchall()
+    return [row[0] for row in found]
+
+
+def test_a_released_histogram_is_drawn_and_a_tenth_as_declared() -> None:
+    column = Column("age", BIGINT, interval(0, 99), True, "measure")
+    bought = from_histogram(
+        [(20, Fraction(30), 60.0), (30, Fraction(40), -3.0), (50, Fraction(51), 20.0), (None, None, 20.0)]
+    )
+    assert bought is not None and bought.nulls == 0.2 and [c.weight for c in bought.cells] == [0.75, 0.25]
+    found = sizes(column, 0.05, bought)
+    assert found.nulls == pytest.approx(0.2 * (1 - DECLARED) + 0.05 * DECLARED)
+    values = _values(found, column, PLACES).values
+    assert values is not None
+    assert abs(((values >= 20) & (values < 30)).mean() - (0.75 * (1 - DECLARED) + 0.08 * DECLARED)) < 0.01
+    assert 0 < ((values > 60).mean()) < DECLARED
+    assert from_histogram([(1, None, -4.0), (None, None, 3.0)]) is None
