@@ -15,7 +15,7 @@ from pathlib import Path
 from dpsql.accounting import problems
 from dpsql.core.errors import Error
 
-LAYOUT = 4
+LAYOUT = 5
 SECRET_BYTES = 32
 _DRAFT = re.compile(r"\.(ledger|head)-[0-9a-f]{16}(-wal|-shm|-journal)?")
 _OLD = 3600  # seconds
@@ -60,6 +60,12 @@ CREATE TABLE failure (
 );
 CREATE TABLE switch (name TEXT PRIMARY KEY, time TEXT NOT NULL) WITHOUT ROWID
 """
+_GUARD_TABLES = """
+CREATE TABLE size (
+    name TEXT PRIMARY KEY, charge INTEGER NOT NULL REFERENCES charge (id), digest BLOB NOT NULL, body TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE forgotten (charge INTEGER PRIMARY KEY REFERENCES charge (id), time TEXT NOT NULL)
+"""
 
 
 def now() -> str:
@@ -77,6 +83,13 @@ def fill(connection: sqlite3.Connection, identity: str) -> None:
 def lay_out(connection: sqlite3.Connection) -> None:
     """Make the tables, empty; in a transaction of the caller's, if there is one."""
     for statement in _TABLES.split(";"):
+        connection.execute(statement)
+    add_guard_tables(connection)
+
+
+def add_guard_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables that layout 4 did not have, empty."""
+    for statement in _GUARD_TABLES.split(";"):
         connection.execute(statement)
 
 

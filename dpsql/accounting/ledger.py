@@ -30,7 +30,8 @@ _LINK = "SELECT link FROM charge WHERE id = ?"
 _NEWEST = "SELECT max(time) FROM charge JOIN answer ON answer.charge = charge.id"
 _STORED = "SELECT 1 FROM answer WHERE fingerprint = ?"
 _HISTORY = "SELECT id, time, analyst, role, statement, portions FROM charge"
-_ASKED = "SELECT id, analyst, statement, asked FROM charge WHERE id > ? AND asked <> '' ORDER BY id"
+_ASKED = """SELECT id, analyst, statement, asked FROM charge
+WHERE id > ? AND asked <> '' AND id NOT IN (SELECT charge FROM forgotten) ORDER BY id"""
 _CERTIFICATES = "SELECT id, certificates, link FROM charge WHERE id = ?"
 
 TAIL = 64
@@ -287,7 +288,8 @@ class Ledger:
         ]
 
     def asked(self, since: int = 0) -> list[Asked]:
-        """Whom the statements after a charge were about, oldest first; those that were charged with the guard off are not there."""
+        """Whom the statements after a charge were about, oldest first; not those that were charged with the guard off, or that the
+        owner lets the guard forget."""
         return self.store.read(lambda connection: [Asked(*row) for row in connection.execute(_ASKED, (since,))])
 
     def certificates(self, charge: int) -> list[dict[str, object]]:

@@ -1,7 +1,8 @@
 """A ledger of an earlier layout, brought to this one. What was spent stays, to the digit; claims end.
 
 Layout 1 kept sums of epsilon and delta, and no chain; 2 brought losses in every measure, links and vectors; 3 what the guard remembers
-of a charge; 4 events, failures, switches, versions of tables, the times of claims, and an id of the ledger.
+of a charge; 4 events, failures, switches, versions of tables, the times of claims, and an id of the ledger; 5 bought sizes, and
+what the guard is to forget.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _FIRST = (
 )
 _APPEND = f"INSERT INTO charge ({rows.FIELDS}, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
-KNOWN = frozenset(_TABLES_OF)
+KNOWN = frozenset({*_TABLES_OF, 4})
 """The layouts that can be brought to this one."""
 
 
@@ -52,7 +53,10 @@ def migrate(connection: sqlite3.Connection) -> bool:
     connection.execute("BEGIN IMMEDIATE")
     try:
         ((version,),) = connection.execute("SELECT layout FROM meta")
-        done = version == layout.LAYOUT or _rebuilt(connection, version)
+        if version == 4:
+            layout.add_guard_tables(connection)
+            connection.execute("UPDATE meta SET layout = ?", (layout.LAYOUT,))
+        done = version in (4, layout.LAYOUT) or _rebuilt(connection, version)
         connection.execute("COMMIT" if done else "ROLLBACK")
     except BaseException:
         if connection.in_transaction:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from dpsql.accounting import remembered
 from dpsql.accounting.ledger import Asked as Row
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.store import clean
@@ -20,7 +21,7 @@ from dpsql.guard import leaving_out, record, words
 from dpsql.guard.audit import Audit
 from dpsql.guard.evaluating import Evaluated, Evaluating
 from dpsql.guard.history import Asked, Conflict, History, Past
-from dpsql.guard.identifiers import check_identifiers, check_unsized
+from dpsql.guard.identifiers import check_identifiers, check_unsized, is_unsized
 from dpsql.guard.leaving_out import Policy
 from dpsql.guard.units import SampleUnits
 from dpsql.plan.limited import Bounded, Small
@@ -55,6 +56,23 @@ class Judged:
     findings: tuple[Error, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A release that was charged and is compared with what comes.
+
+    people   [units] that it is about, as declared
+    about    these in words
+    is_read  whether it is compared: not where its statement can no longer be read
+    """
+
+    charge: int
+    analyst: str
+    statement: str
+    people: int = 0
+    about: str = ""
+    is_read: bool = True
+
+
 class Guarding:
     """The guard of one analyst's statements.
 
@@ -67,7 +85,7 @@ class Guarding:
         self._sample, self._resolve = sample, resolve
         self._history: History | None = None
         self._audit: Audit | None = None
-        self._last = 0
+        self._last = self._forgotten = 0
 
     @property
     def policy(self) -> Policy:
@@ -108,7 +126,7 @@ class Guarding:
         if not blocks(self._schema.guard):
             return ()
         conditions = dict.fromkeys(a.condition for a in found.block.aggregates)
-        absent = found.groups < _groups(found)
+        absent = found.groups < _groups(found) or is_unsized(found.block)
         return tuple(
             Small(condition, tuple(a.name for a in found.block.aggregates if a.condition == condition))
             for condition in conditions
@@ -125,6 +143,10 @@ class Guarding:
         raised (602, 604)."""
         if not asked:
             return []
+        forgotten = remembered.forgotten(self._ledger)
+        if forgotten != self._forgotten:
+            # the owner lets some be forgotten: what is left is read anew
+            self._history, self._audit, self._last, self._forgotten = None, None, 0, forgotten
         self._load(self._ledger.asked(self._last))
         return self.settled(self._problems(asked))
 
@@ -211,12 +233,19 @@ class Guarding:
             return [*lines, f"guard: refused by {raised.message}"]
         return [*lines, *warned, *(f"guard: warns of {finding.message}" for finding in findings)]
 
+    def remembered(self) -> list[Remembered]:
+        """Every release of everybody's that is not forgotten."""
+        found: list[Remembered] = []
+        for row in self._ledger.asked():
+            whose = (row.charge, row.analyst, row.statement)
+            read = [Remembered(*whose, _rounded(one.people), one.about) for one in self._past(row).asked]
+            found += read or [Remembered(*whose, is_read=False)]
+        return found
+
     def table(self) -> PublicTable:
         """The caller's own statements that the guard remembers, each release with whom it is about: dpsql.guard."""
-        rows: list[tuple[object, ...]] = []
-        for row in self._ledger.asked():
-            if row.analyst == self._analyst:
-                rows += [(row.charge, _rounded(one.people), one.about, row.statement) for one in self._past(row).asked]
+        own = (one for one in self.remembered() if one.analyst == self._analyst and one.is_read)
+        rows = [(one.charge, one.people, one.about, one.statement) for one in own]
         columns = spent.TABLES[GUARD_TABLE]
         return PublicTable(GUARD_TABLE, columns, tuple([row[i] for row in rows] for i in range(len(columns))))
 

@@ -37,11 +37,13 @@ def identifiers(block: Block) -> Iterator[Error]:
 
 
 def check_unsized(blocks: Iterable[Limited]) -> list[Error]:
-    """R5: conditions whose number of people nothing says, on columns that the owner wrote down as telling people apart."""
+    """R5: conditions whose number of people nothing says, on columns that the owner wrote down as telling people apart; all but those
+    that ask for values as GROUP BY would show them."""
     names = {
         _name(leaf): None
         for part in blocks
         for condition in boolean_parts(part.block)
+        if not _asks_for_values(condition.scalar, part.block)
         for leaf in condition.scalar.leaves()
         if leaf.role == "quasi" and isinstance(leaf.domain, Unbounded)
     }
@@ -49,11 +51,39 @@ def check_unsized(blocks: Iterable[Limited]) -> list[Error]:
         error(
             603,
             f"rule R5: nothing says how many people a condition on {name} is about, and {name} can tell people apart",
-            hint=f"compare {name} alone with constants, or leave it out; or have the owner declare its domain or bounds, or "
-            "role = 'measure'",
+            hint=f"write {name} = ... or {name} IN (...) joined by AND, GROUP BY {name}, or leave it out; or have the owner declare "
+            "its domain or bounds, or role = 'measure'",
         )
         for name in names
     ]
+
+
+def is_unsized(block: Block) -> bool:
+    """Whether the number of people of a block depends on a text that no list has, or a value of what tells people apart.
+
+    Why  such a value may be one person's: as GROUP BY would, the statement shows it where the noisy number of people is large enough.
+         That number decides alone, with no threshold beside it: that a value is asked for says nothing of the data
+    """
+    return any(
+        isinstance(leaf.domain, Unbounded) and (leaf.sqltype.is_text or leaf.role == "quasi")
+        for part in boolean_parts(block)
+        for leaf in part.scalar.leaves()
+    )
+
+
+def _asks_for_values(part: Scalar, block: Block) -> bool:
+    """Whether a part only keeps rows with some values of a column, as a list of groups would."""
+    kept = [*block.source.where, *(a.condition for a in block.aggregates if a.condition is not None)]
+    alone = any(part.tree == whole.tree for condition in kept for whole in _conjuncts(condition))
+    return alone and part.function in ("=", "in") and sum(not arg.is_literal for arg in part.args) == 1
+
+
+def _conjuncts(condition: Scalar) -> Iterator[Scalar]:
+    if condition.function == "and":
+        for arg in condition.args:
+            yield from _conjuncts(arg)
+    else:
+        yield condition
 
 
 def _name(found: Scalar) -> str:

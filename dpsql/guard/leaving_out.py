@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from dpsql.core.domains import Categories
 from dpsql.core.errors import Error, error
 from dpsql.expressions.scalar import Scalar
 from dpsql.guard import words
@@ -54,7 +55,7 @@ def check(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy
         )
     return (
         _of_few_values(block, found, policy)
-        or _of_parts(evaluating, block, parts, policy)
+        or _of_parts(evaluating, block, parts, found.whole, policy)
         or _of_numbers(evaluating, block, policy)
     )
 
@@ -66,9 +67,11 @@ def _of_many(block: Block, found: Evaluated, policy: Policy) -> Block:
     return block if len(kept) == len(block.aggregates) else replace(block, aggregates=kept)
 
 
-def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], policy: Policy) -> Error | None:
+def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], whole: int, policy: Policy) -> Error | None:
     for change in evaluating.changes(block, parts) if parts else ():
         if not policy.is_few(change.units) or _is_unknown(change.part.scalar):
+            continue
+        if not policy.is_few(int(whole * _listed(change.part.scalar))):
             continue
         if change.units == 0 and is_void(change.part.scalar, change.value, block.source.predicates):
             continue
@@ -86,6 +89,25 @@ def _is_unknown(part: Scalar) -> bool:
     """Whether a part asks for the NULLs of a column that may have them: as many as k people at least, whom GROUP BY shows as a cell of
     their own."""
     return part.function in _NULL_TESTS and part.args[0].is_column and part.args[0].nullable
+
+
+def _listed(part: Scalar) -> float:
+    """The share, as declared, of the listed values that a part asks for or leaves out; 0 where it is about anything else.
+
+    Why  GROUP BY shows the same cells; that few people have a value, as a released histogram says, keeps nobody from leaving it out
+    """
+    columns = [arg for arg in part.args if arg.is_column]
+    if (
+        part.function not in ("=", "<>", "in")
+        or len(columns) != 1
+        or not all(a.is_literal or a.is_column for a in part.args)
+    ):
+        return 0.0
+    domain = columns[0].domain
+    if not isinstance(domain, Categories):
+        return 0.0
+    asked = sum(value in domain for value in {arg.value for arg in part.args if arg.is_literal})
+    return min(asked, len(domain.values) - asked) / len(domain.values)
 
 
 def _of_numbers(evaluating: Evaluating, block: Block, policy: Policy) -> Error | None:

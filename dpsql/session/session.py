@@ -14,6 +14,7 @@ from dpsql.core.cancellation import Cancellation
 from dpsql.core.errors import Error, error
 from dpsql.dataset.opening import Dataset
 from dpsql.engines.locked import require_process
+from dpsql.guard.guarding import Remembered
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
 from dpsql.plan.charges import Receipt
 from dpsql.release.shape import Columns
@@ -90,6 +91,10 @@ class Session:
         finally:
             self._running = None
             self._turn.release()
+
+    def remembered(self) -> list[Remembered]:
+        """What the guard remembers of everybody, for the owner."""
+        return self._world.guard.remembered()
 
     @property
     def told(self) -> tuple[str, ...]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.accounting import spending
+from dpsql.accounting import remembered, spending
 from dpsql.accounting.ledger import Ledger
 from dpsql.answers.look_up import Stored
 from dpsql.answers.recent import Recent
 from dpsql.core.errors import error
 from dpsql.core.loss import PrivacyLoss
 from dpsql.dataset.opening import Dataset, sandbox_memory
+from dpsql.guard.bought import bought
 from dpsql.guard.guarding import GUARD_TABLE, Guarding, people
+from dpsql.guard.sizes import Bought
 from dpsql.guard.units import SampleUnits
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan.charges import Receipt
@@ -44,7 +46,7 @@ class World:
         self.sandbox = Sandbox(sandbox_memory(dataset.schema), dataset.schema.limits.rows)
         self.catalog = DeclaredTables(dataset.schema, sandbox_memory(dataset.schema), dataset.schema.limits.rows)
         self.sandbox.share(dataset.engine, dataset.schema)
-        self.sample = sample_units(dataset, self.identity)
+        self.sample = sample_units(dataset, self.identity, bought(dataset.schema, remembered.sizes(ledger)))
         self.guard = Guarding(dataset.schema, ledger, analyst, self.sample, self._resolved)
         self.stored = Stored(ledger, dataset.schema, analyst, self.identity, dataset.version)
         self.release = Buying(dataset, ledger, analyst, self.stored, noise, self.guard, self.identity)
@@ -88,9 +90,12 @@ class World:
         self.ledger.close()
 
 
-def sample_units(dataset: Dataset, identity: str) -> SampleUnits:
-    """The sample units of an opened dataset, made when they are first asked."""
+def sample_units(dataset: Dataset, identity: str, known: Bought) -> SampleUnits:
+    """The sample units of an opened dataset, made when they are first asked.
+
+    known  the released histograms of its columns
+    """
     schema, engine = dataset.schema, dataset.engine
     views, files = engine.shared_views, engine.shared_files
     public = [table.name for table in schema.tables if table.public] if not views else []
-    return SampleUnits(schema, identity, people(schema), views, files, lambda: map(engine.public_table, public))
+    return SampleUnits(schema, identity, people(schema), views, files, lambda: map(engine.public_table, public), known)

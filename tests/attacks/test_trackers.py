@@ -587,7 +587,17 @@ def test_a_condition_of_unknown_size_on_what_identifies(tmp_path: Path) -> None:
     """R5: of a column without bounds or a list nothing says how many people have a value."""
     quasi = ('role = "measure" }   #', 'role = "quasi" }   #')
     with opened(placed(tmp_path, "randhie", schema_text("randhie", quasi))) as session:
-        assert refused(session, f"{YEARS} WHERE family_size = 4").code == "DPSQL-603"
+        problem = refused(session, f"{YEARS} WHERE family_size <> 4")
+        assert (
+            problem.code == "DPSQL-603"
+            and "write family_size = ... or family_size IN (...) joined by AND" in problem.hint
+        )
+        assert refused(session, f"{YEARS} WHERE child OR family_size = 4").code == "DPSQL-603"
+        # as the hint says
+        for condition in ("family_size = 4", "child AND family_size IN (4, 5)"):
+            assert session.execute(f"{YEARS} WHERE {condition}").rows[0][0] is not None
+        assert session.execute(f"{YEARS} WHERE family_size = 4000").rows == [(None,)]
+        assert decision(session, "SELECT family_size, COUNT(*) FROM person_year GROUP BY family_size") == "answered"
         assert decision(session, f"{PEOPLE} WHERE education_years * income > 25000") == "answered"
 
 

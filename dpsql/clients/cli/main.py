@@ -1,4 +1,4 @@
-"""The command line: `dpsql SCHEMA -c SQL`, and the owner's verbs init, check and budget.
+"""The command line: `dpsql SCHEMA -c SQL`, and the owner's verbs init, check, budget and guard.
 
 Exit codes: 0 answered, 1 refused, 2 usage or schema, 3 budget exhausted, 4 engine or ledger failure, 130 interrupted.
 """
@@ -13,15 +13,17 @@ from collections.abc import Sequence
 from dpsql.clients.cli.complaints import FAILED, INTERRUPTED, complain
 from dpsql.clients.terminal.show import MODES
 
-VERBS = ("init", "check", "budget")
+VERBS = ("init", "check", "budget", "guard")
 EPILOG = """without -c and -f, statements are read from standard input; in a terminal, a session opens.
 
 owner's verbs:
   dpsql init SOURCE     draft a schema from the names and types of a folder or DuckDB file
   dpsql check SCHEMA    verify ledger and structure, show exact facts, approve the data (for the owner's eyes);
-                        --prepare also writes a sorted private copy beside the ledger, for faster answers
+                        --prepare also writes a sorted private copy beside the ledger, for faster answers;
+                        --sizes buys how often the values of each column occur, for the guard to count on
   dpsql budget SCHEMA   what is spent and what is left; --json prints all of it, --plot draws it over time;
                         --failures shows what failed after the charge, and lets its analysts ask again
+  dpsql guard SCHEMA    what the guard remembers of charged statements; --forget 3,5-7 lets it forget some
 
 exit codes: 0 answered, 1 refused, 2 usage or schema, 3 budget exhausted, 4 engine or ledger failure, 130 interrupted"""
 

@@ -1,4 +1,4 @@
-"""The owner's verbs of the command line: init, check and budget."""
+"""The owner's verbs of the command line: init, check, budget and guard."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
 from dpsql.schema.toml import read_schema
 
@@ -22,6 +25,7 @@ _DESCRIPTIONS = {
     "init": "Draft a schema from the names and types of a folder or DuckDB file; no bounds are taken from the data.",
     "check": "Verify the ledger and the structure, show exact facts, and approve this version of the data. For the owner's eyes.",
     "budget": "Show what is spent, by whom, and what is left.",
+    "guard": "Show what the guard remembers of charged statements, and let it forget some.",
 }
 
 
@@ -47,6 +51,13 @@ def _parser(verb: str) -> argparse.ArgumentParser:
         parser.add_argument("--new-ledger", action="store_true", help=begins)
         known = "a certificate, or a JSON list of them: their charges must be in the ledger"
         parser.add_argument("--certificate", metavar="FILE", help=known)
+        sizes = "buy how often the values of each column occur: the guard then counts on that, not on the declarations alone"
+        parser.add_argument("--sizes", action="store_true", help=sizes)
+        price = "of --sizes, for all columns together; without it the most that one statement may spend"
+        parser.add_argument("--epsilon", metavar="E", type=_price, help=price)
+    if verb == "guard":
+        forget = "let the guard forget these charged statements: their numbers, such as 3,5-7, or all"
+        parser.add_argument("--forget", metavar="CHARGES", help=forget)
     if verb == "budget":
         parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
         failed = "show the statements that failed after they were charged, and let analysts ask again"
@@ -91,9 +102,36 @@ def _report(verb: str, options: argparse.Namespace) -> str:
     try:
         if verb == "budget":
             return _budget(owner.budget(schema, ledger), options)
-        return str(_check(schema, ledger, options))
+        if verb == "guard":
+            from dpsql.session.history import guard_report
+
+            return str(guard_report(schema, ledger, options.forget))
+        return _checked(schema, ledger, options)
     finally:
         ledger.close()
+
+
+def _checked(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str:
+    """The report of `check`, and of the sizes where these are asked for. Raises 802 where a price is given for nothing."""
+    if options.epsilon is not None and not options.sizes:
+        raise error(802, "--epsilon is the price of --sizes", hint="write --sizes too, or leave --epsilon out")
+    report = str(_check(schema, ledger, options))
+    if not options.sizes:
+        return report
+    from dpsql.session.sizing import buy_sizes
+
+    return f"{report}\n\n{buy_sizes(schema, ledger, options.epsilon)}"
+
+
+def _price(text: str) -> Fraction:
+    """An epsilon, exactly."""
+    try:
+        found = Fraction(Decimal(text))
+    except (InvalidOperation, OverflowError):
+        found = Fraction(0)
+    if not 0 < found < 10**9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no epsilon; write a number above 0, such as 0.5")
+    return found
 
 
 def _check(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> CheckReport:

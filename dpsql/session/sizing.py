@@ -1,0 +1,136 @@
+"""sizing: buys for the guard how often the values of each column occur: a statement a column, each charged and stored as any other."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dpsql.accounting import remembered
+from dpsql.accounting.answers import Answers
+from dpsql.accounting.ledger import Ledger
+from dpsql.core.domains import Value
+from dpsql.core.errors import Error, error
+from dpsql.core.escaping import harmless
+from dpsql.dataset.opening import open_dataset
+from dpsql.guard.bought import Counted, Histogram, counted, histograms, written
+from dpsql.mechanisms.source import NoiseSource
+from dpsql.schema.mistakes import printable
+from dpsql.schema.model import Analyst, Column, Guard, Schema
+from dpsql.schema.write import exact
+from dpsql.session.session import Session
+from dpsql.sql.duckdb import literal_sql
+
+OWNER = "owner"
+"""Who is charged: nobody's cap, the dataset's total alone."""
+MOST_SHOWN = 4
+_DIGITS = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """What was bought: noisy, and released like any other answer.
+
+    epsilon  [nats] charged now; what was stored is free
+    columns  what is known of each
+    left     columns that could not be asked, and why not
+    """
+
+    epsilon: Fraction
+    columns: tuple[tuple[str, str], ...]
+    left: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        wide = max((len(name) for name, _ in self.columns), default=0)
+        lines = [f"sizes of {len(self.columns)} columns, by which the guard tells how many people a condition is about"]
+        lines[0] += f"; epsilon {exact(self.epsilon)} charged" if self.epsilon else "; stored, nothing was charged"
+        lines += [f"  {name:<{wide}}  {told}" for name, told in self.columns]
+        lines += [f"  {name} was left out: {why}" for name, why in self.left]
+        return harmless("\n".join(lines), kept="\n")
+
+
+def buy_sizes(
+    schema: Schema, ledger: Ledger, epsilon: Fraction | None = None, noise: NoiseSource | None = None
+) -> Sizing:
+    """Buy the histogram of every column that has a list or bounds, and keep them for the guard.
+
+    epsilon  [nats] for all of them together; None: the most that one statement may spend
+    noise    where randomness comes from; tests alone pass one
+    Errors   802 a column's part is less than the least price of a statement, or more than the most; and those of a statement
+    """
+    dataset = open_dataset(schema, ledger, approve=False)
+    # the guard reads these answers, so it is not asked whether they may be given
+    filled = replace(dataset, schema=replace(dataset.schema, guard=Guard("off")))
+    asked = histograms(filled.schema)
+    price = _price(schema, epsilon, len(asked))
+    with closing(Session(filled, ledger, Analyst(OWNER), noise)) as session:
+        told, left, spent = [], [], Fraction(0)
+        for one in asked:
+            try:
+                cells, charged = _bought(session, ledger, one, price)
+            except Error as problem:
+                if problem.code in _OF_THE_COLUMN:
+                    left.append((printable(one.name), problem.message))
+                    continue
+                raise
+            told.append((printable(one.name), _often(cells, one.column)))
+            spent += charged
+        return Sizing(spent, tuple(told), tuple(left))
+
+
+_OF_THE_COLUMN = ("DPSQL-106", "DPSQL-301", "DPSQL-302", "DPSQL-303", "DPSQL-401")
+"""Codes of what one column does not allow."""
+
+
+def _price(schema: Schema, epsilon: Fraction | None, columns: int) -> Fraction:
+    """[nats] of each column's part."""
+    total = schema.privacy.caps.epsilon if epsilon is None else epsilon
+    part = Fraction(int(total / max(columns, 1) * _DIGITS), _DIGITS)
+    least, most = schema.privacy.floor, schema.privacy.caps.epsilon
+    if part < least:
+        raise error(
+            802,
+            f"epsilon {exact(total)} for {columns} columns is less than the least price of a statement for each",
+            hint=f"give --epsilon {exact(least * columns)} or more",
+        )
+    if part > most:
+        raise error(
+            802,
+            f"epsilon {exact(total)} for {columns} columns is more than one statement may spend for each",
+            hint=f"give --epsilon {exact(most * columns)} or less",
+        )
+    return part
+
+
+def _bought(session: Session, ledger: Ledger, one: Histogram, price: Fraction) -> tuple[list[Counted], Fraction]:
+    """One histogram, kept as soon as it is released."""
+    answer = session.execute(f"/* dpsql: epsilon={exact(price)} */ {one.sql}")
+    widths = [(bar.high - bar.low) / 2 for row in answer.accuracy for bar in row[-1:] if bar is not None]
+    cells = counted(one, answer.rows, max(widths, default=0.0))
+    charge = next(c for c in Answers(ledger).charges_of(answer.fingerprints) if c is not None)
+    remembered.keep_sizes(ledger, charge, {one.name: written(one.column, cells)})
+    return cells, answer.receipt.loss.epsilon or Fraction(0)
+
+
+def _often(cells: list[Counted], column: Column) -> str:
+    """The most frequent cells in percent; to a digit less than their noise would do."""
+    total = sum(count for _, _, count in cells)
+    if total <= 0:
+        return "nothing is known: too few rows, or too little epsilon"
+    often = sorted(cells, key=lambda cell: -cell[2])[:MOST_SHOWN]
+    parts = [f"{_named(value, end, column)} {count / total:.0%}" for value, end, count in often if count]
+    more = sum(count > 0 for _, _, count in cells) - len(parts)
+    return ", ".join(parts) + (f", and {more} more" if more else "")
+
+
+def _named(value: Value | None, end: Fraction | None, column: Column) -> str:
+    if value is None:
+        return "NULL"
+    text = _said(value, column)
+    return text if end is None or end - Fraction(value) == 1 else f"{text} to {_said(end, column)}"
+
+
+def _said(value: Value, column: Column) -> str:
+    if column.sqltype.is_temporal:
+        return literal_sql(Fraction(int(Fraction(value))), column.sqltype).partition("'")[2].rstrip("'")
+    return f"{float(value):g}" if isinstance(value, Fraction) else printable(str(value))
