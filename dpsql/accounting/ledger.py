@@ -30,7 +30,7 @@ _LINK = "SELECT link FROM charge WHERE id = ?"
 _NEWEST = "SELECT max(time) FROM charge JOIN answer ON answer.charge = charge.id"
 _STORED = "SELECT 1 FROM answer WHERE fingerprint = ?"
 _HISTORY = "SELECT id, time, analyst, role, statement, portions FROM charge"
-_ASKED = """SELECT id, analyst, statement, asked FROM charge
+_ASKED = """SELECT id, analyst, statement, coalesce((SELECT asked FROM evaluated WHERE charge = id), asked) FROM charge
 WHERE id > ? AND asked <> '' AND id NOT IN (SELECT charge FROM forgotten) ORDER BY id"""
 _CERTIFICATES = "SELECT id, certificates, link FROM charge WHERE id = ?"
 

@@ -1,8 +1,8 @@
 """A ledger of an earlier layout, brought to this one. What was spent stays, to the digit; claims end.
 
 Layout 1 kept sums of epsilon and delta, and no chain; 2 brought losses in every measure, links and vectors; 3 what the guard remembers
-of a charge; 4 events, failures, switches, versions of tables, the times of claims, and an id of the ledger; 5 bought sizes, and
-what the guard is to forget.
+of a charge; 4 events, failures, switches, versions of tables, the times of claims, and an id of the ledger; 5 bought sizes, what
+the guard is to forget, and what it has evaluated anew.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""What the ledger keeps for the guard beside the charges: bought sizes, and the charges that it is to forget.
+"""What the ledger keeps for the guard beside the charges: bought sizes, the charges that it is to forget, and whom those are about that
+were evaluated anew, on other sample units.
 
-Why  both decide nothing but which statements the guard lets through: charges, totals, answers and the chain are as if there were none
+Why  all of it decides nothing but which statements the guard lets through: charges, totals, answers and the chain are as if there were
+     none of it
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from dpsql.accounting.store import Store, clean
 
 _SIZES = "SELECT name, digest, body FROM size ORDER BY name"
 _PUT = "INSERT OR REPLACE INTO size VALUES (?, ?, ?, ?)"
+_ASKED = "SELECT coalesce((SELECT asked FROM evaluated WHERE charge = id), asked) FROM charge WHERE id = ?"
+_EVALUATED = "INSERT OR REPLACE INTO evaluated VALUES (?, ?)"
 _FORGOTTEN = "SELECT count(*) FROM forgotten"
 _FORGET = """INSERT INTO forgotten SELECT id, ? FROM charge
 WHERE id = ? AND asked <> '' AND id NOT IN (SELECT charge FROM forgotten)"""
@@ -44,6 +48,17 @@ def forget(ledger: Ledger, charges: list[int]) -> int:
         return sum(connection.execute(_FORGET, (now, charge)).rowcount for charge in charges)
 
     return ledger.store.write(work)
+
+
+def asked_of(ledger: Ledger, charge: int) -> str:
+    """Whom one charged statement was about, as it is kept now; "" where that is not kept."""
+    row = ledger.store.read(lambda connection: connection.execute(_ASKED, (charge,)).fetchone())
+    return str(row[0]) if row is not None else ""
+
+
+def keep_evaluated(ledger: Ledger, asked: Mapping[int, str]) -> None:
+    """Keep whom charged statements were about, in place of what was kept."""
+    ledger.store.write(lambda connection: connection.executemany(_EVALUATED, list(asked.items())))
 
 
 def forgotten(ledger: Ledger) -> int:

@@ -44,7 +44,7 @@ class Store:
         self.path = path
         self.file: Path | None = None
         self._identity = identity
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the guard looks into a charge while it is decided
         self._connection: sqlite3.Connection | None = None
         self._closed = False
         self._forking = False

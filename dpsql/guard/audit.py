@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
-from dpsql.guard.evaluating import Keys
+from dpsql.guard.cells import Keys
 from dpsql.guard.history import Asked
 from dpsql.guard.leaving_out import Policy
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from dpsql.core.domains import Value
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.scalar import Scalar
-from dpsql.guard.sizes import Cell
+from dpsql.guard.sizes import Share
 from dpsql.sql.duckdb import literal_sql, quoted
 
 Constants = dict[str, tuple[Value, ...]]
@@ -37,7 +37,7 @@ def constants(expressions: Iterable[Scalar]) -> Constants:
     return {kind: tuple(values) for kind, values in found.items()}
 
 
-def sql(place: str, sqltype: SqlType, known: Constants, usual: Sequence[Cell] = ()) -> str:
+def sql(place: str, sqltype: SqlType, known: Constants, usual: Sequence[Share] = ()) -> str:
     """The value of a column at a place; NULL where that is NULL.
 
     usual  the values that are taken for granted: they have the first places

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domains import Categories, Interval
-from dpsql.guard.sizes import NULLS, Bought, Cell, Sizes, sizes
+from dpsql.guard.sizes import NULLS, Bought, Share, Sizes, sizes
 from dpsql.schema.model import ROW, Column, Reference, Schema, Table
 
 Floats = npt.NDArray[np.float64]
@@ -41,7 +41,7 @@ class Drawn:
     values: Array | None
     nulls: npt.NDArray[np.bool_] | None = None
     places: Floats | None = None
-    known: tuple[Cell, ...] = ()
+    known: tuple[Share, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,17 +151,17 @@ class Drawing:
 
 
 def _values(known: Sizes, column: Column, place: Floats) -> Drawn:
-    """The value at each place: the cells lie one after another, each as long as it weighs."""
+    """The value at each place: the shares lie one after another, each as long as it weighs."""
     domain = column.domain
-    if not known.cells or not isinstance(domain, Categories | Interval):
-        return Drawn(None, None, place, known.cells)
-    weights = np.array([cell.weight for cell in known.cells])
+    if not known.shares or not isinstance(domain, Categories | Interval):
+        return Drawn(None, None, place, known.shares)
+    weights = np.array([cell.weight for cell in known.shares])
     ends = np.cumsum(weights)
     at = np.minimum(np.searchsorted(ends, place * ends[-1], side="right"), len(weights) - 1)
     if isinstance(domain, Categories):
-        return Drawn(_array([cell.value for cell in known.cells])[at])
-    low = np.array([float(cell.value) for cell in known.cells])
-    spans = np.array([float(cell.end - cell.value) if cell.end is not None else 0.0 for cell in known.cells])  # type: ignore[operator]
+        return Drawn(_array([cell.value for cell in known.shares])[at])
+    low = np.array([float(cell.value) for cell in known.shares])
+    spans = np.array([float(cell.end - cell.value) if cell.end is not None else 0.0 for cell in known.shares])  # type: ignore[operator]
     found = low[at] + np.clip((place * ends[-1] - ends[at]) / weights[at] + 1, 0, 1) * spans[at]
     if column.sqltype.is_integer or column.sqltype.is_temporal:
         found = np.floor(found)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import DOUBLE
+from dpsql.guard.cells import Cell, cell, keyed
 from dpsql.guard.columns import Constants, constants
 from dpsql.guard.parts import Part, number_parts, set_to
 from dpsql.guard.units import ROW_NUMBER, SampleUnits
@@ -28,26 +29,10 @@ Array = npt.NDArray[np.generic]
 Found = dict[str, Array]
 Numbers = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
-Keys = npt.NDArray[np.uint64]
 
 _MOMENTS = frozenset({"avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp"})
 _PLAIN = {"quantile": "quantile_cont", "top": "mode", "auto_sum": "sum"}
 _COUNTED = frozenset({"rows", "count", "units", "distinct", "sum", "auto_sum"})
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One released statistic in one group.
-
-    kind   "adds", or what else is asked of which values: only equal kinds are compared
-    keys   for each sample unit with something in it, ordered: its place in the upper half, a hash of what it adds in the lower
-    """
-
-    kind: str
-    keys: Keys
-
-    def __len__(self) -> int:
-        return len(self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,16 +329,10 @@ def _cells(kind: str, units: Places, groups: Places, adds: Numbers) -> list[Cell
     units, groups, adds = units[kept], groups[kept], adds[kept]
     if not len(units):
         return []
-    # the same number in as many digits as are sure, whatever the order of the additions was
-    shown = np.round(adds / 10.0 ** np.floor(np.log10(np.abs(adds))), 9) * np.sign(adds) + np.floor(
-        np.log10(np.abs(adds))
-    )
-    mixed = (shown.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
-    keys = (units.astype(np.uint64) << np.uint64(32)) | mixed
     order = np.lexsort((units, groups))
-    keys, groups = keys[order], groups[order]
+    keys, groups = keyed(units, adds)[order], groups[order]
     starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
-    return [Cell(kind, part) for part in np.split(keys, starts[1:])]
+    return [cell(kind, part) for part in np.split(keys, starts[1:])]
 
 
 def _smallest(groups: Places, met: Numbers) -> int:

@@ -16,13 +16,15 @@ from dpsql.accounting import remembered
 from dpsql.accounting.ledger import Asked as Row
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.store import clean
+from dpsql.core.cancellation import ENDED
 from dpsql.core.errors import Error, error
 from dpsql.guard import leaving_out, record, words
 from dpsql.guard.audit import Audit
 from dpsql.guard.evaluating import Evaluated, Evaluating
-from dpsql.guard.history import Asked, Conflict, History, Past
+from dpsql.guard.history import Asked, Conflict, History
 from dpsql.guard.identifiers import check_identifiers, check_unsized, is_unsized
 from dpsql.guard.leaving_out import Policy
+from dpsql.guard.memory import Memory
 from dpsql.guard.units import SampleUnits
 from dpsql.plan.limited import Bounded, Small
 from dpsql.plan.releases import Release
@@ -83,6 +85,7 @@ class Guarding:
     def __init__(self, schema: Schema, ledger: Ledger, analyst: Analyst, sample: SampleUnits, resolve: Resolve) -> None:
         self._schema, self._ledger, self._analyst = schema, ledger, clean(analyst.name)
         self._sample, self._resolve = sample, resolve
+        self._memory = Memory(ledger, sample.identity, self._anew)
         self._history: History | None = None
         self._audit: Audit | None = None
         self._last = self._forgotten = 0
@@ -148,6 +151,7 @@ class Guarding:
             # the owner lets some be forgotten: what is left is read anew
             self._history, self._audit, self._last, self._forgotten = None, None, 0, forgotten
         self._load(self._ledger.asked(self._last))
+        self._memory.keep()
         return self.settled(self._problems(asked))
 
     def decide(self, asked: Sequence[Asked], rows: list[Row]) -> None:
@@ -187,32 +191,21 @@ class Guarding:
             own = self._schema.analysts is None or row.analyst == self._analyst
             if not own and self._schema.guard.mode != "audit":
                 continue
-            past = self._past(row)
+            past = self._memory.past(row)
             for one in past.asked:
                 if own:
                     history.add(one, past)
                 if self._schema.guard.mode == "audit":
                     audit.add(one)
 
-    def _past(self, row: Row) -> Past:
+    def _anew(self, statement: str) -> Sequence[Asked]:
+        """Whom a statement of the ledger asks about; nobody where it cannot be read any more."""
         try:
-            asked = record.read(row.asked, self._sample.identity)
-            spreads = record.spreads(row.asked) if asked is None else []
-        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError):
-            raise self._ledger.store.damaged() from None
-        if asked is None:
-            asked = self._anew(row.statement, spreads)
-        return Past(row.charge, row.analyst, row.statement, asked)
-
-    def _anew(self, statement: str, spreads: Sequence[float]) -> tuple[Asked, ...]:
-        """Whom a statement asks about whose record is of other sample units; nobody where it cannot be read any more."""
-        try:
-            bounded = self._resolve(statement)
-            found = self.judge(bounded).asked.values()
-        except Error:
+            return tuple(self.judge(self._resolve(statement)).asked.values())
+        except Error as problem:
+            if problem.code in ENDED:
+                raise
             return ()
-        least = min(spreads, default=0.0)
-        return tuple(replace(one, spread=least) for one in found)
 
     # --- to look at ---------------------------------------------------------------------------------------------------
 
@@ -238,8 +231,9 @@ class Guarding:
         found: list[Remembered] = []
         for row in self._ledger.asked():
             whose = (row.charge, row.analyst, row.statement)
-            read = [Remembered(*whose, _rounded(one.people), one.about) for one in self._past(row).asked]
+            read = [Remembered(*whose, _rounded(one.people), one.about) for one in self._memory.past(row).asked]
             found += read or [Remembered(*whose, is_read=False)]
+        self._memory.keep()
         return found
 
     def table(self) -> PublicTable:

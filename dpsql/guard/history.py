@@ -1,27 +1,19 @@
-"""R3b: pairs of answers of one analyst that differ by a few people, and whose difference could be read.
-
-Every released statistic in every group is a cell: which sample units add what to it. Two cells of one kind differ by the sample units
-of which they hold something else. A sketch of each cell, whose distance from another is never more than twice what they differ by,
-leaves few to compare exactly.
-"""
+"""R3b: pairs of answers of one analyst that differ by a few people, and whose difference could be read."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.cancellation import check
-from dpsql.guard.evaluating import Cell, Keys
+from dpsql.guard.cells import BUCKETS, Cell, differing
 from dpsql.guard.leaving_out import Policy
 
-BUCKETS = 64
-"""Of a sketch."""
 _MANY = 256
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +61,23 @@ class _Kind:
     sketches: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros((_MANY, BUCKETS), dtype=np.int32))
     sizes: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(_MANY, dtype=np.int64))
     cells: list[Cell] = field(default_factory=list)
-    spreads: list[float] = field(default_factory=list)
+    precisions: list[float] = field(default_factory=list)
     pasts: list[Past | None] = field(default_factory=list)
 
     def add(self, cell: Cell, spread: float, past: Past | None) -> None:
-        if len(self.cells) == len(self.sizes):
+        count = len(self.cells)
+        if count == len(self.sizes):
             self.sketches = np.concatenate([self.sketches, np.zeros_like(self.sketches)])
             self.sizes = np.concatenate([self.sizes, np.zeros_like(self.sizes)])
-        self.sketches[len(self.cells)], self.sizes[len(self.cells)] = sketch(cell.keys), len(cell)
+        self.sketches[count], self.sizes[count] = cell.sketch, cell.size
         self.cells.append(cell)
-        self.spreads.append(spread)
+        self.precisions.append(_precision(spread))
         self.pasts.append(past)
 
-    def near(self, cell: Cell, most: int) -> Iterable[int]:
+    def near(self, cell: Cell, most: int) -> list[int]:
         """The cells that may differ from one by so many sample units at most."""
-        count = len(self.cells)
-        close = np.flatnonzero(np.abs(self.sizes[:count] - len(cell)) <= most)
-        apart = np.abs(self.sketches[close] - sketch(cell.keys)).sum(axis=1)
+        close = np.flatnonzero(np.abs(self.sizes[: len(self.cells)] - cell.size) <= most)
+        apart = np.abs(self.sketches[close] - cell.sketch.astype(np.int32)).sum(axis=1)
         return [int(i) for i in close[apart <= 2 * most]]
 
 
@@ -127,38 +119,23 @@ class History:
         kind = self._kinds.get(cell.kind)
         if kind is None:
             return None
-        most = math.ceil(self._policy.k / self._policy.scale)
-        near = list(kind.near(cell, most))
-        own = [_precision(spread)]
-        own += [_precision(kind.spreads[i]) for i in near if differing(kind.cells[i].keys, cell.keys) == 0]
-        for i in near:
-            units = differing(kind.cells[i].keys, cell.keys)
-            if not 0 < units < max(len(cell), len(kind.cells[i])) or not self._policy.is_few(units):
+        alike: dict[int, list[int]] = {}
+        for i in kind.near(cell, math.ceil(self._policy.k / self._policy.scale)):
+            alike.setdefault(kind.cells[i].digest, []).append(i)
+        own = _precision(spread) + sum(kind.precisions[i] for i in alike.pop(cell.digest, ()))
+        for equal in alike.values():
+            other = kind.cells[equal[0]]
+            units = differing(other, cell)
+            if not 0 < units < max(len(cell), len(other)) or not self._policy.is_few(units):
                 continue
-            alike = [
-                _precision(kind.spreads[j]) for j in near if differing(kind.cells[j].keys, kind.cells[i].keys) == 0
-            ]
-            if _variance(own) + _variance(alike) < self._readable**2:
-                return Conflict(self._policy.people(units), kind.pasts[i])
+            if _variance(own) + _variance(sum(kind.precisions[i] for i in equal)) < self._readable**2:
+                return Conflict(self._policy.people(units), kind.pasts[equal[0]])
         return None
 
 
-def sketch(keys: Keys) -> npt.NDArray[np.int32]:
-    """How many keys of a cell fall in each bucket."""
-    buckets = ((keys * _MIX) >> np.uint64(58)).astype(np.int64)
-    return np.bincount(buckets, minlength=BUCKETS).astype(np.int32)
-
-
-def differing(one: Keys, other: Keys) -> int:
-    """[sample units] of which two cells hold something else."""
-    if len(one) == len(other) and np.array_equal(one, other):
-        return 0
-    return len(np.unique(np.setxor1d(one, other, assume_unique=True) >> np.uint64(32)))
-
-
-def _variance(precisions: Sequence[float]) -> float:
+def _variance(precision: float) -> float:
     """Of the mean of several answers to one question, each weighted by its precision."""
-    return 1 / total if (total := sum(precisions)) else math.inf
+    return 1 / precision if precision > 0 else math.inf
 
 
 def _precision(spread: float) -> float:

@@ -1,6 +1,7 @@
-"""How whom a statement was about is kept in the ledger: JSON that holds nothing of the data.
+"""How whom a statement was about is kept in the ledger: text that holds nothing of the data.
 
-Version 3 is of cells. Versions 1 and 2 held regions; such a statement is evaluated anew from its text, where it can be.
+Version 3 is of cells: a first line of JSON that says what is compared at once, then the keys of each cell, which are read where it is
+close. Versions 1 and 2 held regions; such a statement is evaluated anew from its text, where it can be.
 """
 
 from __future__ import annotations
@@ -8,16 +9,20 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dpsql.guard.evaluating import Cell
+from dpsql.guard.cells import BUCKETS, HASH_BITS, Cell, Keys
 from dpsql.guard.history import Asked
 
 VERSION = 3
 """Of what is written."""
+Load = Callable[[int], Keys]
+"""The keys of a cell, by its place in the record."""
+_MARK = np.dtype([("digest", "<u8"), ("size", "<u4"), ("sketch", "<u2", BUCKETS)])
 
 
 def written(asked: Sequence[Asked], identity: str) -> str:
@@ -25,30 +30,47 @@ def written(asked: Sequence[Asked], identity: str) -> str:
 
     identity  of the sample units that the cells are of
     """
-    body = [
-        [one.spread, one.people, one.groups, one.about, [[cell.kind, _packed(cell)] for cell in one.cells]]
-        for one in asked
-    ]
-    return json.dumps({"version": VERSION, "sample": identity, "asked": body}, separators=(",", ":"))
+    cells = [cell for one in asked for cell in one.cells]
+    marks = np.array([(cell.digest, cell.size, cell.sketch) for cell in cells], dtype=_MARK)
+    body = [[one.spread, one.people, one.groups, one.about, [cell.kind for cell in one.cells]] for one in asked]
+    head = {"version": VERSION, "sample": identity, "asked": body, "marks": base64.b64encode(marks.tobytes()).decode()}
+    return "\n".join([json.dumps(head, separators=(",", ":")), *(_packed(cell.keys) for cell in cells)])
 
 
-def read(text: str, identity: str) -> tuple[Asked, ...] | None:
+def read(text: str, identity: str, load: Load) -> tuple[Asked, ...] | None:
     """What was released; None where it is of other sample units, or was written before there were any.
 
     Raises ValueError, TypeError, KeyError where the text is none of ours.
     """
-    found: Any = json.loads(text)
+    found: Any = json.loads(text.partition("\n")[0])
     if not isinstance(found, dict) or found["version"] < VERSION or found["sample"] != identity:
         return None
-    return tuple(
-        Asked(tuple(Cell(str(k), _unpacked(p)) for k, p in cells), float(spread), int(people), int(groups), str(about))
-        for spread, people, groups, about, cells in found["asked"]
-    )
+    marks = np.frombuffer(base64.b64decode(found["marks"], validate=True), dtype=_MARK)
+    asked: list[Asked] = []
+    begun = 0
+    for spread, people, groups, about, kinds in found["asked"]:
+        own = zip(kinds, marks[begun : begun + len(kinds)], strict=True)
+        cells = tuple(
+            Cell(str(kind), int(mark["size"]), int(mark["digest"]), mark["sketch"], partial(load, i))
+            for i, (kind, mark) in enumerate(own, begun)
+        )
+        begun += len(kinds)
+        asked.append(Asked(cells, float(spread), int(people), int(groups), str(about)))
+    return tuple(asked)
+
+
+def keys(text: str) -> list[Keys]:
+    """The keys of every cell of a record. Raises as `read`."""
+    try:
+        return [_unpacked(line) for line in text.split("\n")[1:]]
+    except zlib.error:
+        pass
+    raise ValueError("keys that cannot be read")
 
 
 def spreads(text: str) -> list[float]:
     """The spreads of what was released, of any version. Raises as `read`."""
-    found: Any = json.loads(text)
+    found: Any = json.loads(text.partition("\n")[0])
     if isinstance(found, dict) and found["version"] >= VERSION:
         return [float(one[0]) for one in found["asked"]]
     if isinstance(found, dict):
@@ -56,15 +78,15 @@ def spreads(text: str) -> list[float]:
     return [float(question[1]) / 2 for question in found[1]]
 
 
-def _packed(cell: Cell) -> str:
-    """Differences of ordered keys, the bytes of each place together, compressed."""
-    keys = np.diff(cell.keys, prepend=np.uint64(0))
-    planes = keys.view(np.uint8).reshape(-1, 8).T.tobytes()
-    return base64.b85encode(zlib.compress(planes, 1)).decode()
+def _packed(keys: Keys) -> str:
+    """Differences of the ordered places, then the hashes: the bytes of each place together, compressed."""
+    places = np.diff(keys >> np.uint32(HASH_BITS), prepend=np.uint32(0))
+    planes = [places.astype("<u4").view(np.uint8).reshape(-1, 4).T.tobytes(), keys.astype(np.uint8).tobytes()]
+    return base64.b64encode(zlib.compress(b"".join(planes), 1)).decode()
 
 
-def _unpacked(packed: str) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    planes = np.frombuffer(zlib.decompress(base64.b85decode(packed)), dtype=np.uint8)
-    if len(planes) % 8:
-        raise ValueError("no keys")
-    return np.cumsum(np.ascontiguousarray(planes.reshape(8, -1).T).view(np.uint64).reshape(-1), dtype=np.uint64)
+def _unpacked(packed: str) -> Keys:
+    planes = np.frombuffer(zlib.decompress(base64.b64decode(packed, validate=True)), dtype=np.uint8).reshape(5, -1)
+    places = np.cumsum(np.ascontiguousarray(planes[:4].T).view("<u4").reshape(-1), dtype=np.uint32)
+    found: Keys = (places << np.uint32(HASH_BITS)) | planes[4].astype(np.uint32)
+    return found

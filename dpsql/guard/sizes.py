@@ -23,7 +23,7 @@ DECLARED = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Share:
     """Values that occur alike often: one, or all numbers from it to below `end`.
 
     weight  [share] of the values that are not NULL
@@ -38,12 +38,12 @@ class Cell:
 class Sizes:
     """What is taken for granted of one column.
 
-    cells  of its values; () where nothing is known of them
-    nulls  [share] of NULL
-    rest   [share] of values of which nothing is known
+    shares  of its values; () where nothing is known of them
+    nulls   [share] of NULL
+    rest    [share] of values of which nothing is known
     """
 
-    cells: tuple[Cell, ...]
+    shares: tuple[Share, ...]
     nulls: float
     rest: float = 0.0
 
@@ -60,20 +60,20 @@ def sizes(column: Column, nulls: float, bought: Sizes | None) -> Sizes:
     declared = _usual(column, Sizes(_declared(column), nulls if column.nullable else 0.0, 0.0))
     if bought is None:
         return declared
-    cells = [Cell(c.value, c.weight * (1 - DECLARED), c.end) for c in bought.cells]
-    cells += [Cell(c.value, c.weight * DECLARED, c.end) for c in declared.cells]
-    return Sizes(tuple(cells), bought.nulls * (1 - DECLARED) + declared.nulls * DECLARED)
+    shares = [Share(c.value, c.weight * (1 - DECLARED), c.end) for c in bought.shares]
+    shares += [Share(c.value, c.weight * DECLARED, c.end) for c in declared.shares]
+    return Sizes(tuple(shares), bought.nulls * (1 - DECLARED) + declared.nulls * DECLARED)
 
 
-def _declared(column: Column) -> tuple[Cell, ...]:
+def _declared(column: Column) -> tuple[Share, ...]:
     domain = column.domain
     if isinstance(domain, Categories):
-        return tuple(Cell(value, 1 / len(domain.values)) for value in domain.values)
+        return tuple(Share(value, 1 / len(domain.values)) for value in domain.values)
     if not isinstance(domain, Interval):
         return ()
     inside = round_numbers(domain)
-    whole = Cell(domain.lower, 1 - ROUND if inside else 1.0, domain.upper + _even(column))
-    return (whole, *(Cell(value, ROUND / len(inside)) for value in inside))
+    whole = Share(domain.lower, 1 - ROUND if inside else 1.0, domain.upper + _even(column))
+    return (whole, *(Share(value, ROUND / len(inside)) for value in inside))
 
 
 def _even(column: Column) -> int:
@@ -86,16 +86,16 @@ def _usual(column: Column, declared: Sizes) -> Sizes:
     known = {value: float(share) for value, share in column.usual}
     nulls = known.pop(None, declared.nulls)
     if not known:
-        return Sizes(declared.cells, nulls)
+        return Sizes(declared.shares, nulls)
     values = sum(known.values())
     # shares are of all rows, weights of those that are not NULL
-    named = [Cell(value, share / max(1 - nulls, values)) for value, share in known.items() if value is not None]
-    rest = 1 - sum(cell.weight for cell in named)
-    others = [cell for cell in declared.cells if cell.end is not None or cell.value not in known]
-    total = sum(cell.weight for cell in others)
+    named = [Share(value, share / max(1 - nulls, values)) for value, share in known.items() if value is not None]
+    rest = 1 - sum(share.weight for share in named)
+    others = [one for one in declared.shares if one.end is not None or one.value not in known]
+    total = sum(one.weight for one in others)
     if not others:
-        return Sizes(tuple(named), nulls, 0.0 if declared.cells else rest)
-    return Sizes((*named, *(Cell(c.value, c.weight * rest / total, c.end) for c in others)), nulls)
+        return Sizes(tuple(named), nulls, 0.0 if declared.shares else rest)
+    return Sizes((*named, *(Share(c.value, c.weight * rest / total, c.end) for c in others)), nulls)
 
 
 def from_histogram(cells: Sequence[tuple[Value | None, Fraction | None, float]]) -> Sizes | None:
@@ -105,7 +105,7 @@ def from_histogram(cells: Sequence[tuple[Value | None, Fraction | None, float]])
     if total <= nulls:
         return None
     known = [(value, end, count) for value, end, count in counted if value is not None and count > 0]
-    return Sizes(tuple(Cell(value, count / (total - nulls), end) for value, end, count in known), nulls / total)
+    return Sizes(tuple(Share(value, count / (total - nulls), end) for value, end, count in known), nulls / total)
 
 
 def round_numbers(domain: Interval) -> list[Fraction]:

@@ -19,7 +19,7 @@ from dpsql.expressions.buckets import MACRO
 from dpsql.guard import columns
 from dpsql.guard.columns import Constants
 from dpsql.guard.drawing import Drawing, Drawn, count
-from dpsql.guard.sizes import Bought, Cell
+from dpsql.guard.sizes import Bought, Share
 from dpsql.plan.tables import PublicTable
 from dpsql.postprocess.walled import Walled
 from dpsql.schema.model import ROW, UNIT_COLUMN, Schema, Table, with_unit
@@ -38,7 +38,7 @@ class _Shown:
     column: str
     sqltype: SqlType
     place: str = ""
-    known: tuple[Cell, ...] = ()
+    known: tuple[Share, ...] = ()
 
 
 class SampleUnits(Walled):

@@ -119,6 +119,7 @@ WRITERS = {
     "dpsql/sql/duckdb.py": "the printer",
     "dpsql/planner/resolve/statement.py": "what the sandbox runs",
     "dpsql/planner/resolve/key_lists.py": "what the sandbox runs",
+    "dpsql/guard/bought.py": "statements that the owner's verb asks",
     "dpsql/guard/columns.py": "what is asked of sample units",
     "dpsql/guard/evaluating.py": "what is asked of sample units",
     "dpsql/guard/units.py": "what is asked of sample units",

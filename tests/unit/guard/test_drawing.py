@@ -14,7 +14,7 @@ from dpsql.core.domains import UNBOUNDED, Categories, interval
 from dpsql.core.sqltypes import BIGINT, DOUBLE
 from dpsql.guard.columns import sql
 from dpsql.guard.drawing import FEWEST, MOST_ROWS, Drawing, _values, count
-from dpsql.guard.sizes import DECLARED, ROUND, Cell, Sizes, from_histogram, round_numbers, sizes
+from dpsql.guard.sizes import DECLARED, ROUND, Share, Sizes, from_histogram, round_numbers, sizes
 from dpsql.schema.model import Column, Schema
 from dpsql.schema.toml import read_schema
 
@@ -131,7 +131,7 @@ def test_what_the_owner_takes_for_granted_is_drawn() -> None:
         "visits", BIGINT, interval(0, 78), True, "measure", usual=((0, Fraction(1, 2)), (None, Fraction(1, 5)))
     )
     found = sizes(column, 0.05, None)
-    assert found.nulls == 0.2 and abs(sum(cell.weight for cell in found.cells) - 1) < 1e-9
+    assert found.nulls == 0.2 and abs(sum(cell.weight for cell in found.shares) - 1) < 1e-9
     assert abs(often(found, column, 0) - (0.5 / 0.8 + (1 - 0.5 / 0.8) * (1 - ROUND) / (1 - ROUND / 2) / 79)) < 0.01
     listed = Column("race", BIGINT, Categories((1, 2, 3)), False, "dimension", usual=((3, Fraction(1, 100)),))
     found = sizes(listed, 0.05, None)
@@ -142,14 +142,14 @@ def test_what_the_owner_takes_for_granted_is_drawn() -> None:
 def test_a_column_of_which_nothing_is_declared_has_what_its_owner_takes_for_granted() -> None:
     column = Column("amount", DOUBLE, UNBOUNDED, False, "measure", usual=((0, Fraction(1, 4)),))
     found = sizes(column, 0.05, None)
-    assert found == Sizes((Cell(0, 0.25),), 0.0, 0.75)
-    values = placed(found.cells)
+    assert found == Sizes((Share(0, 0.25),), 0.0, 0.75)
+    values = placed(found.shares)
     assert values.count(0) / len(values) == pytest.approx(0.29, abs=0.06) and {6, 7, 8} <= set(values)
     whole = replace(column, usual=((0, Fraction(1, 4)), (1, Fraction(3, 4))))
-    assert set(placed(sizes(whole, 0.05, None).cells)) == {0, 1}
+    assert set(placed(sizes(whole, 0.05, None).shares)) == {0, 1}
 
 
-def placed(known: tuple[Cell, ...]) -> list[float]:
+def placed(known: tuple[Share, ...]) -> list[float]:
     text = sql("p", DOUBLE, {"number": (7,)}, known)
     found = duckdb.connect().execute(f"SELECT {text} FROM (SELECT i / 1000 AS p FROM range(1000) t(i))").fetchall()
     return [row[0] for row in found]
@@ -160,11 +160,12 @@ def test_a_released_histogram_is_drawn_and_a_tenth_as_declared() -> None:
     bought = from_histogram(
         [(20, Fraction(30), 60.0), (30, Fraction(40), -3.0), (50, Fraction(51), 20.0), (None, None, 20.0)]
     )
-    assert bought is not None and bought.nulls == 0.2 and [c.weight for c in bought.cells] == [0.75, 0.25]
+    assert bought is not None and bought.nulls == 0.2 and [c.weight for c in bought.shares] == [0.75, 0.25]
     found = sizes(column, 0.05, bought)
     assert found.nulls == pytest.approx(0.2 * (1 - DECLARED) + 0.05 * DECLARED)
-    values = _values(found, column, PLACES).values
-    assert values is not None
+    drawn = _values(found, column, PLACES).values
+    assert drawn is not None
+    values = drawn.astype(np.float64)
     assert abs(((values >= 20) & (values < 30)).mean() - (0.75 * (1 - DECLARED) + 0.08 * DECLARED)) < 0.01
     assert 0 < ((values > 60).mean()) < DECLARED
     assert from_histogram([(1, None, -4.0), (None, None, 3.0)]) is None

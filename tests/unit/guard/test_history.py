@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.guard.evaluating import Cell
-from dpsql.guard.history import Asked, History, Past, _Kind, differing
+from dpsql.guard import cells as made
+from dpsql.guard.cells import HASH_BITS, Cell, differing
+from dpsql.guard.history import Asked, History, Past, _Kind
 from dpsql.guard.leaving_out import Policy
 
 POLICY = Policy(20, 1.0)
-HIGH = np.uint64(32)
 
 
 def cell(units: list[int], adds: int = 1, kind: str = "adds") -> Cell:
-    keys = (np.array(sorted(units), dtype=np.uint64) << HIGH) | np.uint64(adds)
-    return Cell(kind, keys)
+    keys = (np.array(sorted(units), dtype=np.uint32) << np.uint32(HASH_BITS)) | np.uint32(adds)
+    return made.cell(kind, keys)
 
 
 def asked(units: range | list[int], spread: float = 0.1, **more: object) -> Asked:
@@ -63,7 +63,7 @@ def test_small_groups_of_a_breakdown_make_no_pair() -> None:
 def test_what_is_added_counts_and_kinds_are_apart() -> None:
     many = list(range(1_000))
     assert history(asked(many)).conflict([asked(many, adds=2)]) is None, "everybody adds something else"
-    one_more = Asked((Cell("adds", np.sort(np.r_[cell(many[1:]).keys, cell(many[:1], adds=7).keys])),), 0.1, 1_000)
+    one_more = Asked((made.cell("adds", np.sort(np.r_[cell(many[1:]).keys, cell(many[:1], adds=7).keys])),), 0.1, 1_000)
     assert history(asked(many)).conflict([one_more]) is not None
     assert history(asked(many)).conflict([asked(many[1:], kind="max of x")]) is None
 
@@ -92,5 +92,5 @@ def test_nothing_close_is_missed(ranges: list[tuple[int, int, int]]) -> None:
     kind = _Kind()
     for one in cells[1:]:
         kind.add(one, 1.0, None)
-    close = {i for i, other in enumerate(cells[1:]) if differing(cells[0].keys, other.keys) <= 20}
+    close = {i for i, other in enumerate(cells[1:]) if differing(cells[0], other) <= 20}
     assert close <= set(kind.near(cells[0], 20))
