@@ -86,7 +86,7 @@ class Audit:
         spaces = {kind: space.copy() for kind, space in self._spaces.items()}
         for one in asked:
             self._put(spaces, one)
-        for kind in {cell.kind for one in asked for cell in one.cells}:
+        for kind in {kind for one in asked for kind in one.cells.kinds}:
             check()
             for watched, known in spaces[kind].exposed():
                 if known < SIGMA * self._policy.k:
@@ -94,9 +94,9 @@ class Audit:
         return []
 
     def _put(self, spaces: dict[str, _Space], asked: Asked) -> None:
-        for cell in asked.cells:
-            space = spaces.setdefault(cell.kind, _Space())
-            space.add(cell.keys, asked.spread, self._few(cell.keys, space.cells))
+        for place, kind in enumerate(asked.cells.kinds):
+            space, keys = spaces.setdefault(kind, _Space()), asked.cells.load(place)
+            space.add(keys, asked.spread, self._few(keys, space.cells))
 
     def _few(self, cell: Keys, others: Sequence[Keys]) -> Iterator[Keys]:
         """Vectors of few that combinations of two, or of a whole and its parts, make."""

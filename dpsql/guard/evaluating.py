@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import DOUBLE
-from dpsql.guard.cells import Cell, cell, keyed
+from dpsql.guard.cells import Cells, Keys, cells, keyed
 from dpsql.guard.columns import Constants, constants
 from dpsql.guard.parts import Part, number_parts, set_to
 from dpsql.guard.units import ROW_NUMBER, SampleUnits
@@ -76,7 +76,7 @@ class Evaluated:
     block: Block
     whole: int
     groups: int
-    cells: tuple[Cell, ...]
+    cells: Cells
     met: dict[Node | None, int]
     smallest: dict[Node | None, int]
     valued: dict[str, tuple[int, int]]
@@ -105,9 +105,9 @@ class Evaluating:
         items += [tree for a in compared for tree in _valued(a)]
         found = self._grouped(block, items)
         units, groups = found["u"].astype(np.int64), _numbered(found["k"])
-        cells: list[Cell] = []
+        statistics: list[tuple[str, Keys]] = []
         for i, (kind, _) in enumerate(values):
-            cells += _cells(kind, units, groups, _filled(found[f"s{i}"]))
+            statistics += _grouped_keys(kind, units, groups, _filled(found[f"s{i}"]))
         at = len(values)
         met = {c: _people(units, _filled(found[f"s{at + i}"])) for i, c in enumerate(conditions)}
         smallest = {c: _smallest(groups, _filled(found[f"s{at + i}"])) for i, c in enumerate(conditions)}
@@ -117,7 +117,7 @@ class Evaluating:
             for i, a in enumerate(compared)
         }
         count = int(groups.max()) + 1 if len(groups) else 0
-        return Evaluated(block, len(np.unique(units)), count, tuple(cells), met, smallest, valued)  # type: ignore[arg-type]
+        return Evaluated(block, len(np.unique(units)), count, cells(statistics), met, smallest, valued)  # type: ignore[arg-type]
 
     def changes(self, block: Block, parts: Sequence[Part]) -> list[Change]:
         """What boolean parts decide: those beside the rows in one scan, those inside of FROM one by one."""
@@ -323,7 +323,7 @@ def _plain(aggregate: Aggregate, i: int, scale: float) -> str:
     return f"{text} * {scale!r}" if aggregate.function in _COUNTED else text
 
 
-def _cells(kind: str, units: Places, groups: Places, adds: Numbers) -> list[Cell]:
+def _grouped_keys(kind: str, units: Places, groups: Places, adds: Numbers) -> list[tuple[str, Keys]]:
     """One statistic, cut into its groups."""
     kept = (adds != 0) & ~np.isnan(adds)
     units, groups, adds = units[kept], groups[kept], adds[kept]
@@ -332,7 +332,7 @@ def _cells(kind: str, units: Places, groups: Places, adds: Numbers) -> list[Cell
     order = np.lexsort((units, groups))
     keys, groups = keyed(units, adds)[order], groups[order]
     starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
-    return [cell(kind, part) for part in np.split(keys, starts[1:])]
+    return [(kind, part) for part in np.split(keys, starts[1:])]
 
 
 def _smallest(groups: Places, met: Numbers) -> int:

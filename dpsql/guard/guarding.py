@@ -21,7 +21,7 @@ from dpsql.core.errors import Error, error
 from dpsql.guard import leaving_out, record, words
 from dpsql.guard.audit import Audit
 from dpsql.guard.evaluating import Evaluated, Evaluating
-from dpsql.guard.history import Asked, Conflict, History
+from dpsql.guard.history import Asked, Conflict, History, Past
 from dpsql.guard.identifiers import check_identifiers, check_unsized, is_unsized
 from dpsql.guard.leaving_out import Policy
 from dpsql.guard.memory import Memory
@@ -186,17 +186,17 @@ class Guarding:
 
     def _load(self, rows: Sequence[Row]) -> None:
         history, audit = self._known()
+        found: list[tuple[Asked, Past | None]] = []
         for row in rows:
             self._last = max(self._last, row.charge)
             own = self._schema.analysts is None or row.analyst == self._analyst
             if not own and self._schema.guard.mode != "audit":
                 continue
             past = self._memory.past(row)
-            for one in past.asked:
-                if own:
-                    history.add(one, past)
-                if self._schema.guard.mode == "audit":
-                    audit.add(one)
+            found += [(one, past) for one in past.asked if own]
+            for one in past.asked if self._schema.guard.mode == "audit" else ():
+                audit.add(one)
+        history.add(found)
 
     def _anew(self, statement: str) -> Sequence[Asked]:
         """Whom a statement of the ledger asks about; nobody where it cannot be read any more."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.cancellation import check
-from dpsql.guard.cells import BUCKETS, Cell, differing
+from dpsql.guard.cells import MARK, Cells, Keys, Marks, apart, differing
 from dpsql.guard.leaving_out import Policy
-
-_MANY = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,7 @@ class Asked:
     about   these in words
     """
 
-    cells: tuple[Cell, ...]
+    cells: Cells
     spread: float
     people: int
     groups: int = 1
@@ -54,31 +52,40 @@ class Conflict:
     earlier: Past | None
 
 
-@dataclass(slots=True)
 class _Kind:
-    """The cells of one kind, in the order in which they were released."""
+    """The different cells of one kind.
 
-    sketches: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros((_MANY, BUCKETS), dtype=np.int32))
-    sizes: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(_MANY, dtype=np.int64))
-    cells: list[Cell] = field(default_factory=list)
-    precisions: list[float] = field(default_factory=list)
-    pasts: list[Past | None] = field(default_factory=list)
+    precisions  of the mean of all answers that a cell had
+    sources     what it was first released by, and its place there
+    """
 
-    def add(self, cell: Cell, spread: float, past: Past | None) -> None:
-        count = len(self.cells)
-        if count == len(self.sizes):
-            self.sketches = np.concatenate([self.sketches, np.zeros_like(self.sketches)])
-            self.sizes = np.concatenate([self.sizes, np.zeros_like(self.sizes)])
-        self.sketches[count], self.sizes[count] = cell.sketch, cell.size
-        self.cells.append(cell)
-        self.precisions.append(_precision(spread))
-        self.pasts.append(past)
+    def __init__(self) -> None:
+        self.places: dict[int, int] = {}
+        self.marks: Marks = np.zeros(0, dtype=MARK)
+        self.precisions: npt.NDArray[np.float64] = np.zeros(0)
+        self.sources: list[tuple[Past | None, Cells, int]] = []
 
-    def near(self, cell: Cell, most: int) -> list[int]:
-        """The cells that may differ from one by so many sample units at most."""
-        close = np.flatnonzero(np.abs(self.sizes[: len(self.cells)] - cell.size) <= most)
-        apart = np.abs(self.sketches[close] - cell.sketch.astype(np.int32)).sum(axis=1)
-        return [int(i) for i in close[apart <= 2 * most]]
+    def add(self, marks: Marks, precisions: Sequence[float], sources: Sequence[tuple[Past | None, Cells, int]]) -> None:
+        fresh: list[int] = []
+        added: list[tuple[int, float]] = []
+        for i, digest in enumerate(marks["digest"].tolist()):
+            place = self.places.setdefault(digest, len(self.places))
+            if place == len(self.sources):
+                fresh.append(i)
+                self.sources.append(sources[i])
+            added.append((place, precisions[i]))
+        self.marks = np.concatenate([self.marks, marks[fresh]])
+        self.precisions = np.concatenate([self.precisions, np.zeros(len(fresh))])
+        np.add.at(self.precisions, [place for place, _ in added], [precision for _, precision in added])
+
+    def near(self, mark: np.void, most: int, precision: float) -> list[int]:
+        """The cells that differ from one, by so many sample units at most it may be, and whose answers are so precise."""
+        close = np.flatnonzero(
+            (self.precisions > precision)
+            & (np.abs(self.marks["size"].astype(np.int64) - int(mark["size"])) <= most)
+            & (self.marks["digest"] != mark["digest"])
+        )
+        return [int(i) for i in close[apart(self.marks["sketch"][close], mark["sketch"]) <= 2 * most]]
 
 
 class History:
@@ -92,45 +99,66 @@ class History:
         self._policy, self._readable = policy, readable
         self._kinds: dict[str, _Kind] = {}
 
-    def add(self, asked: Asked, past: Past | None) -> None:
-        for cell in asked.cells:
-            if self._is_compared(asked, cell):
-                self._kinds.setdefault(cell.kind, _Kind()).add(cell, asked.spread, past)
+    def add(self, asked: Sequence[tuple[Asked, Past | None]]) -> None:
+        """Remember releases, with the statements that they are of."""
+        marks = [one.cells.marks for one, _ in asked]
+        by_kind: dict[str, tuple[list[int], list[float], list[tuple[Past | None, Cells, int]]]] = {}
+        begun = 0
+        for one, past in asked:
+            precision = _precision(one.spread)
+            for place in self._compared(one):
+                rows, precisions, sources = by_kind.setdefault(one.cells.kinds[place], ([], [], []))
+                rows.append(begun + place)
+                precisions.append(precision)
+                sources.append((past, one.cells, place))
+            begun += len(one.cells)
+        every = np.concatenate(marks) if marks else np.zeros(0, dtype=MARK)
+        for kind, (rows, precisions, sources) in by_kind.items():
+            self._kinds.setdefault(kind, _Kind()).add(every[rows], precisions, sources)
 
     def conflict(self, asked: Sequence[Asked]) -> Conflict | None:
         """The first earlier cell, or other cell of the statement, that one of its cells differs from by few people."""
         here = History(self._policy, self._readable)
         for one in asked:
-            for cell in one.cells:
+            for place in self._compared(one):
                 check()
-                if self._is_compared(one, cell):
-                    found = self._with(cell, one.spread) or here._with(cell, one.spread)
-                    if found is not None:
-                        return found
-            here.add(one, None)
+                found = self._with(one, place) or here._with(one, place)
+                if found is not None:
+                    return found
+                here.add([(replace(one, cells=_only(one.cells, place)), None)])
         return None
 
-    def _is_compared(self, asked: Asked, cell: Cell) -> bool:
-        """Whether a cell may be half of a pair: small groups of a breakdown are suppressed by their noisy number, and what they have in
+    def _compared(self, asked: Asked) -> Iterable[int]:
+        """The cells that may be half of a pair: small groups of a breakdown are suppressed by their noisy number, and what they have in
         common with other small groups says nothing."""
-        return asked.groups == 1 or not self._policy.is_few(len(cell))
+        if asked.groups == 1:
+            return range(len(asked.cells))
+        fewest = self._policy.k / self._policy.scale
+        return [int(i) for i in np.flatnonzero(asked.cells.marks["size"] >= fewest)]
 
-    def _with(self, cell: Cell, spread: float) -> Conflict | None:
-        kind = self._kinds.get(cell.kind)
+    def _with(self, asked: Asked, place: int) -> Conflict | None:
+        kind = self._kinds.get(asked.cells.kinds[place])
         if kind is None:
             return None
-        alike: dict[int, list[int]] = {}
-        for i in kind.near(cell, math.ceil(self._policy.k / self._policy.scale)):
-            alike.setdefault(kind.cells[i].digest, []).append(i)
-        own = _precision(spread) + sum(kind.precisions[i] for i in alike.pop(cell.digest, ()))
-        for equal in alike.values():
-            other = kind.cells[equal[0]]
-            units = differing(other, cell)
-            if not 0 < units < max(len(cell), len(other)) or not self._policy.is_few(units):
-                continue
-            if _variance(own) + _variance(sum(kind.precisions[i] for i in equal)) < self._readable**2:
-                return Conflict(self._policy.people(units), kind.pasts[equal[0]])
+        mark = asked.cells.marks[place]
+        known = kind.places.get(int(mark["digest"]))
+        own = _precision(asked.spread) + (kind.precisions[known] if known is not None else 0.0)
+        least = self._readable**2 - _variance(own)
+        if least <= 0:
+            # whatever the difference is, it cannot be read
+            return None
+        keys: Keys | None = None
+        for i in kind.near(mark, math.ceil(self._policy.k / self._policy.scale), 1 / least):
+            past, others, at = kind.sources[i]
+            keys = asked.cells.load(place) if keys is None else keys
+            units, other = differing(keys, others.load(at)), int(kind.marks["size"][i])
+            if 0 < units < max(int(mark["size"]), other) and self._policy.is_few(units):
+                return Conflict(self._policy.people(units), past)
         return None
+
+
+def _only(found: Cells, place: int) -> Cells:
+    return Cells(found.kinds[place : place + 1], found.marks[place : place + 1], lambda _: found.load(place))
 
 
 def _variance(precision: float) -> float:

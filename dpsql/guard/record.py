@@ -10,19 +10,17 @@ import base64
 import json
 import zlib
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dpsql.guard.cells import BUCKETS, HASH_BITS, Cell, Keys
+from dpsql.guard.cells import HASH_BITS, MARK, Cells, Keys
 from dpsql.guard.history import Asked
 
 VERSION = 3
 """Of what is written."""
 Load = Callable[[int], Keys]
 """The keys of a cell, by its place in the record."""
-_MARK = np.dtype([("digest", "<u8"), ("size", "<u4"), ("sketch", "<u2", BUCKETS)])
 
 
 def written(asked: Sequence[Asked], identity: str) -> str:
@@ -30,11 +28,11 @@ def written(asked: Sequence[Asked], identity: str) -> str:
 
     identity  of the sample units that the cells are of
     """
-    cells = [cell for one in asked for cell in one.cells]
-    marks = np.array([(cell.digest, cell.size, cell.sketch) for cell in cells], dtype=_MARK)
-    body = [[one.spread, one.people, one.groups, one.about, [cell.kind for cell in one.cells]] for one in asked]
-    head = {"version": VERSION, "sample": identity, "asked": body, "marks": base64.b64encode(marks.tobytes()).decode()}
-    return "\n".join([json.dumps(head, separators=(",", ":")), *(_packed(cell.keys) for cell in cells)])
+    body = [[one.spread, one.people, one.groups, one.about, one.cells.kinds] for one in asked]
+    marks = base64.b64encode(b"".join(one.cells.marks.tobytes() for one in asked)).decode()
+    head = {"version": VERSION, "sample": identity, "asked": body, "marks": marks}
+    packed = [_packed(one.cells.load(place)) for one in asked for place in range(len(one.cells))]
+    return "\n".join([json.dumps(head, separators=(",", ":")), *packed])
 
 
 def read(text: str, identity: str, load: Load) -> tuple[Asked, ...] | None:
@@ -45,17 +43,16 @@ def read(text: str, identity: str, load: Load) -> tuple[Asked, ...] | None:
     found: Any = json.loads(text.partition("\n")[0])
     if not isinstance(found, dict) or found["version"] < VERSION or found["sample"] != identity:
         return None
-    marks = np.frombuffer(base64.b64decode(found["marks"], validate=True), dtype=_MARK)
+    marks = np.frombuffer(base64.b64decode(found["marks"], validate=True), dtype=MARK)
     asked: list[Asked] = []
     begun = 0
     for spread, people, groups, about, kinds in found["asked"]:
-        own = zip(kinds, marks[begun : begun + len(kinds)], strict=True)
-        cells = tuple(
-            Cell(str(kind), int(mark["size"]), int(mark["digest"]), mark["sketch"], partial(load, i))
-            for i, (kind, mark) in enumerate(own, begun)
-        )
-        begun += len(kinds)
+        end = begun + len(kinds)
+        if end > len(marks):
+            raise ValueError("cells without a mark")
+        cells = Cells(tuple(kinds), marks[begun:end], lambda place, begun=begun: load(begun + place))  # type: ignore[misc]
         asked.append(Asked(cells, float(spread), int(people), int(groups), str(about)))
+        begun = end
     return tuple(asked)
 
 

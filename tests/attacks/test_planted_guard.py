@@ -62,7 +62,7 @@ def nothing_is_loaded(patch: Patch) -> None:
 
 
 def nothing_is_near(patch: Patch) -> None:
-    patch.setattr(history._Kind, "near", lambda self, cell, most: [])
+    patch.setattr(history._Kind, "near", lambda self, mark, most, precision: [])
 
 
 def sizes_alone_are_compared(patch: Patch) -> None:

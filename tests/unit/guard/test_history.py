@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.guard import cells as made
-from dpsql.guard.cells import HASH_BITS, Cell, differing
-from dpsql.guard.history import Asked, History, Past, _Kind
+from dpsql.guard.cells import HASH_BITS, Keys, apart, cells, differing
+from dpsql.guard.history import Asked, History, Past
 from dpsql.guard.leaving_out import Policy
 
 POLICY = Policy(20, 1.0)
 
 
-def cell(units: list[int], adds: int = 1, kind: str = "adds") -> Cell:
-    keys = (np.array(sorted(units), dtype=np.uint32) << np.uint32(HASH_BITS)) | np.uint32(adds)
-    return made.cell(kind, keys)
+def keys(units: Iterable[int], adds: int = 1) -> Keys:
+    return (np.array(sorted(units), dtype=np.uint32) << np.uint32(HASH_BITS)) | np.uint32(adds)
 
 
-def asked(units: range | list[int], spread: float = 0.1, **more: object) -> Asked:
-    return Asked((cell(list(units), **more),), spread, len(units))  # type: ignore[arg-type]
+def asked(units: range | list[int], spread: float = 0.1, adds: int = 1, kind: str = "adds", groups: int = 1) -> Asked:
+    return Asked(cells([(kind, keys(units, adds))]), spread, len(units), groups)
 
 
 def past(one: Asked) -> Past:
@@ -30,8 +30,7 @@ def past(one: Asked) -> Past:
 
 def history(*earlier: Asked) -> History:
     found = History(POLICY, 10)
-    for one in earlier:
-        found.add(one, past(one))
+    found.add([(one, past(one)) for one in earlier])
     return found
 
 
@@ -56,14 +55,14 @@ def test_a_pair_of_which_few_are_the_difference(earlier: range, now: range, peop
 
 def test_small_groups_of_a_breakdown_make_no_pair() -> None:
     """They are suppressed by their noisy number."""
-    one, other = (Asked((cell(list(range(size))),), 0.1, size, groups=2) for size in (19, 18))
+    one, other = (asked(range(size), groups=2) for size in (19, 18))
     assert history(one).conflict([other]) is None
 
 
 def test_what_is_added_counts_and_kinds_are_apart() -> None:
     many = list(range(1_000))
     assert history(asked(many)).conflict([asked(many, adds=2)]) is None, "everybody adds something else"
-    one_more = Asked((made.cell("adds", np.sort(np.r_[cell(many[1:]).keys, cell(many[:1], adds=7).keys])),), 0.1, 1_000)
+    one_more = Asked(cells([("adds", np.sort(np.r_[keys(many[1:]), keys(many[:1], adds=7)]))]), 0.1, 1_000)
     assert history(asked(many)).conflict([one_more]) is not None
     assert history(asked(many)).conflict([asked(many[1:], kind="max of x")]) is None
 
@@ -88,9 +87,9 @@ def test_parts_of_one_statement_are_a_pair() -> None:
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(300, 360), st.integers(1, 2)), min_size=2, max_size=12))
 def test_nothing_close_is_missed(ranges: list[tuple[int, int, int]]) -> None:
     """The sketch leaves out only what differs by more."""
-    cells = [cell(list(range(low, high)), adds) for low, high, adds in ranges]
-    kind = _Kind()
-    for one in cells[1:]:
-        kind.add(one, 1.0, None)
-    close = {i for i, other in enumerate(cells[1:]) if differing(cells[0], other) <= 20}
-    assert close <= set(kind.near(cells[0], 20))
+    found = [keys(range(low, high), adds) for low, high, adds in ranges]
+    marks = cells([("adds", one) for one in found]).marks
+    distances = apart(marks["sketch"][1:], marks["sketch"][0])
+    for other, distance in zip(found[1:], distances, strict=True):
+        assert distance <= 2 * differing(found[0], other)
+        assert distance == 0 or differing(found[0], other) > 0
