@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.guard import audit, evaluating, guarding, history, leaving_out, parts
+from dpsql.guard import adding, audit, evaluating, guarding, history, leaving_out, parts
 from dpsql.guard.guarding import Guarding
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
@@ -35,7 +35,8 @@ def what_no_sample_has_is_void(patch: Patch) -> None:
 
 def parts_are_only_made_false(patch: Patch) -> None:
     known = parts.set_to
-    patch.setattr(evaluating, "set_to", lambda query, part, value: known(query, part, False))
+    for room in (evaluating, adding):
+        patch.setattr(room, "set_to", lambda query, part, value: known(query, part, False))
 
 
 def nested_parts_are_forgotten(patch: Patch) -> None:

@@ -45,6 +45,7 @@ class StoredCases:
     folder: Path
     seed: int
     checked: int = 0
+    databases: int = 0
     histories: int = 0
     ran: Counter[str] = field(default_factory=Counter)
 
@@ -61,9 +62,11 @@ class StoredCases:
     def _one(self, chance: random.Random, shape: Market, kind: str, prepared: bool) -> None:
         data = market.database(chance, shape, wild=chance.random() < 0.5)
         neighbour, _ = somebody_gone(chance, shape, data)
+        # some databases have no release
+        self.databases += 1
         with (
-            stored(self.folder / f"{self.checked} one", shape, data, kind, prepared) as one,
-            stored(self.folder / f"{self.checked} other", shape, shuffled(chance, neighbour), kind, prepared) as other,
+            stored(self.folder / f"{self.databases} one", shape, data, kind, prepared) as one,
+            stored(self.folder / f"{self.databases} other", shape, shuffled(chance, neighbour), kind, prepared) as other,
             opened(shape, one.schema) as (plain, _),
         ):
             market.fill(plain, shape, data)
