@@ -10,8 +10,8 @@ from dpsql.guard.units import ROW_NUMBER
 from dpsql.plan.resolved import Aggregate, Block
 from dpsql.schema.model import Table as Declared
 from dpsql.sql.duckdb import printed
-from dpsql.sql.nodes import Bare, Binary, Call, Case, Cast, Column, Is, Node, Number, Own
-from dpsql.sql.queries import Item, Join, Table
+from dpsql.sql.nodes import Bare, Binary, Call, Case, Cast, Chain, Column, Is, Literal, Node, Not, Number, Own, own
+from dpsql.sql.queries import Derived, Item, Join, Select, Table
 
 Variant = tuple[Part, bool]
 """A boolean part, and what it is set to."""
@@ -20,17 +20,63 @@ _PLAIN = {"quantile": "quantile_cont", "top": "mode", "auto_sum": "sum"}
 _COUNTED = frozenset({"rows", "count", "units", "distinct", "sum", "auto_sum"})
 
 
-def hashed(block: Block, variant: Variant | None) -> Node:
-    """The hash of what a row adds, and of the group that it adds it to; NULL where it is in none."""
-    trees: list[Node] = [
-        *(key.scalar.tree for key in block.keys),
-        *(t for a in block.aggregates for _, t in statistics_of(a)),
-    ]
-    where = list(kept_by(block))
-    if variant is not None:
-        trees, where = [set_to(t, *variant) for t in trees], [set_to(t, *variant) for t in where]
-    hashed = hash_of([Number(1), *trees])
-    return Case(((all_of(where), hashed),), None) if where else hashed
+class Scan:
+    """The query of one scan over the rows of a block: what each adds, and with each variant. Each tree is computed once, in a query
+    inside, and is a column to the one around it.
+
+    varied  a variant that FROM has too
+    """
+
+    def __init__(self, block: Block, varied: Variant | None = None) -> None:
+        self._block = block
+        source = block.source.read()
+        self._source = source if varied is None else set_to(source, *varied)
+        self._columns: dict[Node, Column] = {}
+
+    def query(self, values: Sequence[Node], variants: Sequence[Variant | None]) -> Select:
+        """The unit as u, the group as k, the values as v0 and on; the hashes of what the row adds and where as h0 and on, NULL where it
+        adds nothing. Where there are variants, rows that do not meet WHERE as it is are there too, with no group and no values."""
+        keys = [key.scalar.tree for key in self._block.keys]
+        where = self._lifted(kept_by(self._block))
+        shown = [self._column(hash_of(keys)) if keys else Number(0), *map(self._column, values)]
+        if variants and where:
+            shown = [Case(((all_of(where), tree),), None) for tree in shown]
+        names = [Own("k"), *(Own(f"v{i}") for i in range(len(values)))]
+        hashes = [Item(self._hashed(variant), Own(f"h{i}")) for i, variant in enumerate(variants)]
+        items = (own("u"), *(Item(tree, name) for tree, name in zip(shown, names, strict=True)), *hashes)
+        inner = Select((unit(self._block), *self._items()), self._source)
+        known = Is(own("u"), "NOT NULL")
+        return Select(items, Derived(inner, Own("r")), (known,) if variants else (known, *where))
+
+    def _hashed(self, variant: Variant | None) -> Node:
+        block, where = self._block, list(kept_by(self._block))
+        trees = [*(key.scalar.tree for key in block.keys), *(t for a in block.aggregates for _, t in statistics_of(a))]
+        if variant is not None:
+            trees, where = [set_to(t, *variant) for t in trees], [set_to(t, *variant) for t in where]
+        found, kept = self._column(hash_of([Number(1), *trees])), self._lifted(where)
+        return Case(((all_of(kept), found),), None) if kept else found
+
+    def _lifted(self, conditions: Sequence[Node]) -> list[Node]:
+        """Conditions with a column for each that is not put together of others."""
+        return [self._lift(condition) for condition in conditions]
+
+    def _lift(self, condition: Node) -> Node:
+        match condition:
+            case Binary(operator="AND" | "OR"):
+                return Binary(condition.operator, self._lift(condition.left), self._lift(condition.right))
+            case Chain(operator="AND" | "OR"):
+                return Chain(condition.operator, tuple(map(self._lift, condition.parts)))
+            case Not():
+                return Not(self._lift(condition.inner))
+            case Literal():
+                return condition
+        return self._column(condition)
+
+    def _column(self, tree: Node) -> Node:
+        return tree if isinstance(tree, Number) else self._columns.setdefault(tree, own(f"c{len(self._columns)}"))
+
+    def _items(self) -> list[Node]:
+        return [Item(tree, Own(column.name)) for tree, column in self._columns.items()]
 
 
 def hash_of(trees: Sequence[Node]) -> Node:

@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import DOUBLE
-from dpsql.guard.adding import Variant, all_of, hash_of, hashed, is_met, kept_by, plain, statistics_of, unit, valued
+from dpsql.guard.adding import Scan, Variant, is_met, kept_by, plain, statistics_of, unit, valued
 from dpsql.guard.cells import Cells, Keys, cells, keyed
 from dpsql.guard.columns import Constants, constants
 from dpsql.guard.parts import MOST, Part, boolean_parts, number_parts, set_to
 from dpsql.guard.units import SampleUnits
 from dpsql.plan.resolved import Block, Bound
 from dpsql.sql.duckdb import printed, quoted
-from dpsql.sql.nodes import Case, Cast, Node, Number, Own
+from dpsql.sql.nodes import Cast, Node, Number, Own
 from dpsql.sql.queries import Item, Select
 from dpsql.sql.trees import tables
 
@@ -79,6 +79,22 @@ class Evaluated:
     valued: dict[str, tuple[int, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """The rows of a block, for each unit in each group.
+
+    units   the sample unit, and
+    groups  the group: -1 where the rows are in none
+    sums    of each value
+    hashes  of what the rows add, with each variant
+    """
+
+    units: Places
+    groups: Places
+    sums: tuple[Numbers, ...]
+    hashes: tuple[Numbers, ...]
+
+
 class Evaluating:
     """Evaluates the blocks of one statement, in order, each with the tables of released values that it reads."""
 
@@ -104,21 +120,19 @@ class Evaluating:
         variants = _outside(block, boolean_parts(block))
         every = self._grouped(block, items, variants)
         self._decided[block] = _decided(every, variants)
-        found = {name: array[~np.ma.getmaskarray(np.ma.asarray(every["k"]))] for name, array in every.items()}
-        units, groups = found["u"].astype(np.int64), _numbered(found["k"], bool(block.keys))
+        inside = every.groups >= 0
+        units, groups = every.units[inside], every.groups[inside]
+        sums = [found[inside] for found in every.sums]
         statistics: list[tuple[str, Keys]] = []
-        for i, (kind, _) in enumerate(values):
-            statistics += _grouped_keys(kind, units, groups, _filled(found[f"s{i}"]))
+        for (kind, _), found in zip(values, sums, strict=False):
+            statistics += _grouped_keys(kind, units, groups, found)
         at = len(values)
-        met = {c: _people(units[_filled(found[f"s{at + i}"]) > 0]) for i, c in enumerate(conditions)}
-        smallest = {c: _smallest(groups, _filled(found[f"s{at + i}"])) for i, c in enumerate(conditions)}
-        at += len(conditions)
-        known = {
-            a.name: tuple(_people(units[_filled(found[f"s{at + 2 * i + j}"]) > 0]) for j in (0, 1))
-            for i, a in enumerate(compared)
-        }
-        count = int(groups.max()) + 1 if len(groups) else 0
-        return Evaluated(block, _people(units), count, cells(statistics), met, smallest, known)  # type: ignore[arg-type]
+        met = {c: _people(units[found > 0]) for c, found in zip(conditions, sums[at:], strict=False)}
+        smallest = {c: _smallest(groups, found) for c, found in zip(conditions, sums[at:], strict=False)}
+        counts = [_people(units[found > 0]) for found in sums[at + len(conditions) :]]
+        known = {a.name: (counts[2 * i], counts[2 * i + 1]) for i, a in enumerate(compared)}
+        count = int(groups.max(initial=-1)) + 1
+        return Evaluated(block, _people(units), count, cells(statistics), met, smallest, known)
 
     def changes(self, block: Block, parts: Sequence[Part]) -> list[Change]:
         """What boolean parts decide: those beside the rows in one scan, those inside of FROM one by one."""
@@ -130,7 +144,7 @@ class Evaluating:
         for variant in ((part, value) for part in parts for value in (True, False)):
             if variant not in result:
                 other = self._varied(block, variant)
-                result[variant] = _differing(units, whole, other["u"].astype(np.int64), _filled(other["h0"]), size)
+                result[variant] = _differing(units, whole, other.units, other.hashes[0], size)
         return [Change(part, value, result[part, value]) for part in parts for value in (True, False)]
 
     def shares(self, block: Block) -> list[Shares]:
@@ -152,31 +166,20 @@ class Evaluating:
 
     # --- queries ------------------------------------------------------------------------------------------------------
 
-    def _grouped(self, block: Block, values: Sequence[Node], variants: Sequence[Variant | None]) -> Found:
-        """For each unit and group the sums of the values, and of hashes of what rows add with each variant. Where there are variants,
-        rows that do not meet WHERE as it is are there too, in no group."""
-        where = kept_by(block)
-        hashes = [hashed(block, variant) for variant in variants]
-        base = all_of(where) if where and hashes else None
-        trees = [hash_of([key.scalar.tree for key in block.keys]) if block.keys else Number(0), *values]
-        names = [Own("k"), *(Own(f"v{i}") for i in range(len(values)))]
-        items = [
-            Item(Case(((base, t),), None) if base is not None else t, n) for n, t in zip(names, trees, strict=True)
-        ]
-        items += [Item(tree, Own(f"w{i}")) for i, tree in enumerate(hashes)]
-        query = Select((unit(block), *items), block.source.read(), () if base is not None else where)
-        sums = [f"sum(v{i})::DOUBLE AS s{i}" for i in range(len(values))]
-        sums += [f"sum(w{i})::DOUBLE AS h{i}" for i in range(len(hashes))]
-        text = f"SELECT u, {', '.join(['k', *sums])} FROM ({printed(query)}) AS r WHERE u IS NOT NULL GROUP BY u, k"
-        return self._run(block, text, query)
+    def _grouped(self, block: Block, values: Sequence[Node], variants: Sequence[Variant | None]) -> Grouped:
+        """What rows add, summed for each unit in each group."""
+        query = Scan(block).query(values, variants)
+        found = self._run(block, printed(query), query)
+        sums = [_filled(found[f"v{i}"]) for i in range(len(values))]
+        hashes = [_filled(found[f"h{i}"]) for i in range(len(variants))]
+        return _grouped(found["u"].astype(np.int64), _numbered(found["k"], len(found["u"])), sums, hashes)
 
-    def _varied(self, block: Block, variant: Variant) -> Found:
-        """For each unit the hashes of what its rows add, with a variant in FROM too."""
-        query = Select(
-            (unit(block), Item(hashed(block, variant), Own("w0"))), set_to(block.source.read(), *variant), ()
-        )
-        text = f"SELECT u, sum(w0)::DOUBLE AS h0 FROM ({printed(query)}) AS r WHERE u IS NOT NULL GROUP BY u"
-        return self._run(block, text, query)
+    def _varied(self, block: Block, variant: Variant) -> Grouped:
+        """The hashes of what rows add, with a variant in FROM too."""
+        query = Scan(block, variant).query((), (variant,))
+        found = self._run(block, printed(query), query)
+        units = found["u"].astype(np.int64)
+        return _grouped(units, np.zeros(len(units), dtype=np.int64), [], [_filled(found["h0"])])
 
     def _run(self, block: Block, text: str, query: Node) -> Found:
         read = tables(query)
@@ -221,11 +224,25 @@ class Evaluating:
         self._sample.keep(block.name, text, self._constants, sorted(tables(query)))
 
 
-def _decided(found: Found, variants: Sequence[Variant | None]) -> Decided:
+def _grouped(units: Places, groups: Places, sums: Sequence[Numbers], hashes: Sequence[Numbers]) -> Grouped:
+    """Rows, added up for each unit in each group."""
+    if not len(units) or np.bincount(units).max() == 1:
+        return Grouped(units, groups, tuple(sums), tuple(hashes))
+    # a group of -1 is none
+    codes = units * (groups.max() + 2) + groups + 1
+    adds = [*sums, *hashes]
+    order = np.argsort(codes, kind="stable")
+    if (np.diff(codes) < 0).any():
+        codes, adds = codes[order], [found[order] for found in adds]
+    starts = np.flatnonzero(np.r_[True, np.diff(codes) != 0])
+    added, rows = [np.add.reduceat(found, starts) for found in adds], order[starts]
+    return Grouped(units[rows], groups[rows], tuple(added[: len(sums)]), tuple(added[len(sums) :]))
+
+
+def _decided(found: Grouped, variants: Sequence[Variant | None]) -> Decided:
     """By variant, of how many units the rows then add something else; and what each unit's rows add as they are."""
-    units = found["u"].astype(np.int64)
-    size = int(units.max(initial=-1)) + 1
-    adds = [_added(units, _filled(found[f"h{i}"]), size) for i in range(len(variants))]
+    size = int(found.units.max(initial=-1)) + 1
+    adds = [_added(found.units, hashes, size) for hashes in found.hashes]
     whole = adds[0] if adds else np.zeros(size)
     changed = {v: int((a != whole).sum()) for v, a in zip(variants, adds, strict=True) if v is not None}
     return changed, np.arange(size), whole
@@ -279,12 +296,21 @@ def _places(found: Array) -> Places:
     return np.ma.filled(np.ma.asarray(found), 1).astype(np.float64).astype(np.int64) - 1
 
 
-def _numbered(keys: Array, several: bool) -> Places:
-    """Numbers of groups, from 0."""
-    if not several:
-        return np.zeros(len(keys), dtype=np.int64)
-    return np.unique(np.ma.filled(keys, 0), return_inverse=True)[1].astype(np.int64).reshape(-1)
+def _numbered(keys: Array, rows: int) -> Places:
+    """Numbers of groups, from 0; -1 for rows in none."""
+    hidden = np.ma.getmaskarray(np.ma.asarray(keys))
+    known = np.ma.filled(keys, 0)
+    if not rows or known.max() == known.min():
+        return np.where(hidden, -1, 0).astype(np.int64)
+    found = np.full(rows, -1, dtype=np.int64)
+    found[~hidden] = np.unique(known[~hidden], return_inverse=True)[1].reshape(-1)
+    return found
 
 
 def _filled(found: Array, missing: float = 0.0) -> Numbers:
-    return np.ma.filled(np.ma.asarray(found).astype(np.float64), missing)
+    """Numbers, with another in place of NULL."""
+    if not isinstance(found, np.ma.MaskedArray):
+        return np.asarray(found, dtype=np.float64)
+    numbers = np.array(found.data, dtype=np.float64)
+    numbers[np.ma.getmaskarray(found)] = missing
+    return numbers

@@ -7,7 +7,8 @@ earlier statements asked about is written in the ledger beside their charge, in 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from dpsql.accounting.store import clean
 from dpsql.core.cancellation import ENDED
 from dpsql.core.errors import Error, error
 from dpsql.guard import leaving_out, record, words
+from dpsql.guard.adding import kept_by
 from dpsql.guard.audit import Audit
 from dpsql.guard.evaluating import Evaluated, Evaluating
 from dpsql.guard.history import Asked, Conflict, History, Past
@@ -36,6 +38,8 @@ from dpsql.schema.model import Analyst, Guard, Schema
 _MIDDLES = (np.arange(1_000) + 0.5) / 1_000
 """Probabilities at which the quantiles of a distribution tell its deviation; without the last of its tails, so a little too small."""
 GUARD_TABLE = "guard"
+MOST_KNOWN = 64
+"""Statements that pass by themselves, of which it is known whom they are about: dashboards ask the same again."""
 ASSUMED = 100
 """Times k: how many people there are taken to be where the owner declares no number."""
 
@@ -89,6 +93,7 @@ class Guarding:
         self._history: History | None = None
         self._audit: Audit | None = None
         self._last = self._forgotten = 0
+        self._known_to_pass: OrderedDict[Hashable, Judged] = OrderedDict()
 
     @property
     def policy(self) -> Policy:
@@ -109,6 +114,16 @@ class Guarding:
         """Whom a statement asks about, and what R1, R2, R3a and R5 find, which look at it alone."""
         if self._is_off:
             return Judged(bounded)
+        name = _identity(bounded)
+        known = self._known_to_pass.pop(name, None)
+        found = replace(known, bounded=bounded) if known is not None else self._judged(bounded)
+        if not found.findings:
+            self._known_to_pass[name] = found
+            if len(self._known_to_pass) > MOST_KNOWN:
+                self._known_to_pass.popitem(last=False)
+        return found
+
+    def _judged(self, bounded: Bounded) -> Judged:
         findings = check_identifiers(bounded.blocks) or check_unsized(bounded.blocks)
         asked: dict[str, Asked] = {}
         small: dict[str, tuple[Small, ...]] = {}
@@ -255,6 +270,25 @@ def people(schema: Schema) -> float:
         return float(privacy.units)
     declared = [t.population for t in schema.tables if t.population is not None]
     return float(max(declared)) if declared else float(ASSUMED * schema.guard.k)
+
+
+def _identity(bounded: Bounded) -> Hashable:
+    """Equal for statements that ask the same of the same rows, in whatever words."""
+    blocks = [
+        (
+            block.name,
+            block.source.read(),
+            kept_by(block),
+            block.keys and tuple((k.scalar.tree, k.values) for k in block.keys),
+        )
+        for block in (part.block for part in bounded.blocks)
+    ]
+    aggregates = [
+        (a.name, a.function, a.number, tuple(v.tree for v in a.values), a.condition.tree if a.condition else None)
+        for part in bounded.blocks
+        for a in part.block.aggregates
+    ]
+    return (*blocks, *aggregates, *((bound.name, bound.sql) for bound in bounded.bounds))
 
 
 def _groups(found: Evaluated) -> int:

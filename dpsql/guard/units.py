@@ -79,8 +79,7 @@ class SampleUnits(Walled):
     def ask(self, query: str, constants: Constants, tables: Iterable[str]) -> dict[str, npt.NDArray[np.generic]]:
         """The columns of a query over sample tables, with the constants of the statement that it is of."""
         connection = self._connection
-        shown = [self._shown(table, constants) for table in dict.fromkeys(tables)]
-        text = f"WITH {', '.join(part for group in shown for part in group)} {query}" if shown else query
+        text = self._over(query, constants, tables)
         with self._turn:
             return self._walled(
                 lambda: run(connection, lambda: connection.execute(one_select(connection, text)).fetchnumpy()), 106
@@ -88,18 +87,23 @@ class SampleUnits(Walled):
 
     def keep(self, table: str, query: str, constants: Constants, tables: Iterable[str]) -> None:
         """Keep what a query gives as a table, in place of any of that name."""
-        shown = [self._shown(one, constants) for one in dict.fromkeys(tables)]
-        text = f"WITH {', '.join(part for group in shown for part in group)} {query}" if shown else query
+        text = self._over(query, constants, tables)
         with self._turn:
             make = f"CREATE OR REPLACE TEMP TABLE {name(table)} AS {text}"
             self._walled(lambda: run(self._connection, lambda: self._connection.execute(make)), 106)
 
-    def _shown(self, table: str, constants: Constants) -> list[str]:
-        """The queries of WITH that show a sample table."""
+    def _over(self, query: str, constants: Constants, tables: Iterable[str]) -> str:
+        """A query with the sample tables that it reads, of which it sees the columns that it names."""
+        shown = [part for table in dict.fromkeys(tables) for part in self._shown(table, query, constants)]
+        return f"WITH {', '.join(shown)} {query}" if shown else query
+
+    def _shown(self, table: str, query: str, constants: Constants) -> list[str]:
         if table not in self._columns:
             return []
         items = []
         for one in self._columns[table]:
+            if name(one.column) not in query and "*" not in query:
+                continue
             text = columns.sql(name(one.place), one.sqltype, constants, one.known) if one.place else name(one.column)
             items.append((one.column, text))
         return [columns.shown(table, f"{SAMPLE}{table}", items)]
