@@ -141,7 +141,7 @@ class Guarding:
 
     def _small(self, found: Evaluated) -> tuple[Small, ...]:
         """R2: for which aggregates the noisy number of people, with a row that they are about, decides whether they are shown."""
-        if not blocks(self._schema.guard):
+        if not blocks(self._schema.guard) or self._schema.guard.k == 1:
             return ()
         conditions = dict.fromkeys(a.condition for a in found.block.aggregates)
         absent = found.groups < _groups(found) or is_unsized(found.block)
@@ -279,7 +279,7 @@ def _identity(bounded: Bounded) -> Hashable:
             block.name,
             block.source.read(),
             kept_by(block),
-            block.keys and tuple((k.scalar.tree, k.values) for k in block.keys),
+            tuple((k.scalar.tree, k.values) for k in block.keys),
         )
         for block in (part.block for part in bounded.blocks)
     ]

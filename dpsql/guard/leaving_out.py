@@ -17,7 +17,7 @@ from dpsql.expressions.scalar import Scalar
 from dpsql.guard import words
 from dpsql.guard.evaluating import Evaluated, Evaluating
 from dpsql.guard.parts import MOST, Part, boolean_parts
-from dpsql.guard.void import is_void
+from dpsql.guard.void import is_constant, is_void
 from dpsql.plan.resolved import Block
 
 _NULL_TESTS = ("is null", "is not null")
@@ -35,8 +35,8 @@ class Policy:
     scale: float
 
     def is_few(self, units: int) -> bool:
-        """Whether sample units stand for fewer than k people."""
-        return units * self.scale < self.k
+        """Whether sample units stand for fewer than k people; nobody is few to who lets one person be shown."""
+        return self.k > 1 and units * self.scale < self.k
 
     def people(self, units: int) -> int:
         return round(units * self.scale)
@@ -122,7 +122,7 @@ def _of_few_values(block: Block, found: Evaluated, policy: Policy) -> Error | No
     """An aggregate of many whose value is NULL or 0 for all but a few, or 0 for a few alone where it is computed with a constant."""
     for aggregate in block.aggregates:
         argument = aggregate.argument
-        if argument is None or argument.is_column or aggregate.name not in found.valued:
+        if argument is None or argument.is_column or is_constant(argument):
             continue
         known, unlike = found.valued[aggregate.name]
         zero = known - unlike

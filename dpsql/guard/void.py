@@ -35,7 +35,7 @@ def is_void(part: Scalar, value: bool, conditions: Sequence[Scalar]) -> bool:
 
     conditions  that all hold beside it
     """
-    if _constant(part) is value or any(_decided(c, part) is not None for c in conditions if _holds(c, part)):
+    if _constant(part, known=True) is value or any(_decided(c, part) is not None for c in conditions if _holds(c, part)):
         return True
     column = _column(part)
     if column is None:
@@ -48,6 +48,23 @@ def is_void(part: Scalar, value: bool, conditions: Sequence[Scalar]) -> bool:
         return points is not None and all(_all(beside, x, part, None) == _all(beside, x, part, value) for x in points)
     except (UnreadError, TypeError):
         return False
+
+
+def is_constant(value: Scalar) -> bool:
+    """Whether a CASE has one constant for everybody who has a value, as declared."""
+    if value.is_literal:
+        return True
+    if value.function != "case":
+        return False
+    *branches, default = value.args if len(value.args) % 2 else (*value.args, None)
+    for condition, result in zip(branches[::2], branches[1::2], strict=True):
+        if result.is_literal and result.value is None:  # type: ignore[union-attr]
+            continue
+        # NULL takes no branch
+        truth = _constant(condition, known=True)  # type: ignore[arg-type]
+        if truth is not False:
+            return _constant(condition) is True and is_constant(result)  # type: ignore[arg-type]
+    return default is None or is_constant(default)
 
 
 def _decided(condition: Scalar, part: Scalar) -> Truth:
@@ -64,12 +81,17 @@ def _decided(condition: Scalar, part: Scalar) -> Truth:
     return _constant(condition)
 
 
-def _constant(condition: Scalar) -> Truth:
-    """What a condition on one column is for every declared value; None where that differs, or is not known."""
+def _constant(condition: Scalar, known: bool = False) -> Truth:
+    """What a condition on one column is for every declared value; None where that differs, or is not known.
+
+    known  NULL is left out: so many have it that the sample tells of them
+    """
     column = _column(condition)
+    if condition.function == "is null" and column is not None and condition.args[0].is_column and not column.nullable:
+        return False
     try:
         points = _points(column, [condition]) if column is not None else None
-        found = {_truth(condition, point, condition, None) for point in points or ()}
+        found = {_truth(condition, x, condition, None) for x in points or () if x is not None or not known}
     except (UnreadError, TypeError):
         return None
     return next(iter(found)) if len(found) == 1 else None
@@ -128,8 +150,10 @@ def _truth(condition: Scalar, point: Point, part: Scalar, value: bool | None) ->
             return None if inner is None else not inner
         case "column" if condition.sqltype.is_boolean:
             return None if point is None else bool(point)
-        case "is null" | "is_null":
+        case "is null":
             return _value(args[0], point) is None
+        case "isnan":
+            return None if _value(args[0], point) is None else False
         case "in":
             known = [_value(arg, point) for arg in args]
             return (

@@ -7,8 +7,8 @@ import re
 from dpsql.expressions.scalar import Scalar
 from dpsql.relations.relations import Relation
 from dpsql.sql.duckdb import printed
-from dpsql.sql.nodes import Node
-from dpsql.sql.trees import rewritten
+from dpsql.sql.nodes import Aggregate, Call, Column, Node
+from dpsql.sql.trees import rewritten, walk
 
 MOST_LETTERS = 120
 MOST_STATEMENT = 160
@@ -37,15 +37,23 @@ def said(scalar: Scalar, source: Relation) -> str:
 
 
 def _computed(source: Relation) -> dict[Node, Node]:
-    """What the columns of derived tables stand for, however deep."""
+    """What the columns of derived tables stand for, however deep; an aggregate of one person's rows without clamps and grids."""
     found: dict[Node, Node] = {}
     waiting = [source]
     while waiting:
         made = waiting.pop().made
         if made is not None:
-            found |= dict(made.computed)
+            found |= {column: _without_clamps(tree) for column, tree in made.computed}
             waiting += made.sources
     return found
+
+
+def _without_clamps(tree: Node) -> Node:
+    aggregate = next((part for part in walk(tree) if isinstance(part, Aggregate)), None)
+    if aggregate is None:
+        return tree
+    column = next((part for part in walk(aggregate) if isinstance(part, Column)), None)
+    return Call(aggregate.name, (column,) if column is not None else ())
 
 
 def shortened(statement: str) -> str:
