@@ -35,7 +35,9 @@ def is_void(part: Scalar, value: bool, conditions: Sequence[Scalar]) -> bool:
 
     conditions  that all hold beside it
     """
-    if _constant(part, known=True) is value or any(_decided(c, part) is not None for c in conditions if _holds(c, part)):
+    if _constant(part, known=True) is value or any(
+        _decided(c, part) is not None for c in conditions if _holds(c, part)
+    ):
         return True
     column = _column(part)
     if column is None:

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dpsql.accounting import remembered
 from dpsql.accounting.answers import Answers
+from dpsql.accounting.charging import budget_of
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.domains import Value
 from dpsql.core.errors import Error, error
@@ -62,28 +63,32 @@ def buy_sizes(
     # the guard reads these answers, so it is not asked whether they may be given
     filled = replace(dataset, schema=replace(dataset.schema, guard=Guard("off")))
     asked = histograms(filled.schema)
-    price = _price(schema, epsilon, len(asked))
+    left = ledger.remaining(budget_of(schema), OWNER).epsilon
+    price = _price(schema, epsilon, len(asked), left)
     with closing(Session(filled, ledger, Analyst(OWNER), noise)) as session:
-        told, left, spent = [], [], Fraction(0)
+        told, absent, spent = [], [], Fraction(0)
         for one in asked:
             try:
                 cells, charged = _bought(session, ledger, one, price)
             except Error as problem:
                 if problem.code in _OF_THE_COLUMN:
-                    left.append((printable(one.name), problem.message))
+                    absent.append((printable(one.name), problem.message))
                     continue
                 raise
             told.append((printable(one.name), _often(cells, one.column)))
             spent += charged
-        return Sizing(spent, tuple(told), tuple(left))
+        return Sizing(spent, tuple(told), tuple(absent))
 
 
 _OF_THE_COLUMN = ("DPSQL-106", "DPSQL-301", "DPSQL-302", "DPSQL-303", "DPSQL-401")
 """Codes of what one column does not allow."""
 
 
-def _price(schema: Schema, epsilon: Fraction | None, columns: int) -> Fraction:
-    """[nats] of each column's part."""
+def _price(schema: Schema, epsilon: Fraction | None, columns: int, left: Fraction) -> Fraction:
+    """[nats] of each column's part.
+
+    left  [nats] of the dataset's total
+    """
     total = schema.privacy.caps.epsilon if epsilon is None else epsilon
     part = Fraction(int(total / max(columns, 1) * _DIGITS), _DIGITS)
     least, most = schema.privacy.floor, schema.privacy.caps.epsilon
@@ -97,7 +102,7 @@ def _price(schema: Schema, epsilon: Fraction | None, columns: int) -> Fraction:
         raise error(
             802,
             f"epsilon {exact(total)} for {columns} columns is more than one statement may spend for each",
-            hint=f"give --epsilon {exact(most * columns)} or less",
+            hint=f"give --epsilon {float(min(most * columns, left)):.6g} or less",
         )
     return part
 

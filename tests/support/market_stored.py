@@ -66,7 +66,9 @@ class StoredCases:
         self.databases += 1
         with (
             stored(self.folder / f"{self.databases} one", shape, data, kind, prepared) as one,
-            stored(self.folder / f"{self.databases} other", shape, shuffled(chance, neighbour), kind, prepared) as other,
+            stored(
+                self.folder / f"{self.databases} other", shape, shuffled(chance, neighbour), kind, prepared
+            ) as other,
             opened(shape, one.schema) as (plain, _),
         ):
             market.fill(plain, shape, data)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schema_files import CLINIC, FULL, read
 
-from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, categories, interval
+from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, Value, categories, interval
 from dpsql.core.errors import SchemaError
 from dpsql.core.loss import EpsilonDelta
 from dpsql.core.sqltypes import BIGINT, SqlType, decimal
@@ -93,7 +93,21 @@ def columns(draw: st.DrawFn, name: str) -> Column:
         column = replace(column, unit_bounds=interval(*sorted([draw(decimals), draw(decimals)])))
     if not sqltype.is_boolean and not sqltype.is_float and draw(st.integers(0, 4)) == 0:
         column = replace(column, domain=UNBOUNDED, domain_from=("ward", draw(names)))
+    column = replace(column, usual=draw(usual(column)))
     return replace(column, role=draw(st.sampled_from(["", "quasi", "measure", "identifier"])))
+
+
+@st.composite
+def usual(draw: st.DrawFn, column: Column) -> tuple[tuple[Value | None, Fraction], ...]:
+    """Some values that the column can have, and NULL where it can be, with shares that add up to less than one."""
+    known: list[Value | None] = []
+    if isinstance(column.domain, Categories):
+        known += column.domain.values[:2]
+    elif isinstance(column.domain, Interval) and column.domain.lower.denominator == 1:
+        known.append(int(column.domain.lower))
+    known += [None] if column.nullable else []
+    chosen = [value for value in known if draw(st.booleans()) and value != "NULL"]
+    return tuple((value, draw(st.sampled_from([Fraction(1, 4), Fraction(1, 100)]))) for value in chosen)
 
 
 limits = st.none() | st.integers(1, 10**6)
@@ -199,7 +213,11 @@ def schemas(draw: st.DrawFn) -> Schema:
         source=draw(st.sampled_from([".", "data", 'a "b" \\ c', "clinic.duckdb"])),
         ledger=draw(st.none() | st.just("some where/x.ledger")),
         privacy=draw(privacies()),
-        guard=Guard(draw(st.sampled_from(["off", "warn", "block", "audit"])), draw(st.integers(1, 99))),
+        guard=Guard(
+            draw(st.sampled_from(["off", "warn", "block", "audit"])),
+            draw(st.integers(1, 99)),
+            draw(st.sampled_from([Fraction(10), Fraction(5, 2)])),
+        ),
         tables=draw(st.permutations([person, visit, ward]).map(tuple)),
     )
     schema = draw(with_people(replace(schema, tables=tuple(with_roles(schema, t) for t in schema.tables))))
