@@ -106,6 +106,11 @@ class Evaluating:
         self._kept: set[str] = set()
         self._decided: dict[Block, Decided] = {}
 
+    @property
+    def released(self) -> frozenset[str]:
+        """The names of the tables of released and public values."""
+        return frozenset({*self._bounds, *self._blocks})
+
     # --- what is found ------------------------------------------------------------------------------------------------
 
     def block(self, block: Block) -> Evaluated:

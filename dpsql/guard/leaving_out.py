@@ -9,6 +9,7 @@ A part that decides about nobody of the sample is taken for one of few unless vo
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from dpsql.core.domains import Categories
@@ -19,6 +20,8 @@ from dpsql.guard.evaluating import Evaluated, Evaluating
 from dpsql.guard.parts import MOST, Part, boolean_parts
 from dpsql.guard.void import is_constant, is_void
 from dpsql.plan.resolved import Block
+from dpsql.sql.nodes import Column, InQuery
+from dpsql.sql.trees import tables
 
 _NULL_TESTS = ("is null", "is not null")
 
@@ -73,6 +76,8 @@ def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], whole: in
             continue
         if not policy.is_few(int(whole * _listed(change.part.scalar))):
             continue
+        if change.units == 0 and _is_of_released_groups(change.part.scalar, evaluating.released):
+            continue
         if change.units == 0 and is_void(change.part.scalar, change.value, block.source.predicates):
             continue
         return _refused(_around(change.part.scalar, block), policy.people(change.units), policy)
@@ -89,6 +94,12 @@ def _is_unknown(part: Scalar) -> bool:
     """Whether a part asks for the NULLs of a column that may have them: as many as k people at least, whom GROUP BY shows as a cell of
     their own."""
     return part.function in _NULL_TESTS and part.args[0].is_column and part.args[0].nullable
+
+
+def _is_of_released_groups(part: Scalar, released: Collection[str]) -> bool:
+    """Whether a part keeps whole groups, those of a released list: which these are the sample cannot know, but each is a group."""
+    tree = part.tree
+    return isinstance(tree, InQuery) and isinstance(tree.inner, Column) and tables(tree.query) <= set(released)
 
 
 def _listed(part: Scalar) -> float:

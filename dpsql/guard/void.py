@@ -154,8 +154,8 @@ def _truth(condition: Scalar, point: Point, part: Scalar, value: bool | None) ->
             return None if point is None else bool(point)
         case "is null":
             return _value(args[0], point) is None
-        case "isnan":
-            return None if _value(args[0], point) is None else False
+        case "isnan" | "isinf" | "isfinite":
+            return None if _value(args[0], point) is None else condition.function == "isfinite"
         case "in":
             known = [_value(arg, point) for arg in args]
             return (
