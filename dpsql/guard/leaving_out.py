@@ -78,10 +78,16 @@ def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], whole: in
             continue
         if change.units == 0 and _is_of_released_groups(change.part.scalar, evaluating.released):
             continue
-        if change.units == 0 and is_void(change.part.scalar, change.value, block.source.predicates):
+        if change.units == 0 and is_void(change.part.scalar, change.value, block.source.predicates, _computed(block)):
             continue
         return _refused(_around(change.part.scalar, block), policy.people(change.units), policy)
     return None
+
+
+def _computed(block: Block) -> list[Scalar]:
+    """What a block groups by and aggregates, and its FILTERs."""
+    asked = [part for a in block.aggregates for part in (*a.values, a.condition) if part is not None]
+    return [*(key.scalar for key in block.keys), *asked]
 
 
 def _around(part: Scalar, block: Block) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dpsql.core.sqltypes import BOOLEAN
 from dpsql.expressions.scalar import Scalar, goes_with
 from dpsql.plan.resolved import Block
-from dpsql.sql.nodes import Literal, Node
+from dpsql.sql.nodes import Case, Is, Literal, Node
 from dpsql.sql.trees import rewritten
 
 MOST = 60
@@ -46,8 +46,14 @@ def number_parts(block: Block) -> list[Part]:
 
 
 def set_to(query: Node, part: Part, value: bool) -> Node:
-    """The query with a boolean part that is always true, or always false."""
-    return rewritten(query, {part.tree: TRUE if value else FALSE})
+    """The query with a boolean part that is always true, or always false, wherever it is not NULL.
+
+    Why  whose value is not known are left out with the few: by them a part that leaves out one would pass for one of many
+    """
+    known: Node = TRUE if value else FALSE
+    if part.scalar.nullable:
+        known = Case(((Is(part.tree, "NOT NULL"), known),), None)
+    return rewritten(query, {part.tree: known})
 
 
 def _all(block: Block) -> Iterator[Scalar]:

@@ -30,10 +30,11 @@ class UnreadError(Exception):
     """A condition is none of those that are read."""
 
 
-def is_void(part: Scalar, value: bool, conditions: Sequence[Scalar]) -> bool:
-    """Whether nobody's rows change where a part is always `value`, whatever the values of other columns are.
+def is_void(part: Scalar, value: bool, conditions: Sequence[Scalar], computed: Sequence[Scalar] = ()) -> bool:
+    """Whether nobody's rows change where a part is always `value`, unless it is NULL, whatever the values of other columns are.
 
     conditions  that all hold beside it
+    computed    what rows are grouped by, and what is aggregated
     """
     if _constant(part, known=True) is value or any(
         _decided(c, part) is not None for c in conditions if _holds(c, part)
@@ -42,6 +43,9 @@ def is_void(part: Scalar, value: bool, conditions: Sequence[Scalar]) -> bool:
     column = _column(part)
     if column is None:
         return False
+    if not any(_holds(c, part) for c in conditions):
+        cases = [_case(whole, part) for whole in computed if _holds(whole, part)]
+        return bool(cases) and all(case is not None and _chooses_alike(case, part, value) for case in cases)
     beside = [c for c in conditions if _column(c) is column or _same(_column(c), column)]
     if not any(_holds(c, part) for c in beside):
         return False
@@ -50,6 +54,30 @@ def is_void(part: Scalar, value: bool, conditions: Sequence[Scalar]) -> bool:
         return points is not None and all(_all(beside, x, part, None) == _all(beside, x, part, value) for x in points)
     except (UnreadError, TypeError):
         return False
+
+
+def _case(whole: Scalar, part: Scalar) -> Scalar | None:
+    """The outermost CASE with a part in it."""
+    return next((one for one in whole.walk() if one.function == "case" and _holds(one, part)), None)
+
+
+def _chooses_alike(case: Scalar, part: Scalar, value: bool) -> bool:
+    """Whether a CASE takes the same branch at every declared value of the one column that its conditions read."""
+    conditions = case.args[: len(case.args) // 2 * 2 : 2]
+    column = _column(part)
+    try:
+        if column is None or any(not _same(_column(condition), column) for condition in conditions):
+            return False
+        points = [point for point in _points(column, conditions) or () if point is not None]
+        chosen = [[_chosen(conditions, x, part, given) for x in points] for given in (None, value)]
+    except (UnreadError, TypeError):
+        return False
+    return bool(points) and chosen[0] == chosen[1]
+
+
+def _chosen(conditions: Sequence[Scalar], point: Point, part: Scalar, value: bool | None) -> int:
+    """The place of the first condition that is true; -1 for none."""
+    return next((i for i, c in enumerate(conditions) if _truth(c, point, part, value) is True), -1)
 
 
 def is_constant(value: Scalar) -> bool:

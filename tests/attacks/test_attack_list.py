@@ -34,7 +34,9 @@ from tests.support.tracking import (
 LEAST = 400
 """As many attacks there are, in both files."""
 THROUGH = 0.1
-"""The most that get through, of all."""
+"""The most that get through, of all on people who are few as declared."""
+SIZED = 0.5
+"""The most that get through with bought sizes, of all on people who are many as declared and few in truth."""
 FEW, MANY = "few as declared", "many as declared"
 HOSTILE, OTHER = "mallory", "bob"
 
@@ -68,14 +70,18 @@ def test_without_the_guard_every_attack_gets_its_number(schema: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=False, reason="the guard of today holds less; it is being rebuilt")
-def test_nearly_every_attack_is_held() -> None:
+@pytest.mark.parametrize("sized", [False, True])
+def test_nearly_every_attack_is_held(sized: bool) -> None:
+    """Of those on people who are few as declared. Who is many as declared and few in truth is known to nobody who reads declarations:
+    these are listed, and sizes that the owner buys hold most of them."""
     asked = [(schema, attack, _seen(schema, attack)) for schema in SCHEMAS for attack in read_attacks(schema)]
-    through = [one for one in asked if not _held_alone(*one[:2])]
+    through = [one for one in asked if not _held_alone(*one[:2], sized)]
     _tell(through)
-    for seen in (FEW, MANY):
-        sys.stdout.write(f"{sum(one[2] == seen for one in through)} of {sum(one[2] == seen for one in asked)} {seen}\n")
-    assert len(through) <= THROUGH * len(asked)
+    counts = {seen: (sum(o[2] == seen for o in through), sum(o[2] == seen for o in asked)) for seen in (FEW, MANY)}
+    for seen, (missed, of) in counts.items():
+        sys.stdout.write(f"{missed} of {of} {seen}\n")
+    assert counts[FEW][0] <= THROUGH * counts[FEW][1]
+    assert not sized or counts[MANY][0] <= SIZED * counts[MANY][1]
 
 
 def _seen(schema: str, attack: Attack) -> str:
@@ -88,14 +94,13 @@ def _tell(through: Sequence[tuple[str, Attack, str]]) -> None:
         sys.stdout.write(f"  {schema}, {seen}: {attack}\n")
 
 
-def _held_alone(schema: str, attack: Attack) -> bool:
+def _held_alone(schema: str, attack: Attack, sized: bool) -> bool:
     """Whether it is held where nothing was asked before."""
-    with data_under(schema, "block").without_noise() as session:
+    with data_under(schema, "block", sized).without_noise() as session:
         return held(session, attack)
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=False, reason="the guard of today compares with what others asked; it is being rebuilt")
 def test_what_one_analyst_asks_decides_nothing_for_another(tmp_path: Path) -> None:
     poison = read_poison()
     alone = _decisions(tmp_path / "alone.ledger", (), poison.usual)

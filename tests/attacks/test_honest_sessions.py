@@ -109,7 +109,6 @@ def test_few_are_truly_narrow() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=False, reason="the guard is being rebuilt; shared/design/tracker.md has the bars")
 @pytest.mark.parametrize("price", PRICES)
 def test_few_are_refused(price: str) -> None:
     found, asked = [], 0

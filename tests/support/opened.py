@@ -20,6 +20,7 @@ from dpsql.clients.dbapi.connection import Connection
 from dpsql.dataset.opening import Dataset, open_dataset, sandbox_memory
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.guard.guarding import people
+from dpsql.guard.sizes import Bought
 from dpsql.guard.units import SampleUnits
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.planner.planning import schema_identity
@@ -80,7 +81,8 @@ class _LentSample(SampleUnits):
 class Data:
     """Data that was opened and approved as a program opens it, for any number of sessions, one after another or at once."""
 
-    def __init__(self, schema: Path | Schema) -> None:
+    def __init__(self, schema: Path | Schema, bought: Bought | None = None) -> None:
+        """bought: the released histograms that the guard counts on."""
         declared = schema if isinstance(schema, Schema) else read_schema(schema)
         with closing(Ledger.open(":memory:", ledger_identity(declared))) as ledger:
             opened = open_dataset(declared, ledger, approve=True)
@@ -96,6 +98,7 @@ class Data:
             engine.shared_views,
             engine.shared_files,
             lambda: map(engine.public_table, public),
+            bought,
         )
 
     def session(self, noise: NoiseSource | None = None, analyst: str | None = None) -> Session:

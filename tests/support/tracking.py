@@ -14,7 +14,9 @@ difference of those of two.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -22,13 +24,22 @@ from pathlib import Path
 
 import duckdb
 
+from dpsql.accounting import remembered
+from dpsql.accounting.ledger import Ledger
 from dpsql.core.domains import Categories, Interval
 from dpsql.core.errors import Error
 from dpsql.core.loss import EpsilonDelta
+from dpsql.dataset.opening import open_dataset
+from dpsql.guard.bought import bought
+from dpsql.guard.sizes import Bought
 from dpsql.schema.model import Analyst, Column, Schema
 from dpsql.schema.toml import read_schema
+from dpsql.session.opening import ledger_identity, open_session
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
+from dpsql.session.sizing import buy_sizes
+from tests.support.copies import unused
+from tests.support.noise import ZeroNoise
 from tests.support.opened import Data
 
 ROOT = Path(__file__).parents[2]
@@ -148,7 +159,8 @@ def _drawn(table: str, column: Column, schema: Schema) -> str:
             place = f"1 + CAST(floor({share} * len(listed)) AS INTEGER)"
             value = f"(SELECT listed[{place}] FROM (SELECT list({listed} ORDER BY {listed}) AS listed FROM {public}))"
         case _:
-            value = f"1 + floor({share} * 10)"
+            # small whole numbers, where nothing is said
+            value = f"floor({share} * 20)"
     empty = (
         f"hash(concat_ws('/', unit, turn, '{table}.{column.name} is NULL')) % 20 = 0" if column.nullable else "FALSE"
     )
@@ -174,9 +186,26 @@ def declared(schema: str, mode: str = "block", analysts: Sequence[str] = ()) -> 
 
 
 @cache
-def data_under(schema: str, mode: str) -> Data:
-    """An example opened once in a process, for sessions that have nothing else in common."""
-    return Data(declared(schema, mode))
+def data_under(schema: str, mode: str, sized: bool = False) -> Data:
+    """An example opened once in a process, for sessions that have nothing else in common.
+
+    sized  the guard counts on sizes that the owner bought
+    """
+    found = declared(schema, mode)
+    return Data(found, _bought(found) if sized else None)
+
+
+def _bought(schema: Schema) -> Bought:
+    """Sizes as without noise, so that tests are decided alike."""
+    with tempfile.TemporaryDirectory() as folder:
+        own = replace(schema, folder=unused(schema.folder, Path(folder) / "data"))
+        path = Path(folder) / "ledger"
+        open_session(own, None, path).close()
+        buy_sizes(own, Ledger.open(path, ledger_identity(own)), Fraction(2), ZeroNoise())
+        with closing(Ledger.open(path, ledger_identity(own))) as ledger:
+            filled = open_dataset(own, ledger, approve=True)
+            filled.engine.close()
+            return bought(filled.schema, remembered.sizes(ledger))
 
 
 def held(session: Session, attack: Attack) -> bool:
