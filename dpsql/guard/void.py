@@ -168,7 +168,7 @@ def _constants(condition: Scalar) -> Iterator[Fraction]:
 def _truth(condition: Scalar, point: Point, part: Scalar, value: bool | None) -> Truth:
     """A condition at a value of its column. Raises UnreadError where it is none of those that are read."""
     if value is not None and condition.tree == part.tree:
-        return value
+        return None if part.nullable and _truth(condition, point, part, None) is None else value
     args = condition.args
     match condition.function:
         case "and" | "or":
