@@ -112,7 +112,7 @@ class Audit:
         return error(
             604,
             f"rule R4: this and earlier statements together are about fewer than {self._policy.k} people "
-            f"(about {people} as declared)",
+            f"(about {people} {self._policy.source})",
             hint="use the answers that are released, or GROUP BY the columns instead",
         )
 

@@ -97,7 +97,7 @@ class Guarding:
 
     @property
     def policy(self) -> Policy:
-        return Policy(self._schema.guard.k, self._sample.scale)
+        return Policy(self._schema.guard.k, self._sample.scale, self._sample.source)
 
     @property
     def last(self) -> int:
@@ -183,7 +183,7 @@ class Guarding:
         history, audit = self._known()
         conflict = history.conflict(asked)
         if conflict is not None:
-            return [_problem(conflict, self.policy.k)]
+            return [_problem(conflict, self.policy)]
         return audit.check(asked) if self._schema.guard.mode == "audit" else []
 
     def settled(self, findings: Sequence[Error]) -> Sequence[Error]:
@@ -230,7 +230,8 @@ class Guarding:
             return []
         refused = next((f for f in judged.findings if blocks(self._schema.guard) and f.code == "DPSQL-602"), None)
         warned = [] if refused else [f"guard: warns of {one.message}" for one in self.settled(judged.findings)]
-        lines = [f"guard: {name} asks about {_counted(one)}" for name, one in judged.asked.items()]
+        source = self._sample.source
+        lines = [f"guard: {name} asks about {_counted(one)} {source}" for name, one in judged.asked.items()]
         if refused is not None:
             return [*lines, f"guard: refused by {refused.message}"]
         try:
@@ -303,7 +304,7 @@ def _about(block: Block) -> str:
 
 def _counted(asked: Asked) -> str:
     groups = f", in {asked.groups:,} groups" if asked.groups > 1 else ""
-    return f"{asked.about}{groups}: {_rounded(asked.people):,} people as declared"
+    return f"{asked.about}{groups}: {_rounded(asked.people):,} people"
 
 
 def _rounded(people: int) -> int:
@@ -311,7 +312,7 @@ def _rounded(people: int) -> int:
     return int(float(f"{people:.2g}"))
 
 
-def _problem(conflict: Conflict, k: int) -> Error:
+def _problem(conflict: Conflict, policy: Policy) -> Error:
     """R3b in words: the caller's own earlier statement."""
     past = conflict.earlier
     what = (
@@ -322,8 +323,8 @@ def _problem(conflict: Conflict, k: int) -> Error:
     few = "less than one person" if conflict.people == 0 else f"about {conflict.people}"
     return error(
         602,
-        f"rule R3: {what} differ by fewer than {k} people ({few} as declared)",
-        hint=f"use the answer that is released, GROUP BY the columns instead, or change the condition for {k} people or more",
+        f"rule R3: {what} differ by fewer than {policy.k} people ({few} {policy.source})",
+        hint=f"use the answer that is released, GROUP BY the columns instead, or change the condition for {policy.k} people or more",
     )
 
 

@@ -30,12 +30,14 @@ _NULL_TESTS = ("is null", "is not null")
 class Policy:
     """What is few.
 
-    k      [units] the fewest people of an answer
-    scale  [units] that a sample unit stands for
+    k       [units] the fewest people of an answer
+    scale   [units] that a sample unit stands for
+    source  where numbers of people come from, in words
     """
 
     k: int
     scale: float
+    source: str = "as declared"
 
     def is_few(self, units: int) -> bool:
         """Whether sample units stand for fewer than k people; nobody is few to who lets one person be shown."""
@@ -156,6 +158,6 @@ def _refused(text: str, people: int, policy: Policy) -> Error:
     about = f"about {people}" if people else "less than one person"
     return error(
         602,
-        f"rule R3: {text} sets fewer than {policy.k} people apart ({about} as declared)",
+        f"rule R3: {text} sets fewer than {policy.k} people apart ({about} {policy.source})",
         hint=f"leave it out, GROUP BY the columns instead, or change it for {policy.k} people or more",
     )

@@ -76,6 +76,14 @@ class SampleUnits(Walled):
         """[units] that a sample unit stands for."""
         return self._people / self.units
 
+    @property
+    def source(self) -> str:
+        """Where the numbers of people come from, in words."""
+        if self._bought:
+            return "by released sizes"
+        usual = any(column.usual for table in self._schema.tables for column in table.columns)
+        return "as the owner expects" if usual else "as declared"
+
     def ask(self, query: str, constants: Constants, tables: Iterable[str]) -> dict[str, npt.NDArray[np.generic]]:
         """The columns of a query over sample tables, with the constants of the statement that it is of."""
         connection = self._connection

@@ -40,6 +40,8 @@ def people(schema: Schema, condition: str) -> int:
     """[units] that a statement is about, as the guard counts them."""
     with closing(open_session(schema, None, schema.folder.parent / "ledger", ZeroNoise())) as session:
         last = session.explain(f"SELECT COUNT(*) FROM {condition}").splitlines()[-1]
+        known = bool(remembered.sizes(session._world.ledger))
+    assert last.endswith(" people by released sizes" if known else " people as declared")
     return int(last.partition(": ")[2].partition(": ")[2].partition(" ")[0].replace(",", ""))
 
 
