@@ -104,7 +104,7 @@ class Evaluating:
         self._blocks = {block.name: block for block in blocks}
         self._constants: Constants = constants(e for block in blocks for e in block.expressions)
         self._kept: set[str] = set()
-        self._decided: dict[Block, Decided] = {}
+        self._decided: dict[str, tuple[Block, Decided]] = {}
 
     @property
     def released(self) -> frozenset[str]:
@@ -124,7 +124,7 @@ class Evaluating:
         items += [tree for a in compared for tree in valued(a)]
         variants = _outside(block, boolean_parts(block))
         every = self._grouped(block, items, variants)
-        self._decided[block] = _decided(every, variants)
+        self._decided[block.name] = block, _decided(every, variants)
         inside = every.groups >= 0
         units, groups = every.units[inside], every.groups[inside]
         sums = [found[inside] for found in every.sums]
@@ -142,9 +142,10 @@ class Evaluating:
     def changes(self, block: Block, parts: Sequence[Part]) -> list[Change]:
         """What boolean parts decide: those beside the rows in one scan, those inside of FROM one by one."""
         outside = _outside(block, parts)
-        if block not in self._decided:
-            self._decided[block] = _decided(self._grouped(block, [], outside), outside)
-        result, units, whole = self._decided[block]
+        known, decided = self._decided.get(block.name, (None, None))
+        if known is not block or decided is None:
+            decided = _decided(self._grouped(block, [], outside), outside)
+        result, units, whole = decided
         size = int(units.max(initial=-1)) + 1
         for variant in ((part, value) for part in parts for value in (True, False)):
             if variant not in result:

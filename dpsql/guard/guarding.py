@@ -19,6 +19,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.store import clean
 from dpsql.core.cancellation import ENDED
 from dpsql.core.errors import Error, error
+from dpsql.expressions.scalar import Scalar
 from dpsql.guard import leaving_out, record, words
 from dpsql.guard.adding import kept_by
 from dpsql.guard.audit import Audit
@@ -34,6 +35,7 @@ from dpsql.plan.resolved import Block
 from dpsql.plan.tables import PublicTable
 from dpsql.schema import spent
 from dpsql.schema.model import Analyst, Guard, Schema
+from dpsql.sql.nodes import Node
 
 _MIDDLES = (np.arange(1_000) + 0.5) / 1_000
 """Probabilities at which the quantiles of a distribution tell its deviation; without the last of its tails, so a little too small."""
@@ -143,12 +145,12 @@ class Guarding:
         """R2: for which aggregates the noisy number of people, with a row that they are about, decides whether they are shown."""
         if not blocks(self._schema.guard) or self._schema.guard.k == 1:
             return ()
-        conditions = dict.fromkeys(a.condition for a in found.block.aggregates)
+        conditions = {_tree(a.condition): a.condition for a in found.block.aggregates}
         absent = found.groups < _groups(found) or is_unsized(found.block)
         return tuple(
-            Small(condition, tuple(a.name for a in found.block.aggregates if a.condition == condition))
-            for condition in conditions
-            if absent or self.policy.is_few(found.smallest[condition.tree if condition is not None else None])
+            Small(condition, tuple(a.name for a in found.block.aggregates if _tree(a.condition) == tree))
+            for tree, condition in conditions.items()
+            if absent or self.policy.is_few(found.smallest[tree])
         )
 
     @staticmethod
@@ -273,6 +275,10 @@ def people(schema: Schema) -> float:
     return float(max(declared)) if declared else float(ASSUMED * schema.guard.k)
 
 
+def _tree(condition: Scalar | None) -> Node | None:
+    return condition.tree if condition is not None else None
+
+
 def _identity(bounded: Bounded) -> Hashable:
     """Equal for statements that ask the same of the same rows, in whatever words."""
     blocks = [
@@ -285,7 +291,7 @@ def _identity(bounded: Bounded) -> Hashable:
         for block in (part.block for part in bounded.blocks)
     ]
     aggregates = [
-        (a.name, a.function, a.number, tuple(v.tree for v in a.values), a.condition.tree if a.condition else None)
+        (a.name, a.function, a.number, tuple(v.tree for v in a.values), _tree(a.condition))
         for part in bounded.blocks
         for a in part.block.aggregates
     ]

@@ -23,15 +23,21 @@ _JOINED = ("and", "or", "not")
 _NUMBERS = ("case", "abs", "least", "greatest", "*", "nullif", "coalesce", "sign", "round", "floor", "pow")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """One part, by the tree that it is in the query."""
+    """One part, by the tree that it is in the query, which knows its hash: a value may be made of itself twice, thirty times."""
 
     scalar: Scalar
 
     @property
     def tree(self) -> Node:
         return self.scalar.tree
+
+    def __hash__(self) -> int:
+        return hash(self.tree)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Part) and self.tree == other.tree
 
 
 def boolean_parts(block: Block) -> list[Part]:
