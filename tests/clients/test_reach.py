@@ -86,7 +86,7 @@ def holes(exact: int, *roots: tuple[str, object]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def exact() -> int:
-    row = duckdb.execute(f"SELECT COUNT(*) FROM '{RANDHIE.parent}/person.parquet'").fetchone()
+    row = duckdb.connect().execute(f"SELECT COUNT(*) FROM '{RANDHIE.parent}/person.parquet'").fetchone()
     assert row is not None
     return int(row[0])
 

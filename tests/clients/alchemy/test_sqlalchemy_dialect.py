@@ -549,7 +549,7 @@ def test_what_has_no_form_here_is_told_by_sqlalchemy(clinic: sa.engine.Engine) -
 @pytest.mark.slow
 def test_names_are_quoted_where_they_must_be(engine: sa.engine.Engine) -> None:
     """Every word that the engine or the parser knows, as a column and as a table."""
-    known = {str(row[0]) for row in duckdb.sql("SELECT keyword_name FROM duckdb_keywords()").fetchall()}
+    known = {str(row[0]) for row in duckdb.connect().execute("SELECT keyword_name FROM duckdb_keywords()").fetchall()}
     known |= {word.lower() for word in DuckDB.Tokenizer.KEYWORDS if word.isidentifier()}
     words = [*sorted(known), "Body Mass", 'a"b', "per%cent", "ünder", "1st", "a$b"]
     for start in range(0, len(words), 40):

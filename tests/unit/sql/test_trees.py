@@ -115,7 +115,7 @@ def test_the_tables_of_a_tree_are_those_that_it_reads() -> None:
     "constant", [c for c in CONSTANTS if not (isinstance(c, Literal) and c.value == 10**30)], ids=printed
 )
 def test_a_constant_is_read_as_what_it_is(constant: Node) -> None:
-    ((found, kind),) = duckdb.sql(f"SELECT {printed(constant)}, typeof({printed(constant)})").fetchall()
+    ((found, kind),) = duckdb.connect().execute(f"SELECT {printed(constant)}, typeof({printed(constant)})").fetchall()
     if isinstance(constant, Literal) and constant.type.name not in ("NULL", "DOUBLE"):
         assert kind == str(constant.type)
     if isinstance(constant, Literal) and isinstance(constant.value, int | bool) and constant.type in (INTEGER, BOOLEAN):
