@@ -45,7 +45,7 @@ def migrate(connection: sqlite3.Connection) -> bool:
     """Bring a ledger of a known layout to this one, in one transaction; one that has it already stays as it is.
 
     Why     a process that is killed leaves the old ledger, whole; of two that open it at once the second finds it done. A program of an
-            earlier version that still has it open can store what it has paid for and charge nothing more
+            earlier version that still has it open can store what it has paid for, and charge nothing more but on layout 4
     Output  whether this is now a whole ledger; False: it was damaged, and is as it was
     Errors  sqlite3.Error
     """

@@ -17,7 +17,7 @@ from dpsql.accounting.store import Store, clean
 
 _SIZES = "SELECT name, digest, body FROM size ORDER BY name"
 _PUT = "INSERT OR REPLACE INTO size VALUES (?, ?, ?, ?)"
-_ASKED = "SELECT coalesce((SELECT asked FROM evaluated WHERE charge = id), asked) FROM charge WHERE id = ?"
+_ASKED = "SELECT statement, coalesce((SELECT asked FROM evaluated WHERE charge = id), asked) FROM charge WHERE id = ?"
 _EVALUATED = "INSERT OR REPLACE INTO evaluated VALUES (?, ?)"
 _FORGOTTEN = "SELECT count(*) FROM forgotten"
 _FORGET = """INSERT INTO forgotten SELECT id, ? FROM charge
@@ -50,10 +50,10 @@ def forget(ledger: Ledger, charges: list[int]) -> int:
     return ledger.store.write(work)
 
 
-def asked_of(ledger: Ledger, charge: int) -> str:
-    """Whom one charged statement was about, as it is kept now; "" where that is not kept."""
+def asked_of(ledger: Ledger, charge: int) -> tuple[str, str]:
+    """A charged statement, and whom it was about as that is kept now; "" where there is none."""
     row = ledger.store.read(lambda connection: connection.execute(_ASKED, (charge,)).fetchone())
-    return str(row[0]) if row is not None else ""
+    return (str(row[0]), str(row[1])) if row is not None else ("", "")
 
 
 def keep_evaluated(ledger: Ledger, asked: Mapping[int, str]) -> None:

@@ -12,6 +12,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 
+from dpsql.accounting.store import clean
 from dpsql.core.domains import Categories, Interval, Value
 from dpsql.guard.sizes import Bought, Sizes, from_histogram
 from dpsql.schema.model import Column, Schema, Table
@@ -56,11 +57,16 @@ def histograms(schema: Schema) -> list[Histogram]:
     ]
 
 
+def name_of(table: Table, column: Column) -> str:
+    """Of a column in the ledger: another for each, whatever they are called."""
+    return f"{quoted(table.name)}.{quoted(column.name)}"
+
+
 def _histogram(table: Table, column: Column) -> Histogram | None:
-    name, here, source = f"{table.name}.{column.name}", quoted(column.name), quoted(table.name)
+    name, here, source = name_of(table, column), quoted(column.name), quoted(table.name)
     domain = column.domain
     if isinstance(domain, Categories):
-        sql = f"SELECT {here} AS cell, COUNT(*) FROM {source} GROUP BY cell"
+        sql = f"SELECT {here} AS cell, COUNT(*) FROM {source} GROUP BY 1"
         return Histogram(name, column, sql, lambda keys: (_value(keys[0], domain), None))
     is_date = column.sqltype.name == "DATE"
     if not isinstance(domain, Interval) or domain.upper <= domain.lower or column.sqltype.is_temporal > is_date:
@@ -72,7 +78,7 @@ def _histogram(table: Table, column: Column) -> Histogram | None:
     parts = int(end) if whole and end <= MOST_VALUES else PARTS
     bucket = f"width_bucket({number}, {_text(low)}, {_text(low + end)}, {parts}) AS cell, COUNT(*) FROM {source}"
     zeros = parts == PARTS and 0 in domain and not is_date
-    sql = f"SELECT {here} = 0 AS zero, {bucket} GROUP BY zero, cell" if zeros else f"SELECT {bucket} GROUP BY cell"
+    sql = f"SELECT {here} = 0 AS zero, {bucket} GROUP BY 1, 2" if zeros else f"SELECT {bucket} GROUP BY 1"
     return Histogram(name, column, sql, _Parts(domain.lower, end / parts, parts, zeros).read)
 
 
@@ -138,7 +144,7 @@ def bought(schema: Schema, bodies: Mapping[str, str]) -> Bought:
     found: dict[tuple[str, str], Sizes] = {}
     for table in schema.tables:
         for column in table.columns:
-            text = bodies.get(f"{table.name}.{column.name}")
+            text = bodies.get(clean(name_of(table, column)))
             kept = json.loads(text) if text is not None else None
             if kept is not None and kept["declared"] == _declared(column):
                 cells = [(_read(value), _end(end), float(count)) for value, end, count in kept["cells"]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from dpsql.core.domains import Categories, Interval
 from dpsql.guard.sizes import NULLS, Bought, Share, Sizes, sizes
 from dpsql.schema.model import ROW, Column, Reference, Schema, Table
+from dpsql.schema.write import days, microseconds
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
@@ -36,12 +38,14 @@ class Drawn:
     values  None where only a place is drawn
     nulls   which rows have NULL
     known   of a place: the values that are taken for granted
+    is_key  whole numbers that say whose row it is, whatever the type of the column is
     """
 
     values: Array | None
     nulls: npt.NDArray[np.bool_] | None = None
     places: Floats | None = None
     known: tuple[Share, ...] = ()
+    is_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ class Drawing:
 
     def table(self, table: Table) -> dict[str, Drawn]:
         """The columns of a private table, by name."""
-        rows = self.rows.setdefault(table.name, self._rows(table))
+        rows = self._rows_of(table)
         return {column.name: self._column(table, column, rows) for column in table.columns}
 
     def _rows(self, table: Table) -> Rows:
@@ -98,7 +102,7 @@ class Drawing:
             return Rows(everybody, everybody, np.zeros(self.units, dtype=np.int64))
         above = self._schema.table(path[0].table) if path else None
         direct = len(path) <= 1
-        parents = self.rows[above.name] if not direct and above is not None else None
+        parents = self._rows_of(above) if not direct and above is not None else None
         unit = parents.unit if parents is not None else np.arange(self.units)
         most = min(table.max_rows_per_unit or MOST_ROWS, MOST_ROWS)
         if parents is not None:
@@ -113,13 +117,13 @@ class Drawing:
 
     def _column(self, table: Table, column: Column, rows: Rows) -> Drawn:
         if column.name == self._schema.unit_column(table) and not self._schema.path_to_unit(table):
-            return Drawn(rows.unit + 1)
+            return Drawn(rows.unit + 1, is_key=True)
         if column.name == self._own_key(table):
-            return Drawn(np.arange(len(rows)) + 1)
+            return Drawn(np.arange(len(rows)) + 1, is_key=True)
         place = self._uniform(table.name, column.name, len(rows))
         reference = table.reference(column.name)
         if reference is not None:
-            return Drawn(self._referred(table, reference, rows, place))
+            return self._referred(table, reference, rows, place)
         if column.name in table.key and isinstance(column.domain, Categories):
             # beside the unit: each of its rows has another one
             place = ((place[rows.parent] if len(place) else place) + rows.turn / max(len(column.domain.values), 1)) % 1
@@ -132,14 +136,19 @@ class Drawing:
         """The column that tells the rows of a table apart by itself."""
         return table.key[0] if len(table.key) == 1 and table.reference(table.key[0]) is None else None
 
-    def _referred(self, table: Table, reference: Reference, rows: Rows, place: Floats) -> Array:
+    def _referred(self, table: Table, reference: Reference, rows: Rows, place: Floats) -> Drawn:
         above = self._schema.table(reference.table)
         path = self._schema.path_to_unit(table)
         if path and path[0] == reference:
-            return rows.parent + 1
-        if above is not None and not above.public and above.name in self.rows:
-            return np.asarray((place * len(self.rows[above.name])).astype(np.int64) + 1)
-        return _picked(self._listed(reference.table, reference.target), place)
+            return Drawn(rows.parent + 1, is_key=True)
+        if above is not None and not above.public:
+            return Drawn((place * len(self._rows_of(above))).astype(np.int64) + 1, is_key=True)
+        return Drawn(_picked([_declared(v) for v in self._listed(reference.table, reference.target)], place))
+
+    def _rows_of(self, table: Table) -> Rows:
+        if table.name not in self.rows:
+            self.rows[table.name] = self._rows(table)
+        return self.rows[table.name]
 
     def _uniform(self, table: str, column: str, size: int) -> Floats:
         """[0, 1) for each row: the finished states of a counter that steps from a hash of the column (Steele, Lea and Flood 2014)."""
@@ -172,7 +181,16 @@ def _picked(values: Sequence[object], place: Floats) -> Array:
     return _array(values)[(place * len(values)).astype(np.int64) % len(values)] if values else np.zeros(len(place))
 
 
+def _declared(value: object) -> object:
+    """A value as declarations have it: days, microseconds."""
+    if isinstance(value, datetime):
+        return microseconds(value)
+    return days(value) if isinstance(value, date) else value
+
+
 def _array(values: Sequence[object]) -> Array:
+    if all(isinstance(v, int) and abs(v) < 2**63 for v in values):
+        return np.array([int(v) for v in values], dtype=np.int64)  # type: ignore[call-overload]
     if all(isinstance(v, int | Fraction | float) for v in values):
         return np.array([float(v) for v in values])  # type: ignore[arg-type]
     return np.array(values, dtype=np.object_)

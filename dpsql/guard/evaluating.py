@@ -177,7 +177,7 @@ class Evaluating:
         query = Scan(block).query(values, variants)
         found = self._run(block, printed(query), query)
         sums = [_filled(found[f"v{i}"]) for i in range(len(values))]
-        hashes = [_filled(found[f"h{i}"]) for i in range(len(variants))]
+        hashes = [_hashes(found[f"h{i}"]) for i in range(len(variants))]
         return _grouped(found["u"].astype(np.int64), _numbered(found["k"], len(found["u"])), sums, hashes)
 
     def _varied(self, block: Block, variant: Variant) -> Grouped:
@@ -185,7 +185,7 @@ class Evaluating:
         query = Scan(block, variant).query((), (variant,))
         found = self._run(block, printed(query), query)
         units = found["u"].astype(np.int64)
-        return _grouped(units, np.zeros(len(units), dtype=np.int64), [], [_filled(found["h0"])])
+        return _grouped(units, np.zeros(len(units), dtype=np.int64), [], [_hashes(found["h0"])])
 
     def _run(self, block: Block, text: str, query: Node) -> Found:
         read = tables(query)
@@ -311,6 +311,14 @@ def _numbered(keys: Array, rows: int) -> Places:
     found = np.full(rows, -1, dtype=np.int64)
     found[~hidden] = np.unique(known[~hidden], return_inverse=True)[1].reshape(-1)
     return found
+
+
+def _hashes(found: Array) -> Numbers:
+    """The upper 40 bits of hashes, 0 for NULL: the sums of a unit's rows are then exact, in whatever order they are added up."""
+    known = np.asarray(found.data if isinstance(found, np.ma.MaskedArray) else found).astype(np.uint64)
+    numbers = (known >> np.uint64(24)).astype(np.float64)
+    numbers[np.ma.getmaskarray(np.ma.asarray(found))] = 0.0
+    return numbers
 
 
 def _filled(found: Array, missing: float = 0.0) -> Numbers:

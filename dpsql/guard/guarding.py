@@ -24,7 +24,7 @@ from dpsql.guard import leaving_out, record, words
 from dpsql.guard.adding import kept_by
 from dpsql.guard.audit import Audit
 from dpsql.guard.evaluating import Evaluated, Evaluating
-from dpsql.guard.history import Asked, Conflict, History, Past
+from dpsql.guard.history import Asked, Conflict, History
 from dpsql.guard.identifiers import check_identifiers, check_unsized, is_unsized
 from dpsql.guard.leaving_out import Policy
 from dpsql.guard.memory import Memory
@@ -167,8 +167,11 @@ class Guarding:
         if forgotten != self._forgotten:
             # the owner lets some be forgotten: what is left is read anew
             self._history, self._audit, self._last, self._forgotten = None, None, 0, forgotten
-        self._load(self._ledger.asked(self._last))
-        self._memory.keep()
+        try:
+            self._load(self._ledger.asked(self._last))
+        finally:
+            # what was evaluated anew until the statement was ended is so for the next one
+            self._memory.keep()
         return self.settled(self._problems(asked))
 
     def decide(self, asked: Sequence[Asked], rows: list[Row]) -> None:
@@ -203,17 +206,16 @@ class Guarding:
 
     def _load(self, rows: Sequence[Row]) -> None:
         history, audit = self._known()
-        found: list[tuple[Asked, Past | None]] = []
-        for row in rows:
-            self._last = max(self._last, row.charge)
-            own = self._schema.analysts is None or row.analyst == self._analyst
-            if not own and self._schema.guard.mode != "audit":
-                continue
-            past = self._memory.past(row)
-            found += [(one, past) for one in past.asked if own]
-            for one in past.asked if self._schema.guard.mode == "audit" else ():
-                audit.add(one)
-        history.add(found)
+        is_audited = self._schema.guard.mode == "audit"
+        pasts = [self._memory.past(row) for row in rows if is_audited or self._is_own(row.analyst)]
+        # all of them or none: where reading is interrupted, the next statement reads them again
+        history.add([(one, past) for past in pasts if self._is_own(past.analyst) for one in past.asked])
+        for one in (one for past in pasts if is_audited for one in past.asked):
+            audit.add(one)
+        self._last = max([self._last, *(row.charge for row in rows)])
+
+    def _is_own(self, analyst: str) -> bool:
+        return self._schema.analysts is None or analyst == self._analyst
 
     def _anew(self, statement: str) -> Sequence[Asked]:
         """Whom a statement of the ledger asks about; nobody where it cannot be read any more."""
@@ -251,7 +253,7 @@ class Guarding:
             whose = (row.charge, row.analyst, row.statement)
             read = [Remembered(*whose, _rounded(one.people), one.about) for one in self._memory.past(row).asked]
             found += read or [Remembered(*whose, is_read=False)]
-        self._memory.keep()
+            self._memory.keep()
         return found
 
     def table(self) -> PublicTable:

@@ -56,12 +56,21 @@ class Memory:
         """The keys of one cell. Raises 705."""
         held = self._held.pop(charge, None)
         if held is None:
-            try:
-                held = record.keys(remembered.asked_of(self._ledger, charge))
-            except _FOREIGN:
-                raise self._ledger.store.damaged() from None
+            held = self._read(charge)
             self._bytes += sum(keys.nbytes for keys in held)
+        if place >= len(held):
+            raise self._ledger.store.damaged()
         self._held[charge] = held
         while self._bytes > MOST_BYTES and len(self._held) > 1:
             self._bytes -= sum(keys.nbytes for keys in self._held.popitem(last=False)[1])
         return held[place]
+
+    def _read(self, charge: int) -> list[Keys]:
+        """The keys of a charge's cells; evaluated anew where others have written theirs, of other sample units, since it was loaded."""
+        statement, text = remembered.asked_of(self._ledger, charge)
+        try:
+            if record.is_of(text, self._identity):
+                return record.keys(text)
+        except _FOREIGN:
+            raise self._ledger.store.damaged() from None
+        return [one.cells.load(i) for one in self._anew(statement) for i in range(len(one.cells))]

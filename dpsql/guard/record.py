@@ -40,9 +40,9 @@ def read(text: str, identity: str, load: Load) -> tuple[Asked, ...] | None:
 
     Raises ValueError, TypeError, KeyError where the text is none of ours.
     """
-    found: Any = json.loads(text.partition("\n")[0])
-    if not isinstance(found, dict) or found["version"] < VERSION or found["sample"] != identity:
+    if not is_of(text, identity):
         return None
+    found: Any = json.loads(text.partition("\n")[0])
     marks = np.frombuffer(base64.b64decode(found["marks"], validate=True), dtype=MARK)
     asked: list[Asked] = []
     begun = 0
@@ -54,6 +54,12 @@ def read(text: str, identity: str, load: Load) -> tuple[Asked, ...] | None:
         asked.append(Asked(cells, float(spread), int(people), int(groups), str(about)))
         begun = end
     return tuple(asked)
+
+
+def is_of(text: str, identity: str) -> bool:
+    """Whether a record is of these sample units. Raises as `read`."""
+    found: Any = json.loads(text.partition("\n")[0])
+    return isinstance(found, dict) and found["version"] >= VERSION and found["sample"] == identity
 
 
 def keys(text: str) -> list[Keys]:

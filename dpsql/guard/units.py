@@ -149,7 +149,7 @@ class SampleUnits(Walled):
             found = drawn[column.name]
             place = _PLACE + column.name if found.values is None else ""
             arrays[f"v{i}"] = found.values if found.values is not None else _places(found, len(rows))
-            value = f"v{i}" if place else _item(f"v{i}", column.sqltype)
+            value = f"v{i}" if place or found.is_key else _item(f"v{i}", column.sqltype)
             if found.nulls is not None:
                 arrays[f"n{i}"] = found.nulls
                 value = f"CASE WHEN NOT n{i} THEN {value} END"
@@ -180,7 +180,7 @@ def _item(array: str, sqltype: SqlType) -> str:
         return f"DATE '1970-01-01' + CAST({array} AS INTEGER)"
     if sqltype.name == "TIMESTAMP":
         return f"make_timestamp(CAST({array} AS BIGINT))"
-    return f"{array} <> 0" if sqltype.is_boolean else f"CAST({array} AS {sqltype})"
+    return f"{array} <> 0" if sqltype.is_boolean else f"TRY_CAST({array} AS {sqltype})"
 
 
 def _places(drawn: Drawn, size: int) -> npt.NDArray[np.generic]:

@@ -10,9 +10,10 @@ from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Aggregate, Call, Column, Node
 from dpsql.sql.trees import rewritten, walk
 
+MOST_READ = 2_000
 MOST_LETTERS = 120
 MOST_STATEMENT = 160
-"""[letters] of a condition, and of an earlier statement."""
+"""[letters] of a condition that are read, that are told, and of an earlier statement."""
 _PLAIN = (
     (re.compile(r"\(SELECT c0 FROM dpsql \w+ \d+ LIMIT 1\)|dpsql \w+ \d+\.c\d+"), "a released value"),
     (re.compile(r"(?:TRY_)?CAST\(((?:[^()]|\([^()]*\))*) AS [A-Z]+(?:\([0-9, ]*\))?\)"), r"\1"),
@@ -27,7 +28,8 @@ def said(scalar: Scalar, source: Relation) -> str:
 
     source  the rows that it is of
     """
-    plain, before = printed(rewritten(scalar.tree, _computed(source))).replace('"', ""), ""
+    # what is cut off anyway is not looked at
+    plain, before = printed(rewritten(scalar.tree, _computed(source)))[:MOST_READ].replace('"', ""), ""
     while plain != before:
         before = plain
         for pattern, kept in _PLAIN:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from dpsql.schema.mistakes import Mistakes, printable, suggestion
-from dpsql.schema.model import Analyst, Privacy, Reservation, Role, Schema
+from dpsql.schema.model import RESERVED, Analyst, Privacy, Reservation, Role, Schema
 from dpsql.schema.section import Section
 from dpsql.schema.write import exact, name
 
@@ -67,6 +67,9 @@ def check_people(schema: Schema, mistakes: Mistakes) -> None:
     """Add every mistake between analysts, roles, reservations and the total."""
     for analyst in schema.analysts or ():
         _check_role(schema.roles, analyst, mistakes)
+        if analyst.name.startswith(RESERVED):
+            what = "has a name that dpsql keeps for itself"
+            mistakes.add(f"analyst {printable(analyst.name)}", what, "give them another name")
     first: dict[str, str] = {}
     for reservation in schema.reservations:
         _check_analyst(schema.analysts, reservation, first, mistakes)

@@ -14,8 +14,10 @@ from dpsql.guard.guarding import Remembered
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Analyst, Schema
 from dpsql.session.session import Session
+from dpsql.session.sizing import OWNER
 
 ALL = "all"
+_MOST_DIGITS = 40
 MEANING = (
     "Forgetting gives nothing back: charges, answers and what is left stay as they are. The analyst may then ask what differs\n"
     "from a forgotten answer by a few people; noise and budget protect these as before, the guard no longer does."
@@ -47,7 +49,7 @@ def guard_report(schema: Schema, ledger: Ledger, forget: str | None = None) -> G
     forget  charges that it is to forget first, such as "3,5-7", or "all"
     Errors  802 it remembers none of that number; those of opening
     """
-    with closing(Session(open_dataset(schema, ledger, approve=False), ledger, Analyst("owner"))) as session:
+    with closing(Session(open_dataset(schema, ledger, approve=False), ledger, Analyst(OWNER))) as session:
         gone = _chosen(forget, {row.charge for row in ledger.asked()}) if forget is not None else []
         count = remembered.forget(ledger, gone)
         return GuardReport(schema, tuple(session.remembered()), count)
@@ -60,7 +62,7 @@ def _chosen(text: str, known: set[int]) -> list[int]:
     found: list[int] = []
     for part in text.split(","):
         first, _, last = (each.strip() for each in part.partition("-"))
-        if not first.isdecimal() or not (last.isdecimal() or "-" not in part):
+        if len(part) > _MOST_DIGITS or not first.isdecimal() or not (last.isdecimal() or "-" not in part):
             raise error(
                 802, f"{part.strip()!r} is no charge", hint="write numbers, such as --forget 3,5-7, or --forget all"
             )
@@ -74,11 +76,16 @@ def _chosen(text: str, known: set[int]) -> list[int]:
 
 def _line(one: Remembered) -> str:
     about = (
-        f"{one.people:,} people: {one.about}"
+        f"{one.people:,} people: {_on_one_line(one.about)}"
         if one.is_read
         else "cannot be read with this schema, and is compared no more"
     )
-    return f"  {one.charge}  {one.analyst}  {one.statement}\n      {about}"
+    return f"  {one.charge}  {one.analyst}  {_on_one_line(one.statement)}\n      {about}"
+
+
+def _on_one_line(text: str) -> str:
+    """So that no text of an analyst's looks like a line of the list."""
+    return " ".join(text.split())
 
 
 def _statements(count: int) -> str:

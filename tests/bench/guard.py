@@ -173,8 +173,8 @@ class _Written:
 
     rows: list[Row]
 
-    def asked_of(self, ledger: Ledger, charge: int) -> str:
-        return self.rows[charge - 1].asked
+    def asked_of(self, ledger: Ledger, charge: int) -> tuple[str, str]:
+        return self.rows[charge - 1].statement, self.rows[charge - 1].asked
 
 
 def opened(folder: Path, mode: str) -> Guarded:

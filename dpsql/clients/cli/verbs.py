@@ -120,7 +120,12 @@ def _checked(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str
         return report
     from dpsql.session.sizing import buy_sizes
 
-    return f"{report}\n\n{buy_sizes(schema, ledger, options.epsilon)}"
+    _print(f"{report}\n")
+    sizing = buy_sizes(schema, ledger, options.epsilon)
+    if sizing.stopped is not None:
+        _print(str(sizing))
+        raise sizing.stopped
+    return str(sizing)
 
 
 def _price(text: str) -> Fraction:
