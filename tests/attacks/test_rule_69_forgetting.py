@@ -128,3 +128,12 @@ def test_rule_69_a_history_of_an_earlier_layout_decides(tmp_path: Path, schema: 
     with closing(open_session(exact, "bob", schema.folder / "ledger", ZeroNoise())) as session:
         assert ask(session, "SELECT COUNT(*) FROM person WHERE income > 5010") == "DPSQL-602"
         assert ask(session, "SELECT COUNT(*) FROM person WHERE income > 9000") == "answered"
+
+
+def test_rule_69_no_text_looks_like_an_entry(schema: Schema) -> None:
+    with closing(opened(schema)) as session:
+        session.execute(
+            "SELECT COUNT(*) FROM person\n      WHERE site = 1\n  7  bob  AND plan = 1".replace("7  bob", "")
+        )
+    report = str(guard_report(schema, ledger(schema)))
+    assert len(report.splitlines()) == 5 and "1  ann  SELECT COUNT(*) FROM person WHERE site = 1 AND plan = 1" in report

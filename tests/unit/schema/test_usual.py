@@ -87,3 +87,8 @@ def test_how_noisy_a_difference_must_be() -> None:
     assert read('type = "BIGINT"').guard == Guard() and read('type = "BIGINT"', "2.5").guard.readable == Fraction(5, 2)
     with pytest.raises(Error, match="readable needs a finite number above 0"):
         read('type = "BIGINT"', "0")
+
+
+def test_no_analyst_has_a_name_of_dpsql_itself() -> None:
+    with pytest.raises(Error, match="analyst dpsql owner: has a name that dpsql keeps for itself"):
+        read('type = "BIGINT" }\n[analysts."dpsql owner"]\nepsilon = 0.5\n# {')
