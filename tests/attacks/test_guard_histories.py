@@ -17,6 +17,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dpsql.accounting import remembered
 from dpsql.accounting.ledger import Asked as Row
 from dpsql.core.errors import Error
 from dpsql.guard.guarding import Guarding
@@ -288,6 +289,23 @@ class Told:
 
     def asked(self, since: int = 0) -> list[Row]:
         return [row for row in self.rows if row.charge > since]
+
+
+@pytest.fixture(autouse=True)
+def nothing_beside_the_charges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a ledger forgets nothing and keeps nothing anew; it knows a statement's record by its charge."""
+    known = {name: getattr(remembered, name) for name in ("forgotten", "asked_of")}
+    monkeypatch.setattr(
+        remembered, "forgotten", lambda ledger: 0 if isinstance(ledger, Told) else known["forgotten"](ledger)
+    )
+
+    def asked_of(ledger: object, charge: int) -> tuple[str, str]:
+        if not isinstance(ledger, Told):
+            found: tuple[str, str] = known["asked_of"](ledger, charge)
+            return found
+        return next((row.statement, row.asked) for row in ledger.rows if row.charge == charge)
+
+    monkeypatch.setattr(remembered, "asked_of", asked_of)
 
 
 @dataclass(slots=True)
