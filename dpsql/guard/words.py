@@ -18,7 +18,7 @@ _PLAIN = (
     (re.compile(r"\(SELECT c0 FROM dpsql \w+ \d+ LIMIT 1\)|dpsql \w+ \d+\.c\d+"), "a released value"),
     (re.compile(r"(?:TRY_)?CAST\(((?:[^()]|\([^()]*\))*) AS [A-Z]+(?:\([0-9, ]*\))?\)"), r"\1"),
     (re.compile(r"\b[^\W\d][\w ]*\.(?=[^\W\d])"), ""),
-    (re.compile(r"(\d)\.0\b"), r"\1"),
+    (re.compile(r"(\d)\.0+\b"), r"\1"),
 )
 """What people are not told: conversions, the aliases of tables, decimals that are none."""
 

@@ -385,7 +385,7 @@ def test_histories_are_decided_alike_on_every_database(sessions: dict[str, Sessi
     tally = Counter(decision.code for each in decisions for decision in each)
     show(f"{len(asked):,} histories of {len(plans[0])} different statements", tally)
     assert sum(tally.values()) == number * LENGTH
-    assert tally[""] > 2 * number and tally["DPSQL-602"] > number / 2
+    assert tally[""] > 2 * number and tally["DPSQL-602"] > number / 3
     assert tally["DPSQL-601"] > number / 20 and tally["DPSQL-603"] > number / 20
 
 
