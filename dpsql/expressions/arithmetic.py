@@ -254,7 +254,8 @@ def absolute(scalar: Scalar) -> Scalar:
         physical = physical_type(limits, scalar.limits)
         if physical is None or scalar.sqltype == HUGEINT:
             raise too_wide("ABS")
-        tree = in_integer(scalar, physical)
+        # a constant too: beside no other operand it is of the narrowest type, in which -2^31 has no opposite
+        tree = cast_tree(scalar, physical)
     return replace(
         scalar,
         function="abs",

@@ -9,24 +9,33 @@ exactly, and equal cells are known by their digest. So the keys of what was aske
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.cancellation import check
+
 Keys = npt.NDArray[np.uint32]
 Marks = npt.NDArray[np.void]
+Places = npt.NDArray[np.int64]
+Pairs = tuple[Places, Places]
 
 HASH_BITS = 8
 SKETCH_BITS = 2_048
-MARK = np.dtype([("digest", "<u8"), ("size", "<u4"), ("sketch", "u1", SKETCH_BITS // 8)])
+LOWEST = 16
+"""Keys of a cell that are kept with it, the lowest in an order of their own."""
+MARK = np.dtype([("digest", "<u8"), ("size", "<u4"), ("lowest", "<u4", LOWEST), ("sketch", "u1", SKETCH_BITS // 8)])
 """Of one cell. digest: equal for equal keys; size: [sample units] that add something."""
 _MIX = np.uint32(0x9E3779B1)
+"""Odd: two keys never become one."""
 _BITS = np.unpackbits(np.arange(2**16, dtype=np.uint16).view(np.uint8).reshape(-1, 2), axis=1).sum(
     axis=1, dtype=np.uint8
 )
 """How many bits of a number of two bytes are set."""
+_AT_ONCE = 250_000
+"""Pairs of cells that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,8 @@ def cells(found: Sequence[tuple[str, Keys]]) -> Cells:
     """Cells of a kind and keys each, which are different and in order."""
     marks = np.zeros(len(found), dtype=MARK)
     for place, (_, keys) in enumerate(found):
-        marks[place] = (_digest(keys), len(keys), _sketch(keys))
+        mixed = keys * _MIX
+        marks[place] = (_digest(keys), len(keys), _lowest(mixed), _sketch(mixed))
     return Cells(tuple(kind for kind, _ in found), marks, lambda place: found[place][1])
 
 
@@ -67,16 +77,72 @@ def differing(one: Keys, other: Keys) -> int:
     return len(np.unique(np.setxor1d(one, other, assume_unique=True) >> np.uint32(HASH_BITS)))
 
 
-def apart(sketches: npt.NDArray[np.uint8], sketch: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """The distances of sketches from one, none of them more than the keys that the cells do not share."""
-    return np.asarray(_BITS[(sketches ^ sketch).view(np.uint16)].sum(axis=1, dtype=np.int64))
+def near(ones: Marks, others: Marks, most: int) -> Places:
+    """Pairs of places, in order: cells that differ, by fewer than so many units where it may be. None of those that do is missing:
+    their sizes differ by fewer, and their sketches by at most two keys of each unit."""
+    found = [np.zeros((0, 2), dtype=np.int64)]
+    size, other = (marks["size"].astype(np.int64) for marks in (ones, others))
+    is_long = len(ones) * len(others) > _AT_ONCE and most <= LOWEST
+    pairs = _sharing(ones, size, others, other, most) if is_long else _sized(size, other, most)
+    for i, j in pairs if len(others) else ():
+        check()
+        kept = (np.abs(size[i] - other[j]) < most) & (ones["digest"][i] != others["digest"][j])
+        i, j = i[kept], j[kept]
+        kept = _bits(ones["sketch"][i] ^ others["sketch"][j]) < 2 * most
+        found.append(np.column_stack([i[kept], j[kept]]))
+    return np.unique(np.concatenate(found), axis=0)
+
+
+def _sharing(ones: Marks, size: Places, others: Marks, other: Places, most: int) -> Iterator[Pairs]:
+    """Pairs that share one of their lowest keys.
+
+    Why  two cells that are d units apart, and have more than d keys each, share one of their d + 1 lowest: were none of these shared,
+         the cell whose lowest ones end first would have d + 1 keys that the other lacks (Chaudhuri, Ganti and Kaushik 2006)
+    """
+    few, fewer = np.flatnonzero(size < most), np.flatnonzero(other < most)
+    yield from ((few[i], j) for i, j in _sized(size[few], other, most))
+    yield from ((i, fewer[j]) for i, j in _sized(size, other[fewer], most))
+    j, low = np.nonzero(np.arange(most) < other[:, None])
+    keys = others["lowest"][j, low]
+    order = np.argsort(keys)
+    keys, j = keys[order], j[order]
+    i, low = np.nonzero(np.arange(most) < size[:, None])
+    asked = ones["lowest"][i, low]
+    yield from ((i[a], j[b]) for a, b in _ranged(keys, asked, asked))
+
+
+def _sized(size: Places, other: Places, most: int) -> Iterator[Pairs]:
+    """Pairs that differ little in size."""
+    order = np.argsort(other, kind="stable")
+    yield from ((i, order[j]) for i, j in _ranged(other[order], size - most, size + most))
+
+
+def _ranged(ordered: npt.NDArray[np.generic], low: Places | Keys, high: Places | Keys) -> Iterator[Pairs]:
+    """The places of ranges, and of the ordered values in each, about so many at a time as are looked at together."""
+    first, last = np.searchsorted(ordered, low), np.searchsorted(ordered, high, side="right")
+    many = last - first
+    begun = np.cumsum(many) - many
+    for part in np.split(np.arange(len(many)), np.flatnonzero(np.diff(begun // _AT_ONCE)) + 1):
+        counts = many[part]
+        turn = np.arange(counts.sum()) - np.repeat(begun[part] - begun[part[:1]], counts)
+        yield np.repeat(part, counts), np.repeat(first[part], counts) + turn
+
+
+def _bits(found: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """How many bits are set in each row."""
+    return np.asarray(_BITS[found.view(np.uint16)].sum(axis=1, dtype=np.int64))
 
 
 def _digest(keys: Keys) -> int:
     return int.from_bytes(hashlib.blake2b(keys.tobytes(), digest_size=8).digest())
 
 
-def _sketch(keys: Keys) -> npt.NDArray[np.uint8]:
+def _lowest(mixed: Keys) -> Keys:
+    found = np.zeros(LOWEST, dtype=np.uint32)
+    found[: len(mixed)] = np.sort(np.partition(mixed, LOWEST)[:LOWEST] if len(mixed) > LOWEST else mixed)
+    return found
+
+
+def _sketch(mixed: Keys) -> npt.NDArray[np.uint8]:
     """A bit for each bucket: whether an odd number of keys falls in it."""
-    buckets = (keys * _MIX) >> np.uint32(21)
-    return np.packbits((np.bincount(buckets, minlength=SKETCH_BITS) & 1).astype(np.uint8))
+    return np.packbits((np.bincount(mixed >> np.uint32(21), minlength=SKETCH_BITS) & 1).astype(np.uint8))

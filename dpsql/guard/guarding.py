@@ -145,13 +145,14 @@ class Guarding:
         """R2: for which aggregates the noisy number of people, with a row that they are about, decides whether they are shown."""
         if not blocks(self._schema.guard) or self._schema.guard.k == 1:
             return ()
-        conditions = {_tree(a.condition): a.condition for a in found.block.aggregates}
         absent = found.groups < _groups(found) or is_unsized(found.block)
-        return tuple(
-            Small(condition, tuple(a.name for a in found.block.aggregates if _tree(a.condition) == tree))
-            for tree, condition in conditions.items()
-            if absent or self.policy.is_few(found.smallest[tree])
-        )
+        valued = leaving_out.few_values(found.block, found, self.policy)
+        outputs: dict[Node | None, tuple[Scalar | None, list[str]]] = {}
+        for aggregate in found.block.aggregates:
+            condition = valued.get(aggregate.name, aggregate.condition)
+            if aggregate.name in valued or absent or self.policy.is_few(found.smallest[_tree(condition)]):
+                outputs.setdefault(_tree(condition), (condition, []))[1].append(aggregate.name)
+        return tuple(Small(condition, tuple(names)) for condition, names in outputs.values())
 
     @staticmethod
     def asked(asked: Mapping[str, Asked], releases: Sequence[Release]) -> list[Asked]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.cancellation import check
-from dpsql.guard.cells import MARK, Cells, Keys, Marks, apart, differing
+from dpsql.guard.cells import MARK, Cells, Keys, Marks, differing, near
 from dpsql.guard.leaving_out import Policy
+
+Precisions = npt.NDArray[np.float64]
+"""One over the square of a deviation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class _Kind:
     def __init__(self) -> None:
         self.places: dict[int, int] = {}
         self.marks: Marks = np.zeros(0, dtype=MARK)
-        self.precisions: npt.NDArray[np.float64] = np.zeros(0)
+        self.precisions: Precisions = np.zeros(0)
         self.sources: list[tuple[Past | None, Cells, int]] = []
 
     def add(self, marks: Marks, precisions: Sequence[float], sources: Sequence[tuple[Past | None, Cells, int]]) -> None:
@@ -78,14 +81,14 @@ class _Kind:
         self.precisions = np.concatenate([self.precisions, np.zeros(len(fresh))])
         np.add.at(self.precisions, [place for place, _ in added], [precision for _, precision in added])
 
-    def near(self, mark: np.void, most: int, precision: float) -> list[int]:
-        """The cells that differ from one, by so many sample units at most it may be, and whose answers are so precise."""
-        close = np.flatnonzero(
-            (self.precisions > precision)
-            & (np.abs(self.marks["size"].astype(np.int64) - int(mark["size"])) <= most)
-            & (self.marks["digest"] != mark["digest"])
-        )
-        return [int(i) for i in close[apart(self.marks["sketch"][close], mark["sketch"]) <= 2 * most]]
+    def keys(self, place: int) -> Keys:
+        _, found, at = self.sources[place]
+        return found.load(at)
+
+    def precisions_of(self, digests: npt.NDArray[np.uint64]) -> Precisions:
+        """Of cells known by their digests: 0 where they were never answered."""
+        places = [self.places.get(digest) for digest in digests.tolist()]
+        return np.array([0.0 if place is None else self.precisions[place] for place in places])
 
 
 class History:
@@ -117,15 +120,16 @@ class History:
             self._kinds.setdefault(kind, _Kind()).add(every[rows], precisions, sources)
 
     def conflict(self, asked: Sequence[Asked]) -> Conflict | None:
-        """The first earlier cell, or other cell of the statement, that one of its cells differs from by few people."""
+        """An earlier cell, or other cell of the statement, that one of its cells differs from by few people."""
         here = History(self._policy, self._readable)
-        for one in asked:
-            for place in self._compared(one):
-                check()
-                found = self._with(one, place) or here._with(one, place)
+        here.add([(one, None) for one in asked])
+        for kind, own in here._kinds.items():
+            known = self._kinds.get(kind, _Kind())
+            precisions = own.precisions + known.precisions_of(own.marks["digest"])
+            for others, theirs in ((known, known.precisions), (own, precisions)):
+                found = self._between(own, precisions, others, theirs)
                 if found is not None:
                     return found
-                here.add([(replace(one, cells=_only(one.cells, place)), None)])
         return None
 
     def _compared(self, asked: Asked) -> Iterable[int]:
@@ -136,34 +140,25 @@ class History:
         fewest = self._policy.k / self._policy.scale
         return [int(i) for i in np.flatnonzero(asked.cells.marks["size"] >= fewest)]
 
-    def _with(self, asked: Asked, place: int) -> Conflict | None:
-        kind = self._kinds.get(asked.cells.kinds[place])
-        if kind is None:
-            return None
-        mark = asked.cells.marks[place]
-        known = kind.places.get(int(mark["digest"]))
-        own = _precision(asked.spread) + (kind.precisions[known] if known is not None else 0.0)
-        least = self._readable**2 - _variance(own)
-        if least <= 0:
-            # whatever the difference is, it cannot be read
-            return None
-        keys: Keys | None = None
-        for i in kind.near(mark, math.ceil(self._policy.k / self._policy.scale), 1 / least):
-            past, others, at = kind.sources[i]
-            keys = asked.cells.load(place) if keys is None else keys
-            units, other = differing(keys, others.load(at)), int(kind.marks["size"][i])
-            if 0 < units < max(int(mark["size"]), other) and self._policy.is_few(units):
-                return Conflict(self._policy.people(units), past)
+    def _between(self, own: _Kind, precisions: Precisions, others: _Kind, theirs: Precisions) -> Conflict | None:
+        """A cell of the statement and another one, whose difference is few people and could be read."""
+        pairs = near(own.marks, others.marks, math.ceil(self._policy.k / self._policy.scale))
+        i, j = pairs[:, 0], pairs[:, 1]
+        readable = _variance(precisions[i]) + _variance(theirs[j]) < self._readable**2
+        keys: tuple[int, Keys] | None = None
+        for one, other in pairs[readable].tolist():
+            check()
+            keys = (one, own.keys(one)) if keys is None or keys[0] != one else keys
+            units = differing(keys[1], others.keys(other))
+            most = max(int(own.marks["size"][one]), int(others.marks["size"][other]))
+            if 0 < units < most and self._policy.is_few(units):
+                return Conflict(self._policy.people(units), others.sources[other][0])
         return None
 
 
-def _only(found: Cells, place: int) -> Cells:
-    return Cells(found.kinds[place : place + 1], found.marks[place : place + 1], lambda _: found.load(place))
-
-
-def _variance(precision: float) -> float:
+def _variance(precisions: Precisions) -> Precisions:
     """Of the mean of several answers to one question, each weighted by its precision."""
-    return 1 / precision if precision > 0 else math.inf
+    return np.asarray(np.divide(1.0, precisions, out=np.full(len(precisions), np.inf), where=precisions > 0))
 
 
 def _precision(spread: float) -> float:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 
 from dpsql.core.domains import Categories
 from dpsql.core.errors import Error, error
+from dpsql.expressions.literals import integer_literal
+from dpsql.expressions.logic import compare, conjunction, is_null, negation
 from dpsql.expressions.scalar import Scalar
 from dpsql.guard import words
 from dpsql.guard.evaluating import Evaluated, Evaluating
@@ -48,8 +50,8 @@ class Policy:
 
 
 def check(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy) -> Error | None:
-    """The first part of a block that decides about few people; a block, or an aggregate by its FILTER, that is itself about few is
-    R2's."""
+    """The first part of a block that decides about few people; a block, or an aggregate by its FILTER or its values, that is itself
+    about few is R2's."""
     if policy.is_few(found.whole):
         return None
     block = _of_many(block, found, policy)
@@ -59,16 +61,36 @@ def check(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy
             602, f"rule R3: more than {MOST} conditions cannot be judged", hint=f"write {MOST} or fewer, or IN"
         )
     return (
-        _of_few_values(block, found, policy)
+        _of_few_zeros(block, found, policy)
         or _of_parts(evaluating, block, parts, found.whole, policy)
         or _of_numbers(evaluating, block, policy)
     )
 
 
+def few_values(block: Block, found: Evaluated, policy: Policy) -> dict[str, Scalar]:
+    """The aggregates of many whose value is NULL or 0 for all but a few, each with the condition that is met by these: as one may write
+    `SUM(x) FILTER (WHERE c)` for `SUM(CASE WHEN c THEN x ELSE 0 END)`."""
+    few: dict[str, Scalar] = {}
+    for aggregate in block.aggregates:
+        argument = aggregate.argument
+        if argument is None or not _is_computed(argument) or not policy.is_few(found.valued[aggregate.name][1]):
+            continue
+        met = compare("<>", argument, integer_literal(0)) if argument.sqltype.is_number else negation(is_null(argument))
+        few[aggregate.name] = met if aggregate.condition is None else conjunction([aggregate.condition, met])
+    return few
+
+
+def _is_computed(argument: Scalar) -> bool:
+    return not argument.is_column and not is_constant(argument)
+
+
 def _of_many(block: Block, found: Evaluated, policy: Policy) -> Block:
-    """The block without the aggregates that are about few by their FILTER: these are suppressed."""
+    """The block without the aggregates that are about few by their FILTER or their values: these are suppressed."""
     few = {condition for condition, units in found.met.items() if condition is not None and policy.is_few(units)}
-    kept = tuple(a for a in block.aggregates if a.condition is None or a.condition.tree not in few)
+    valued = few_values(block, found, policy)
+    kept = tuple(
+        a for a in block.aggregates if a.name not in valued and (a.condition is None or a.condition.tree not in few)
+    )
     return block if len(kept) == len(block.aggregates) else replace(block, aggregates=kept)
 
 
@@ -137,20 +159,19 @@ def _of_numbers(evaluating: Evaluating, block: Block, policy: Policy) -> Error |
     return None
 
 
-def _of_few_values(block: Block, found: Evaluated, policy: Policy) -> Error | None:
-    """An aggregate of many whose value is NULL or 0 for all but a few, or 0 for a few alone where it is computed with a constant."""
+def _of_few_zeros(block: Block, found: Evaluated, policy: Policy) -> Error | None:
+    """An aggregate of many whose value is 0 for a few alone, where it is computed with a CASE."""
     for aggregate in block.aggregates:
         argument = aggregate.argument
-        if argument is None or argument.is_column or is_constant(argument):
+        if argument is None or not _is_computed(argument):
             continue
         known, unlike = found.valued[aggregate.name]
-        zero = known - unlike
-        narrow = policy.is_few(unlike) or (
-            zero > 0 and policy.is_few(zero) and any(part.function == "case" for part in argument.walk())
-        )
-        if narrow:
-            few = unlike if policy.is_few(unlike) else zero
-            return _refused(words.said(argument, block.source), policy.people(few), policy)
+        if (
+            known > unlike
+            and policy.is_few(known - unlike)
+            and any(part.function == "case" for part in argument.walk())
+        ):
+            return _refused(words.said(argument, block.source), policy.people(known - unlike), policy)
     return None
 
 

@@ -1,7 +1,8 @@
 """How whom a statement was about is kept in the ledger: text that holds nothing of the data.
 
-Version 3 is of cells: a first line of JSON that says what is compared at once, then the keys of each cell, which are read where it is
-close. Versions 1 and 2 held regions; such a statement is evaluated anew from its text, where it can be.
+Since version 3 it is of cells: a first line of JSON that says what is compared at once, then the keys of each cell, which are read
+where it is close. Versions 1 and 2 held regions; version 3 lacks the lowest keys. Such a statement is evaluated anew from its text,
+where it can be.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from dpsql.guard.cells import HASH_BITS, MARK, Cells, Keys
 from dpsql.guard.history import Asked
 
-VERSION = 3
+VERSION = 4
 """Of what is written."""
 Load = Callable[[int], Keys]
 """The keys of a cell, by its place in the record."""
@@ -74,7 +75,7 @@ def keys(text: str) -> list[Keys]:
 def spreads(text: str) -> list[float]:
     """The spreads of what was released, of any version. Raises as `read`."""
     found: Any = json.loads(text.partition("\n")[0])
-    if isinstance(found, dict) and found["version"] >= VERSION:
+    if isinstance(found, dict) and "asked" in found:
         return [float(one[0]) for one in found["asked"]]
     if isinstance(found, dict):
         return [float(question[1]) for question in found["questions"]]

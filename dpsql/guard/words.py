@@ -7,8 +7,8 @@ import re
 from dpsql.expressions.scalar import Scalar
 from dpsql.relations.relations import Relation
 from dpsql.sql.duckdb import printed
-from dpsql.sql.nodes import Aggregate, Call, Column, Node
-from dpsql.sql.trees import rewritten, walk
+from dpsql.sql.nodes import Aggregate, Bare, Call, Cast, Column, Node
+from dpsql.sql.trees import mapped, rewritten, walk
 
 MOST_READ = 2_000
 MOST_LETTERS = 120
@@ -16,11 +16,11 @@ MOST_STATEMENT = 160
 """[letters] of a condition that are read, that are told, and of an earlier statement."""
 _PLAIN = (
     (re.compile(r"\(SELECT c0 FROM dpsql \w+ \d+ LIMIT 1\)|dpsql \w+ \d+\.c\d+"), "a released value"),
-    (re.compile(r"(?:TRY_)?CAST\(((?:[^()]|\([^()]*\))*) AS [A-Z]+(?:\([0-9, ]*\))?\)"), r"\1"),
+    (re.compile(r"CAST\(([^()]*) AS [A-Z]+(?:\([0-9, ]*\))?\)"), r"\1"),
     (re.compile(r"\b[^\W\d][\w ]*\.(?=[^\W\d])"), ""),
     (re.compile(r"(\d)\.0+\b"), r"\1"),
 )
-"""What people are not told: conversions, the aliases of tables, decimals that are none."""
+"""What people are not told: the types of constants, the aliases of tables, decimals that are none."""
 
 
 def said(scalar: Scalar, source: Relation) -> str:
@@ -29,13 +29,21 @@ def said(scalar: Scalar, source: Relation) -> str:
     source  the rows that it is of
     """
     # what is cut off anyway is not looked at
-    plain, before = printed(rewritten(scalar.tree, _computed(source)))[:MOST_READ].replace('"', ""), ""
+    tree = mapped(rewritten(scalar.tree, _computed(source)), _unconverted)
+    plain, before = printed(tree)[:MOST_READ].replace('"', ""), ""
     while plain != before:
         before = plain
         for pattern, kept in _PLAIN:
             plain = pattern.sub(kept, plain)
     plain = plain[1:-1] if plain[:1] == "(" and plain[-1:] == ")" and _closes_at_the_end(plain) else plain
     return plain if len(plain) <= MOST_LETTERS else plain[: MOST_LETTERS - 3] + "..."
+
+
+def _unconverted(node: Node) -> Node:
+    """A value without its conversion, in parentheses where it is an operation."""
+    if not isinstance(node, Cast):
+        return node
+    return node.inner.inner if isinstance(node.inner, Bare) else node.inner
 
 
 def _computed(source: Relation) -> dict[Node, Node]:

@@ -15,6 +15,8 @@ Part = str | n.Node
 _OPERATIONS = (n.Binary, n.Between, n.Case, n.Chain, n.In, n.InQuery, n.Is, n.Like, n.Not)
 """What is written in parentheses."""
 EPOCH = date(1970, 1, 1)
+_LOWEST = (-(2**31), -(2**63))
+"""The lowest INTEGER and BIGINT."""
 
 
 def printed(node: n.Node) -> str:
@@ -54,6 +56,9 @@ def literal_sql(value: Value | None, sqltype: SqlType) -> str:
         return f"CAST({float(number)!r} AS {sqltype})"
     if sqltype.is_decimal:
         return f"CAST({decimal_text(number, sqltype.scale)} AS {sqltype})"
+    if number in _LOWEST:
+        # the engine would read a narrower type, in which this has no opposite
+        return f"CAST({int(number)} AS {sqltype})"
     return str(int(number)) if number >= 0 else f"({int(number)})"
 
 

@@ -46,10 +46,13 @@ def test_well_above_the_threshold_nothing_changes() -> None:
 
 @pytest.mark.parametrize("scales", [1, 2])
 def test_below_the_threshold_the_interval_holds_less_often(scales: int) -> None:
-    """Shown for noise beyond s scales, of which those beyond 3 lie outside: 1 - e^(s - ln 20) hold, 86 % and 63 %."""
-    count, hits = shown(threshold() - scales * SCALE)
-    expected = 1 - math.exp(scales - math.log(20))
-    assert abs(hits / count - expected) < 0.06 and hits / count < 0.94
+    """Shown for noise z >= d = s scales, of which those with z > h lie outside: 1 - e^(-(h + 1 - d) / 10) hold, 85 % and 67 %."""
+    below = scales * SCALE
+    count, hits = shown(threshold() - below)
+    h = selecting("m0", Units(None), Limits(1, 1), EPSILON, PRICING)[0].noise.half_width(LEVEL)
+    expected = -math.expm1(-(math.floor(h) + 1 - below) / SCALE)
+    assert expected < 0.94
+    assert stats.binom.ppf(1e-6, count, expected) <= hits <= stats.binom.ppf(1 - 1e-6, count, expected)
 
 
 def test_what_stands_beside_the_number_of_people_is_covered() -> None:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import duckdb
+import numpy as np
 
 from dpsql.core.domains import Interval
 from dpsql.core.errors import Error
@@ -169,7 +170,7 @@ class World:
                 found.append(f"a guard changes it ON {form.text} AS {text_of(form.scalar)}")
             numbers = form.scalar.sqltype.is_number
             for what, limits in (("the algebra", form.scalar.limits), ("the checker", known[i] if known else None)):
-                if numbers and limits is not None and not (_inside(low, limits) and _inside(high, limits)):
+                if numbers and limits is not None and not (is_inside(low, limits) and is_inside(high, limits)):
                     found.append(
                         f"{low} to {high} leaves the limits of {what}, {limits}, ON {form.text} AS {text_of(form.scalar)}"
                     )
@@ -199,11 +200,12 @@ class World:
         return True, f"{outcomes} ON {sql}" if any(outcomes) else ""
 
 
-def _inside(text: str | None, limits: Interval) -> bool:
-    # a DOUBLE is shown by the shortest digits that read as it: exact is what they read as
-    return text is None or (
-        text not in ("nan", "inf", "-inf") and (Fraction(text) in limits or Fraction(float(text)) in limits)
-    )
+def is_inside(text: str | None, limits: Interval) -> bool:
+    """Whether a number as the engine shows it lies in its hard limits; NULL does."""
+    if text is None or text in ("nan", "inf", "-inf"):
+        return text is None
+    # a DOUBLE or FLOAT is shown by the shortest digits that read as it: exact is what they read as
+    return any(Fraction(read) in limits for read in (text, float(text), float(np.float32(text))))
 
 
 def expressions(world: World, seed: int, count: int) -> list[str]:

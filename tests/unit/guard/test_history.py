@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpsql.guard.cells import HASH_BITS, Keys, apart, cells, differing
+from dpsql.guard.cells import HASH_BITS, Keys, cells, differing, near
 from dpsql.guard.history import Asked, History, Past
 from dpsql.guard.leaving_out import Policy
 
@@ -83,13 +83,21 @@ def test_parts_of_one_statement_are_a_pair() -> None:
     assert found is not None and found.earlier is None
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 60), st.integers(300, 360), st.integers(1, 2)), min_size=2, max_size=12))
-def test_nothing_close_is_missed(ranges: list[tuple[int, int, int]]) -> None:
-    """The sketch leaves out only what differs by more."""
-    found = [keys(range(low, high), adds) for low, high, adds in ranges]
+@pytest.mark.parametrize("at_once", [250_000, 1], ids=["by size", "by lowest keys"])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(1, 2)), min_size=2, max_size=12),
+    st.integers(1, 20),
+)
+def test_nothing_close_is_missed(
+    at_once: int, monkeypatch: pytest.MonkeyPatch, ranges: list[tuple[int, int, int]], most: int
+) -> None:
+    """The sizes, the lowest keys and the sketch leave out only what differs by more."""
+    monkeypatch.setattr("dpsql.guard.cells._AT_ONCE", at_once)
+    found = [keys(range(low, low + many), adds) for low, many, adds in ranges]
     marks = cells([("adds", one) for one in found]).marks
-    distances = apart(marks["sketch"][1:], marks["sketch"][0])
-    for other, distance in zip(found[1:], distances, strict=True):
-        assert distance <= 2 * differing(found[0], other)
-        assert distance == 0 or differing(found[0], other) > 0
+    ones = marks[: len(marks) // 2]
+    pairs = {(i, j) for i, j in near(ones, marks, most).tolist()}
+    apart = {(i, j): differing(found[i], found[j]) for i in range(len(ones)) for j in range(len(marks))}
+    assert {pair for pair, units in apart.items() if 0 < units < most} <= pairs
+    assert all(units > 0 for pair, units in apart.items() if pair in pairs)

@@ -66,7 +66,7 @@ def test_an_earlier_version_is_evaluated_anew(text: str, spread: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"version": 3}', '{"version": 3, "sample": "units", "marks": "", "asked": [[1]]}', "17"]
+    "text", ["", "{}", "[]", '{"version": 4}', '{"version": 4, "sample": "units", "marks": "", "asked": [[1]]}', "17"]
 )
 def test_what_is_none_of_ours_is_told(text: str) -> None:
     with pytest.raises((ValueError, TypeError, LookupError)):
