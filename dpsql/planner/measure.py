@@ -46,9 +46,10 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
     block = limited.block
     if block.selects and not block.aggregates:
         raise _no_aggregate(limited)
-    ways = [statistics_of(limited, request.units)]
+    deciding = {name: tree_of(one.condition) for one in few.small for name in one.outputs}
+    ways = [statistics_of(limited, request.units, deciding)]
     if request.weights is None and sums_beside_rows(block.aggregates):
-        ways.append(statistics_of(limited, request.units, together=True))
+        ways.append(statistics_of(limited, request.units, deciding, together=True))
     counts = [[way.place(_people(limited, small.condition)) for small in few.small] for way in ways]
     asked = [way.parts() for way in ways]
     if not len(asked[0]):

@@ -9,8 +9,9 @@ key is selected by anyway. What looks at values themselves is released of a tall
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from dpsql.aggregates.auto_sum import AutoSum, AutoSumOf, magnitudes
 from dpsql.aggregates.avg import AvgOf, Pair, SumOfPair
@@ -49,19 +50,29 @@ _SPREAD = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
 _OF_VALUE = ("count", "sum", "avg", *_SPREAD)
 
 
+NONE: Mapping[str, Node | None] = MappingProxyType({})
+
+
 @dataclass(slots=True)
 class Statistics:
     """What one release is made of, each part once, and which aggregate reads which.
 
-    paired  by their condition, pairs and moments that have COUNT(*) of the same rows as a cell
+    deciding  by aggregate, the rows whose people decide whether it is shown; none for those that are
+    paired    by their condition, pairs and moments that have COUNT(*) of the same rows as a cell
     """
 
     limited: Limited
+    deciding: Mapping[str, Node | None]
     found: dict[Hashable, Statistic] = field(default_factory=dict)
     tallied: dict[Hashable, Tallied] = field(default_factory=dict)
     reads: list[tuple[Aggregate, int, Estimate]] = field(default_factory=list)
     readings: list[tuple[Aggregate, int, Reading]] = field(default_factory=list)
     paired: dict[Node | None, Pair | Moments] = field(default_factory=dict)
+
+    def shows_alike(self, one: Aggregate, other: Aggregate) -> bool:
+        """Whether two aggregates are shown or suppressed together."""
+        shown = object()
+        return self.deciding.get(one.name, shown) == self.deciding.get(other.name, shown)
 
     def place(self, statistic: Statistic) -> int:
         self.found.setdefault(statistic.identity, statistic)
@@ -85,9 +96,15 @@ def sums_beside_rows(aggregates: Sequence[Aggregate]) -> bool:
     return any(a.function == "sum" and tree_of(a.condition) in rows for a in aggregates)
 
 
-def statistics_of(limited: Limited, units: int | None, *, together: bool = False) -> Statistics:
-    """The statistics of a block. together: COUNT(*) and a SUM of the same rows share a pair."""
-    statistics = Statistics(limited)
+def statistics_of(
+    limited: Limited, units: int | None, deciding: Mapping[str, Node | None] = NONE, *, together: bool = False
+) -> Statistics:
+    """The statistics of a block.
+
+    deciding  by aggregate that may be suppressed, the condition of the people who decide: it shares no cells with what they do not
+    together  COUNT(*) and a SUM of the same rows share a pair
+    """
+    statistics = Statistics(limited, deciding)
     if limited.block.selects:
         statistics.place(Units(None))
     by_value: dict[Hashable, list[Aggregate]] = {}
@@ -164,7 +181,9 @@ def _of_value(group: list[Aggregate], others: list[Aggregate], statistics: Stati
     value = _term_of(first.argument, next(a for a in group if a.function != "count"), widest(2) if second else WIDEST)
     result = sum_type(first.argument.sqltype)
     condition = tree_of(first.condition)
-    beside = any(o.function == "rows" and tree_of(o.condition) == condition for o in others)
+    beside = any(
+        o.function == "rows" and tree_of(o.condition) == condition and statistics.shows_alike(o, first) for o in others
+    )
     with_rows = beside and condition not in statistics.paired and not _counts_selected(condition, statistics.limited)
     if asked == {"sum"} and not (together and with_rows):
         for aggregate in group:

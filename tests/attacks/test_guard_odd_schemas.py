@@ -35,6 +35,8 @@ key = ["id"]
 id = {{ type = "{key}", role = "identifier" }}
 {columns}
 """
+PAIR = [f"/* dpsql: epsilon=8 */ SELECT COUNT(*) FROM people WHERE cell > {cell}" for cell in (50_000, 50_040)]
+CELLS = 'x = { type = "BIGINT", bounds = [0, 99] }\ncell = { type = "BIGINT", bounds = [0, 100000] }'
 CHILD = """
 [tables.tests]
 source = "tests.parquet"
@@ -133,36 +135,26 @@ def test_a_part_that_changes_nobody_changes_nobody_in_groups(tmp_path: Path) -> 
 
 
 def test_a_history_whose_reading_was_interrupted_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    column = 'x = { type = "BIGINT", bounds = [0, 99] }\ncell = { type = "BIGINT", bounds = [0, 100000] }'
-    pair = [
-        f"/* dpsql: epsilon=8 */ SELECT COUNT(*) FROM people WHERE cell {condition}"
-        for condition in ("> 50000", "> 50040")
-    ]
-    with closing(opened(tmp_path, columns=column)) as session:
-        session.execute(pair[0])
+    with closing(opened(tmp_path, columns=CELLS)) as session:
+        session.execute(PAIR[0])
     with closing(open_session(tmp_path / "schema.toml", None, tmp_path / "ledger", ZeroNoise())) as session:
         with monkeypatch.context() as patch:
             known = Guarding._is_own
             patch.setattr(Guarding, "_is_own", lambda self, who: (_ for _ in ()).throw(KeyboardInterrupt()))
             with pytest.raises(Error, match="DPSQL-703"):
-                session.execute(pair[1])
+                session.execute(PAIR[1])
         assert Guarding._is_own is known
         with pytest.raises(Error, match="DPSQL-602"):
-            session.execute(pair[1])
+            session.execute(PAIR[1])
 
 
 def test_others_that_evaluate_anew_take_no_history(tmp_path: Path) -> None:
     """One session has the sizes of its opening; another, opened later, writes down whom statements are about by the new ones."""
-    column = 'x = { type = "BIGINT", bounds = [0, 99] }\ncell = { type = "BIGINT", bounds = [0, 100000] }'
-    pair = [
-        f"/* dpsql: epsilon=8 */ SELECT COUNT(*) FROM people WHERE cell {condition}"
-        for condition in ("> 50000", "> 50040")
-    ]
-    with closing(opened(tmp_path, columns=column)) as session:
-        session.execute(pair[0])
+    with closing(opened(tmp_path, columns=CELLS)) as session:
+        session.execute(PAIR[0])
         schema = read_schema(tmp_path / "schema.toml")
         buy_sizes(schema, Ledger.open(tmp_path / "ledger", ledger_identity(schema)), noise=ZeroNoise())
         with closing(open_session(schema, None, tmp_path / "ledger", ZeroNoise())) as other:
             other.execute("SELECT COUNT(*) FROM people")
         with pytest.raises(Error, match="DPSQL-602"):
-            session.execute(pair[1])
+            session.execute(PAIR[1])

@@ -46,6 +46,12 @@ def ask(session: Session, sql: str) -> str:
     return "answered"
 
 
+def declared_anew(schema: Schema, declared: str, instead: str) -> Schema:
+    path = schema.folder / "schema.toml"
+    path.write_text(path.read_text().replace(declared, instead))
+    return read_schema(path)
+
+
 def kept(schema: Schema) -> dict[str, list[tuple[object, ...]]]:
     """All that the ledger holds but what the guard alone reads."""
     with closing(sqlite3.connect(schema.folder / "ledger")) as connection:
@@ -92,9 +98,7 @@ def test_rule_69_other_declarations_are_decided_by_the_same_statements(schema: S
     """What was asked is evaluated on the new sample units, from its text, once."""
     with closing(opened(schema)) as session:
         assert ask(session, PAIR[0]) == "answered"
-    path = schema.folder / "schema.toml"
-    path.write_text(path.read_text().replace("units   = 6000", "units   = 5900"))
-    changed = read_schema(path)
+    changed = declared_anew(schema, "units   = 6000", "units   = 5900")
     with closing(opened(changed)) as session:
         assert ask(session, PAIR[1]) == "DPSQL-602"
     with closing(ledger(changed)) as known:
@@ -109,9 +113,7 @@ def test_rule_69_other_declarations_are_decided_by_the_same_statements(schema: S
 def test_rule_69_what_cannot_be_read_any_more_is_listed(schema: Schema) -> None:
     with closing(opened(schema)) as session:
         assert ask(session, PAIR[0]) == "answered"
-    path = schema.folder / "schema.toml"
-    path.write_text(path.read_text().replace("income              =", "# income ="))
-    changed = read_schema(path)
+    changed = declared_anew(schema, "income              =", "# income =")
     with closing(open_session(changed, None, schema.folder / "ledger", ZeroNoise())) as session:
         assert ask(session, "SELECT COUNT(*) FROM person") == "answered"
     report = str(guard_report(changed, ledger(changed)))
