@@ -88,21 +88,22 @@ class Drawing:
         self._schema, self._identity, self._listed, self._bought = schema, identity, listed, bought or {}
         self.units = count(schema, people)
         self._nulls = min(max(NULLS, 2 * schema.guard.k / people), 0.5)
-        self.rows: dict[str, Rows] = {}
+        self._rows: dict[str, Rows] = {}
 
-    def table(self, table: Table) -> dict[str, Drawn]:
-        """The columns of a private table, by name."""
-        rows = self._rows_of(table)
-        return {column.name: self._column(table, column, rows) for column in table.columns}
+    def rows_of(self, table: Table) -> Rows:
+        """The rows of a private table."""
+        if table.name not in self._rows:
+            self._rows[table.name] = self._made(table)
+        return self._rows[table.name]
 
-    def _rows(self, table: Table) -> Rows:
+    def _made(self, table: Table) -> Rows:
         path = self._schema.path_to_unit(table)
         if self._schema.privacy.unit == ROW or (not path and self._schema.one_row_per_unit(table)):
             everybody = np.arange(self.units)
             return Rows(everybody, everybody, np.zeros(self.units, dtype=np.int64))
         above = self._schema.table(path[0].table) if path else None
         direct = len(path) <= 1
-        parents = self._rows_of(above) if not direct and above is not None else None
+        parents = self.rows_of(above) if not direct and above is not None else None
         unit = parents.unit if parents is not None else np.arange(self.units)
         most = min(table.max_rows_per_unit or MOST_ROWS, MOST_ROWS)
         if parents is not None:
@@ -115,7 +116,9 @@ class Drawing:
         first = np.cumsum(many) - many
         return Rows(unit[parent], parent, np.arange(len(parent)) - first[parent])
 
-    def _column(self, table: Table, column: Column, rows: Rows) -> Drawn:
+    def column(self, table: Table, column: Column) -> Drawn:
+        """A column of a private table."""
+        rows = self.rows_of(table)
         if column.name == self._schema.unit_column(table) and not self._schema.path_to_unit(table):
             return Drawn(rows.unit + 1, is_key=True)
         if column.name == self._own_key(table):
@@ -142,13 +145,8 @@ class Drawing:
         if path and path[0] == reference:
             return Drawn(rows.parent + 1, is_key=True)
         if above is not None and not above.public:
-            return Drawn((place * len(self._rows_of(above))).astype(np.int64) + 1, is_key=True)
+            return Drawn((place * len(self.rows_of(above))).astype(np.int64) + 1, is_key=True)
         return Drawn(_picked([_declared(v) for v in self._listed(reference.table, reference.target)], place))
-
-    def _rows_of(self, table: Table) -> Rows:
-        if table.name not in self.rows:
-            self.rows[table.name] = self._rows(table)
-        return self.rows[table.name]
 
     def _uniform(self, table: str, column: str, size: int) -> Floats:
         """[0, 1) for each row: the finished states of a counter that steps from a hash of the column (Steele, Lea and Flood 2014)."""

@@ -64,7 +64,8 @@ class Evaluated:
 
     whole     [sample units] with a row in it
     groups    [groups] with a row in it
-    cells     of every released statistic
+    cells     of every released statistic; none of small groups of a breakdown, which are suppressed by their noisy number: what they
+              have in common with other small groups says nothing
     met       by FILTER condition how many [sample units] have a row that meets it, and
     smallest  the fewest of a group that has any
     valued    by aggregate [sample units] whose value is not NULL; of those, whose value is not 0
@@ -128,15 +129,15 @@ class Evaluating:
         inside = every.groups >= 0
         units, groups = every.units[inside], every.groups[inside]
         sums = [found[inside] for found in every.sums]
+        count = int(groups.max(initial=-1)) + 1
         statistics: list[tuple[str, Keys]] = []
         for (kind, _), found in zip(values, sums, strict=False):
-            statistics += _grouped_keys(kind, units, groups, found)
+            statistics += _grouped_keys(kind, units, groups, found, self._sample.fewest if count > 1 else 0)
         at = len(values)
         met = {c: _people(units[found > 0]) for c, found in zip(conditions, sums[at:], strict=False)}
         smallest = {c: _smallest(groups, found) for c, found in zip(conditions, sums[at:], strict=False)}
         counts = [_people(units[found > 0]) for found in sums[at + len(conditions) :]]
         known = {a.name: (counts[2 * i], counts[2 * i + 1]) for i, a in enumerate(compared)}
-        count = int(groups.max(initial=-1)) + 1
         return Evaluated(block, _people(units), count, cells(statistics), met, smallest, known)
 
     def changes(self, block: Block, parts: Sequence[Part]) -> list[Change]:
@@ -267,9 +268,10 @@ def _outside(block: Block, parts: Sequence[Part]) -> list[Variant | None]:
     return [None, *((part, value) for part in found for value in (True, False))]
 
 
-def _grouped_keys(kind: str, units: Places, groups: Places, adds: Numbers) -> list[tuple[str, Keys]]:
-    """One statistic, cut into its groups."""
+def _grouped_keys(kind: str, units: Places, groups: Places, adds: Numbers, fewest: float) -> list[tuple[str, Keys]]:
+    """One statistic, cut into its groups, without those of fewer sample units."""
     kept = (adds != 0) & ~np.isnan(adds)
+    kept[kept] = np.bincount(groups[kept])[groups[kept]] >= fewest if kept.any() else False
     units, groups, adds = units[kept], groups[kept], adds[kept]
     if not len(units):
         return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,7 +109,7 @@ class History:
         begun = 0
         for one, past in asked:
             precision = _precision(one.spread)
-            for place in self._compared(one):
+            for place in range(len(one.cells)):
                 rows, precisions, sources = by_kind.setdefault(one.cells.kinds[place], ([], [], []))
                 rows.append(begun + place)
                 precisions.append(precision)
@@ -131,14 +131,6 @@ class History:
                 if found is not None:
                     return found
         return None
-
-    def _compared(self, asked: Asked) -> Iterable[int]:
-        """The cells that may be half of a pair: small groups of a breakdown are suppressed by their noisy number, and what they have in
-        common with other small groups says nothing."""
-        if asked.groups == 1:
-            return range(len(asked.cells))
-        fewest = self._policy.k / self._policy.scale
-        return [int(i) for i in np.flatnonzero(asked.cells.marks["size"] >= fewest)]
 
     def _between(self, own: _Kind, precisions: Precisions, others: _Kind, theirs: Precisions) -> Conflict | None:
         """A cell of the statement and another one, whose difference is few people and could be read."""

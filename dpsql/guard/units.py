@@ -1,8 +1,12 @@
-"""units: the sample units of a schema, in a database of their own, and what a statement makes of them."""
+"""units: the sample units of a schema, in a database of their own, and what a statement makes of them.
+
+Of a table only those columns are drawn that some statement has named.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +16,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.cancellation import check
 from dpsql.core.sqltypes import SqlType
 from dpsql.engines.loading import load
 from dpsql.engines.locked import connect, lock, name, one_select, run
@@ -22,12 +27,14 @@ from dpsql.guard.drawing import Drawing, Drawn, count
 from dpsql.guard.sizes import Bought, Share
 from dpsql.plan.tables import PublicTable
 from dpsql.postprocess.walled import Walled
-from dpsql.schema.model import ROW, UNIT_COLUMN, Schema, Table, with_unit
+from dpsql.schema.model import UNIT_COLUMN, Column, Schema, Table, with_unit
 
 SAMPLE = "dpsql sample "
 """What the stored tables are called: a statement sees them through WITH, under their own names."""
 ROW_NUMBER = "dpsql row"
 _PLACE = "dpsql place "
+_EVERY = re.compile(r"(?<!count\()\*(?! )", re.IGNORECASE)
+"""Names every column of a table: no product, no count of rows."""
 _INPUT = "dpsql input"
 
 
@@ -69,12 +76,19 @@ class SampleUnits(Walled):
         self.identity = _identity(schema, identity, self._bought)
         self._views, self._files, self._loaded = views, files, loaded
         self.units = count(schema, people)
-        self._columns: dict[str, list[_Shown]] = {}
+        private = [table for table in schema.tables if not table.public]
+        self._private = {shown: table for table in private for shown in (table.name, with_unit(table.name))}
+        self._stored: dict[str, dict[str, _Shown]] = {}
 
     @property
     def scale(self) -> float:
         """[units] that a sample unit stands for."""
         return self._people / self.units
+
+    @property
+    def fewest(self) -> float:
+        """[sample units] that stand for the fewest people of an answer."""
+        return self._schema.guard.k / self.scale
 
     @property
     def source(self) -> str:
@@ -86,35 +100,44 @@ class SampleUnits(Walled):
 
     def ask(self, query: str, constants: Constants, tables: Iterable[str]) -> dict[str, npt.NDArray[np.generic]]:
         """The columns of a query over sample tables, with the constants of the statement that it is of."""
-        connection = self._connection
-        text = self._over(query, constants, tables)
+
+        def asked() -> dict[str, npt.NDArray[np.generic]]:
+            connection, text = self._connection, self._over(query, constants, tables)
+            return run(connection, lambda: connection.execute(one_select(connection, text)).fetchnumpy())
+
         with self._turn:
-            return self._walled(
-                lambda: run(connection, lambda: connection.execute(one_select(connection, text)).fetchnumpy()), 106
-            )
+            return self._walled(asked, 106)
 
     def keep(self, table: str, query: str, constants: Constants, tables: Iterable[str]) -> None:
         """Keep what a query gives as a table, in place of any of that name."""
-        text = self._over(query, constants, tables)
+
+        def kept() -> None:
+            connection, text = self._connection, self._over(query, constants, tables)
+            run(connection, lambda: connection.execute(f"CREATE OR REPLACE TEMP TABLE {name(table)} AS {text}"))
+
         with self._turn:
-            make = f"CREATE OR REPLACE TEMP TABLE {name(table)} AS {text}"
-            self._walled(lambda: run(self._connection, lambda: self._connection.execute(make)), 106)
+            self._walled(kept, 106)
 
     def _over(self, query: str, constants: Constants, tables: Iterable[str]) -> str:
         """A query with the sample tables that it reads, of which it sees the columns that it names."""
         shown = [part for table in dict.fromkeys(tables) for part in self._shown(table, query, constants)]
         return f"WITH {', '.join(shown)} {query}" if shown else query
 
-    def _shown(self, table: str, query: str, constants: Constants) -> list[str]:
-        if table not in self._columns:
+    def _shown(self, shown: str, query: str, constants: Constants) -> list[str]:
+        table = self._private.get(shown)
+        if table is None:
             return []
+        every = _EVERY.search(query) is not None
+        asked = [column for column in table.columns if every or name(column.name) in query]
+        missing = [column for column in asked if column.name not in self._stored.get(table.name, {})]
+        if missing or table.name not in self._stored:
+            self._store(table, missing)
         items = []
-        for one in self._columns[table]:
-            if name(one.column) not in query and "*" not in query:
-                continue
+        for one in (self._stored[table.name][column.name] for column in asked):
             text = columns.sql(name(one.place), one.sqltype, constants, one.known) if one.place else name(one.column)
             items.append((one.column, text))
-        return [columns.shown(table, f"{SAMPLE}{table}", items)]
+        items += [(own, name(own)) for own in (ROW_NUMBER, UNIT_COLUMN) if every or name(own) in query]
+        return [columns.shown(shown, f"{SAMPLE}{table.name}", items)]
 
     def _drawn_tables(self) -> duckdb.DuckDBPyConnection:
         connection = connect(None, threads=1)
@@ -126,27 +149,23 @@ class SampleUnits(Walled):
             for public in self._loaded():
                 load(connection, public)
             listed = partial(_listed, connection)
-            drawing = Drawing(self._schema, self._seed, self._people, listed, self._bought)
-            for table in self._in_order():
-                self._store(connection, table, drawing)
+            self._drawing, self._stored = Drawing(self._schema, self._seed, self._people, listed, self._bought), {}
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _in_order(self) -> list[Table]:
-        """The private tables, each after those on its path to the unit."""
-        private = [table for table in self._schema.tables if not table.public]
-        return sorted(private, key=lambda table: len(self._schema.path_to_unit(table)))
-
-    def _store(self, connection: duckdb.DuckDBPyConnection, table: Table, drawing: Drawing) -> None:
-        drawn = drawing.table(table)
-        rows = drawing.rows[table.name]
+    def _store(self, table: Table, asked: Sequence[Column]) -> None:
+        """Draw more columns of a table; the first time the numbers of its units and rows too."""
+        rows = self._drawing.rows_of(table)
         arrays: dict[str, npt.NDArray[np.generic]] = {"unit": rows.unit + 1, "row": np.arange(len(rows)) + 1}
-        items: list[str] = []
-        known: list[_Shown] = []
-        for i, column in enumerate(table.columns):
-            found = drawn[column.name]
+        sample, stored = f"main.{name(SAMPLE + table.name)}", self._stored.get(table.name)
+        drawn = dict(stored or {})
+        items = [f"unit AS {name(UNIT_COLUMN)}", f"row AS {name(ROW_NUMBER)}"]
+        items += [f"stored.{name(one.place or one.column)}" for one in drawn.values()]
+        for i, column in enumerate(asked):
+            check()
+            found = self._drawing.column(table, column)
             place = _PLACE + column.name if found.values is None else ""
             arrays[f"v{i}"] = found.values if found.values is not None else _places(found, len(rows))
             value = f"v{i}" if place or found.is_key else _item(f"v{i}", column.sqltype)
@@ -154,24 +173,14 @@ class SampleUnits(Walled):
                 arrays[f"n{i}"] = found.nulls
                 value = f"CASE WHEN NOT n{i} THEN {value} END"
             items.append(f"{value} AS {name(place or column.name)}")
-            known.append(_Shown(column.name, column.sqltype, place, found.known))
-        items += [f"unit AS {name(UNIT_COLUMN)}", f"row AS {name(ROW_NUMBER)}"]
-        connection.register(_INPUT, arrays)
+            drawn[column.name] = _Shown(column.name, column.sqltype, place, found.known)
+        source = name(_INPUT) if stored is None else f"{name(_INPUT)} POSITIONAL JOIN {sample} AS stored"
+        self._connection.register(_INPUT, arrays)
         try:
-            stored = f"CREATE TABLE main.{name(SAMPLE + table.name)} AS SELECT {', '.join(items)} FROM {name(_INPUT)}"
-            connection.execute(stored)
+            self._connection.execute(f"CREATE OR REPLACE TABLE {sample} AS SELECT {', '.join(items)} FROM {source}")
         finally:
-            connection.unregister(_INPUT)
-        number = table.column(self._schema.unit_column(table) or "") or None
-        sqltype = number.sqltype if number is not None else SqlType("BIGINT")
-        known.append(_Shown(ROW_NUMBER, SqlType("BIGINT")))
-        self._columns[table.name] = known
-        if self._schema.privacy.unit != ROW and self._schema.unit_column(table) is None:
-            known = [*known, _Shown(UNIT_COLUMN, sqltype)]
-            connection.execute(
-                f"CREATE VIEW main.{name(SAMPLE + with_unit(table.name))} AS FROM main.{name(SAMPLE + table.name)}"
-            )
-            self._columns[with_unit(table.name)] = known
+            self._connection.unregister(_INPUT)
+        self._stored[table.name] = drawn
 
 
 def _item(array: str, sqltype: SqlType) -> str:

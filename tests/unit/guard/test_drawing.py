@@ -13,7 +13,7 @@ import pytest
 from dpsql.core.domains import UNBOUNDED, Categories, interval
 from dpsql.core.sqltypes import BIGINT, DOUBLE
 from dpsql.guard.columns import sql
-from dpsql.guard.drawing import FEWEST, MOST_ROWS, Drawing, _values, count
+from dpsql.guard.drawing import FEWEST, MOST_ROWS, Drawing, Drawn, _values, count
 from dpsql.guard.sizes import DECLARED, ROUND, Share, Sizes, from_histogram, round_numbers, sizes
 from dpsql.schema.model import Column, Schema
 from dpsql.schema.toml import read_schema
@@ -31,9 +31,14 @@ def drawing(schema: Schema, identity: str = "schema") -> Drawing:
 
 
 def tables(drawn: Drawing, schema: Schema) -> dict[str, dict[str, object]]:
-    return {
-        t.name: {name: found.values for name, found in drawn.table(t).items()} for t in schema.tables if not t.public
-    }
+    private = [t for t in schema.tables if not t.public]
+    return {t.name: {c.name: drawn.column(t, c).values for c in t.columns} for t in private}
+
+
+def column(drawn: Drawing, schema: Schema, table: str, name: str) -> Drawn:
+    declared = schema.table(table)
+    assert declared is not None
+    return drawn.column(declared, next(c for c in declared.columns if c.name == name))
 
 
 def test_the_same_schema_draws_the_same_units(schema: Schema) -> None:
@@ -46,8 +51,8 @@ def test_the_same_schema_draws_the_same_units(schema: Schema) -> None:
 def test_values_are_declared_ones(schema: Schema) -> None:
     drawn = drawing(schema)
     for table in (t for t in schema.tables if not t.public):
-        for column, found in zip(table.columns, drawn.table(table).values(), strict=True):
-            domain = column.domain
+        for one in table.columns:
+            found, domain = drawn.column(table, one), one.domain
             if isinstance(domain, Categories) and domain.values and found.values is not None:
                 assert set(found.values.tolist()) == {float(v) for v in domain.values}  # type: ignore[arg-type]
             elif hasattr(domain, "lower") and found.values is not None:
@@ -57,15 +62,13 @@ def test_values_are_declared_ones(schema: Schema) -> None:
 
 def test_rows_are_of_their_units_and_few(schema: Schema) -> None:
     drawn = drawing(schema)
-    tables(drawn, schema)
-    assert len(drawn.rows["person"]) == drawn.units == FEWEST
-    years = drawn.rows["person_year"]
+    persons, table = schema.table("person"), schema.table("person_year")
+    assert persons is not None and table is not None
+    assert len(drawn.rows_of(persons)) == drawn.units == FEWEST
+    years = drawn.rows_of(table)
     often = np.bincount(years.unit, minlength=drawn.units)
     assert often.max() == 5 and (often == 0).any(), "nobody has more rows than are allowed, and some have none"
-    table = schema.table("person_year")
-    assert table is not None
-    found = drawn.table(table)
-    person, year = found["person_id"].values, found["year"].values
+    person, year = (column(drawn, schema, "person_year", name).values for name in ("person_id", "year"))
     assert person is not None and year is not None
     assert np.array_equal(person, years.unit + 1)
     assert len(set(zip(person.tolist(), year.tolist(), strict=True))) == len(years), "the declared key is one"
@@ -76,18 +79,16 @@ def test_a_table_without_a_limit_has_a_usual_number_of_rows(schema: Schema) -> N
         schema,
         tables=tuple(replace(t, max_rows_per_unit=None) if t.name == "person_year" else t for t in schema.tables),
     )
-    drawn = drawing(endless)
-    tables(drawn, endless)
-    assert np.bincount(drawn.rows["person_year"].unit).max() == MOST_ROWS
+    table = endless.table("person_year")
+    assert table is not None
+    assert np.bincount(drawing(endless).rows_of(table).unit).max() == MOST_ROWS
 
 
 def test_a_nullable_column_has_null_for_twice_k_people(schema: Schema) -> None:
-    person = schema.table("person")
-    assert person is not None
-    nulls = drawing(schema).table(person)["education_years"].nulls
+    nulls = column(drawing(schema), schema, "person", "education_years").nulls
     assert nulls is not None and nulls.mean() * 6_000 >= 2 * schema.guard.k * 0.9
     small = Drawing(schema, "schema", 100, lambda table, column: [1])
-    nulls = small.table(person)["education_years"].nulls
+    nulls = column(small, schema, "person", "education_years").nulls
     assert nulls is not None and nulls.mean() * 100 >= 2 * schema.guard.k * 0.9
 
 

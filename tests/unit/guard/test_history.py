@@ -20,8 +20,8 @@ def keys(units: Iterable[int], adds: int = 1) -> Keys:
     return (np.array(sorted(units), dtype=np.uint32) << np.uint32(HASH_BITS)) | np.uint32(adds)
 
 
-def asked(units: range | list[int], spread: float = 0.1, adds: int = 1, kind: str = "adds", groups: int = 1) -> Asked:
-    return Asked(cells([(kind, keys(units, adds))]), spread, len(units), groups)
+def asked(units: range | list[int], spread: float = 0.1, adds: int = 1, kind: str = "adds") -> Asked:
+    return Asked(cells([(kind, keys(units, adds))]), spread, len(units))
 
 
 def past(one: Asked) -> Past:
@@ -51,12 +51,6 @@ def history(*earlier: Asked) -> History:
 def test_a_pair_of_which_few_are_the_difference(earlier: range, now: range, people: int | None) -> None:
     found = history(asked(earlier)).conflict([asked(now)])
     assert (found.people if found is not None else None) == people
-
-
-def test_small_groups_of_a_breakdown_make_no_pair() -> None:
-    """They are suppressed by their noisy number."""
-    one, other = (asked(range(size), groups=2) for size in (19, 18))
-    assert history(one).conflict([other]) is None
 
 
 def test_what_is_added_counts_and_kinds_are_apart() -> None:
