@@ -1,15 +1,16 @@
 """columns: a column without a list or bounds -> values around the constants of a statement.
 
-Nothing says what such a column holds, so a fixed place of each row in [0, 1) becomes, for this statement, one of its constants, a
-number beside one, a small whole number, or a text that no statement has. The part of the places that a constant has is found by its
-hash, so that two statements that name it mean the same rows by it.
+Nothing says what such a column holds, so a fixed place of each row in [0, 1) becomes, for this statement, one of its constants or a
+value right beside one, a small whole number, or a text that no statement has. The part of the places that a constant has is found by
+its hash, so that two statements that name it mean the same rows by it; what a column is compared with itself comes first.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from string import ascii_letters
 
 from dpsql.core.domains import Value
 from dpsql.core.sqltypes import SqlType
@@ -18,28 +19,52 @@ from dpsql.guard.sizes import Share
 from dpsql.sql.duckdb import literal_sql, quoted
 
 Constants = dict[str, tuple[Value, ...]]
-"""Of a statement: its numbers, its texts."""
-SLOTS = 8
-"""Parts of the places that constants have, a tenth each; the rest is for other values."""
+"""Of a statement: its numbers and texts, by the column "table.column" that they are compared with; "" for all of them."""
+CONSTANT = 0.8
+"""Of the places, those that constants have and what is beside them; the rest is for other values."""
+FEWEST, MOST = 8, 16
+"""Parts of these."""
+ENOUGH = 10
+"""Times k: the people of a part. Half of them have the constant, the others what is right beside it."""
 SMALL = 20
 """Whole numbers from 0 that other values are."""
 
 
 def constants(expressions: Iterable[Scalar]) -> Constants:
-    """The constants of a statement: its numbers and its texts, those of patterns without their wildcards."""
-    found: dict[str, dict[Value, None]] = {"number": {}, "text": {}}
-    for expression in expressions:
-        for part in expression.walk():
-            if part.is_literal and isinstance(part.value, str):
-                found["text"][part.value.replace("%", "").replace("_", "-")] = None
-            elif part.is_literal and isinstance(part.value, int | Fraction) and not isinstance(part.value, bool):
-                found["number"][part.value] = None
-    return {kind: tuple(values) for kind, values in found.items()}
+    """The constants of a statement; those of patterns without their wildcards."""
+    found: dict[str, dict[Value, None]] = {"": {}}
+    for part in (part for expression in expressions for part in expression.walk()):
+        values = dict.fromkeys(_values(part))
+        found[""] |= values
+        if values and part.sqltype.is_boolean:
+            for origin in {leaf.origin for leaf in part.leaves() if leaf.origin}:
+                found[origin] = found.get(origin, {}) | values
+    return {origin: tuple(values) for origin, values in found.items()}
 
 
-def sql(place: str, sqltype: SqlType, known: Constants, usual: Sequence[Share] = ()) -> str:
+def _values(part: Scalar) -> Iterator[Value]:
+    for value in (arg.value for arg in part.args if arg.is_literal):
+        if isinstance(value, str):
+            yield value.replace("%", "").replace("_", "-")
+        elif isinstance(value, int | Fraction) and not isinstance(value, bool):
+            yield value
+
+
+def compared(known: Constants, origin: str) -> tuple[Value, ...]:
+    """The constants that a column may have: its own, then those of others."""
+    return tuple(dict.fromkeys((*known.get(origin, ()), *known.get("", ()))))
+
+
+def parts(people: float, k: int) -> int:
+    """Into how many the places of constants are cut, so that each part is enough people."""
+    return int(min(max(FEWEST, CONSTANT * people / (ENOUGH * k)), MOST))
+
+
+def sql(place: str, sqltype: SqlType, known: Sequence[Value], slots: int, usual: Sequence[Share] = ()) -> str:
     """The value of a column at a place; NULL where that is NULL.
 
+    known  the constants that it may have
+    slots  parts of the places that they have
     usual  the values that are taken for granted: they have the first places
     """
     arms, begun = [], 0.0
@@ -47,35 +72,52 @@ def sql(place: str, sqltype: SqlType, known: Constants, usual: Sequence[Share] =
         begun += cell.weight
         arms.append(f"WHEN {place} < {begun!r} THEN {literal_sql(cell.value, sqltype)}")
     if not arms:
-        return _around(place, sqltype, known)
-    rest = _around(f"(({place} - {begun!r}) / {1 - begun!r})", sqltype, known) if begun < 1 else "NULL"
+        return _around(place, sqltype, known, slots)
+    rest = _around(f"(({place} - {begun!r}) / {1 - begun!r})", sqltype, known, slots) if begun < 1 else "NULL"
     return f"CASE {' '.join(arms)} ELSE {rest} END"
 
 
-def _around(place: str, sqltype: SqlType, known: Constants) -> str:
+def _around(place: str, sqltype: SqlType, known: Sequence[Value], slots: int) -> str:
     """A value around the constants."""
-    kind = "text" if sqltype.is_text else "number"
-    slots: dict[int, str] = {}
-    for value in known.get(kind, ()):
-        slot = hashlib.sha256(f"{kind} {value}".encode()).digest()[0] % SLOTS
-        if slot not in slots:
-            slots[slot] = _text(str(value)) if kind == "text" else repr(float(value))
-    arms = []
-    for slot, value in sorted(slots.items()):
-        if kind == "number":
-            value = f"{value} + CASE WHEN {place} * 30 % 3 < 1 THEN -1 WHEN {place} * 30 % 3 < 2 THEN 1 ELSE 0 END"
-        arms.append(f"WHEN {place} < {(slot + 1) / 10} AND {place} >= {slot / 10} THEN {value}")
     if sqltype.is_boolean:
         return f"{place} < 0.5"
-    other = f"'value ' || floor({place} * 1000)::INTEGER" if kind == "text" else f"floor({place} * 1000) % {SMALL}"
-    chosen = f"CASE {' '.join(arms)} ELSE {other} END" if arms else other
     if sqltype.is_temporal:
         return f"TRY_CAST(DATE '2000-01-01' + floor({place} * 10000)::INTEGER AS {sqltype})"
+    arms = []
+    for low, high, value in _placed([v for v in known if isinstance(v, str) == sqltype.is_text], slots):
+        (below, above), width = _beside(value), (high - low) / 4
+        beside = f"CASE WHEN {place} < {low + width!r} THEN {below} WHEN {place} < {low + 2 * width!r} THEN {above}"
+        arms.append(f"WHEN {place} >= {low!r} AND {place} < {high!r} THEN {beside} ELSE {_text(value)} END")
+    number = f"floor({place} * 1000)::INTEGER"
+    letter = f"substr('{ascii_letters}', 1 + {number} % {len(ascii_letters)}, 1)"
+    other = f"{letter} || ' value ' || {number}" if sqltype.is_text else f"{number} % {SMALL}"
+    chosen = f"CASE {' '.join(arms)} ELSE {other} END" if arms else other
     return f"TRY_CAST({chosen} AS {sqltype})"
 
 
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+def _placed(values: Sequence[Value], slots: int) -> Iterator[tuple[float, float, Value]]:
+    """The places that each constant has: the part of its hash, or the next one that is free; where none is, it shares one."""
+    found: dict[int, list[Value]] = {}
+    for value in values:
+        first = hashlib.sha256(f"{'text' if isinstance(value, str) else 'number'} {value}".encode()).digest()[0]
+        every = [i % slots for i in range(first, first + slots)]
+        found.setdefault(next((i for i in every if i not in found), every[0]), []).append(value)
+    for slot, shared in sorted(found.items()):
+        width = CONSTANT / slots / len(shared)
+        for i, value in enumerate(shared):
+            low = slot * CONSTANT / slots + i * width
+            yield low, low + width, value
+
+
+def _beside(value: Value) -> tuple[str, str]:
+    """What is right below and right above a constant."""
+    if isinstance(value, str):
+        return _text(value[:-1]), _text(f"{value} ")
+    return repr(float(value) - 1), repr(float(value) + 1)
+
+
+def _text(value: Value) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(float(value))
 
 
 def shown(table: str, source: str, columns: list[tuple[str, str]]) -> str:

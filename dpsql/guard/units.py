@@ -134,10 +134,16 @@ class SampleUnits(Walled):
             self._store(table, missing)
         items = []
         for one in (self._stored[table.name][column.name] for column in asked):
-            text = columns.sql(name(one.place), one.sqltype, constants, one.known) if one.place else name(one.column)
-            items.append((one.column, text))
+            items.append((one.column, self._value(one, f"{table.name}.{one.column}", constants)))
         items += [(own, name(own)) for own in (ROW_NUMBER, UNIT_COLUMN) if every or name(own) in query]
         return [columns.shown(shown, f"{SAMPLE}{table.name}", items)]
+
+    def _value(self, one: _Shown, origin: str, constants: Constants) -> str:
+        if not one.place:
+            return name(one.column)
+        known = columns.compared(constants, origin)
+        slots = columns.parts(self._people, self._schema.guard.k)
+        return columns.sql(name(one.place), one.sqltype, known, slots, one.known)
 
     def _drawn_tables(self) -> duckdb.DuckDBPyConnection:
         connection = connect(None, threads=1)

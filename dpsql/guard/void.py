@@ -1,17 +1,24 @@
 """void: proof that a part of a condition decides about nobody, as declared.
 
 A sample tells how many a part decides about, never that there is nobody. That is proved, by exact reading of the conditions on one
-column at a time: where no declared value of it, NULL among them, makes a difference.
+column at a time: where no declared value of it, NULL among them, makes a difference. Of a text or number without a declaration every
+value is read; of dates and times also the day, and the year, quarter and month.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import date
 from fractions import Fraction
 from itertools import pairwise
 
 from dpsql.core.domains import Categories, Interval, Value
+from dpsql.core.sqltypes import DATE, TIMESTAMP
+from dpsql.expressions.literals import days
 from dpsql.expressions.scalar import Scalar
+from dpsql.expressions.temporal import moment
+from dpsql.sql.nodes import Literal
+from dpsql.sql.trees import walk
 
 Point = Value | None
 Truth = bool | None
@@ -23,6 +30,10 @@ _COMPARED: dict[str, Callable[[object, object], bool]] = {
     ">": lambda a, b: a > b,  # type: ignore[operator]
     ">=": lambda a, b: a >= b,  # type: ignore[operator]
 }
+_CALENDAR = ("cast", "extract")
+"""What is read of a date or time: its day, and what is the same for whole months."""
+DAY = 86_400_000_000
+"""[microseconds]"""
 MOST_POINTS = 2_000
 
 
@@ -143,25 +154,57 @@ def _column(condition: Scalar) -> Scalar | None:
 
 def _points(column: Scalar, conditions: Sequence[Scalar]) -> list[Point] | None:
     """Values of a column between which no condition changes its truth."""
-    nulls: list[Point] = [None] if column.nullable else []
-    domain = column.domain
+    domain, marks = column.domain, {m for c in conditions for m in _constants(c)}
     if isinstance(domain, Categories):
-        return [*domain.values, *nulls] if len(domain.values) <= MOST_POINTS else None
-    if not isinstance(domain, Interval):
-        return None
-    marks = {domain.lower, domain.upper, *(m for c in conditions for m in _constants(c))}
-    if column.integral:
-        marks |= {Fraction(m.__floor__() + i) for m in list(marks) for i in (-1, 0, 1, 2)}
-        marks = {m for m in marks if m.denominator == 1}
-    inside = sorted(m for m in marks if m in domain)
-    between = [] if column.integral else [(a + b) / 2 for a, b in pairwise(inside)]
-    found = [*inside, *between]
-    return [*found, *nulls] if len(found) <= MOST_POINTS else None
+        found: list[Point] = list(domain.values)
+    elif column.sqltype.is_text:
+        # an undeclared text is one of the constants, or between two: the first of these is a constant with one letter more
+        found = ["", *(text for m in marks if isinstance(m, str) for text in (m, f"{m}\0"))]
+    else:
+        numbers = {m for m in marks if isinstance(m, Fraction)}
+        found = list(_numbers(column, conditions, numbers))
+    nulls: list[Point] = [None] if column.nullable else []
+    return [*found, *nulls] if 0 < len(found) <= MOST_POINTS else None
 
 
-def _constants(condition: Scalar) -> Iterator[Fraction]:
+def _numbers(column: Scalar, conditions: Sequence[Scalar], marks: set[Fraction]) -> Iterator[Fraction]:
+    """Numbers, days or microseconds, within the declared bounds if there are any."""
+    domain = column.domain if isinstance(column.domain, Interval) else None
+    if column.sqltype.is_temporal and domain is None:
+        return
+    ends = (
+        {domain.lower, domain.upper} if domain is not None else {min(marks, default=0) - 1, max(marks, default=0) + 1}
+    )
+    marks = {*marks, *ends}
+    if column.integral or column.sqltype.is_temporal:
+        marks = {Fraction(m.__floor__() + i) for m in marks for i in (-1, 0, 1, 2)}
+        if domain is not None and any(part.function in _CALENDAR for c in conditions for part in c.walk()):
+            marks |= {start - i for start in _months(column, domain) for i in (0, 1)}
+    inside = sorted(m for m in marks if domain is None or m in domain)
+    yield from inside
+    if not (column.integral or column.sqltype.is_temporal):
+        yield from ((a + b) / 2 for a, b in pairwise(inside))
+
+
+def _months(column: Scalar, domain: Interval) -> list[Fraction]:
+    """The starts of the months within the bounds of a date or time; none where there are too many."""
+    first, last = moment(column, domain.lower), moment(column, domain.upper)
+    numbers = range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
+    starts = [date(n // 12, n % 12 + 1, 1) for n in numbers[:MOST_POINTS]]
+    return [Fraction(days(start) * (1 if column.sqltype == DATE else DAY)) for start in starts]
+
+
+def _constants(condition: Scalar) -> Iterator[Value]:
+    """The constants of a condition on one column, in its own units."""
+    is_time = any(leaf.sqltype == TIMESTAMP for leaf in condition.leaves())
     for part in condition.walk():
-        if part.is_literal and isinstance(part.value, int | Fraction) and not isinstance(part.value, bool):
+        if not part.is_literal or part.value is None or isinstance(part.value, bool):
+            continue
+        if isinstance(part.value, str):
+            yield part.value
+        elif is_time and part.sqltype == DATE:
+            yield from (Fraction(part.value + i) * DAY for i in (0, 1))
+        else:
             yield Fraction(part.value)
 
 
@@ -200,6 +243,18 @@ def _value(scalar: Scalar, point: Point) -> Point:
         return scalar.value
     if scalar.is_column:
         return point
+    if scalar.function not in _CALENDAR or not scalar.args[0].is_column:
+        raise UnreadError
+    if point is None:
+        return None
+    column = scalar.args[0]
+    if scalar.function == "cast" and (column.sqltype, scalar.sqltype) == (TIMESTAMP, DATE):
+        return Fraction(Fraction(point) // DAY)
+    part = next((n.value for n in walk(scalar.tree) if isinstance(n, Literal) and n.type.is_text), None)
+    when = moment(column, Fraction(point))
+    known = {"year": when.year, "quarter": (when.month + 2) // 3, "month": when.month}
+    if scalar.function == "extract" and isinstance(part, str) and part in known:
+        return known[part]
     raise UnreadError
 
 
