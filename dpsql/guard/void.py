@@ -7,6 +7,7 @@ value is read; of dates and times also the day, and the year, quarter and month.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from fractions import Fraction
@@ -232,10 +233,18 @@ def _truth(condition: Scalar, point: Point, part: Scalar, value: bool | None) ->
             return (
                 None if known[0] is None else (True if known[0] in known[1:] else None if None in known[1:] else False)
             )
+        case "like" if isinstance(args[0].domain, Categories) and len(args) == 2:
+            text, pattern = (_value(arg, point) for arg in args)
+            return None if text is None or pattern is None else _is_like(str(text), str(pattern))
         case name if name in _COMPARED:
             left, right = (_value(arg, point) for arg in args)
             return None if left is None or right is None else _COMPARED[name](left, right)
     raise UnreadError
+
+
+def _is_like(text: str, pattern: str) -> bool:
+    wild = {"%": ".*", "_": "."}
+    return re.fullmatch("".join(wild.get(c, re.escape(c)) for c in pattern), text, re.DOTALL) is not None
 
 
 def _value(scalar: Scalar, point: Point) -> Point:

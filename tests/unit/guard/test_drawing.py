@@ -151,7 +151,7 @@ def test_a_column_of_which_nothing_is_declared_has_what_its_owner_takes_for_gran
 
 
 def placed(known: tuple[Share, ...]) -> list[float]:
-    text = sql("p", DOUBLE, {"number": (7,)}, known)
+    text = sql("p", DOUBLE, (7,), 8, known)
     found = duckdb.connect().execute(f"SELECT {text} FROM (SELECT i / 1000 AS p FROM range(1000) t(i))").fetchall()
     return [row[0] for row in found]
 
