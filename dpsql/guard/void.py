@@ -226,7 +226,7 @@ def _truth(condition: Scalar, point: Point, part: Scalar, value: bool | None) ->
             return None if point is None else bool(point)
         case "is null":
             return _value(args[0], point) is None
-        case "isnan" | "isinf" | "isfinite":
+        case "isnan" | "isinf" | "isfinite" if isinstance(args[0].domain, Interval | Categories):
             return None if _value(args[0], point) is None else condition.function == "isfinite"
         case "in":
             known = [_value(arg, point) for arg in args]

@@ -21,6 +21,7 @@ from tests.bench import (
     statistics,
     tpch,
     tpch_queries,
+    workloads,
 )
 from tests.support import tpch as tpch_data
 
@@ -36,6 +37,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds of a large question (default 5)")
     cache = Path(tempfile.gettempdir()) / "dpsql-bench"
     parser.add_argument("--cache", type=Path, default=cache, help=f"where the TPC-H data is kept (default {cache})")
+    parser.add_argument(
+        "--workloads", type=Path, help="a folder of published statements, each with the guard and without"
+    )
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)
     if unknown:
@@ -43,7 +47,10 @@ def main() -> None:
     print(
         f"Python {platform.python_version()}, DuckDB {duckdb.__version__}, {_threads()} threads, {platform.machine()}"
     )
-    _run(options.parts or PARTS, options)
+    if options.workloads is not None:
+        workloads.compare(options.workloads)
+    if options.parts or options.workloads is None:
+        _run(options.parts or PARTS, options)
 
 
 def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> None:

@@ -106,6 +106,7 @@ def test_what_dashboards_write_beside_each_other_is_answered(session: Session, w
         "EXTRACT(YEAR FROM day) = 2015 AND day <= DATE '2015-12-30'",
         "EXTRACT(YEAR FROM at) = 2015 AND at <> TIMESTAMP '2015-03-31 10:00:00'",
         "EXTRACT(MONTH FROM day) <= 9 OR day < DATE '2025-12-31'",
+        "amount > 10 AND NOT isnan(amount)",
         "amount > 10 AND amount + 0.5 <> 77.25",
         "state IN ('AK', 'AL', 'WY') AND state || kind <> 'ALkind 3'",
     ],
