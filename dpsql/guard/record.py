@@ -1,7 +1,7 @@
 """How whom a statement was about is kept in the ledger: text that holds nothing of the data.
 
-Since version 3 it is of cells: a first line of JSON that says what is compared at once, then the keys of each cell, which are read
-where it is close. Versions 1 and 2 held regions; version 3 lacks the lowest keys. Such a statement is evaluated anew from its text,
+Since version 3 it is of cells: a first line of JSON that says what is compared at once, then the keys of all cells, which are read
+where one is close. Versions 1 and 2 held regions; version 3 lacks the lowest keys. Such a statement is evaluated anew from its text,
 where it can be.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.guard.cells import HASH_BITS, MARK, Cells, Keys
+from dpsql.guard.cells import HASH_BITS, MARK, Cells, Keys, Marks
 from dpsql.guard.history import Asked
 
 VERSION = 4
@@ -32,8 +32,10 @@ def written(asked: Sequence[Asked], identity: str) -> str:
     body = [[one.spread, one.people, one.groups, one.about, one.cells.kinds] for one in asked]
     marks = base64.b64encode(b"".join(one.cells.marks.tobytes() for one in asked)).decode()
     head = {"version": VERSION, "sample": identity, "asked": body, "marks": marks}
-    packed = [_packed(one.cells.load(place)) for one in asked for place in range(len(one.cells))]
-    return "\n".join([json.dumps(head, separators=(",", ":")), *packed])
+    cells = [one.cells.load(place) for one in asked for place in range(len(one.cells))]
+    return (
+        f"{json.dumps(head, separators=(',', ':'))}\n{_packed(np.concatenate([np.zeros(0, dtype=np.uint32), *cells]))}"
+    )
 
 
 def read(text: str, identity: str, load: Load) -> tuple[Asked, ...] | None:
@@ -44,7 +46,7 @@ def read(text: str, identity: str, load: Load) -> tuple[Asked, ...] | None:
     if not is_of(text, identity):
         return None
     found: Any = json.loads(text.partition("\n")[0])
-    marks = np.frombuffer(base64.b64decode(found["marks"], validate=True), dtype=MARK)
+    marks = _marks(found)
     asked: list[Asked] = []
     begun = 0
     for spread, people, groups, about, kinds in found["asked"]:
@@ -65,11 +67,19 @@ def is_of(text: str, identity: str) -> bool:
 
 def keys(text: str) -> list[Keys]:
     """The keys of every cell of a record. Raises as `read`."""
+    head, _, packed = text.partition("\n")
+    ends = np.cumsum(_marks(json.loads(head))["size"].astype(np.int64))
     try:
-        return [_unpacked(line) for line in text.split("\n")[1:]]
+        found = _unpacked(packed)
     except zlib.error:
-        pass
-    raise ValueError("keys that cannot be read")
+        raise ValueError("keys that cannot be read") from None
+    if len(found) != (ends[-1] if len(ends) else 0):
+        raise ValueError("cells without keys")
+    return np.split(found, ends)[:-1]
+
+
+def _marks(head: Any) -> Marks:
+    return np.frombuffer(base64.b64decode(head["marks"], validate=True), dtype=MARK)
 
 
 def spreads(text: str) -> list[float]:
@@ -83,7 +93,7 @@ def spreads(text: str) -> list[float]:
 
 
 def _packed(keys: Keys) -> str:
-    """Differences of the ordered places, then the hashes: the bytes of each place together, compressed."""
+    """Differences of the places, ordered in each cell, then the hashes: the bytes of each place together, compressed."""
     places = np.diff(keys >> np.uint32(HASH_BITS), prepend=np.uint32(0))
     planes = [places.astype("<u4").view(np.uint8).reshape(-1, 4).T.tobytes(), keys.astype(np.uint8).tobytes()]
     return base64.b64encode(zlib.compress(b"".join(planes), 1)).decode()

@@ -76,7 +76,15 @@ def test_what_is_none_of_ours_is_told(text: str) -> None:
 @pytest.mark.parametrize("line", ["x", "AAAA", "\u00e9"])
 def test_keys_that_are_none_are_told(line: str) -> None:
     with pytest.raises(ValueError):
-        record.keys("{}\n" + line)
+        record.keys('{"marks": ""}\n' + line)
+
+
+def test_cells_without_keys_are_told() -> None:
+    many, few = (
+        record.written([Asked(cells([("adds", np.arange(n, dtype=np.uint32))]), 1.0, 1)], "units") for n in (9, 7)
+    )
+    with pytest.raises(ValueError, match="cells without keys"):
+        record.keys("\n".join([many.split("\n")[0], few.split("\n")[1]]))
 
 
 def test_a_total_is_short() -> None:
