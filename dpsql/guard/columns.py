@@ -45,7 +45,7 @@ def constants(expressions: Iterable[Scalar]) -> Constants:
 def _values(part: Scalar) -> Iterator[Value]:
     for value in (arg.value for arg in part.args if arg.is_literal):
         if isinstance(value, str):
-            yield value.replace("%", "").replace("_", "-")
+            yield value.replace("%", "").replace("_", "-") if part.function in ("like", "ilike") else value
         elif isinstance(value, int | Fraction) and not isinstance(value, bool):
             yield value
 

@@ -9,7 +9,7 @@ A part that decides about nobody of the sample is taken for one of few unless vo
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from dpsql.core.domains import Categories
@@ -22,8 +22,9 @@ from dpsql.guard.evaluating import Evaluated, Evaluating
 from dpsql.guard.parts import MOST, Part, boolean_parts
 from dpsql.guard.void import is_constant, is_void
 from dpsql.plan.resolved import Block
-from dpsql.sql.nodes import Column, InQuery
-from dpsql.sql.trees import tables
+from dpsql.sql.nodes import Binary, Chain, Column, Exists, InQuery, Is, Node
+from dpsql.sql.queries import Select
+from dpsql.sql.trees import tables, walk
 
 _NULL_TESTS = ("is null", "is not null")
 
@@ -95,12 +96,13 @@ def _of_many(block: Block, found: Evaluated, policy: Policy) -> Block:
 
 
 def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], whole: int, policy: Policy) -> Error | None:
+    groups = {inner for part in parts for inner in _of_released_groups(part.scalar, evaluating.released)}
     for change in evaluating.changes(block, parts) if parts else ():
         if not policy.is_few(change.units) or _is_unknown(change.part.scalar):
             continue
         if not policy.is_few(int(whole * _listed(change.part.scalar))):
             continue
-        if change.units == 0 and _is_of_released_groups(change.part.scalar, evaluating.released):
+        if change.units == 0 and change.part.tree in groups:
             continue
         if change.units == 0 and is_void(change.part.scalar, change.value, block.source.predicates, _computed(block)):
             continue
@@ -126,10 +128,25 @@ def _is_unknown(part: Scalar) -> bool:
     return part.function in _NULL_TESTS and part.args[0].is_column and part.args[0].nullable
 
 
-def _is_of_released_groups(part: Scalar, released: Collection[str]) -> bool:
-    """Whether a part keeps whole groups, those of a released list: which these are the sample cannot know, but each is a group."""
+def _of_released_groups(part: Scalar, released: Collection[str]) -> Iterator[Node]:
+    """A part that keeps whole groups, those of a released list, with what it is made of: which these are the sample cannot know, but
+    each is a group."""
     tree = part.tree
-    return isinstance(tree, InQuery) and isinstance(tree.inner, Column) and tables(tree.query) <= set(released)
+    if not isinstance(tree, InQuery | Exists) or not tables(tree.query) <= set(released):
+        return
+    if isinstance(tree, InQuery) and isinstance(tree.inner, Column):
+        yield tree
+    elif isinstance(tree, Exists) and _equates(tree.query):
+        yield from walk(tree)
+
+
+def _equates(query: Node) -> bool:
+    """Whether a query finds the rows whose columns are those of another, or NULL as they are."""
+    return isinstance(query, Select) and all(
+        isinstance(part, Column | Is | Chain) or (isinstance(part, Binary) and part.operator == "=")
+        for condition in query.where
+        for part in walk(condition)
+    )
 
 
 def _listed(part: Scalar) -> float:

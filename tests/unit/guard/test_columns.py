@@ -86,6 +86,7 @@ def test_there_are_as_many_parts_as_each_is_enough_people() -> None:
         f"kind NOT IN ({', '.join(repr(f'kind {i}') for i in range(30))}) AND state NOT IN ('cancelled', 'created')",
         "state >= 'AC' AND state <= 'TO'",
         "state <> 'DC'",
+        "NOT (state IN ('NOT_THERE', 'LEFT_EARLY') OR state IS NULL)",
         # what others say of the same column, of which nothing is declared
         "state IN ('AK', 'AL', 'WY') AND state >= 'AA' AND state <= 'ZZ' AND state <> 'DC'",
         "amount > 10 AND amount >= 5 AND amount <> 7",
