@@ -26,6 +26,7 @@ FEWEST, MOST = 8, 16
 """Parts of these."""
 ENOUGH = 10
 """Times k: the people of a part. Half of them have the constant, the others what is right beside it."""
+MOST_CONSTANTS = 500
 SMALL = 20
 """Whole numbers from 0 that other values are."""
 
@@ -51,8 +52,8 @@ def _values(part: Scalar) -> Iterator[Value]:
 
 
 def compared(known: Constants, origin: str) -> tuple[Value, ...]:
-    """The constants that a column may have: its own, then those of others."""
-    return tuple(dict.fromkeys((*known.get(origin, ()), *known.get("", ()))))
+    """The constants that a column may have: its own, then those of others, not too many."""
+    return tuple(dict.fromkeys((*known.get(origin, ()), *known.get("", ()))))[:MOST_CONSTANTS]
 
 
 def parts(people: float, k: int) -> int:

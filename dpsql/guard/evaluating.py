@@ -6,7 +6,8 @@ An answer that adds up (COUNT, SUM, AVG) is, for each sample unit and group, the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import DOUBLE
+from dpsql.expressions.scalar import Scalar
 from dpsql.guard.adding import Scan, Variant, is_met, kept_by, plain, statistics_of, unit, valued
 from dpsql.guard.cells import Cells, Keys, cells, keyed
 from dpsql.guard.columns import Constants, constants
@@ -30,6 +32,12 @@ Found = dict[str, Array]
 Numbers = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 Decided = tuple[dict[Variant, int], Places, Numbers]
+
+
+_NO_VALUE = re.compile(
+    r'"(?:[^"]|"")*"|\b(?:LIMIT|OFFSET)\s+\d+|[<>]=?\s*\d+(?:\.\d*)?|\b[^\W\d]\w*\b(?!\s*\()', re.IGNORECASE
+)
+"""Names, limits and comparisons with numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +72,7 @@ class Evaluated:
 
     whole     [sample units] with a row in it
     groups    [groups] with a row in it
-    cells     of every released statistic; none of small groups of a breakdown, which are suppressed by their noisy number: what they
-              have in common with other small groups says nothing
+    cells     of every released statistic; without those of small groups of a breakdown, but for an audit
     met       by FILTER condition how many [sample units] have a row that meets it, and
     smallest  the fewest of a group that has any
     valued    by aggregate [sample units] whose value is not NULL; of those, whose value is not 0
@@ -111,6 +118,26 @@ class Evaluating:
     def released(self) -> frozenset[str]:
         """The names of the tables of released and public values."""
         return frozenset({*self._bounds, *self._blocks})
+
+    def is_nullable(self, column: Scalar) -> bool:
+        return self._sample.is_nullable(column.origin)
+
+    def keeps_groups(self, column: Scalar, names: Iterable[str]) -> bool:
+        """Whether tables hold nothing but released values of one column, by which alone their releases are grouped."""
+        for table in names:
+            block, bound = self._blocks.get(table), self._bounds.get(table)
+            if block is not None:
+                keys = [key.scalar for key in block.keys]
+                if not keys or not all(key.is_column and key.origin == column.origin for key in keys):
+                    return False
+            elif (
+                bound is None
+                or not bound.reads
+                or _makes_values(bound.sql)
+                or not self.keeps_groups(column, bound.reads)
+            ):
+                return False
+        return bool(column.origin)
 
     # --- what is found ------------------------------------------------------------------------------------------------
 
@@ -229,6 +256,11 @@ class Evaluating:
         grouped = f" GROUP BY {', '.join(f'k{i}' for i in range(len(keys)))}" if keys else ""
         text = f"SELECT {', '.join(shown)} FROM ({printed(query)}) AS r{grouped}"
         self._sample.keep(block.name, text, self._constants, sorted(tables(query)))
+
+
+def _makes_values(sql: str) -> bool:
+    """Whether a query of released values may select something else: it has a constant that is none of a LIMIT or a comparison."""
+    return re.search(r"[0-9']", _NO_VALUE.sub(" ", sql)) is not None
 
 
 def _grouped(units: Places, groups: Places, sums: Sequence[Numbers], hashes: Sequence[Numbers]) -> Grouped:

@@ -99,7 +99,7 @@ class Guarding:
 
     @property
     def policy(self) -> Policy:
-        return Policy(self._schema.guard.k, self._sample.scale, self._sample.source)
+        return Policy(self._schema.guard.k, self._sample.scale, self._sample.source, blocks(self._schema.guard))
 
     @property
     def last(self) -> int:

@@ -109,7 +109,9 @@ class History:
         begun = 0
         for one, past in asked:
             precision = _precision(one.spread)
-            for place in range(len(one.cells)):
+            # small groups of a breakdown are suppressed: what they have in common with other small groups says nothing
+            fewest = self._policy.k / self._policy.scale if one.groups > 1 else 0
+            for place in np.flatnonzero(one.cells.marks["size"] >= fewest).tolist():
                 rows, precisions, sources = by_kind.setdefault(one.cells.kinds[place], ([], [], []))
                 rows.append(begun + place)
                 precisions.append(precision)

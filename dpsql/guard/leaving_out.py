@@ -9,7 +9,6 @@ A part that decides about nobody of the sample is taken for one of few unless vo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from dpsql.core.domains import Categories
@@ -22,9 +21,8 @@ from dpsql.guard.evaluating import Evaluated, Evaluating
 from dpsql.guard.parts import MOST, Part, boolean_parts
 from dpsql.guard.void import is_constant, is_void
 from dpsql.plan.resolved import Block
-from dpsql.sql.nodes import Binary, Chain, Column, Exists, InQuery, Is, Node
-from dpsql.sql.queries import Select
-from dpsql.sql.trees import tables, walk
+from dpsql.sql.nodes import InQuery
+from dpsql.sql.trees import tables
 
 _NULL_TESTS = ("is null", "is not null")
 
@@ -33,14 +31,16 @@ _NULL_TESTS = ("is null", "is not null")
 class Policy:
     """What is few.
 
-    k       [units] the fewest people of an answer
-    scale   [units] that a sample unit stands for
-    source  where numbers of people come from, in words
+    k           [units] the fewest people of an answer
+    scale       [units] that a sample unit stands for
+    source      where numbers of people come from, in words
+    suppresses  whether what is about few is suppressed by its noisy number of people (R2)
     """
 
     k: int
     scale: float
     source: str = "as declared"
+    suppresses: bool = True
 
     def is_few(self, units: int) -> bool:
         """Whether sample units stand for fewer than k people; nobody is few to who lets one person be shown."""
@@ -72,6 +72,8 @@ def few_values(block: Block, found: Evaluated, policy: Policy) -> dict[str, Scal
     """The aggregates of many whose value is NULL or 0 for all but a few, each with the condition that is met by these: as one may write
     `SUM(x) FILTER (WHERE c)` for `SUM(CASE WHEN c THEN x ELSE 0 END)`."""
     few: dict[str, Scalar] = {}
+    if not policy.suppresses:
+        return few
     for aggregate in block.aggregates:
         argument = aggregate.argument
         if argument is None or not _is_computed(argument) or not policy.is_few(found.valued[aggregate.name][1]):
@@ -96,13 +98,12 @@ def _of_many(block: Block, found: Evaluated, policy: Policy) -> Block:
 
 
 def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], whole: int, policy: Policy) -> Error | None:
-    groups = {inner for part in parts for inner in _of_released_groups(part.scalar, evaluating.released)}
     for change in evaluating.changes(block, parts) if parts else ():
-        if not policy.is_few(change.units) or _is_unknown(change.part.scalar):
+        if not policy.is_few(change.units) or _is_unknown(change.part.scalar, evaluating):
             continue
         if not policy.is_few(int(whole * _listed(change.part.scalar))):
             continue
-        if change.units == 0 and change.part.tree in groups:
+        if change.units == 0 and _is_of_released_groups(change.part.scalar, evaluating):
             continue
         if change.units == 0 and is_void(change.part.scalar, change.value, block.source.predicates, _computed(block)):
             continue
@@ -122,31 +123,18 @@ def _around(part: Scalar, block: Block) -> str:
     return words.said(next(holding, part), block.source)
 
 
-def _is_unknown(part: Scalar) -> bool:
-    """Whether a part asks for the NULLs of a column that may have them: as many as k people at least, whom GROUP BY shows as a cell of
-    their own."""
-    return part.function in _NULL_TESTS and part.args[0].is_column and part.args[0].nullable
+def _is_unknown(part: Scalar, evaluating: Evaluating) -> bool:
+    """Whether a part asks for the NULLs of a column that may have them, as declared: as many as k people at least, whom GROUP BY shows
+    as a cell of their own."""
+    return part.function in _NULL_TESTS and part.args[0].is_column and evaluating.is_nullable(part.args[0])
 
 
-def _of_released_groups(part: Scalar, released: Collection[str]) -> Iterator[Node]:
-    """A part that keeps whole groups, those of a released list, with what it is made of: which these are the sample cannot know, but
-    each is a group."""
+def _is_of_released_groups(part: Scalar, evaluating: Evaluating) -> bool:
+    """Whether a part keeps whole groups, those of a released list: which these are the sample cannot know, but each is a group."""
     tree = part.tree
-    if not isinstance(tree, InQuery | Exists) or not tables(tree.query) <= set(released):
-        return
-    if isinstance(tree, InQuery) and isinstance(tree.inner, Column):
-        yield tree
-    elif isinstance(tree, Exists) and _equates(tree.query):
-        yield from walk(tree)
-
-
-def _equates(query: Node) -> bool:
-    """Whether a query finds the rows whose columns are those of another, or NULL as they are."""
-    return isinstance(query, Select) and all(
-        isinstance(part, Column | Is | Chain) or (isinstance(part, Binary) and part.operator == "=")
-        for condition in query.where
-        for part in walk(condition)
-    )
+    if not isinstance(tree, InQuery) or not part.args or not part.args[0].is_column:
+        return False
+    return evaluating.keeps_groups(part.args[0], tables(tree.query))
 
 
 def _listed(part: Scalar) -> float:

@@ -87,8 +87,17 @@ class SampleUnits(Walled):
 
     @property
     def fewest(self) -> float:
-        """[sample units] that stand for the fewest people of an answer."""
-        return self._schema.guard.k / self.scale
+        """[sample units] that a group of a breakdown has at least to be compared; an audit looks at all of them."""
+        return self._schema.guard.k / self.scale if self._schema.guard.mode != "audit" else 0.0
+
+    def is_nullable(self, origin: str) -> bool:
+        """Whether a column "table.column" may be NULL as declared."""
+        return any(
+            column.nullable
+            for table in self._schema.tables
+            for column in table.columns
+            if f"{table.name}.{column.name}" == origin
+        )
 
     @property
     def source(self) -> str:
@@ -164,21 +173,23 @@ class SampleUnits(Walled):
     def _store(self, table: Table, asked: Sequence[Column]) -> None:
         """Draw more columns of a table; the first time the numbers of its units and rows too."""
         rows = self._drawing.rows_of(table)
-        arrays: dict[str, npt.NDArray[np.generic]] = {"unit": rows.unit + 1, "row": np.arange(len(rows)) + 1}
         sample, stored = f"main.{name(SAMPLE + table.name)}", self._stored.get(table.name)
         drawn = dict(stored or {})
-        items = [f"unit AS {name(UNIT_COLUMN)}", f"row AS {name(ROW_NUMBER)}"]
+        arrays: dict[str, npt.NDArray[np.generic]] = {"dpsql u": rows.unit + 1, "dpsql r": np.arange(len(rows)) + 1}
+        items = [f"{name('dpsql u')} AS {name(UNIT_COLUMN)}", f"{name('dpsql r')} AS {name(ROW_NUMBER)}"]
         items += [f"stored.{name(one.place or one.column)}" for one in drawn.values()]
         for i, column in enumerate(asked):
             check()
             found = self._drawing.column(table, column)
             place = _PLACE + column.name if found.values is None else ""
-            arrays[f"v{i}"] = found.values if found.values is not None else _places(found, len(rows))
-            value = f"v{i}" if place or found.is_key else _item(f"v{i}", column.sqltype)
+            # beside the stored columns, whose names are any that a schema may have
+            value, null = f"dpsql v{i}", f"dpsql n{i}"
+            arrays[value] = found.values if found.values is not None else _places(found, len(rows))
+            text = name(value) if place or found.is_key else _item(name(value), column.sqltype)
             if found.nulls is not None:
-                arrays[f"n{i}"] = found.nulls
-                value = f"CASE WHEN NOT n{i} THEN {value} END"
-            items.append(f"{value} AS {name(place or column.name)}")
+                arrays[null] = found.nulls
+                text = f"CASE WHEN NOT {name(null)} THEN {text} END"
+            items.append(f"{text} AS {name(place or column.name)}")
             drawn[column.name] = _Shown(column.name, column.sqltype, place, found.known)
         source = name(_INPUT) if stored is None else f"{name(_INPUT)} POSITIONAL JOIN {sample} AS stored"
         self._connection.register(_INPUT, arrays)

@@ -42,35 +42,47 @@ class UnreadError(Exception):
     """A condition is none of those that are read."""
 
 
+_UNREAD = (UnreadError, TypeError, ValueError, ArithmeticError)
+"""What a condition raises whose value at a point is not known here."""
+
+
 def is_void(part: Scalar, value: bool, conditions: Sequence[Scalar], computed: Sequence[Scalar] = ()) -> bool:
     """Whether nobody's rows change where a part is always `value`, unless it is NULL, whatever the values of other columns are.
 
     conditions  that all hold beside it
     computed    what rows are grouped by, and what is aggregated
     """
-    if _constant(part, known=True) is value or any(
-        _decided(c, part) is not None for c in conditions if _holds(c, part)
-    ):
+    if _constant(part, known=True) is value:
         return True
     column = _column(part)
-    if column is None:
+    left = [c for c in conditions if _holds(c, part) and _decided(c, part) is None]
+    if not all(_is_chosen_alike(whole, part, value) for whole in computed):
         return False
-    if not any(_holds(c, part) for c in conditions):
-        cases = [_case(whole, part) for whole in computed if _holds(whole, part)]
-        return bool(cases) and all(case is not None and _chooses_alike(case, part, value) for case in cases)
-    beside = [c for c in conditions if _column(c) is column or _same(_column(c), column)]
-    if not any(_holds(c, part) for c in beside):
+    if not left:
+        return any(_holds(whole, part) for whole in (*conditions, *computed))
+    beside = [c for c in conditions if column is not None and _same(_column(c), column)]
+    if column is None or any(c not in beside for c in left):
         return False
     try:
         points = _points(column, beside)
         return points is not None and all(_all(beside, x, part, None) == _all(beside, x, part, value) for x in points)
-    except (UnreadError, TypeError):
+    except _UNREAD:
         return False
 
 
-def _case(whole: Scalar, part: Scalar) -> Scalar | None:
-    """The outermost CASE with a part in it."""
-    return next((one for one in whole.walk() if one.function == "case" and _holds(one, part)), None)
+def _is_chosen_alike(whole: Scalar, part: Scalar, value: bool) -> bool:
+    """Whether a part stands in the conditions of CASEs alone, which choose alike."""
+    if whole.tree == part.tree:
+        return False
+    if not _holds(whole, part):
+        return True
+    args = whole.args
+    if whole.function == "case":
+        size = len(args) // 2 * 2
+        if any(_holds(c, part) for c in args[:size:2]) and not _chooses_alike(whole, part, value):
+            return False
+        args = (*args[1:size:2], *args[size:])
+    return all(_is_chosen_alike(arg, part, value) for arg in args)
 
 
 def _chooses_alike(case: Scalar, part: Scalar, value: bool) -> bool:
@@ -82,7 +94,7 @@ def _chooses_alike(case: Scalar, part: Scalar, value: bool) -> bool:
             return False
         points = [point for point in _points(column, conditions) or () if point is not None]
         chosen = [[_chosen(conditions, x, part, given) for x in points] for given in (None, value)]
-    except (UnreadError, TypeError):
+    except _UNREAD:
         return False
     return bool(points) and chosen[0] == chosen[1]
 
@@ -134,7 +146,7 @@ def _constant(condition: Scalar, known: bool = False) -> Truth:
     try:
         points = _points(column, [condition]) if column is not None else None
         found = {_truth(condition, x, condition, None) for x in points or () if x is not None or not known}
-    except (UnreadError, TypeError):
+    except _UNREAD:
         return None
     return next(iter(found)) if len(found) == 1 else None
 
@@ -179,7 +191,8 @@ def _numbers(column: Scalar, conditions: Sequence[Scalar], marks: set[Fraction])
     marks = {*marks, *ends}
     if column.integral or column.sqltype.is_temporal:
         marks = {Fraction(m.__floor__() + i) for m in marks for i in (-1, 0, 1, 2)}
-        if domain is not None and any(part.function in _CALENDAR for c in conditions for part in c.walk()):
+        calendar = any(part.function in _CALENDAR for c in conditions for part in c.walk())
+        if domain is not None and column.sqltype.is_temporal and calendar:
             marks |= {start - i for start in _months(column, domain) for i in (0, 1)}
     inside = sorted(m for m in marks if domain is None or m in domain)
     yield from inside
@@ -188,7 +201,7 @@ def _numbers(column: Scalar, conditions: Sequence[Scalar], marks: set[Fraction])
 
 
 def _months(column: Scalar, domain: Interval) -> list[Fraction]:
-    """The starts of the months within the bounds of a date or time; none where there are too many."""
+    """The starts of the months within the bounds of a date or time; where there are too many, more of them than are read."""
     first, last = moment(column, domain.lower), moment(column, domain.upper)
     numbers = range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
     starts = [date(n // 12, n % 12 + 1, 1) for n in numbers[:MOST_POINTS]]
@@ -250,9 +263,9 @@ def _is_like(text: str, pattern: str) -> bool:
 def _value(scalar: Scalar, point: Point) -> Point:
     if scalar.is_literal:
         return scalar.value
-    if scalar.is_column:
+    if scalar.is_column and not scalar.sqltype.is_boolean:
         return point
-    if scalar.function not in _CALENDAR or not scalar.args[0].is_column:
+    if scalar.function not in _CALENDAR or not scalar.args[0].is_column or not scalar.args[0].sqltype.is_temporal:
         raise UnreadError
     if point is None:
         return None

@@ -124,6 +124,20 @@ def test_values_at_the_ends_of_types(tmp_path: Path, column: str) -> None:
     assert len(sizing.columns) == 1 and not sizing.left and str(sizing)
 
 
+def test_columns_drawn_one_after_the_other_have_any_names(tmp_path: Path) -> None:
+    names = ("row", "unit", "v0", "n0", "stored", "dpsql_v0")
+    columns = "\n".join(f'{name} = {{ type = "BIGINT", bounds = [0, 99], nullable = true }}' for name in names)
+    shown = ", ".join(f"range AS {name}" for name in names)
+    with closing(opened(tmp_path, columns='x = { type = "BIGINT", bounds = [0, 99] }')) as session:
+        assert session.execute("SELECT COUNT(*) FROM people").rows == [(100,)]
+    with duckdb.connect() as plain:
+        plain.execute(f"COPY (SELECT range AS id, {shown} FROM range(100)) TO '{tmp_path}/people.parquet'")
+    (tmp_path / "schema.toml").write_text(HEAD.format(key="BIGINT", columns=columns, units=5_000))
+    with closing(open_session(tmp_path / "schema.toml", None, ":memory:", ZeroNoise())) as session:
+        for name in names:
+            assert session.execute(f'SELECT COUNT(*) FROM people WHERE "{name}" < 50').rows == [(50,)]
+
+
 def test_a_part_that_changes_nobody_changes_nobody_in_groups(tmp_path: Path) -> None:
     """Of units with several rows in several groups too: sums of hashes are exact."""
     inner = "(SELECT id, kind, COUNT(*) AS c FROM (SELECT id, cost, CASE WHEN cost < 150 THEN 1 ELSE 2 END AS kind FROM tests) AS t "

@@ -1081,6 +1081,54 @@ def test_rule_44_a_few_are_suppressed_in_whatever_words(data: dict[str, Data], s
 
 
 @pytest.mark.parametrize(
+    "sql",
+    [
+        # a list that the analyst writes holds no released groups
+        "WITH v AS (SELECT 90.72e0 AS y) SELECT COUNT(*) FROM patients p WHERE NOT EXISTS (SELECT 1 FROM v WHERE v.y = p.{x})",
+        "SELECT COUNT(*) FROM patients WHERE {x} NOT IN (SELECT 90.72e0)",
+        "WITH t AS (SELECT age, COUNT(*) FROM patients GROUP BY age) "
+        "SELECT COUNT(*) FROM patients WHERE {x} NOT IN (SELECT age * 0 + 90.72e0 FROM t)",
+        "WITH v AS (SELECT 90.72e0 AS y) SELECT COUNT(*) FROM patients p LEFT JOIN v ON v.y = p.{x} WHERE v.y IS NULL",
+        # a part that decides about nobody where it stands once decides about few where it stands again
+        "SELECT COUNT(*) FROM patients WHERE (age >= 0 OR {x} = 90.72) AND NOT ({x} = 90.72)",
+        "SELECT SUM(CASE WHEN {x} = 90.72 THEN 0 ELSE 1 END) FROM patients WHERE {x} >= 81 OR {x} = 90.72",
+        "SELECT COUNT(*) FILTER (WHERE {x} <> 90.72) FROM patients WHERE {x} >= 81 OR {x} = 90.72",
+        "SELECT COUNT(*) FROM patients WHERE ({x} >= 81 OR {x} = 90.72) AND (sex = 'male' OR NOT ({x} = 90.72))",
+        "SELECT SUM(CASE WHEN {x} >= 0 THEN CASE WHEN {x} = 90.72 THEN 0 ELSE 1 END ELSE 0 END) FROM patients",
+        # what is not read is no invariant that failed
+        "SELECT COUNT(*) FROM patients WHERE education = '3' OR TRY_CAST(sex AS INTEGER) = 1",
+    ],
+)
+def test_one_person_is_left_out_in_no_disguise(data: dict[str, Data], sql: str) -> None:
+    with opened(data["nhefs"]) as session:
+        assert decision(session, sql.format(x="weight_1971_kg")) == "DPSQL-602"
+
+
+def test_rule_44_a_warning_is_no_suppression(tmp_path: Path) -> None:
+    sql = f"SELECT SUM(CASE WHEN {PERSON} THEN 1 ELSE 0 END) FROM patients"
+    with opened(placed(tmp_path, text=schema_text("nhefs", mode="warn"))) as session:
+        answer = session.execute(sql)
+        assert answer.rows != [(None,)] and "rule R3" in answer.notes[0]
+
+
+def test_an_audit_knows_the_small_groups_of_a_breakdown(tmp_path: Path) -> None:
+    """What the shown ones leave of their total."""
+    few = "FROM patients WHERE race <> 'white' AND sex = 'male' AND education = '1'"
+    with opened(placed(tmp_path, text=schema_text("nhefs", mode="audit"))) as session:
+        assert decision(session, f"/* dpsql: epsilon=0.4 */ SELECT COUNT(*) {few}") == "answered"
+        assert (
+            decision(session, f"/* dpsql: epsilon=0.4 */ SELECT marital, COUNT(*) {few} GROUP BY marital")
+            == "DPSQL-604"
+        )
+
+
+def test_groups_of_a_released_list_are_left_out_whole(data: dict[str, Data]) -> None:
+    inner = "SELECT race FROM (SELECT race, COUNT(*) AS n FROM patients GROUP BY race ORDER BY n DESC LIMIT 1) AS t"
+    with opened(data["nhefs"]) as session:
+        assert decision(session, f"SELECT COUNT(*) FROM patients WHERE race NOT IN ({inner})") == "answered"
+
+
+@pytest.mark.parametrize(
     "value",
     [
         f"CASE WHEN {PERSON} THEN 1 END",
