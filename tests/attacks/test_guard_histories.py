@@ -458,7 +458,7 @@ def test_executed_histories_are_decided_alike_on_every_database(tmp_path: Path) 
             if decision.code == "DPSQL-602":
                 assert said == f"guard: refused by {decision.text.rpartition('; ')[0]}"
     show("executed", tally)
-    assert tally[""] > 20 and tally["DPSQL-602"] > 5
+    assert tally[""] > 20 and tally["DPSQL-601"] + tally["DPSQL-602"] > 3
 
 
 @pytest.mark.slow
