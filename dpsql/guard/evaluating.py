@@ -133,6 +133,7 @@ class Evaluating:
             elif (
                 bound is None
                 or not bound.reads
+                or bound.public
                 or _makes_values(bound.sql)
                 or not self.keeps_groups(column, bound.reads)
             ):

@@ -124,6 +124,18 @@ def test_values_at_the_ends_of_types(tmp_path: Path, column: str) -> None:
     assert len(sizing.columns) == 1 and not sizing.left and str(sizing)
 
 
+def test_a_public_table_beside_a_release_is_no_list_of_its_groups(tmp_path: Path) -> None:
+    """Its values are nobody's, as declared."""
+    more = CHILD.replace(
+        'day = { type = "DATE" }\ncost', 'day = { type = "DATE", bounds = [1990-01-01, 1999-12-31] }\ncost'
+    )
+    grouped = "SELECT day, COUNT(*) AS n FROM tests GROUP BY day"
+    with closing(opened(tmp_path, more=more)) as session, pytest.raises(Error, match="DPSQL-602"):
+        session.execute(
+            f"SELECT COUNT(*) FROM tests WHERE day NOT IN (SELECT c.day FROM calendar AS c, ({grouped}) AS t)"
+        )
+
+
 def test_columns_drawn_one_after_the_other_have_any_names(tmp_path: Path) -> None:
     names = ("row", "unit", "v0", "n0", "stored", "dpsql_v0")
     columns = "\n".join(f'{name} = {{ type = "BIGINT", bounds = [0, 99], nullable = true }}' for name in names)
