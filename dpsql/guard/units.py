@@ -111,6 +111,7 @@ class SampleUnits(Walled):
         """The columns of a query over sample tables, with the constants of the statement that it is of."""
 
         def asked() -> dict[str, npt.NDArray[np.generic]]:
+            # making the connection makes the drawing that `_over` reads
             connection, text = self._connection, self._over(query, constants, tables)
             return run(connection, lambda: connection.execute(one_select(connection, text)).fetchnumpy())
 

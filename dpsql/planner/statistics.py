@@ -50,7 +50,7 @@ _SPREAD = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
 _OF_VALUE = ("count", "sum", "avg", *_SPREAD)
 
 
-NONE: Mapping[str, Node | None] = MappingProxyType({})
+ALL_SHOWN: Mapping[str, Node | None] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ def sums_beside_rows(aggregates: Sequence[Aggregate]) -> bool:
 
 
 def statistics_of(
-    limited: Limited, units: int | None, deciding: Mapping[str, Node | None] = NONE, *, together: bool = False
+    limited: Limited, units: int | None, deciding: Mapping[str, Node | None] = ALL_SHOWN, *, together: bool = False
 ) -> Statistics:
     """The statistics of a block.
 
