@@ -208,7 +208,15 @@ def _item(table: Table, column: Column, stored: Typed, source: Source) -> str:
 
 def _typed(column: Column, stored: Typed) -> str:
     found = name(stored[0])
-    return found if stored[1] == str(column.sqltype) else f"TRY_CAST({found} AS {column.sqltype})"
+    if stored[1] == str(column.sqltype):
+        return found
+    if column.sqltype.is_decimal:
+        # as decimal_of of expressions/conversion.py does, and why
+        if stored[1] == "VARCHAR":
+            found = f"CAST(TRY_CAST({found} AS {column.sqltype}) AS VARCHAR)"
+        elif stored[1] == "FLOAT":
+            found = f"CAST({found} AS DOUBLE)"
+    return f"TRY_CAST({found} AS {column.sqltype})"
 
 
 def _is_long(value: str, column: Column) -> str:

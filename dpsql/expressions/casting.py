@@ -11,7 +11,7 @@ from dpsql.core import domains
 from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
-from dpsql.expressions.conversion import scaled
+from dpsql.expressions.conversion import decimal_of, scaled
 from dpsql.expressions.literals import literal, read_text
 from dpsql.expressions.scalar import NULL_TYPE, Scalar, finite_hull
 from dpsql.sql.nodes import Cast
@@ -38,7 +38,7 @@ def cast(scalar: Scalar, sqltype: SqlType) -> Scalar:
     return Scalar(
         "cast",
         (scalar,),
-        Cast(scalar.tree, sqltype),
+        decimal_of(scalar, sqltype) if sqltype.is_decimal else Cast(scalar.tree, sqltype),
         sqltype,
         domain,
         sqltype.range,

@@ -11,7 +11,7 @@ from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval
 from dpsql.core.errors import error
 from dpsql.expressions.conversion import unify
 from dpsql.expressions.logic import truth
-from dpsql.expressions.scalar import Scalar, finite_hull
+from dpsql.expressions.scalar import Scalar, finite_hull, limits_of_any
 from dpsql.sql.nodes import Call, Case
 
 
@@ -54,10 +54,7 @@ def _holding(chosen: Scalar, values: list[Scalar]) -> Scalar:
     if not present:
         return chosen
     domain = reduce(domains.join, (v.domain for v in present))
-    limits = [v.limits for v in present if v.limits is not None]
-    held = limits[0] if len(limits) == len(present) else None
-    if held is not None:
-        held = Interval(min(x.lower for x in limits), max(x.upper for x in limits))
+    held = limits_of_any(present)
     return replace(chosen, domain=domain, limits=held, integral=all(v.integral for v in present))
 
 

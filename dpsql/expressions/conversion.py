@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, categories
 from dpsql.core.errors import error
-from dpsql.core.sqltypes import DOUBLE, FLOAT, HUGEINT, SqlType, decimal
+from dpsql.core.sqltypes import DOUBLE, FLOAT, HUGEINT, VARCHAR, SqlType, decimal
 from dpsql.expressions.literals import literal, read_text
 from dpsql.expressions.scalar import NULL_TYPE, Scalar, limits_of
 from dpsql.sql.nodes import Cast, Node
@@ -67,6 +67,18 @@ def cast_tree(scalar: Scalar, sqltype: SqlType) -> Node:
 def cast_within(tree: Node, limits: Interval | None, sqltype: SqlType) -> Node:
     """The cast of a value whose hard limits are known; see cast_tree."""
     return Cast(tree, sqltype, tries=not holds(sqltype, limits))
+
+
+def decimal_of(scalar: Scalar, sqltype: SqlType) -> Node:
+    """TRY_CAST of a value to a decimal, NULL where that has no such digits.
+
+    Why  of text with an exponent the engine counts the digits before it applies the exponent: it reads '1.5e3' as a DECIMAL(3,0) of
+         1500, beyond what the type can be. Printed, it is "1500", which is read digit by digit. A FLOAT is compared with the limit as
+         a FLOAT, in DuckDB 1.4
+    """
+    if scalar.sqltype.is_text:
+        return Cast(Cast(Cast(scalar.tree, sqltype), VARCHAR), sqltype)
+    return Cast(Cast(scalar.tree, DOUBLE) if scalar.sqltype == FLOAT else scalar.tree, sqltype)
 
 
 def holds(sqltype: SqlType, limits: Interval | None) -> bool:

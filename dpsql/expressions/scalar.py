@@ -10,7 +10,7 @@ limits  what the value can be whatever the data holds, from its type and from co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -206,3 +206,16 @@ def finite_hull(scalar: Scalar) -> Interval | None:
 def limits_of(scalar: Scalar) -> Interval | None:
     """Hard limits for overflow checks; a boolean counts as 0 or 1."""
     return interval(0, 1) if scalar.sqltype.is_boolean else scalar.limits
+
+
+def limits_of_any(values: Iterable[Scalar]) -> Interval | None:
+    """Hard limits that hold whichever of some values is taken.
+
+    Why  one without limits of its own is in its type; one that is computed wider than its type always has some, which must not be lost
+         beside it
+    """
+    found = [v.limits if v.limits is not None else v.sqltype.range for v in values if not v.is_null]
+    known = [limits for limits in found if limits is not None]
+    if not known or len(known) < len(found):
+        return None
+    return Interval(min(x.lower for x in known), max(x.upper for x in known))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import calendar
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -36,6 +37,13 @@ _RANGES = {
     "minute": (0, 59),
     "second": (0, 59),
 }
+_OF_YEARS: dict[str, Callable[[int, int], tuple[int, int]]] = {
+    "decade": lambda first, last: (first // 10, last // 10),
+    "century": lambda first, last: ((first + 99) // 100, (last + 99) // 100),
+    "isoyear": lambda first, last: (first - 1, last + 1),
+    "yearweek": lambda first, last: (100 * (first - 1), 100 * (last + 1) + 53),
+}
+"""By part its least and greatest value between two years."""
 _SYNONYMS = {
     "dow": "dayofweek",
     "weekday": "dayofweek",
@@ -59,8 +67,10 @@ _SYNONYMS = {
     "m": "minute",
     "s": "second",
 }
-TRUNCATIONS = ("year", "quarter", "month", "week", "day", "hour")
-_FIXED_UNITS = {"week": 7 * DAY, "day": DAY, "hour": DAY // 24, "minute": DAY // 1440, "second": DAY // 86_400}
+TRUNCATIONS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+FIXED_UNITS = {
+    "week": 7 * DAY, "day": DAY, "hour": DAY // 24, "minute": DAY // 1440, "second": DAY // 86_400, "microsecond": 1,
+}  # fmt: skip
 _STEPS = {
     "year": timedelta(days=366),
     "quarter": timedelta(days=95),
@@ -68,8 +78,10 @@ _STEPS = {
     "week": timedelta(days=7),
     "day": timedelta(days=1),
     "hour": timedelta(hours=1),
+    "minute": timedelta(minutes=1),
+    "second": timedelta(seconds=1),
 }
-_MONTHS = {"year": 12, "quarter": 3, "month": 1}
+MONTHS = {"year": 12, "quarter": 3, "month": 1}
 
 
 def part_name(text: str) -> str:
@@ -101,7 +113,7 @@ def moment(scalar: Scalar, value: Fraction) -> datetime:
     return datetime(1970, 1, 1) + timedelta(microseconds=math.floor(value))
 
 
-def _value(sqltype: SqlType, when: datetime) -> int:
+def value_of(sqltype: SqlType, when: datetime) -> int:
     return days(when.date()) if sqltype == DATE else microseconds(when)
 
 
@@ -115,41 +127,64 @@ def extract(part: str, scalar: Scalar) -> Scalar:
         limits = interval(1, 9999)
         years = Interval(*(Fraction(moment(scalar, b).year) for b in (bounds.lower, bounds.upper))) if bounds else None
         domain = (domains.integers(years) or years) if years is not None else UNBOUNDED
+    elif part in _OF_YEARS:
+        limits = interval(*_OF_YEARS[part](1, 9999))
+        ends = [moment(scalar, b).year for b in (bounds.lower, bounds.upper)] if bounds else [1, 9999]
+        domain = domains.integers(interval(*_OF_YEARS[part](ends[0], ends[1]))) or limits
     elif part in _RANGES:
         limits = interval(*_RANGES[part])
         domain = domains.integers(limits) or UNBOUNDED
     else:
-        raise error(102, f"EXTRACT({part[:20]} ...) is not supported", hint="use " + ", ".join(["year", *_RANGES]))
+        raise error(
+            102, f"EXTRACT({part[:20]} ...) is not supported", hint="use " + ", ".join(["year", *_RANGES, *_OF_YEARS])
+        )
     tree = guarded(scalar, Call("date_part", (Literal(part, VARCHAR), scalar.tree)))
     return Scalar("extract", (scalar,), tree, BIGINT, domain, limits, scalar.nullable or bounds is None, integral=True)
 
 
 def truncate(part: str, scalar: Scalar) -> Scalar:
-    """DATE_TRUNC(part, x): the start of the year, quarter, month, week, day or hour; dates stay dates."""
+    """DATE_TRUNC(part, x): the start of the year, quarter, month, week, day, hour, minute or second; dates stay dates."""
     part = part_name(part)
     scalar = _temporal(scalar, "DATE_TRUNC")
     if part not in TRUNCATIONS:
         raise error(102, f"DATE_TRUNC('{part[:20]}', ...) is not supported", hint="use " + ", ".join(TRUNCATIONS))
     start = Call("date_trunc", (Literal(part, VARCHAR), scalar.tree))
     tree = guarded(scalar, Cast(start, scalar.sqltype, tries=False))
-    domain = _starts(part, scalar)
+    domain = starts(part, scalar)
     nullable = scalar.nullable or isinstance(domain, domains.Unbounded)
     return Scalar("date_trunc", (scalar,), tree, scalar.sqltype, domain, None, nullable)
 
 
-def _starts(part: str, scalar: Scalar) -> Domain:
+def starts(part: str, scalar: Scalar) -> Domain:
+    """The starts of the periods that declared times lie in."""
+
+    def start(when: datetime, further: int = 0) -> datetime:
+        at = _start(part, when)
+        return _start(part, at + _STEPS[part]) if further else at
+
+    return listed(scalar, start)
+
+
+def listed(scalar: Scalar, start: Callable[..., datetime]) -> Domain:
+    """The starts of the periods that declared times lie in: all of them, or their bounds where they are many.
+
+    start  of a time's period, or of the `further` one after it
+    """
     bounds = domains.hull(scalar.domain)
     if bounds is None:
         return UNBOUNDED
-    at, last = _start(part, moment(scalar, bounds.lower)), moment(scalar, bounds.upper)
     found: list[int] = []
-    while at <= last:
-        found.append(_value(scalar.sqltype, at))
-        if len(found) > domains.MOST_CATEGORIES:
-            return Interval(Fraction(found[0]), bounds.upper)
-        if at > datetime.max - _STEPS[part]:
-            break
-        at = _start(part, at + _STEPS[part])
+    try:
+        at, last = start(moment(scalar, bounds.lower)), moment(scalar, bounds.upper)
+        while at <= last:
+            found.append(value_of(scalar.sqltype, at))
+            if len(found) > domains.MOST_CATEGORIES:
+                return Interval(Fraction(found[0]), bounds.upper)
+            at = start(at, 1)
+    except (OverflowError, ValueError):
+        # beyond the last year there is none
+        if not found:
+            return UNBOUNDED
     return Categories(tuple(found))
 
 
@@ -167,6 +202,8 @@ def _start(part: str, when: datetime) -> datetime:
             return midnight - timedelta(days=when.weekday())
         case "hour":
             return midnight + timedelta(hours=when.hour)
+        case "minute" | "second":
+            return when.replace(microsecond=0, second=when.second if part == "second" else 0)
         case _:
             return midnight
 
@@ -174,7 +211,7 @@ def _start(part: str, when: datetime) -> datetime:
 def difference(part: str, start: Scalar, end: Scalar) -> Scalar:
     """DATE_DIFF(part, start, end): the number of boundaries crossed, BIGINT."""
     part = part_name(part)
-    if part not in _FIXED_UNITS and part not in _MONTHS:
+    if part not in FIXED_UNITS and part not in MONTHS:
         raise error(
             102, f"DATE_DIFF('{part[:20]}', ...) is not supported", hint="use year, quarter, month, week, day or hour"
         )
@@ -189,12 +226,17 @@ def difference(part: str, start: Scalar, end: Scalar) -> Scalar:
         unit = DAY if start.sqltype == DATE else 1
         apart = domains.subtract(b, a)
         # Months have 28 to 31 days, and there is at most one boundary more than whole units fit.
-        sizes = [_FIXED_UNITS[part]] if part in _FIXED_UNITS else [_MONTHS[part] * length * DAY for length in (28, 31)]
+        sizes = [FIXED_UNITS[part]] if part in FIXED_UNITS else [MONTHS[part] * length * DAY for length in (28, 31)]
         counts = [x * unit / size for x in (apart.lower, apart.upper) for size in sizes]
         domain = Interval(Fraction(math.floor(min(counts)) - 1), Fraction(math.ceil(max(counts)) + 1))
-    limits = interval(-400_000_000_000, 400_000_000_000)
+    limits = interval(-farthest_apart(part), farthest_apart(part))
     nullable = start.nullable or end.nullable or a is None or b is None
     return Scalar("date_diff", (start, end), tree, BIGINT, domain, limits, nullable, integral=True)
+
+
+def farthest_apart(part: str) -> int:
+    """More boundaries than lie between two times of the calendar."""
+    return 400_000_000_000 * (1_000_000 if part == "microsecond" else 1)
 
 
 def days_between(left: Scalar, right: Scalar) -> Scalar:
@@ -210,7 +252,7 @@ def shift(scalar: Scalar, amount: int, unit: str) -> Scalar:
     """x + INTERVAL amount unit, a TIMESTAMP; for a constant amount."""
     unit = part_name(unit)
     scalar = _temporal(scalar, "INTERVAL arithmetic")
-    if (unit not in _FIXED_UNITS and unit not in _MONTHS) or abs(amount) > 10_000:
+    if (unit not in FIXED_UNITS and unit not in MONTHS) or abs(amount) > 10_000:
         raise error(
             102, "an interval must be a constant of at most 10000 years, months, weeks, days, hours, minutes or seconds"
         )
@@ -222,21 +264,24 @@ def shift(scalar: Scalar, amount: int, unit: str) -> Scalar:
             domain = interval(microseconds(ends[0]), microseconds(ends[1]))
     if scalar.is_literal and isinstance(domain, domains.Unbounded):
         raise error(106, "the shifted date leaves the years 1 to 9999", hint="write a smaller interval")
-    count = amount * _MONTHS.get(unit, 1)
-    name = "months" if unit in _MONTHS else f"{unit}s"
-    number = INTEGER if unit in _MONTHS or unit in ("day", "week") else BIGINT
-    span = Call(f"to_{name}", (Cast(Number(count), number, tries=False),))
-    tree = guarded(scalar, Binary("+", scalar.tree, span))
+    tree = guarded(scalar, Binary("+", scalar.tree, span(amount, unit)))
     nullable = scalar.nullable or isinstance(domain, domains.Unbounded)
     return Scalar("shift", (scalar,), tree, TIMESTAMP, domain, None, nullable)
+
+
+def span(amount: int, unit: str) -> Node:
+    """A constant INTERVAL."""
+    name = "months" if unit in MONTHS else f"{unit}s"
+    number = INTEGER if unit in MONTHS or unit in ("day", "week") else BIGINT
+    return Call(f"to_{name}", (Cast(Number(amount * MONTHS.get(unit, 1)), number, tries=False),))
 
 
 def _shifted(when: datetime, amount: int, unit: str) -> datetime | None:
     """Calendar arithmetic as DuckDB does it: months clip to the end of the month. It never decreases in `when`."""
     try:
-        if unit in _FIXED_UNITS:
-            return when + timedelta(microseconds=amount * _FIXED_UNITS[unit])
-        index = when.year * 12 + when.month - 1 + amount * _MONTHS[unit]
+        if unit in FIXED_UNITS:
+            return when + timedelta(microseconds=amount * FIXED_UNITS[unit])
+        index = when.year * 12 + when.month - 1 + amount * MONTHS[unit]
         year, month = divmod(index, 12)
         day = min(when.day, calendar.monthrange(year, month + 1)[1])
         return when.replace(year=year, month=month + 1, day=day)

@@ -34,6 +34,8 @@ _BITS = np.unpackbits(np.arange(2**16, dtype=np.uint16).view(np.uint8).reshape(-
     axis=1, dtype=np.uint8
 )
 """How many bits of a number of two bytes are set."""
+_DIGITS = 300
+"""Powers of ten of the largest number that a unit adds, and of its inverse: what is beyond is told no further apart."""
 _AT_ONCE = 250_000
 """Pairs of cells that are looked at together."""
 
@@ -66,8 +68,15 @@ def cells(found: Sequence[tuple[str, Keys]]) -> Cells:
 
 def keyed(units: npt.NDArray[np.int64], adds: npt.NDArray[np.float64]) -> Keys:
     """The keys of sample units that add some numbers: the same in as many digits as are sure, in whatever order these were added up."""
-    digits = np.floor(np.log10(np.abs(adds)))
-    shown = np.round(adds / 10.0**digits, 9) * np.sign(adds) + digits
+    if len(adds) > 1 and (adds == adds[0]).all():
+        # they all add the same, as where they are counted
+        low = keyed(units[:1], adds[:1]) & np.uint32(2**HASH_BITS - 1)
+        return np.asarray((units.astype(np.uint32) << np.uint32(HASH_BITS)) | low)
+    # what is beyond the range of exponents is at its end
+    digits = np.clip(np.floor(np.log10(np.abs(adds))), -_DIGITS, _DIGITS)
+    shown: npt.NDArray[np.float64] = (
+        np.round(np.clip(adds, -(10.0**_DIGITS), 10.0**_DIGITS) / 10.0**digits, 9) * np.sign(adds) + digits
+    )
     mixed = (shown.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - HASH_BITS)
     return (units.astype(np.uint32) << np.uint32(HASH_BITS)) | mixed.astype(np.uint32)
 

@@ -6,8 +6,7 @@ An answer that adds up (COUNT, SUM, AVG) is, for each sample unit and group, the
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +18,7 @@ from dpsql.expressions.scalar import Scalar
 from dpsql.guard.adding import Scan, Variant, is_met, kept_by, plain, statistics_of, unit, valued
 from dpsql.guard.cells import Cells, Keys, cells, keyed
 from dpsql.guard.columns import Constants, constants
+from dpsql.guard.lists import Lists
 from dpsql.guard.parts import MOST, Part, boolean_parts, number_parts, set_to
 from dpsql.guard.units import SampleUnits
 from dpsql.plan.resolved import Block, Bound
@@ -32,12 +32,6 @@ Found = dict[str, Array]
 Numbers = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 Decided = tuple[dict[Variant, int], Places, Numbers]
-
-
-_NO_VALUE = re.compile(
-    r'"(?:[^"]|"")*"|\b(?:LIMIT|OFFSET)\s+\d+|[<>]=?\s*\d+(?:\.\d*)?|\b[^\W\d]\w*\b(?!\s*\()', re.IGNORECASE
-)
-"""Names, limits and comparisons with numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,35 +104,13 @@ class Evaluating:
         self._sample = sample
         self._bounds = {bound.name: bound for bound in bounds}
         self._blocks = {block.name: block for block in blocks}
+        self.lists = Lists(blocks, bounds)
         self._constants: Constants = constants(e for block in blocks for e in block.expressions)
         self._kept: set[str] = set()
         self._decided: dict[str, tuple[Block, Decided]] = {}
 
-    @property
-    def released(self) -> frozenset[str]:
-        """The names of the tables of released and public values."""
-        return frozenset({*self._bounds, *self._blocks})
-
     def is_nullable(self, column: Scalar) -> bool:
         return self._sample.is_nullable(column.origin)
-
-    def keeps_groups(self, column: Scalar, names: Iterable[str]) -> bool:
-        """Whether tables hold nothing but released values of one column, by which alone their releases are grouped."""
-        for table in names:
-            block, bound = self._blocks.get(table), self._bounds.get(table)
-            if block is not None:
-                keys = [key.scalar for key in block.keys]
-                if not keys or not all(key.is_column and key.origin == column.origin for key in keys):
-                    return False
-            elif (
-                bound is None
-                or not bound.reads
-                or bound.public
-                or _makes_values(bound.sql)
-                or not self.keeps_groups(column, bound.reads)
-            ):
-                return False
-        return bool(column.origin)
 
     # --- what is found ------------------------------------------------------------------------------------------------
 
@@ -155,8 +127,9 @@ class Evaluating:
         every = self._grouped(block, items, variants)
         self._decided[block.name] = block, _decided(every, variants)
         inside = every.groups >= 0
-        units, groups = every.units[inside], every.groups[inside]
-        sums = [found[inside] for found in every.sums]
+        order = _in_order(every.units, every.groups)[int((~inside).sum()) :]
+        units, groups = every.units[order], every.groups[order]
+        sums = [found[order] for found in every.sums]
         count = int(groups.max(initial=-1)) + 1
         statistics: list[tuple[str, Keys]] = []
         for (kind, _), found in zip(values, sums, strict=False):
@@ -259,11 +232,6 @@ class Evaluating:
         self._sample.keep(block.name, text, self._constants, sorted(tables(query)))
 
 
-def _makes_values(sql: str) -> bool:
-    """Whether a query of released values may select something else: it has a constant that is none of a LIMIT or a comparison."""
-    return re.search(r"[0-9']", _NO_VALUE.sub(" ", sql)) is not None
-
-
 def _grouped(units: Places, groups: Places, sums: Sequence[Numbers], hashes: Sequence[Numbers]) -> Grouped:
     """Rows, added up for each unit in each group."""
     if not len(units) or np.bincount(units).max() == 1:
@@ -301,17 +269,23 @@ def _outside(block: Block, parts: Sequence[Part]) -> list[Variant | None]:
     return [None, *((part, value) for part in found for value in (True, False))]
 
 
+def _in_order(units: Places, groups: Places) -> Places:
+    """The places of rows by their groups, and by their units in each; rows mostly come in the order of units."""
+    short = groups.astype(np.int16) if len(groups) and groups.max() < 2**15 else groups
+    return np.argsort(short, kind="stable") if (np.diff(units) >= 0).all() else np.lexsort((units, groups))
+
+
 def _grouped_keys(kind: str, units: Places, groups: Places, adds: Numbers, fewest: float) -> list[tuple[str, Keys]]:
-    """One statistic, cut into its groups, without those of fewer sample units."""
+    """One statistic of rows in order, cut into its groups, without those of fewer sample units."""
     kept = (adds != 0) & ~np.isnan(adds)
-    kept[kept] = np.bincount(groups[kept])[groups[kept]] >= fewest if kept.any() else False
-    units, groups, adds = units[kept], groups[kept], adds[kept]
+    if fewest > 1:
+        kept[kept] = np.bincount(groups[kept])[groups[kept]] >= fewest if kept.any() else False
+    if not kept.all():
+        units, groups, adds = units[kept], groups[kept], adds[kept]
     if not len(units):
         return []
-    order = np.lexsort((units, groups))
-    keys, groups = keyed(units, adds)[order], groups[order]
-    starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
-    return [(kind, part) for part in np.split(keys, starts[1:])]
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    return [(kind, part) for part in np.split(keyed(units, adds), starts[1:])]
 
 
 def _smallest(groups: Places, met: Numbers) -> int:

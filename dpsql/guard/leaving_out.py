@@ -18,13 +18,10 @@ from dpsql.expressions.logic import compare, conjunction, is_null, negation
 from dpsql.expressions.scalar import Scalar
 from dpsql.guard import words
 from dpsql.guard.evaluating import Evaluated, Evaluating
+from dpsql.guard.lists import NULL_TESTS, keeps_whole_groups
 from dpsql.guard.parts import MOST, Part, boolean_parts
 from dpsql.guard.void import is_constant, is_void
 from dpsql.plan.resolved import Block
-from dpsql.sql.nodes import InQuery
-from dpsql.sql.trees import tables
-
-_NULL_TESTS = ("is null", "is not null")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +100,9 @@ def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], whole: in
             continue
         if not policy.is_few(int(whole * _listed(change.part.scalar))):
             continue
-        if change.units == 0 and _is_of_released_groups(change.part.scalar, evaluating):
+        if keeps_whole_groups(change.part.scalar, block):
+            continue
+        if change.units == 0 and evaluating.lists.keeps_groups(change.part.scalar, block):
             continue
         if change.units == 0 and is_void(change.part.scalar, change.value, block.source.predicates, _computed(block)):
             continue
@@ -126,15 +125,7 @@ def _around(part: Scalar, block: Block) -> str:
 def _is_unknown(part: Scalar, evaluating: Evaluating) -> bool:
     """Whether a part asks for the NULLs of a column that may have them, as declared: as many as k people at least, whom GROUP BY shows
     as a cell of their own."""
-    return part.function in _NULL_TESTS and part.args[0].is_column and evaluating.is_nullable(part.args[0])
-
-
-def _is_of_released_groups(part: Scalar, evaluating: Evaluating) -> bool:
-    """Whether a part keeps whole groups, those of a released list: which these are the sample cannot know, but each is a group."""
-    tree = part.tree
-    if not isinstance(tree, InQuery) or not part.args or not part.args[0].is_column:
-        return False
-    return evaluating.keeps_groups(part.args[0], tables(tree.query))
+    return part.function in NULL_TESTS and part.args[0].is_column and evaluating.is_nullable(part.args[0])
 
 
 def _listed(part: Scalar) -> float:

@@ -124,6 +124,8 @@ class Bound:
     reads    the blocks and bound tables that it reads, each earlier
     one_row  whether more than one row is an error, as in a scalar subquery
     unique   sets of column positions that no two rows may agree in: people's rows are joined by them
+    shows    for each column the table's column that it shows unchanged, or None; () where nothing is known
+    chooses  whether constants may choose among its rows
     """
 
     name: str
@@ -133,6 +135,8 @@ class Bound:
     reads: tuple[str, ...]
     one_row: bool = False
     unique: frozenset[frozenset[int]] = frozenset()
+    shows: tuple[tuple[str, str] | None, ...] = ()
+    chooses: bool = True
 
     def repeats(self, table: PublicTable) -> bool:
         """Whether rows agree where they must not; what the engine takes for equal counts as equal."""

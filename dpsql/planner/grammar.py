@@ -13,6 +13,7 @@ from sqlglot import exp
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
+from dpsql.planner.calls import BY_PLAIN_NAME
 from dpsql.schema.model import RESERVED
 
 # Parts that change nothing, or that only print differently.
@@ -111,42 +112,25 @@ SCALARS: dict[type[exp.Expression], set[str]] = {
     exp.DataTypeParam: {"this"},
     exp.Interval: {"this", "unit"},
     exp.Extract: {"this", "expression"},
-    exp.DateTrunc: {"this", "unit"},
-    exp.TimestampTrunc: {"this", "unit"},
-    exp.DateDiff: {"this", "expression", "unit"},
     exp.CurrentDate: set(),
     exp.CurrentTimestamp: set(),
     exp.Anonymous: {"this", "expressions"},
     exp.PropertyEQ: {"this", "expression"},
-    exp.Round: {"this", "decimals"},
-    exp.Log: {"this", "expression"},
     exp.Substring: {"this", "start", "length"},
     exp.Trim: {"this", "position"},
-    exp.Concat: {"expressions"},
+    exp.StrPosition: {"this", "substr"},
+    exp.SimilarTo: {"this", "expression"},
+    exp.Any: {"this"},
     exp.WidthBucket: {"this", "min_value", "max_value", "num_buckets"},
     **{
         node: {"this", "expression"}
         for node in (
             exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.DPipe,
-            exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ,
-            exp.StartsWith, exp.EndsWith, exp.Contains, exp.Left, exp.Right,
+            exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.StartsWith,
         )
     },
     **{node: {"this", "expression", "expressions"} for node in (exp.And, exp.Or)},
-    **{
-        node: {"this"}
-        for node in (
-            exp.Abs, exp.Floor, exp.Ceil, exp.Sign, exp.Sqrt, exp.Ln, exp.Exp, exp.IsNan, exp.IsInf,
-            exp.Length, exp.Lower, exp.Upper,
-            exp.Year, exp.Quarter, exp.Month, exp.Day, exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear, exp.DayOfMonth, exp.WeekOfYear,
-            exp.Week,
-            exp.Hour, exp.Minute, exp.Second,
-        )
-    },
 }  # fmt: skip
-
-if hasattr(exp, "Trunc"):  # The lower end of the supported parser versions keeps TRUNC by its name.
-    SCALARS[exp.Trunc] = {"this"}
 
 AGGREGATES: dict[type[exp.Expression], set[str]] = {
     **{
@@ -183,12 +167,8 @@ SHELL_ONLY: dict[type[exp.Expression], set[str]] = {
 
 ALLOWED = {**STRUCTURE, **SCALARS, **AGGREGATES, **SHELL_ONLY}
 
-# Functions that the parser keeps by name.
-SCALAR_NAMES = frozenset({
-    "isfinite", "isinf", "trunc", "dow", "isodow", "weekday", "doy", "dayofyear", "weekofyear", "date_part",
-    "datepart", "date_diff", "datediff", "ends_with", "suffix", "prefix", "starts_with", "contains", "today",
-    "now", "strlen",
-})  # fmt: skip
+SCALAR_NAMES = BY_PLAIN_NAME | {"today", "now"}
+"""Functions that are called by name."""
 AGGREGATE_NAMES = frozenset({"dp_clamped", "approx_top_k", "dp_randomized_response", "dp_sum", "mean"})
 OF_PEOPLE = frozenset({"dp_clamped", "dp_randomized_response", "dp_sum"})
 """What only dpsql has, and only over people."""
@@ -234,7 +214,7 @@ def check_nodes(tree: exp.Expression) -> None:
                 raise _unsupported_part(node, name, value)
         if isinstance(node, exp.Anonymous) and str(node.this).lower() not in ALLOWED_NAMES:
             raise unsupported(node)
-        if isinstance(node, exp.Array) and not isinstance(node.parent, _QUANTILES):
+        if isinstance(node, exp.Array) and not isinstance(_around(node), (*_QUANTILES, exp.Any)):
             raise unsupported(node)
         if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
             raise error(
@@ -243,6 +223,14 @@ def check_nodes(tree: exp.Expression) -> None:
                 hint="name a declared table",
                 span=span_of(node),
             )
+
+
+def _around(node: exp.Expression) -> object:
+    """What a node is a part of, whatever parentheses are around it."""
+    above = node.parent
+    while isinstance(above, exp.Paren):
+        above = above.parent
+    return above
 
 
 def _check_name(node: exp.Identifier, names: dict[str, str]) -> None:

@@ -16,6 +16,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span
+from dpsql.planner.calls import check_calls, hidden, listing, respelt, restored
 from dpsql.planner.grammar import check_nodes
 from dpsql.planner.options import Options, read_comment, read_piece, set_option
 from dpsql.planner.parameters import bind, is_text, names_the_moment
@@ -120,11 +121,14 @@ def _query(sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping
     written, options = tokens, _comment_options(tokens)
     tokens, options = _lift_clause(tokens, options)
     tree = _tree(sql, _number_placeholders(tokens))
+    own = respelt(tree) or len(tokens) < len(written)
     check_nodes(tree)
-    own = len(tokens) < len(written) or tree.find(exp.Placeholder, exp.Parameter, exp.PropertyEQ) is not None
+    own = own or tree.find(exp.Placeholder, exp.Parameter, exp.PropertyEQ) is not None
     plain = None if own else sql[written[0].start : written[-1].end + 1]
     timed = names_the_moment(tree)
-    return Query(sql, bind(tree, parameters, now), options, plain, timed)
+    bound = bind(tree, parameters, now)
+    check_calls(bound)
+    return Query(sql, bound, options, plain, timed)
 
 
 def _tokens(sql: str) -> list[Token]:
@@ -231,15 +235,15 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Query | Catalog:
         shown = " ".join(t.text.upper() if t.token_type == TokenType.VAR else "?" for t in rest)
         if shown == "TABLES":
             return Catalog(sql)
-        if shown in spent.SHOWN:
-            meant = spent.SHOWN[shown]
+        if shown == "FUNCTIONS" or shown in spent.SHOWN:
+            meant = listing() if shown == "FUNCTIONS" else spent.SHOWN[shown]
             return Query(sql, _tree(meant, _tokens(meant)), options, meant)
     else:
         names, dots = rest[::2], rest[1::2]
         named = all(t.token_type in (*Parser.ID_VAR_TOKENS, TokenType.IDENTIFIER) for t in names)
         if named and len(dots) == len(names) - 1 < 3 and all(t.token_type == TokenType.DOT for t in dots):
             return Catalog(sql, tuple(t.text for t in names))
-    shows = "SHOW TABLES, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS or SHOW GUARD"
+    shows = "SHOW TABLES, SHOW FUNCTIONS, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS or SHOW GUARD"
     raise error(
         103,
         f"{word} can only name the declared tables and what was spent",
@@ -322,7 +326,7 @@ def _parser() -> Parser:
 def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
     problem: ParseError | None = None
     try:
-        trees = _parser().parse(tokens, sql)
+        trees = _parser().parse(hidden(tokens), sql)
     except ParseError as failure:
         problem = failure
     if problem is not None:
@@ -333,11 +337,16 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
     assert isinstance(tree, exp.Expression)
     while isinstance(tree, exp.Subquery) and {name for name, value in tree.args.items() if value} == {"this"}:
         tree = tree.this
+    restored(tree)
     _keep_words(tree, sql)
     for fetch in list(tree.find_all(exp.Fetch)):
         limit = _limit_of(fetch)
         if limit is not None:
             fetch.replace(limit)
+    for node in list(tree.find_all(exp.ApproxDistinct)):
+        counted = exp.Count(this=exp.Distinct(expressions=[node.this]))
+        counted.meta.update(node.meta)
+        node.replace(counted)
     for node in list(tree.find_all(exp.ApproxTopK)):
         # by its name: the parser's own printing of it warns
         parts = [value for value in node.args.values() if isinstance(value, exp.Expression)]

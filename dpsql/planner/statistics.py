@@ -34,8 +34,8 @@ from dpsql.aggregates.unit_total import unit_total
 from dpsql.core.cancellation import check
 from dpsql.core.domains import LARGEST_DOUBLE, Categories, Domain, Interval, integers
 from dpsql.core.errors import Error, error
+from dpsql.expressions.functions.numbers import float_test
 from dpsql.expressions.logic import conjunction, is_null, negation
-from dpsql.expressions.mathematical import float_test
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.mechanisms.randomized_response import RandomizedResponse
 from dpsql.plan.limited import Limited

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from dpsql.core.domains import Categories, Interval, join
+from dpsql.core.domains import Categories, join
 from dpsql.core.errors import error
 from dpsql.expressions.conversion import unify
 from dpsql.expressions.literals import literal
 from dpsql.expressions.logic import is_null, negation
-from dpsql.expressions.scalar import NO_KEYS, Scalar, one_form
+from dpsql.expressions.scalar import NO_KEYS, Scalar, limits_of_any, one_form
 from dpsql.relations.relations import (
     From,
     Made,
@@ -195,9 +195,6 @@ def _half(relation: Relation, columns: list[Scalar]) -> Node:
 
 def _either(alias: str, name: str, first: Scalar, second: Scalar) -> Scalar:
     """A column that holds values of two: known is what is true of both; the unit stays the unit where both hold it."""
-    limits = None
-    if first.limits is not None and second.limits is not None:
-        limits = Interval(min(first.limits.lower, second.limits.lower), max(first.limits.upper, second.limits.upper))
     both = first.held & second.held if first.constant and second.constant else NO_KEYS
     same = frozenset(key for key in both if key.is_unit)
     like = replace(
@@ -207,7 +204,7 @@ def _either(alias: str, name: str, first: Scalar, second: Scalar) -> Scalar:
         else first.domain
         if second.is_null
         else join(first.domain, second.domain),
-        limits=limits,
+        limits=limits_of_any((first, second)),
         nullable=first.nullable or second.nullable,
         integral=first.integral and second.integral,
         role="identifier" if first.is_identifying or second.is_identifying else "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.support.extremes import TYPES, column
+from tests.support.functions import templates
 
 CASTS = (
     "TINYINT",
@@ -183,9 +184,25 @@ UNARY = (
         )
     ),
     "DATE_PART('isodow', {0})",
-    *(f"DATE_TRUNC('{part}', {{0}})" for part in ("year", "quarter", "month", "week", "day", "hour")),
+    *(
+        f"DATE_TRUNC('{part}', {{0}})"
+        for part in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+    ),
+    *(
+        f"TIME_BUCKET(INTERVAL {period}, {{0}})"
+        for period in ("10000 YEAR", "3 MONTH", "1 WEEK", "10000 DAY", "1 SECOND")
+    ),
+    *(f"DATE_PART('{part}', {{0}})" for part in ("decade", "century", "isoyear", "yearweek")),
+    *(text for text in templates() if "{1}" not in text),
 )
 BINARY = (
+    *(text for text in templates() if "{1}" in text),
+    "{0} - {1} > INTERVAL 3 MONTH",
+    "INTERVAL '1' SECOND >= {0} - {1}",
+    "({0}, {1}) = (1, 'a')",
+    "({0}, {1}) IN ((1, 2), ({1}, {0}))",
+    "{0} SIMILAR TO '(a|1)*'",
+    "POSITION({0} IN {1})",
     "{0} + {1}",
     "{0} - {1}",
     "{0} * {1}",

@@ -184,3 +184,75 @@ def test_others_that_evaluate_anew_take_no_history(tmp_path: Path) -> None:
             other.execute("SELECT COUNT(*) FROM people")
         with pytest.raises(Error, match="DPSQL-602"):
             session.execute(PAIR[1])
+
+
+UNDECLARED = (
+    'x = { type = "BIGINT", nullable = true }\nborn = { type = "DATE" }\ncell = { type = "BIGINT", bounds = [0, 100] }'
+)
+ONE = "NOT (x = 5 AND born = DATE '2020-01-06')"
+LIST = "(SELECT x AS k, COUNT(*) AS n, MIN(cell) AS low, MIN(123456) AS flag FROM people GROUP BY x {more}) AS t"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT x, born, COUNT(*) FROM people WHERE {ONE} GROUP BY x, born",
+        f"SELECT born, x, COUNT(*) FROM (SELECT * FROM people WHERE {ONE}) AS p GROUP BY born, x",
+        f"SELECT COUNT(*) FROM people WHERE x IN (SELECT k FROM {LIST} WHERE n > 20 AND low = 3)".format(more=""),
+        f"SELECT COUNT(*) FROM people WHERE x IN (SELECT k FROM {LIST})".format(more="ORDER BY n DESC LIMIT 5"),
+        f"SELECT COUNT(*) FROM people AS p WHERE EXISTS (SELECT 1 FROM {LIST} WHERE k = x OR (k IS NULL AND x IS NULL))".format(
+            more="ORDER BY low LIMIT 5"
+        ),
+        f"SELECT NOT (flag IS NULL) AS f, COUNT(*) FROM people LEFT JOIN {LIST} ON k = x GROUP BY 1".format(
+            more="HAVING COUNT(*) = 30"
+        ),
+    ],
+)
+def test_whole_groups_may_be_chosen(tmp_path: Path, sql: str) -> None:
+    """Those of the answer itself by its keys; released ones by what was released of them."""
+    with closing(opened(tmp_path, columns=UNDECLARED)) as session:
+        session.execute(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT x, COUNT(*) FROM people WHERE {ONE} GROUP BY x",
+        f"SELECT x, born, COUNT(*) FILTER (WHERE {ONE}) FROM people GROUP BY x, born",
+        f"SELECT x, born, SUM(CASE WHEN {ONE} THEN 1 ELSE 0 END) FROM people GROUP BY x, born",
+        f"SELECT x, born, COUNT(*) FROM people WHERE {ONE} OR cell = 7 GROUP BY x, born",
+        f"SELECT COUNT(*) FROM people WHERE x IN (SELECT k FROM {LIST} WHERE k <> 123456)".format(more=""),
+        f"SELECT COUNT(*) FROM people WHERE x IN (SELECT k FROM {LIST} ORDER BY ABS(k - 123456) DESC LIMIT 60)".format(
+            more=""
+        ),
+        f"SELECT COUNT(*) FROM people WHERE x NOT IN (SELECT n FROM {LIST})".format(more=""),
+        f"SELECT COUNT(*) FROM people WHERE x NOT IN (SELECT flag FROM {LIST})".format(more=""),
+        f"SELECT COUNT(*) FROM people WHERE x IN (SELECT k FROM (SELECT k, CASE WHEN k = 123456 THEN 0 ELSE n END m FROM {LIST}) u "
+        "ORDER BY m DESC LIMIT 60)".format(more=""),
+    ],
+)
+def test_no_constant_chooses_a_group(tmp_path: Path, sql: str) -> None:
+    with closing(opened(tmp_path, columns=UNDECLARED)) as session, pytest.raises(Error, match=r"DPSQL-60[12]"):
+        session.execute(sql)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        f"people LEFT JOIN {LIST} ON k = x WHERE k IS NULL",
+        f"people WHERE NOT EXISTS (SELECT 1 FROM {LIST} WHERE k = x)",
+        f"people AS p WHERE NOT EXISTS (SELECT 1 FROM {LIST} WHERE k = p.x OR (k IS NULL AND p.x IS NULL))",
+    ],
+)
+def test_who_is_in_no_released_group_is_shown_where_they_are_many(tmp_path: Path, rest: str) -> None:
+    """No sample unit is in none: the noisy number of people decides."""
+    with closing(opened(tmp_path, columns=UNDECLARED)) as session, duckdb.connect() as plain:
+        rows = "SELECT range AS id, CASE WHEN range < 3 THEN 77 ELSE range % 3 END AS x, range % 100 AS cell, DATE '2020-01-01' AS born"
+        plain.execute(f"COPY ({rows} FROM range(5000)) TO '{tmp_path}/people.parquet' (FORMAT parquet)")
+    with closing(open_session(tmp_path / "schema.toml", None, ":memory:", ZeroNoise())) as session:
+        try:
+            answer = session.execute(f"SELECT COUNT(*), SUM(cell) FROM {rest.format(more='')}")
+        except Error as refused:
+            assert refused.code == "DPSQL-602"
+        else:
+            assert answer.rows == [(None, None)]

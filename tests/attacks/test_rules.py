@@ -504,8 +504,8 @@ def test_rule_9_a_key_that_is_not_unique_is_found_at_opening(tmp_path: Path, ext
 
 ORDER_BOUND = [
     "FIRST(cost)", "LAST(cost)", "ANY_VALUE(cost)", "LIST(cost)", "ARRAY_AGG(cost)", "STRING_AGG(tag, ',')", "ARG_MIN(cost, days)",
-    "ARG_MAX(cost, days)", "MAX_BY(cost, days)", "MODE(tag)", "HISTOGRAM(days)", "APPROX_COUNT_DISTINCT(tag)",
-    "APPROX_QUANTILE(cost, 0.5)", "PRODUCT(cost)", "FSUM(cost)", "SUMKAHAN(cost)", "VAR_POP(cost)", "STDDEV(cost)", "CORR(cost, days)",
+    "ARG_MAX(cost, days)", "MAX_BY(cost, days)", "MODE(tag)", "HISTOGRAM(days)",
+    "APPROX_QUANTILE(cost, 0.5)", "PRODUCT(cost)", "VAR_POP(cost)", "STDDEV(cost)", "CORR(cost, days)",
     "KURTOSIS(cost)", "SUM(cost ORDER BY year)", "SUM(DISTINCT cost)", "RESERVOIR_QUANTILE(cost, 0.5)", "BIT_XOR(days)", "MAX(cost, 2)",
     "MIN(DISTINCT cost)", "GROUP_CONCAT(tag)", "ENTROPY(tag)",
 ]  # fmt: skip
@@ -1221,9 +1221,6 @@ def test_rule_39_functions_without_a_guard_are_refused(tmp_path: Path) -> None:
     """What DuckDB raises on is either guarded (test_totality.py) or not in the grammar."""
     calls = [
         "factorial(age)",
-        "chr(code)",
-        "make_date(age, 1, 1)",
-        "strptime(note, '%Y')",
         "age << code",
         "to_timestamp(income)",
         "epoch_ms(code)",
@@ -1237,7 +1234,6 @@ def test_rule_39_functions_without_a_guard_are_refused(tmp_path: Path) -> None:
         "note::JSON",
         "age & code",
         "gamma(income)",
-        "acos(income)",
         "cot(income)",
         "error(note)",
         "bar(age, 1, 2)",

@@ -45,10 +45,7 @@ HARMLESS = [
 REFUSED = [
     "SELECT COUNT(*) FROM patient WHERE error(note) IS NULL",
     "SELECT COUNT(*) FROM patient WHERE factorial(age) > 0",
-    "SELECT COUNT(*) FROM patient WHERE chr(code) = 'a'",
     "SELECT COUNT(*) FROM patient WHERE 1 << age > 0",
-    "SELECT COUNT(*) FROM patient WHERE make_date(age, 1, 1) > born",
-    "SELECT COUNT(*) FROM patient WHERE strptime(note, '%Y') > born",
     "SELECT COUNT(*) FROM patient WHERE to_timestamp(income) > born",
     "SELECT COUNT(*) FROM patient WHERE regexp_matches(city, note)",
     "SELECT COUNT(*) FROM patient WHERE city LIKE note",

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import BOOLEAN, DOUBLE, HUGEINT, TIMESTAMP, VARCHAR, SqlType, decimal
-from dpsql.expressions import casting, conditional, text
+from dpsql.expressions import casting, conditional
+from dpsql.expressions.functions import text
 from dpsql.expressions.lengths import LONGEST
 from dpsql.expressions.literals import integer_literal, text_literal
 from dpsql.expressions.logic import compare

@@ -95,14 +95,11 @@ def guarded(sql: str) -> str:
     def replaced(node: exp.Expression) -> exp.Expression:
         if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
             return exp.TryCast(this=node.this, to=node.args["to"])
-        if isinstance(node, exp.Sqrt):
-            return exp.Case(
-                ifs=[exp.If(this=exp.GTE(this=node.this.copy(), expression=exp.Literal.number(0)), true=node)]
-            )
-        if isinstance(node, exp.Ln):
-            return exp.Case(
-                ifs=[exp.If(this=exp.GT(this=node.this.copy(), expression=exp.Literal.number(0)), true=node)]
-            )
+        called = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+        if called in ("sqrt", "ln"):
+            zero, compared = exp.Literal.number(0), exp.GTE if called == "sqrt" else exp.GT
+            inside = compared(this=node.expressions[0].copy(), expression=zero)
+            return exp.Case(ifs=[exp.If(this=inside, true=node)])
         return node
 
     if not any(word in sql.upper() for word in ("CAST", "::", "SQRT", "LN(")):

@@ -22,6 +22,7 @@ FLAGS = [
     "--disable-component-update", "--disable-sync", "--window-size=1600,2400",
 ]  # fmt: skip
 PATIENCE = 90.0
+FAILED = "dpsql Error"  # above the line of a refusal
 DRAWN = "canvas, table tbody tr, .header-line"
 API = """
 const [method, path, body, done] = arguments;
@@ -121,12 +122,23 @@ class Browser:
     def ask(self, sql: str, database: int = 1) -> tuple[list[str], list[str]]:
         """Run a statement in SQL Lab: the words of its result and of its error, in lines."""
         self.open(f"/sqllab/?dbid={database}&sql={quote(sql)}")
-        self.first(".ace_editor")
-        self.first("[data-test=run-query-action]:not([disabled])").click()
-        shown = ".ant-tabs-tabpane-active"
-        self.until(lambda: self.all(f"{shown} [role=alert], {shown} [role=gridcell]"))
-        cells = [cell.text for cell in self.all(f"{shown} [role=gridcell]")]
-        return cells, [line for panel in self.all(f"{shown} [role=alert]") for line in panel.text.splitlines()]
+        tab = ".ant-tabs-tabpane-active"
+        # until the new tab is there the last one is shown, with what it was answered
+        self.until(lambda: self._seen(f"{tab} .ace_editor", "e.env && e.env.editor.getValue()") == [sql])
+        self.first(f"{tab} [data-test=run-query-action]:not([disabled])").click()
+        # other panels come and go, such as that the list of tables is not loaded
+        self.until(lambda: self._seen(f"{tab} [role=gridcell]") or self._refusal(tab))
+        return self._seen(f"{tab} [role=gridcell]"), self._refusal(tab)
+
+    def _refusal(self, within: str) -> list[str]:
+        """The lines of the panel with an error of dpsql."""
+        panels = [panel.splitlines() for panel in self._seen(f"{within} [role=alert]")]
+        return next((lines for lines in panels if FAILED in lines), [])
+
+    def _seen(self, css: str, what: str = "e.innerText") -> list[Any]:
+        """Something of all such elements, at one moment."""
+        found = f"return [...document.querySelectorAll(arguments[0])].map(e => {what})"
+        return list(self._driver.execute_script(found, css))
 
     def samples(self, chart: int) -> str:
         """What the Samples tab of a chart says."""

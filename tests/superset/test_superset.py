@@ -173,7 +173,7 @@ def settled(superset: Running, window: Browser, name: str, statements: int) -> I
 def sql_lab(superset: Running, window: Browser) -> None:
     rows, errors = window.ask(GOOD)
     window.picture("SQL Lab")
-    assert len(rows) == 12 + 6 and errors == []
+    assert errors == [] and len(rows) == 12 + 6
     price = window.api(
         "POST", "/api/v1/sqllab/estimate/", {"database_id": 1, "sql": "SELECT AVG(income) FROM person WHERE female"}
     )
@@ -226,7 +226,7 @@ def another_budget(superset: Running, window: Browser) -> None:
     made = {"database_name": "logins", "sqlalchemy_uri": uri, "impersonate_user": True, "expose_in_sqllab": True}
     database = window.api("POST", "/api/v1/database/", made)["id"]
     rows, errors = window.ask("SELECT female, COUNT(*) AS n FROM person GROUP BY female", database)
-    assert rows and errors == []
+    assert errors == [] and rows
     with dpsql.connect(schema, analyst="admin", ledger=ledger) as connection:
         assert connection.execute("SELECT COUNT(*) FROM dpsql.ledger WHERE analyst = 'admin'").fetchone() == (1,)
         with pytest.raises(dpsql.OperationalError, match=r"\ADPSQL-501"):

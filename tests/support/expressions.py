@@ -6,6 +6,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dpsql.expressions.functions import FUNCTIONS
+from tests.support.functions import DATES as DATES_OF_EXAMPLES
+from tests.support.functions import TEXTS as TEXTS_OF_EXAMPLES
+from tests.support.functions import filled, spellings
+
 INTEGERS = {"patient": ["age", "site", "code"], "visit": ["days", "year", "visit_id"], "item": ["drug", "batch"]}
 NUMBERS = {"patient": ["income", "weight", "score"], "visit": ["cost"], "item": ["amount"]}
 TEXTS = {"patient": ["city", "note"], "visit": ["tag"], "item": []}
@@ -18,7 +23,7 @@ PART_FUNCTIONS = [
     "YEAR", "QUARTER", "MONTH", "DAY", "DAYOFMONTH", "DAYOFWEEK", "DAYOFYEAR", "WEEKOFYEAR", "WEEK", "HOUR", "MINUTE", "SECOND",
     "DOW", "ISODOW", "WEEKDAY", "DOY",
 ]  # fmt: skip
-TRUNCATIONS = ["year", "quarter", "month", "week", "day", "hour"]
+TRUNCATIONS = ["year", "quarter", "month", "week", "day", "hour", "minute", "second"]
 UNITS = ["YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"]
 
 
@@ -31,9 +36,34 @@ class Expressions:
 
     def any(self, depth: int = 3) -> str:
         make = self.chance.choice(
-            [self.number, self.number, self.whole, self.whole, self.condition, self.text, self.date, self.moment]
+            [
+                self.number,
+                self.number,
+                self.whole,
+                self.whole,
+                self.condition,
+                self.text,
+                self.date,
+                self.moment,
+                self.call,
+            ]
         )
         return make(depth)
+
+    def call(self, depth: int) -> str:
+        """Any registered function, by any of its names."""
+        text = self.chance.choice(list(spellings(self.chance.choice(FUNCTIONS))))
+
+        def made(letter: str) -> str:
+            if letter in TEXTS_OF_EXAMPLES:
+                return self.text(depth - 1)
+            return (
+                self._day(depth - 1)
+                if letter in DATES_OF_EXAMPLES
+                else self._pick(lambda: self.whole(depth - 1), lambda: self.number(depth - 1))
+            )
+
+        return filled(text, made)
 
     def _pick(self, *makers: Callable[[], str]) -> str:
         return self.chance.choice(makers)()

@@ -76,11 +76,11 @@ class World:
     connections: list[duckdb.DuckDBPyConnection] = field(init=False)
     scope: Scope = field(init=False)
     refused: int = 0
-    _tables: Tables = field(init=False)
+    tables: Tables = field(init=False)
 
     def __post_init__(self) -> None:
         self.schema, self.by_person = extremes.schema(self.folder), extremes.schema(self.folder, unit="person.id")
-        table, self._tables = self.schema.tables[0], tables_of(self.schema)
+        table, self.tables = self.schema.tables[0], tables_of(self.schema)
         self.scope = scope_of(scan(self.schema, table, table.name))
         whole = duckdb.connect(config={"threads": "1"})
         extremes.fill(whole)
@@ -111,7 +111,7 @@ class World:
         for (_, name), column in self.scope.columns.items():
             pool.setdefault(column.sqltype.name, []).append(Form(name, column))
         for text in CONSTANTS:
-            found = self._built(text, text)
+            found = self.built(text)
             if found is not None:
                 pool.setdefault(found.scalar.sqltype.name, []).append(found)
         first = {name: len(forms) for name, forms in pool.items()}
@@ -135,9 +135,10 @@ class World:
             else:
                 kept[chance.randrange(first.get(made.sqltype.name, 0), len(kept))] = found
 
-    def _built(self, text: str, sql: str) -> Form | None:
+    def built(self, text: str) -> Form | None:
+        """An expression as the planner makes it; None where it is refused."""
         try:
-            return Form(text, scalar(parse(f"SELECT COUNT(*), {sql}").tree.expressions[-1], self.scope))  # type: ignore[union-attr]
+            return Form(text, scalar(parse(f"SELECT COUNT(*), {text}").tree.expressions[-1], self.scope))  # type: ignore[union-attr]
         except Error:
             return None
 
@@ -149,8 +150,8 @@ class World:
         items = ", ".join(f"{text_of(form.scalar)} AS c{i}" for i, form in enumerate(forms))
         text = f'SELECT {items} FROM "extreme" AS "extreme"'
         try:
-            printed, columns = derived(text, self._tables)
-            guarded = total(text, self._tables, everywhere=True) if everywhere else printed
+            printed, columns = derived(text, self.tables)
+            guarded = total(text, self.tables, everywhere=True) if everywhere else printed
             ends = ", ".join(
                 f"CAST(min(c{i}) AS VARCHAR), CAST(max(c{i}) AS VARCHAR), count(c{i})" for i in range(len(forms))
             )

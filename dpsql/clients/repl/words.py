@@ -5,8 +5,10 @@ tests/clients/repl/test_completion.py sends every function through the planner's
 
 from __future__ import annotations
 
+from dpsql.expressions.functions import FUNCTIONS as REGISTERED
+
 BEGINNINGS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "RESET", "PIVOT", "VALUES")
-SHOWN = ("TABLES", "BUDGET", "LEDGER", "ANALYSTS", "GUARD")
+SHOWN = ("TABLES", "FUNCTIONS", "BUDGET", "LEDGER", "ANALYSTS", "GUARD")
 CLAUSES = (
     "FROM", "WHERE", "GROUP BY", "HAVING", "QUALIFY", "ORDER BY", "LIMIT", "OFFSET", "UNION", "UNION ALL", "INTERSECT", "EXCEPT",
 )  # fmt: skip
@@ -64,44 +66,12 @@ AGGREGATES: dict[str, str] = {
     "dp_high": "dp_high(n), the upper end",
 }
 SCALARS: dict[str, str] = {
-    "ABS": "ABS(x)",
     "CAST": "CAST(x AS INTEGER)",
-    "CEIL": "CEIL(x)",
-    "COALESCE": "COALESCE(x, 0)",
-    "CONCAT": "CONCAT(a, b)",
-    "CONTAINS": "CONTAINS(a, 'text')",
-    "CURRENT_DATE": "CURRENT_DATE",
-    "DATE_DIFF": "DATE_DIFF('day', a, b)",
-    "DATE_TRUNC": "DATE_TRUNC('month', d)",
-    "DAY": "DAY(d)",
-    "ENDS_WITH": "ENDS_WITH(a, 'text')",
-    "EXP": "EXP(x)",
-    "EXTRACT": "EXTRACT(year FROM d)",
-    "FLOOR": "FLOOR(x)",
-    "GREATEST": "GREATEST(a, b)",
-    "HOUR": "HOUR(d)",
-    "LEAST": "LEAST(a, b)",
-    "LEFT": "LEFT(a, 3)",
-    "LENGTH": "LENGTH(a)",
-    "LN": "LN(x)",
-    "LOG": "LOG(x)",
-    "LOWER": "LOWER(a)",
-    "MONTH": "MONTH(d)",
-    "NULLIF": "NULLIF(x, 0)",
-    "POWER": "POWER(x, 2)",
-    "QUARTER": "QUARTER(d)",
-    "RIGHT": "RIGHT(a, 3)",
-    "ROUND": "ROUND(x, 1)",
-    "SIGN": "SIGN(x)",
-    "SQRT": "SQRT(x)",
-    "STARTS_WITH": "STARTS_WITH(a, 'text')",
-    "SUBSTRING": "SUBSTRING(a, 1, 3)",
-    "TRIM": "TRIM(a)",
-    "TRUNC": "TRUNC(x)",
     "TRY_CAST": "TRY_CAST(a AS INTEGER)",
-    "UPPER": "UPPER(a)",
+    "EXTRACT": "EXTRACT(year FROM d)",
     "WIDTH_BUCKET": "WIDTH_BUCKET(x, 0, 100, 10)",
-    "YEAR": "YEAR(d)",
+    "CURRENT_DATE": "CURRENT_DATE",
+    **{function.name.upper(): function.example for function in REGISTERED},
 }
 OVER_RESULTS: dict[str, str] = {
     "DENSE_RANK": "DENSE_RANK() OVER (ORDER BY n)",

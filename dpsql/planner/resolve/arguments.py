@@ -11,9 +11,9 @@ from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import DOUBLE, INTEGER
 from dpsql.expressions.conditional import case
+from dpsql.expressions.functions.numbers import float_test
 from dpsql.expressions.literals import NULL, literal
 from dpsql.expressions.logic import compare, disjunction, is_null
-from dpsql.expressions.mathematical import float_test
 from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.planner.grammar import AGGREGATES, name_of
 from dpsql.planner.resolve.scalars import scalar

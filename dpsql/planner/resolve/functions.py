@@ -9,9 +9,12 @@ from sqlglot import exp
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import SqlType, parse_type
-from dpsql.expressions import arithmetic, buckets, casting, conditional, division, logic, mathematical, temporal, text
-from dpsql.expressions.literals import NULL, boolean_literal, number_literal, text_literal
+from dpsql.expressions import arithmetic, buckets, casting, conditional, division, logic, temporal
+from dpsql.expressions.functions import BY_NAME, numbers, patterns, text
+from dpsql.expressions.functions.record import Period
+from dpsql.expressions.literals import NULL, boolean_literal, integer_literal, number_literal, text_literal
 from dpsql.expressions.scalar import Scalar
+from dpsql.planner.calls import function_of
 from dpsql.planner.grammar import unsupported
 from dpsql.planner.resolve.syntax import flat
 
@@ -59,26 +62,88 @@ def _shift(operator: str, left: exp.Expression, right: exp.Expression, build: Bu
         if operator == "-" or isinstance(right, exp.Interval):
             raise error(106, "an interval can be added to a date only", hint="write d + INTERVAL 7 DAY")
         left, right = right, left
-    amount = right.this
+    period = _period(right)
+    return temporal.shift(build(left), period.amount * (1 if operator == "+" else -1), period.unit)
+
+
+def _period(node: exp.Expression) -> Period:
+    """INTERVAL 7 DAY, '7' DAY, '7 days' as so many of one unit. Raises 106."""
+    amount, unit = node.this, node.args.get("unit")
     digits = amount.name if isinstance(amount, exp.Literal) else ""
-    unit = right.args.get("unit")
     if unit is None and " " in digits.strip():
         digits, _, word = digits.strip().partition(" ")
         unit = exp.Var(this=word)
     if unit is None or not digits.removeprefix("-").isdigit() or len(digits) > 6:
         raise error(106, "an interval must be a constant whole number of one unit", hint="write INTERVAL 7 DAY")
-    return temporal.shift(build(left), int(digits) * (1 if operator == "+" else -1), unit.name)
+    return Period(int(digits), unit.name)
+
+
+_COMPARED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""The comparison with its sides exchanged."""
+
+
+def _apart(operator: str, left: exp.Expression, right: exp.Expression, build: Build) -> Scalar | None:
+    """`d - e > INTERVAL 3 DAY`: how far two times are apart, compared with a constant; None for any other comparison.
+
+    Why  as many microseconds; the engine, too, counts a month as 30 days where it compares
+    """
+    if isinstance(left, exp.Interval):
+        left, right, operator = right, left, _COMPARED[operator]
+    between = left.unnest()
+    if not isinstance(right, exp.Interval) or not isinstance(between, exp.Sub):
+        return None
+    period = _period(right)
+    unit = temporal.part_name(period.unit)
+    width = temporal.FIXED_UNITS.get(unit) or temporal.MONTHS.get(unit, 0) * 30 * temporal.DAY
+    if not width:
+        raise error(106, "an interval must be a constant whole number of one unit", hint="write INTERVAL 7 DAY")
+    apart = temporal.difference("microsecond", build(between.expression), build(between.this))
+    return logic.compare(operator, apart, integer_literal(period.amount * width))
 
 
 def _compare(operator: str) -> Builder:
-    return lambda node, build: logic.compare(operator, build(node.args["this"]), build(node.args["expression"]))
+    def built(node: exp.Expression, build: Build) -> Scalar:
+        left, right = node.args["this"], node.args["expression"]
+        if isinstance(right, exp.Any):
+            if operator != "=":
+                raise error(102, f"{operator} ANY is not supported", hint="write x = ANY([1, 2]), or x IN (1, 2)")
+            return logic.in_list(build(left), [build(option) for option in _listed(right)])
+        if operator in ("=", "<>") and isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+            found = _row(left, right, build)
+            return found if operator == "=" else logic.negation(found)
+        apart = _apart(operator, left, right, build)
+        return apart if apart is not None else logic.compare(operator, build(left), build(right))
+
+    return built
+
+
+def _listed(node: exp.Any) -> list[exp.Expression]:
+    """The constants of ANY([1, 2]) and ANY(ARRAY[1, 2])."""
+    inner = node.this.unnest()
+    if not isinstance(inner, exp.Array) or not inner.expressions:
+        raise error(102, "ANY takes a list of constants", hint="write x = ANY([1, 2])")
+    return list(inner.expressions)
+
+
+def _row(left: exp.Tuple, right: exp.Tuple, build: Build) -> Scalar:
+    """(a, b) = (1, 2)"""
+    if len(left.expressions) != len(right.expressions):
+        raise error(106, "two rows of different length are compared", hint="write (a, b) = (1, 2)")
+    pairs = zip(left.expressions, right.expressions, strict=True)
+    return logic.conjunction([logic.compare("=", build(a), build(b)) for a, b in pairs])
 
 
 def _in(node: exp.Expression, build: Build) -> Scalar:
-    options = [build(option) for option in node.args.get("expressions") or []]
+    options = node.args.get("expressions") or []
     if not options:
         raise error(101, "IN needs at least one value", hint="write x IN (1, 2)")
-    return logic.in_list(build(node.args["this"]), options)
+    row = node.args["this"]
+    if isinstance(row, exp.Tuple):
+        rows = [option for option in options if isinstance(option, exp.Tuple)]
+        if len(rows) < len(options):
+            raise error(106, "a row is compared with what is none", hint="write (a, b) IN ((1, 2), (3, 4))")
+        return logic.disjunction([_row(row, other, build) for other in rows])
+    return logic.in_list(build(row), [build(option) for option in options])
 
 
 def _is(node: exp.Expression, build: Build) -> Scalar:
@@ -159,21 +224,6 @@ def _cast(node: exp.Expression, build: Build) -> Scalar:
     return casting.cast(build(node.args["this"]), sqltype_of(node.args["to"]))
 
 
-def _round(node: exp.Expression, build: Build) -> Scalar:
-    digits = node.args.get("decimals")
-    value = build(node.args["this"])
-    return arithmetic.round_to(value, build(digits)) if digits is not None else arithmetic.to_integer("round", value)
-
-
-def _log(node: exp.Expression, build: Build) -> Scalar:
-    value = node.args.get("expression")
-    if value is None:
-        return mathematical.increasing("log10", build(node.args["this"]))
-    if node.this.name not in ("2", "10"):
-        raise error(102, "LOG is supported to the bases 2 and 10", hint="write LN(x) / LN(3)")
-    return mathematical.increasing(f"log{node.this.name}", build(value))
-
-
 def _buckets(node: exp.Expression) -> buckets.Buckets:
     """The bounds and the number of a width_bucket. Raises 106 where they are no constants."""
     parts = [part for name in ("min_value", "max_value", "num_buckets") if (part := node.args.get(name)) is not None]
@@ -208,20 +258,6 @@ def check_buckets(tree: exp.Expression) -> None:
             raise problem
 
 
-def _part(name: str) -> Builder:
-    return lambda node, build: temporal.extract(name, build(node.args["this"]))
-
-
-def _unit(node: exp.Expression) -> str:
-    unit = node.args.get("unit")
-    return unit.name if isinstance(unit, exp.Var | exp.Literal) else "day"
-
-
-def _substring(node: exp.Expression, build: Build) -> Scalar:
-    positions = [build(node.args[name]) for name in ("start", "length") if node.args.get(name) is not None]
-    return text.part("substring", build(node.args["this"]), positions)
-
-
 def _trim(node: exp.Expression, build: Build) -> Scalar:
     side = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
     return text.change(side, build(node.args["this"]))
@@ -236,41 +272,35 @@ def _two(function: Callable[[Scalar, Scalar], Scalar]) -> Builder:
 
 
 def _anonymous(node: exp.Expression, build: Build) -> Scalar:
-    name = str(node.this).lower()
-    needed = {"date_part": 2, "datepart": 2, "date_diff": 3, "datediff": 3}.get(name)
-    if needed is not None and len(node.expressions) != needed:
-        raise error(106, f"{name.upper()} takes {needed} arguments", hint="give exactly that many")
-    if name in ("date_part", "datepart"):
-        return temporal.extract(node.expressions[0].name, build(node.expressions[1]))
-    if name in ("date_diff", "datediff"):
-        return temporal.difference(node.expressions[0].name, build(node.expressions[1]), build(node.expressions[2]))
-    builder = ANONYMOUS.get(name)
-    if builder is None:
+    """A function by its record."""
+    function = function_of(node)
+    if function is None:
         raise unsupported(node)
-    args = [build(part) for part in node.expressions]
-    if len(args) != builder[0]:
-        raise error(
-            106, f"{name.upper()} takes {builder[0]} argument{'s' * (builder[0] > 1)}", hint="give exactly that many"
-        )
-    return builder[1](args)
+    args: list[object] = []
+    for place, part in enumerate(node.expressions):
+        kind = function.kind(place)
+        args.append(_period(part) if kind == "period" else part.name if kind == "word" else build(part))
+    return function.build(*args)
 
 
-def _extracting(part: str) -> Callable[[list[Scalar]], Scalar]:
-    return lambda a: temporal.extract(part, a[0])
+def _record(name: str, *parts: str) -> Builder:
+    """A function that the parser has a form for, with the parts that are its arguments."""
+
+    def built(node: exp.Expression, build: Build) -> Scalar:
+        args = [node.args.get(part) for part in parts]
+        return BY_NAME[name].build(*(build(arg) for arg in args if arg is not None))
+
+    return built
 
 
-ANONYMOUS: dict[str, tuple[int, Callable[[list[Scalar]], Scalar]]] = {
-    "trunc": (1, lambda a: arithmetic.to_integer("trunc", a[0])),
-    "isfinite": (1, lambda a: mathematical.float_test("isfinite", a[0])),
-    "isinf": (1, lambda a: mathematical.float_test("isinf", a[0])),
-    "strlen": (1, lambda a: text.length(a[0])),
-    "ends_with": (2, lambda a: text.contains("ends_with", a[0], a[1])),
-    "suffix": (2, lambda a: text.contains("ends_with", a[0], a[1])),
-    "prefix": (2, lambda a: text.contains("starts_with", a[0], a[1])),
-    "starts_with": (2, lambda a: text.contains("starts_with", a[0], a[1])),
-    "contains": (2, lambda a: text.contains("contains", a[0], a[1])),
-    **{part: (1, _extracting(part)) for part in ("dow", "isodow", "weekday", "doy", "dayofyear", "weekofyear")},
-}
+def _similar(node: exp.Expression, build: Build) -> Scalar:
+    pattern = node.args["expression"]
+    if not (isinstance(pattern, exp.Literal) and pattern.is_string):
+        raise error(102, "the pattern of SIMILAR TO must be a constant text", hint="write x SIMILAR TO 'a.*'")
+    patterns.groups_of(pattern.name)
+    return patterns.matches("regexp_full_match", build(node.args["this"]), build(pattern))
+
+
 BUILDERS: dict[type[exp.Expression], Builder] = {
     exp.Literal: _literal,
     exp.Null: lambda node, build: NULL,
@@ -283,7 +313,7 @@ BUILDERS: dict[type[exp.Expression], Builder] = {
     exp.Div: _two(division.divide),
     exp.IntDiv: _two(division.integer_divide),
     exp.Mod: _two(division.modulo),
-    exp.Pow: _two(mathematical.power),
+    exp.Pow: _two(numbers.power),
     exp.DPipe: _two(text.concatenate),
     exp.EQ: _compare("="),
     exp.NEQ: _compare("<>"),
@@ -310,45 +340,11 @@ BUILDERS: dict[type[exp.Expression], Builder] = {
     exp.Greatest: lambda node, build: conditional.extreme("greatest", _arguments(node, build)),
     exp.Cast: _cast,
     exp.TryCast: _cast,
-    exp.Abs: _unary(arithmetic.absolute),
-    exp.Sign: _unary(arithmetic.sign),
-    exp.Floor: _unary(lambda a: arithmetic.to_integer("floor", a)),
-    exp.Ceil: _unary(lambda a: arithmetic.to_integer("ceil", a)),
-    exp.Round: _round,
-    exp.Sqrt: _unary(lambda a: mathematical.increasing("sqrt", a)),
-    exp.Ln: _unary(lambda a: mathematical.increasing("ln", a)),
-    exp.Exp: _unary(lambda a: mathematical.increasing("exp", a)),
-    exp.Log: _log,
     exp.WidthBucket: lambda node, build: buckets.width_bucket(build(node.this), _buckets(node)),
-    exp.IsNan: _unary(lambda a: mathematical.float_test("isnan", a)),
-    exp.IsInf: _unary(lambda a: mathematical.float_test("isinf", a)),
-    exp.Length: _unary(text.length),
-    exp.Lower: _unary(lambda a: text.change("lower", a)),
-    exp.Upper: _unary(lambda a: text.change("upper", a)),
     exp.Trim: _trim,
-    exp.Substring: _substring,
-    exp.Left: lambda node, build: text.part("left", build(node.this), [build(node.expression)]),
-    exp.Right: lambda node, build: text.part("right", build(node.this), [build(node.expression)]),
-    exp.StartsWith: _two(lambda a, b: text.contains("starts_with", a, b)),
-    exp.EndsWith: _two(lambda a, b: text.contains("ends_with", a, b)),
-    exp.Contains: _two(lambda a, b: text.contains("contains", a, b)),
+    exp.Substring: _record("substring", "this", "start", "length"),
+    exp.StrPosition: _record("strpos", "this", "substr"),
+    exp.StartsWith: _record("starts_with", "this", "expression"),
+    exp.SimilarTo: _similar,
     exp.Extract: lambda node, build: temporal.extract(node.this.name, build(node.expression)),
-    exp.DateTrunc: lambda node, build: temporal.truncate(_unit(node), build(node.this)),
-    exp.TimestampTrunc: lambda node, build: temporal.truncate(_unit(node), build(node.this)),
-    exp.DateDiff: lambda node, build: temporal.difference(_unit(node), build(node.expression), build(node.this)),
-    exp.Year: _part("year"),
-    exp.Quarter: _part("quarter"),
-    exp.Month: _part("month"),
-    exp.Day: _part("day"),
-    exp.DayOfMonth: _part("day"),
-    exp.DayOfWeek: _part("dayofweek"),
-    exp.DayOfWeekIso: _part("isodow"),
-    exp.DayOfYear: _part("dayofyear"),
-    exp.WeekOfYear: _part("week"),
-    exp.Week: _part("week"),
-    exp.Hour: _part("hour"),
-    exp.Minute: _part("minute"),
-    exp.Second: _part("second"),
 }
-if hasattr(exp, "Trunc"):  # The lower end of the supported parser versions keeps TRUNC by its name.
-    BUILDERS[exp.Trunc] = _unary(lambda a: arithmetic.to_integer("trunc", a))

@@ -13,6 +13,7 @@ from dpsql.core.spans import span_of
 from dpsql.expressions.scalar import NULL_TYPE, Scalar, finite_hull
 from dpsql.plan.resolved import Block, GroupKey
 from dpsql.plan.tables import ROW_NUMBER
+from dpsql.planner.calls import function_of
 from dpsql.planner.grammar import AGGREGATES
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.aggregates import Collector, is_aggregate
@@ -291,7 +292,7 @@ def _shown_columns(scalar: Scalar) -> Iterator[str]:
 
 _TOTAL = (
     exp.And, exp.Or, exp.Not, exp.Paren, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Is, exp.Like,
-    exp.ILike, exp.Lower, exp.Upper, exp.Boolean, exp.Literal, exp.Null, exp.Column, exp.Identifier,
+    exp.ILike, exp.Boolean, exp.Literal, exp.Null, exp.Column, exp.Identifier,
 )  # fmt: skip
 """Of what conditions are made that the engine cannot fail at, whatever the values are."""
 
@@ -316,7 +317,8 @@ def _said_of_keys(select: exp.Select, rewriter: _Rewriter) -> list[exp.Expressio
 
 def _cannot_fail(node: exp.Expression) -> bool:
     as_text = isinstance(node, exp.Cast) and node.to.is_type("text", "varchar")
-    return as_text or isinstance(node, (*_TOTAL, exp.DataType))
+    function = function_of(node)
+    return as_text or (function is not None and function.safe) or isinstance(node, (*_TOTAL, exp.DataType))
 
 
 def _released_query(select: exp.Select, having: exp.Expression | None, rewriter: _Rewriter) -> exp.Select:

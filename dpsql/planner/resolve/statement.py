@@ -17,7 +17,9 @@ from dpsql.expressions.lengths import LONGEST_BOUND
 from dpsql.expressions.scalar import Scalar, column, tree_of
 from dpsql.plan.resolved import Block, Bound, PublicTypes
 from dpsql.plan.tables import ROW_NUMBER, PublicTable, end_column, intervals_table, redrawn_table
+from dpsql.planner.calls import function_of
 from dpsql.planner.parse import DUCKDB
+from dpsql.planner.resolve.provenance import chooses, shows
 from dpsql.planner.resolve.scope import Scope
 from dpsql.relations.per_unit import distinct, holds_unit
 from dpsql.relations.relations import From, Named, Relation, distinct_names
@@ -220,7 +222,9 @@ class Statement:
         blocks = {table(b.name): b.name for b in self.blocks for table in (intervals_table, redrawn_table)}
         own = tuple(dict.fromkeys(blocks.get(name, name) for name in own))
         columns = tuple((f"c{i}", sqltype) for i, (_, sqltype) in enumerate(typed))
-        bound = Bound("", sql, columns, public, own, one_row, query.unique)
+        values = {(b.name, a.name) for b in self.blocks for a in b.aggregates}
+        shown = shows(query.tree, len(columns))
+        bound = Bound("", sql, columns, public, own, one_row, query.unique, shown, chooses(query.tree, values))
         return self.bound(bound, kind), tuple(t for _, t in typed)
 
     def bound(self, asked: Bound, kind: str) -> str:
@@ -273,6 +277,9 @@ def _total(node: exp.Expression) -> exp.Expression:
         return exp.TryCast(this=node.this, to=node.args["to"])
     if isinstance(node, exp.IntDiv | exp.Mod):
         node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
+    function = function_of(node)
+    if function is not None and function.tried and node.find(exp.AggFunc, exp.Window) is None:
+        return exp.Try(this=node.copy())
     return node
 
 

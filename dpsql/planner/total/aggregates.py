@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql.core.domains import Interval, interval
 from dpsql.core.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal
-from dpsql.planner.total.known import LIST, ROWS, Known
+from dpsql.expressions.known import LIST, ROWS, Known
 from dpsql.planner.total.walk import Rule, Scope, Walk, unknown
 
 

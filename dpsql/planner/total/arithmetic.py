@@ -10,8 +10,7 @@ from fractions import Fraction
 from dpsql.core import domains
 from dpsql.core.domains import Interval
 from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType, decimal
-from dpsql.planner.total.known import Known, common, fits, floating, meet
-from dpsql.planner.total.rules import Ruled, always, decided
+from dpsql.expressions.known import Known, Ruled, always, common, decided, fits, floating, meet
 
 _INTERVALS: dict[str, Callable[[Interval, Interval], Interval]] = {
     "+": domains.add,
@@ -133,17 +132,6 @@ def negative(a: Known) -> Ruled | None:
     if a.sqltype.is_float or a.sqltype.is_decimal or a.literal:
         return always(found)
     return decided(found, fits(limits, a.sqltype))
-
-
-def absolute(a: Known) -> Ruled | None:
-    """ABS(a): the least integer has none."""
-    if not a.sqltype.is_number:
-        return None
-    limits = domains.absolute(a.limits) if a.limits is not None else None
-    found = Known(a.sqltype, limits, a.null, least=">= 0")
-    if a.sqltype.is_float or a.sqltype.is_decimal:
-        return always(found)
-    return decided(replace(found, limits=meet(a.sqltype.range, limits)), fits(limits, a.sqltype))
 
 
 def right_shift(a: Known, b: Known) -> Ruled | None:

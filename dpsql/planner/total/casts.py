@@ -7,8 +7,20 @@ from fractions import Fraction
 
 from dpsql.core.domains import Interval
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, DATE, FLOAT, TIMESTAMP, SqlType
-from dpsql.planner.total.known import NULL, Known, fits, floating, meet, of_type, rounded, within
-from dpsql.planner.total.rules import Ruled, always, nothing, proved
+from dpsql.expressions.known import (
+    NULL,
+    Known,
+    Ruled,
+    always,
+    fits,
+    floating,
+    meet,
+    nothing,
+    of_type,
+    proved,
+    rounded,
+    within,
+)
 
 DAY = 86_400_000_000
 """[microseconds]"""

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.core.domains import Interval
-from dpsql.planner.total.known import Known, meet
+from dpsql.core.domains import LARGEST_DOUBLE, Interval
+from dpsql.expressions.known import Known, meet
 
+_FINITE = Interval(-LARGEST_DOUBLE, LARGEST_DOUBLE)
 Facts = dict[object, Known]
 """By `key`."""
 Value = Callable[[exp.Expression], Known]
@@ -60,6 +61,9 @@ def _of(part: exp.Expression, value: Value) -> Iterator[tuple[exp.Expression, Kn
         here = value(part.this)
         if low is not None and high is not None and low.lower <= high.upper:
             yield part.this, replace(here, limits=meet(Interval(low.lower, high.upper), here.limits), null=False)
+    elif isinstance(part, exp.Anonymous) and part.name.lower() == "isfinite" and len(part.expressions) == 1:
+        here = value(part.expressions[0])
+        yield part.expressions[0], replace(here, limits=meet(here.limits, _FINITE), null=False)
     elif isinstance(part, exp.GTE | exp.GT):
         bound, here = value(part.expression).limits, value(part.this)
         if bound is not None and bound.lower >= 0 and here.sqltype.is_number:

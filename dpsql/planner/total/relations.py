@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from dpsql.expressions.known import Known, either
 from dpsql.planner.total.aggregates import AGGREGATES
-from dpsql.planner.total.known import Known, either
 from dpsql.planner.total.operators import OPERATORS
 from dpsql.planner.total.structure import STRUCTURE
 from dpsql.planner.total.walk import Rule, Scope, Walk, unknown

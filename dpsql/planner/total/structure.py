@@ -10,12 +10,12 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.core.domains import Interval
-from dpsql.core.sqltypes import BOOLEAN, DOUBLE, VARCHAR, SqlType, decimal, parse_type
+from dpsql.core.sqltypes import BOOLEAN, DOUBLE, FLOAT, VARCHAR, SqlType, decimal
+from dpsql.expressions.known import NULL, Known, common, either, integer, of_type
 from dpsql.planner.total import casts
 from dpsql.planner.total.casts import boolean, constant, try_cast
 from dpsql.planner.total.facts import learnt
-from dpsql.planner.total.known import NULL, Known, common, either, integer, of_type
-from dpsql.planner.total.walk import Rule, Scope, Walk, unknown
+from dpsql.planner.total.walk import Rule, Scope, Walk, type_of, unknown
 
 
 def column(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
@@ -27,7 +27,7 @@ def column(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
 
 def literal(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     if node.args.get("is_string"):
-        return Known(VARCHAR, None, null=False)
+        return Known(VARCHAR, None, null=False, word=node.name)
     if node.name.isdigit():
         return integer(int(node.name))
     digits, _, after = node.name.partition(".")
@@ -42,16 +42,31 @@ def literal(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
 
 
 def cast(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
-    target = _type(node.args["to"])
+    target = type_of(node.args["to"])
     inner = node.this
     if isinstance(inner, exp.Literal) and inner.args.get("is_string") and not target.is_text:
         found = constant(inner.name, target)
         if found is None:
             raise unknown(node)
         return found
-    if isinstance(node, exp.TryCast):
-        return walk.ruled(node, try_cast(walk.value(inner, scope), target))
-    return walk.ruled(node, casts.cast(walk.value(inner, scope), target))
+    value = walk.value(inner, scope)
+    if target.is_decimal and not _is_read_exactly(walk, node, value, target):
+        raise unknown(node)
+    return walk.ruled(node, try_cast(value, target) if isinstance(node, exp.TryCast) else casts.cast(value, target))
+
+
+def _is_read_exactly(walk: Walk, node: exp.Expression, value: Known, target: SqlType) -> bool:
+    """Whether a cast to a decimal gives nothing beyond its digits (decimal_of in expressions/conversion.py): text is of that very type,
+    or what is read is printed again."""
+    if value.sqltype == FLOAT:
+        return False
+    if not value.sqltype.is_text:
+        return True
+    printed = node.this
+    if isinstance(printed, exp.Cast) and walk.known[id(printed.this)].sqltype == target:
+        return True
+    around = node.parent
+    return isinstance(around, exp.Cast) and type_of(around.args["to"]).is_text
 
 
 def case(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
@@ -184,21 +199,6 @@ def scalar_query(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
 
 def tried(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     return replace(walk.value(node.this, scope), null=True)
-
-
-def _type(node: exp.Expression) -> SqlType:
-    key = (node.this, *(part.name for part in node.expressions))
-    if key not in _TYPES:
-        text = node.sql("duckdb")
-        found = parse_type("HUGEINT" if text == "INT128" else text)
-        if found is None:
-            raise unknown(node)
-        _TYPES[key] = found
-    return _TYPES[key]
-
-
-_TYPES: dict[tuple[object, ...], SqlType] = {}
-"""By the parser's name and parameters: at most as many as dpsql computes with."""
 
 
 def _is_text(node: exp.Expression) -> bool:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from dpsql.core.sqltypes import SqlType, parse_type
+from dpsql.expressions.known import Known, Ruled
 from dpsql.planner.total.casts import boolean
 from dpsql.planner.total.facts import Facts, told
-from dpsql.planner.total.known import Known
-from dpsql.planner.total.rules import Ruled
 
 _NO_GUARD = (
     exp.AggFunc,
@@ -23,6 +23,8 @@ _NO_GUARD = (
     exp.Filter,
 )
 """What the engine's TRY does not take inside."""
+_VARYING = (exp.Column, exp.Placeholder, exp.Parameter, exp.Query)
+"""What keeps an expression from being a constant."""
 
 
 @dataclass(slots=True)
@@ -56,7 +58,8 @@ class Walk:
 
     rules       by the parser's name of a node: versions of it differ in which they know
     everywhere  whether an operator that is proved total gets a guard all the same
-    guarded     how many guards there are so far
+    guarded     how many guards and casts there are so far
+    around      the nodes that they are
     query       the values of a query inside an expression: the column that it shows
     """
 
@@ -66,12 +69,14 @@ class Walk:
     guarded: int = 0
     facts: list[Facts] = field(default_factory=list)
     known: dict[int, Known] = field(default_factory=dict)
+    around: set[int] = field(default_factory=set)
 
     def value(self, node: exp.Expression, scope: Scope) -> Known:
         """What an expression can be. Raises NotTotalError."""
         found = self._value(node, scope)
-        parent = node.parent
-        whole = parent if isinstance(parent, exp.Try) else node
+        whole = node
+        while isinstance(whole.parent, exp.Expression) and id(whole.parent) in self.around:
+            whole = whole.parent
         for facts in self.facts:
             known = told(facts, whole)
             if known is not None:
@@ -96,19 +101,54 @@ class Walk:
         """The value that a rule gives; a guard goes around the operator where it may raise."""
         if ruled is None:
             raise unknown(node)
+        if not isinstance(node, exp.Cast) and self._is_folded(node):
+            node = self._typed(node, ruled.known.sqltype)
         if ruled.by == "always" or (ruled.by == "proof" and not self.everywhere):
             return ruled.known
         if node.find(*_NO_GUARD) is None:
-            self._guard(node)
+            self._wrap(node, exp.Try())
         elif ruled.by != "proof":
             raise unknown(node)
         return ruled.known if ruled.by == "proof" else replace(ruled.known, null=True)
 
-    def _guard(self, node: exp.Expression) -> None:
-        guard = exp.Try()
-        node.replace(guard)
-        guard.set("this", node)
+    def _is_folded(self, node: exp.Expression) -> bool:
+        """Whether the engine may take an operator for NULL before it knows its type: an operand is a constant that may be NULL.
+
+        Why  it gives such a NULL another type than the operator's: what is computed of it is then not what was proved
+        """
+        operands = (part for part in node.iter_expressions() if id(part) in self.known)
+        return any(self.known[id(part)].null and part.find(*_VARYING) is None for part in operands)
+
+    def _typed(self, node: exp.Expression, sqltype: SqlType) -> exp.Expression:
+        """The operator in a cast to its type, unless it stands in one."""
+        parent = node.parent
+        computes = sqltype.is_number or sqltype.is_temporal or sqltype.is_text or sqltype.is_boolean
+        if not computes or (isinstance(parent, exp.Cast) and type_of(parent.args["to"]) == sqltype):
+            return node
+        return self._wrap(node, exp.Cast(to=exp.DataType.build(str(sqltype), dialect="duckdb")))
+
+    def _wrap(self, node: exp.Expression, wrapper: exp.Expression) -> exp.Expression:
+        node.replace(wrapper)
+        wrapper.set("this", node)
+        self.around.add(id(wrapper))
         self.guarded += 1
+        return wrapper
 
 
 Rule = Callable[[Walk, exp.Expression, Scope], Known]
+
+
+def type_of(node: exp.Expression) -> SqlType:
+    """The type that a cast names. Raises NotTotalError."""
+    key = (node.this, *(part.name for part in node.expressions))
+    if key not in _TYPES:
+        text = node.sql("duckdb")
+        found = parse_type("HUGEINT" if text == "INT128" else text)
+        if found is None:
+            raise unknown(node)
+        _TYPES[key] = found
+    return _TYPES[key]
+
+
+_TYPES: dict[tuple[object, ...], SqlType] = {}
+"""By the parser's name and parameters: at most as many as dpsql computes with."""

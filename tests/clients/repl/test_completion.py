@@ -65,7 +65,7 @@ def test_tables_by_what_is_written() -> None:
 
 
 def test_columns_of_the_tables_in_scope() -> None:
-    assert offered("SELECT we| FROM patient") == ["weight"]
+    assert offered("SELECT wei| FROM patient") == ["weight"]
     assert "cost" not in offered("SELECT | FROM patient")
     assert offered("SELECT COUNT(*) FROM visit WHERE |")[:6] == [
         "visit_id",
@@ -176,7 +176,7 @@ def test_options() -> None:
 def test_keywords() -> None:
     assert offered("|")[:2] == ["SELECT", "WITH"]
     assert offered("sel|") == ["SELECT"]
-    assert offered("SHOW |") == ["TABLES", "BUDGET", "LEDGER", "ANALYSTS", "GUARD"]
+    assert offered("SHOW |") == ["TABLES", "FUNCTIONS", "BUDGET", "LEDGER", "ANALYSTS", "GUARD"]
     assert "GROUP BY" in offered("SELECT site FROM patient gr|")
     assert offered("SELECT COUNT(*) AS |") == []
     assert offered("EXPLAIN |") == ["SELECT", "WITH", "FROM"]

@@ -229,7 +229,7 @@ LISTED = [
     # work that grows with values
     Suggestion(
         "SELECT COUNT(*) FROM patients WHERE length(repeat(education, 100000000)) > 1;",
-        "the functions that can be used",
+        "write REPEAT(x, 2)",
         "SELECT COUNT(*) FROM patients WHERE length(education) > 1",
         "nhefs",
     ),

@@ -47,6 +47,14 @@ def moments(schema: Schema, sql: str) -> Moments:
         ("STDDEV(age)", "STDDEV_SAMP(age)"),
         ("MODE(city)", "MODE() WITHIN GROUP (ORDER BY city)"),
         ("MODE(city)", "mode(patient.city)"),
+        ("VAR(age)", "VAR_SAMP(age)"),
+        ("STD(age)", "STDDEV(age)"),
+        ("STDEVP(age)", "STDDEV_POP(age)"),
+        ("FAVG(age)", "AVG(age)"),
+        ("KAHAN_SUM(age)", "SUM(age)"),
+        ("APPROX_COUNT_DISTINCT(city)", "COUNT(DISTINCT city)"),
+        ("AVG(NVL(age, 0))", "AVG(COALESCE(age, 0))"),
+        ("COUNT_IF(IFF(age > 5, TRUE, FALSE))", "COUNT_IF(IF(age > 5, TRUE, FALSE))"),
     ],
 )
 def test_spellings_of_one_question(declared: Schema, one: str, other: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Literal
 
 from dpsql.core.domains import LARGEST_DOUBLE, Interval
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, FLOAT, HUGEINT, INTEGER, SqlType, decimal
@@ -29,6 +30,7 @@ class Known:
     literal  whether it is a bare integer in the text, which takes on the type of what it meets
     least    of a number without limits: what it is not below, if it is not NaN; "" where nothing is known
     element  of a list
+    word     of a constant text
     """
 
     sqltype: SqlType
@@ -37,6 +39,39 @@ class Known:
     literal: bool = False
     least: str = ""
     element: Known | None = None
+    word: str | None = None
+
+
+NOTHING = Known(DOUBLE, Interval(Fraction(1), Fraction(1)))
+"""What stands for a bare NULL: a value that every function of numbers has a result for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """What an operator gives.
+
+    by  "always": it raises on no value of these types; "proof": the limits of each operand and of the result say so; "nothing":
+        it may raise on some value, and then a guard makes NULL of it
+    """
+
+    known: Known
+    by: Literal["always", "proof", "nothing"]
+
+
+def always(known: Known) -> Ruled:
+    return Ruled(known, "always")
+
+
+def proved(known: Known) -> Ruled:
+    return Ruled(known, "proof")
+
+
+def nothing(known: Known) -> Ruled:
+    return Ruled(known, "nothing")
+
+
+def decided(known: Known, proof: bool) -> Ruled:
+    return Ruled(known, "proof" if proof else "nothing")
 
 
 def of_type(sqltype: SqlType, *, null: bool = True) -> Known:

@@ -1,0 +1,30 @@
+"""Every function of the values of one row, a record each, by family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dpsql.expressions.functions import calendar, choices, formats, numbers, patterns, text
+from dpsql.expressions.functions.record import Function, Rule
+
+FUNCTIONS: tuple[Function, ...] = (
+    *choices.FUNCTIONS,
+    *numbers.FUNCTIONS,
+    *text.FUNCTIONS,
+    *patterns.FUNCTIONS,
+    *calendar.FUNCTIONS,
+    *formats.FUNCTIONS,
+)
+BY_NAME: Mapping[str, Function] = {name: function for function in FUNCTIONS for name in function.names}
+"""By each name that SQL has for it, in lower case."""
+ENGINE: Mapping[str, Rule] = {name: rule for function in FUNCTIONS for name, rule in function.engine.items()}
+"""What is known of the engine's functions that are printed."""
+REFUSED: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(
+        ("md5", "sha1", "sha256", "hash"),
+        ("a hash stands for the very value that it is of", "group by the value, or by a part of it"),
+    ),
+    "initcap": ("the engine has no such function", "write UPPER(LEFT(x, 1)) || LOWER(SUBSTRING(x, 2))"),
+    "age": ("an interval of months and days is no number", "write DATE_DIFF('year', d, e)"),
+}
+"""Functions that people look for, why they cannot be used, and what to write instead."""

@@ -1,0 +1,111 @@
+"""lists: parts of a statement that keep or leave out whole groups: those of a released list, or of the answer itself.
+
+The sample units cannot know which groups a released list has: nobody is in it as far as they tell. But who chooses by it alone, and by
+no constant of his own, chooses among groups that were released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsql.expressions.scalar import Scalar
+from dpsql.plan.resolved import Block, Bound
+from dpsql.sql.nodes import Column, InQuery, Node
+from dpsql.sql.queries import Item, Select, Table
+from dpsql.sql.trees import walk
+
+NULL_TESTS = ("is null", "is not null")
+
+
+def keeps_whole_groups(part: Scalar, block: Block) -> bool:
+    """Whether a part stands in nothing but conditions of WHERE over group keys alone.
+
+    Why  set to something else it shows other groups, each with the very people that it has: no two answers differ by some of a group.
+         Whether a group that it takes in or leaves out is few is R2's
+    """
+    keys = {key.scalar.tree for key in block.keys if key.scalar.is_column}
+    where = {condition.tree for condition in block.source.where}
+    holding = [whole for whole in block.expressions if any(inner.tree == part.tree for inner in whole.walk())]
+    return all(whole.tree in where and all(leaf.tree in keys for leaf in whole.leaves()) for whole in holding)
+
+
+class Lists:
+    """The released blocks of a statement, and the tables that are bound to what is computed of them."""
+
+    def __init__(self, blocks: Sequence[Block], bounds: Sequence[Bound]) -> None:
+        self._blocks = {block.name: block for block in blocks}
+        self._bounds = {bound.name: bound for bound in bounds}
+
+    def keeps_groups(self, part: Scalar, block: Block) -> bool:
+        """Whether a part compares one column of people's rows with nothing but the group keys of lists, or asks whether such a list has
+        a row."""
+        if isinstance(part.tree, InQuery):
+            compared = _compared(part.tree.query)
+            return bool(part.args) and compared is not None and self._is_key(part.args[0], *compared)
+        if any(one.is_literal for one in part.walk()):
+            return False
+        named = {t.alias or t.name: t.name for root in _roots(block) for t in walk(root) if isinstance(t, Table)}
+        listed: list[tuple[str, str]] = []
+        others: dict[str, Scalar] = {}
+        for leaf in part.leaves():
+            table = named.get(leaf.tree.relation, "") if isinstance(leaf.tree, Column) else ""
+            if isinstance(leaf.tree, Column) and (table in self._bounds or table in self._blocks):
+                listed.append((table, leaf.tree.name))
+            else:
+                others[leaf.origin] = leaf
+        if not others:
+            return part.function in NULL_TESTS and all(self._is_list(table) for table, _ in listed)
+        return (
+            len(others) == 1
+            and bool(listed)
+            and all(self._is_key(one, *key) for one in others.values() for key in listed)
+        )
+
+    def asks_for_rest(self, block: Block) -> bool:
+        """Whether a block may be about who is in none of the groups of a list: they are few, and no sample unit is one of them."""
+        return any(
+            part.function in (*NULL_TESTS, "exists") and self._is_of_list(part, block)
+            for expression in block.expressions
+            for part in expression.walk()
+        )
+
+    def _is_of_list(self, part: Scalar, block: Block) -> bool:
+        read = {t.alias or t.name: t.name for root in _roots(block) for t in walk(root) if isinstance(t, Table)}
+        named = (read.get(c.relation, "") for c in walk(part.tree) if isinstance(c, Column))
+        return any(table in self._bounds or table in self._blocks for table in named)
+
+    def _is_key(self, column: Scalar, table: str, name: str) -> bool:
+        """Whether a table's column holds nothing but released values of a column, by which alone its releases are grouped."""
+        if not column.is_column or not column.origin or self._grouped(table) != {column.origin}:
+            return False
+        while table in self._bounds:
+            bound = self._bounds[table]
+            shown = dict(zip((known for known, _ in bound.columns), bound.shows, strict=False)).get(name)
+            if shown is None:
+                return False
+            table, name = shown
+        return table in self._blocks and name in {key.name for key in self._blocks[table].keys}
+
+    def _is_list(self, table: str) -> bool:
+        return len(self._grouped(table) - {""}) == 1
+
+    def _grouped(self, table: str) -> set[str]:
+        """The columns that the releases are grouped by that a table is computed of; "" for anything else that chooses its rows."""
+        block, bound = self._blocks.get(table), self._bounds.get(table)
+        if block is not None:
+            return {key.scalar.origin if key.scalar.is_column else "" for key in block.keys} or {""}
+        if bound is None or bound.public or bound.chooses or not bound.reads:
+            return {""}
+        return {origin for read in bound.reads for origin in self._grouped(read)}
+
+
+def _roots(block: Block) -> list[Node]:
+    return [block.source.read(), *(expression.tree for expression in block.expressions)]
+
+
+def _compared(query: Node) -> tuple[str, str] | None:
+    """The table and the column that a list of IN shows."""
+    if not isinstance(query, Select) or not isinstance(query.source, Table) or len(query.items) != 1:
+        return None
+    item = query.items[0].inner if isinstance(query.items[0], Item) else query.items[0]
+    return (query.source.name, item.name) if isinstance(item, Column) else None

@@ -1,0 +1,154 @@
+"""calls: functions keep the name and the order of arguments that they are written with, in every version of the parser.
+
+The parser has nodes of its own for many functions, each with parts of other names, and other ones in other versions. So a name that is
+in the registry is hidden from it behind a word that no function has, and comes back as a call by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+
+from sqlglot import exp
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import span_of
+from dpsql.expressions.functions import BY_NAME, REFUSED
+from dpsql.expressions.functions.record import Function
+
+_HIDDEN = "function "
+"""A blank is in no word of SQL."""
+BY_PLAIN_NAME = frozenset(name for name, function in BY_NAME.items() if not function.syntax) | frozenset(REFUSED)
+"""The functions that the parser has no form of its own for."""
+_WITH_SYNTAX: dict[type[exp.Expression], str] = {exp.Substring: "substring"}
+
+
+SPELLINGS: dict[str, Callable[..., exp.Expression]] = {
+    **dict.fromkeys(("std", "stdev"), lambda x: exp.Stddev(this=x)),
+    "stdevp": lambda x: exp.StddevPop(this=x),
+    "var": lambda x: exp.Variance(this=x),
+    "varp": lambda x: exp.VariancePop(this=x),
+    **dict.fromkeys(("fsum", "sumkahan", "kahan_sum"), lambda x: exp.Sum(this=x)),
+    "favg": lambda x: exp.Avg(this=x),
+    "nvl": lambda x, y: exp.Coalesce(this=x, expressions=[y]),
+    "date_sub": lambda x, y: exp.Sub(this=x, expression=y),
+    "iff": lambda x, y, z: exp.If(this=x, true=y, false=z),
+}
+"""What other engines, and older ones, call functions of ours."""
+
+
+def respelt(tree: exp.Expression) -> bool:
+    """Give the functions of other engines in a tree the names that they have here; whether there were any."""
+    found = False
+    for node in list(tree.find_all(exp.Anonymous)):
+        make = SPELLINGS.get(str(node.this).lower())
+        if make is None or len(node.expressions) != make.__code__.co_argcount:
+            continue
+        meant = make(*node.expressions)
+        meant.meta.update(node.meta)
+        node.replace(meant)
+        found = True
+    return found
+
+
+def _is_called(tokens: Sequence[Token], place: int) -> bool:
+    return place + 1 < len(tokens) and tokens[place + 1].token_type == TokenType.L_PAREN
+
+
+def hidden(tokens: Sequence[Token], names: Container[str] = BY_PLAIN_NAME) -> list[Token]:
+    """Tokens with the names of functions, where they are called, hidden from the parser."""
+    found: list[Token] = []
+    for place, token in enumerate(tokens):
+        name = token.text.lower()
+        called = token.token_type not in _QUOTED and _is_called(tokens, place)
+        if called and name in names and not (name == "replace" and _is_star(tokens, place - 1)):
+            token = Token(TokenType.VAR, _HIDDEN + name, token.line, token.col, token.start, token.end, token.comments)
+        found.append(token)
+    return found
+
+
+_QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
+
+
+def _is_star(tokens: Sequence[Token], place: int) -> bool:
+    """Whether the star of `* REPLACE (...)` stands there, which is no call; what is multiplied has something before the star."""
+    before = tokens[place - 1].text.upper() if place > 0 else ""
+    return (
+        place >= 0
+        and tokens[place].token_type == TokenType.STAR
+        and before in ("", "SELECT", "DISTINCT", "ALL", ",", ".")
+    )
+
+
+def restored(tree: exp.Expression) -> None:
+    """Give the hidden functions of a tree their names back; a relation may be called by one too."""
+    for node in tree.find_all(exp.Anonymous, exp.Identifier):
+        if isinstance(node.this, str) and node.this.startswith(_HIDDEN):
+            node.set("this", node.this.removeprefix(_HIDDEN))
+
+
+def function_of(node: exp.Expression) -> Function | None:
+    """The record of a call by name."""
+    return BY_NAME.get(str(node.this).lower()) if isinstance(node, exp.Anonymous) else None
+
+
+def listing() -> str:
+    """What SHOW FUNCTIONS runs: every function, a call of it, what it gives, and its other names."""
+    rows = []
+    for function in sorted(BY_NAME.values(), key=lambda function: function.name):
+        texts = (function.name, function.example, function.gives, ", ".join(function.names[1:]))
+        row = "(" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + ")"
+        rows += [row] if row not in rows else []
+    return f"SELECT * FROM (VALUES {', '.join(rows)}) AS functions(name, example, gives, also)"
+
+
+def check_calls(tree: exp.Expression) -> None:
+    """Raise 102 or 106 for calls with another number of arguments, and with constants that cannot be taken; nothing may fail after the
+    charge, over released rows too."""
+    for node in tree.find_all(exp.Anonymous, *_WITH_SYNTAX):
+        name = str(node.this).lower() if isinstance(node, exp.Anonymous) else _WITH_SYNTAX[type(node)]
+        problem: Error | None = None
+        try:
+            _check(name, node)
+        except Error as found:
+            problem = found
+        if problem is not None:
+            problem.span = span_of(node)
+            raise problem
+
+
+def _check(name: str, node: exp.Expression) -> None:
+    if name in REFUSED and isinstance(node, exp.Anonymous):
+        why, hint = REFUSED[name]
+        raise error(102, f"{name.upper()}() is not supported: {why}", hint=hint)
+    function = BY_NAME.get(name)
+    if function is None:
+        return
+    args = arguments(node)
+    word = str(node.meta.get("word") or name)
+    function.check_count(word, len(args))
+    for place, arg in enumerate(args):
+        if function.kind(place) == "constant" and _value(arg) is None and function.check is None:
+            raise error(
+                102, f"the argument {place + 1} of {word.upper()} must be a constant", hint=f"write {function.example}"
+            )
+        if function.kind(place) == "period" and not isinstance(arg, exp.Interval):
+            raise error(106, f"{word.upper()} needs a constant interval", hint=f"write {function.example}")
+    if function.check is not None:
+        function.check([_value(arg) for arg in args])
+
+
+def arguments(node: exp.Expression) -> list[exp.Expression]:
+    """The arguments of a call, in the order of SQL."""
+    if isinstance(node, exp.Anonymous):
+        return list(node.expressions)
+    return [part for name in ("this", "start", "length") if isinstance(part := node.args.get(name), exp.Expression)]
+
+
+def _value(node: exp.Expression) -> object:
+    """The value of a constant; None for anything else."""
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return -int(node.this.name) if node.this.name.isdigit() else None
+    if not isinstance(node, exp.Literal):
+        return None
+    return node.name if node.is_string else int(node.name) if node.name.isdigit() else float(node.name)

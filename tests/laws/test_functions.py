@@ -1,0 +1,146 @@
+"""Registered functions give what the engine gives, or NULL where it raises; and patterns that are taken fail in no version of it."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from datetime import date, datetime
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpsql.core.domains import Interval, hull, interval
+from dpsql.core.errors import Error
+from dpsql.core.sqltypes import DATE
+from dpsql.expressions.functions import BY_NAME, FUNCTIONS
+from dpsql.expressions.functions.patterns import groups_of
+from dpsql.expressions.functions.record import Function
+from dpsql.expressions.scalar import column
+from dpsql.planner.options import Options
+from dpsql.planner.parse import Query, parse
+from dpsql.planner.resolve.scope import Scope
+from dpsql.sql.nodes import Column
+from tests.laws.test_scalars import built, check, scopes_of
+from tests.support import clinic
+from tests.support.functions import DATES, TEXTS, filled
+from tests.support.planning import compile_statement
+from tests.support.trees import text as text_of
+
+COLUMNS = {**dict.fromkeys(TEXTS, "city"), **dict.fromkeys(DATES, "born")}
+"""Of a patient, for the arguments of examples; numbers are ages."""
+LETTERS = "ab()[]{}|*+?^$.\\dwbzBQ-:,19i "
+
+
+@pytest.fixture(scope="module")
+def scope(tmp_path_factory: pytest.TempPathFactory) -> Scope:
+    return scopes_of(clinic.schema(tmp_path_factory.mktemp("clinic")))["patient"]
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    opened = duckdb.connect(config={"threads": "1"})
+    clinic.fill(opened, clinic.database(random.Random(5), wild=False))
+    yield opened
+    opened.close()
+
+
+def alike(ours: object, plain: object) -> bool:
+    if isinstance(ours, float) and isinstance(plain, float):
+        return math.isclose(ours, plain, rel_tol=1e-12, abs_tol=1e-12)
+    if type(ours) is date and isinstance(plain, datetime):
+        # of a date, a date or a timestamp, by the engine's version
+        return ours == plain.date()
+    return ours == plain or (ours is None and isinstance(plain, float) and not math.isfinite(plain))
+
+
+@pytest.mark.few(20)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.name)
+def test_a_function_gives_what_the_engine_gives(
+    function: Function, scope: Scope, connection: duckdb.DuckDBPyConnection
+) -> None:
+    call = filled(function.example, lambda letter: COLUMNS.get(letter, "(age - 40)"))
+    (scalar,) = built([call], scope)
+    plain = call.replace("DATE_SUB(born, INTERVAL 7 DAY)", "born - INTERVAL 7 DAY")
+    rows = connection.execute(f"SELECT {text_of(scalar)}, TRY({plain}), count(*) OVER () FROM patient").fetchall()
+    assert rows and all(alike(ours, plain) for ours, plain, _ in rows), call
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(f"TIME_BUCKET(INTERVAL {period}, born)" for period in ("1 DAY", "10 DAY", "2 WEEK", "7 MONTH", "3 QUARTER", "5 YEAR")),
+        *(f"TIME_BUCKET(INTERVAL {period}, CAST(born AS TIMESTAMP))" for period in ("36 HOUR", "90 MINUTE", "2 MONTH")),
+        *(f"STRFTIME(born, '{form}')" for form in ("%Y-%m-%d", "%y/%-m", "%a %b", "%A, %B %%", "%j %u %w", "%I %p %H:%M:%S")),
+        "STRFTIME('%Y', born)",
+        *(f"DATE_PART('{part}', born)" for part in ("decade", "century", "isoyear", "yearweek")),
+        *(f"DATE_TRUNC('{part}', CAST(born AS TIMESTAMP))" for part in ("hour", "minute", "second")),
+        "POSITION('a' IN city)", "city SIMILAR TO '[a-c]+'", "(age, city) IN ((40, 'Ash'), (41, 'Bay'))", "age = ANY([40, 41])",
+        "CAST(born AS TIMESTAMP) - TIMESTAMP '1990-01-01' > INTERVAL 20 MONTH", "LAST_DAY(CAST(born AS TIMESTAMP))",
+        "REGEXP_REPLACE(city, '([aeiou])', '<\\1>', 'g')", "REGEXP_EXTRACT(city, '(.)(.)', 2)", "SPLIT_PART(city, 's', -1)",
+        "CONCAT(city, NULL, age, born)", "CONCAT_WS('-', city, NULL, age)", "LPAD(city, 2)", "RPAD(city, 9)", "LOG(2, age)",
+    ],
+)  # fmt: skip
+def test_other_spellings(call: str, scope: Scope, connection: duckdb.DuckDBPyConnection) -> None:
+    (scalar,) = built([call], scope)
+    plain = call.replace("LPAD(city, 2)", "LPAD(city, 2, ' ')").replace("RPAD(city, 9)", "RPAD(city, 9, ' ')")
+    rows = connection.execute(f"SELECT {text_of(scalar)}, {plain} FROM patient").fetchall()
+    assert rows and all(alike(ours, other) for ours, other in rows), call
+    check(connection, [scalar], "patient", declared=True)
+
+
+@pytest.mark.parametrize("name", ["length", "LCASE", "Strpos", "std", "nvl", "IFF"])
+def test_relations_and_columns_may_be_called_as_functions(name: str, tmp_path: Path) -> None:
+    for sql in (f"WITH {name}(a) AS (SELECT 1) SELECT a FROM {name}", f"SELECT {name} FROM (SELECT 1) AS t({name})"):
+        parsed = parse(sql)
+        assert isinstance(parsed, Query) and "function " not in parsed.tree.sql("duckdb")
+
+
+def test_a_with_query_may_be_called_as_a_function_of_other_engines() -> None:
+    parsed = parse("WITH std(a) AS (SELECT 1) SELECT std.a, STD(b) FROM std, (SELECT 2 AS b) AS nvl(b)")
+    assert isinstance(parsed, Query) and parsed.plain is None
+    assert (
+        parsed.tree.sql("duckdb")
+        == "WITH std(a) AS (SELECT 1) SELECT std.a, STDDEV(b) FROM std, (SELECT 2 AS b) AS nvl(b)"
+    )
+
+
+def test_the_last_day_of_the_last_month(connection: duckdb.DuckDBPyConnection) -> None:
+    born = column(Column("", "born"), DATE, Interval(Fraction(-354_000), Fraction(2_932_894)))
+    last = BY_NAME["last_day"].build(born)
+    assert hull(BY_NAME["year"].build(last).domain) == interval(1000, 9999)
+
+
+def test_no_pattern_that_is_taken_fails_in_the_engine(connection: duckdb.DuckDBPyConnection) -> None:
+    chance = random.Random(3)
+    taken = 0
+    for _ in range(30_000):
+        pattern = "".join(chance.choice(LETTERS) for _ in range(chance.randint(1, 9)))
+        try:
+            groups = groups_of(pattern)
+        except Error:
+            continue
+        taken += 1
+        connection.execute("SELECT regexp_extract('ab', $1, $2)", [pattern, groups]).fetchone()
+    assert taken > 3_000
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "REGEXP_MATCHES(city, '(')", "REGEXP_MATCHES(city, 'a**')", "REGEXP_MATCHES(city, '(?=a)')", "REGEXP_MATCHES(city, '\\1')",
+        "REGEXP_MATCHES(city, '(a{100}){100}')", "REGEXP_MATCHES(city, '[z-a]')", "REGEXP_MATCHES(city, note)",
+        "REGEXP_MATCHES(city, 'a', 'x')",
+        "REGEXP_REPLACE(city, 'a', '\\1')", "REGEXP_EXTRACT(city, 'a', 1)", "REPEAT(city, 5000)", "REPEAT(city, age)",
+        "LPAD(city, 5, '')",
+        "LPAD(city, 99999999, 'x')", "SPLIT_PART(city, 'a', age)", "STRFTIME(born, city)", "STRPTIME(city, '%Q')", "STRFTIME(born, '')",
+        "STRPTIME(city, '%-Y')", "REGEXP_EXTRACT(city, '()()()()()()()()()()', 10)", "LOWER(city, city)",
+        "MD5(city)", "AGE(born)", "DATE_ADD(born, 3)", "TIME_BUCKET(INTERVAL 0 DAY, born)", "TIME_BUCKET(INTERVAL 1 HOUR, born)",
+    ],
+)  # fmt: skip
+def test_what_could_fail_or_grow_is_refused_before_it_is_asked(call: str, tmp_path: Path) -> None:
+    with pytest.raises(Error, match=r"DPSQL-10[26]") as refused:
+        compile_statement(parse(f"SELECT COUNT({call}) FROM patient"), Options(), clinic.schema(tmp_path), "")
+    assert refused.value.hint
