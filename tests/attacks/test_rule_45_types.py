@@ -77,6 +77,16 @@ def test_a_plain_cast_of_text_to_a_decimal_is_refused_before_it_runs(
             total(f'SELECT {text_of(form.scalar)} AS x FROM "extreme" AS "extreme"', world.tables)
 
 
+@pytest.mark.parametrize("text", ["ltrim(CAST(NULL AS VARCHAR))", "CAST(ltrim(CAST(NULL AS VARCHAR)) AS VARCHAR)"])
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_what_the_walk_puts_around_text_does_not_make_it_printed(text: str, everywhere: bool) -> None:
+    """The casts and guards that the walk itself writes say nothing of where text comes from."""
+    with pytest.raises(Error, match="DPSQL-902"):
+        total(f"SELECT TRY_CAST({text} AS DECIMAL(3, 0)) FROM t", TABLES, everywhere=everywhere)
+    printed = f"CAST(CAST(TRY_CAST({text} AS DECIMAL(3, 0)) AS VARCHAR) AS DECIMAL(3, 0))"
+    assert total(f"SELECT {printed} FROM t", TABLES, everywhere=everywhere)
+
+
 @pytest.mark.parametrize(
     "sql",
     [
