@@ -1,8 +1,10 @@
-"""AVG(x) of a stored SUM(x) and a stored COUNT(x) of the same rows, bought apart: S / n within the bounds.
+"""What a shared pair would hold, read off statistics of the same rows that were bought apart.
 
-The interval is Fieller's: from the first to the last r with |S - r n| <= h(r), where h(r) covers Z_S - r Z_n and is taken for straight
-between the points of a grid. Where the count is about as large as its noise the set reaches a bound, and going to its ends step by
-step, as avg.py does for one statistic, would not arrive.
+An aggregate names the stored statistics that it can be read off (`apart` of its record); none is picked for want of another.
+
+AVG(x) is S / n within the bounds, of a stored SUM(x) and a stored COUNT(x). Its interval is Fieller's: from the first to the last r
+with |S - r n| <= h(r), where h(r) covers Z_S - r Z_n and is taken for straight between the points of a grid. Where the count is about
+as large as its noise the set reaches a bound, and going to its ends step by step, as avg.py does for one statistic, would not arrive.
 """
 
 from __future__ import annotations
@@ -13,13 +15,29 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import Column, Floats, Noise
+from dpsql.aggregates.avg import Pair
+from dpsql.aggregates.base import Column, Floats, Noise, Statistic
+from dpsql.aggregates.count import Rows, counted_rows
 from dpsql.aggregates.ends import Ends
+from dpsql.aggregates.record import Part, Record
+from dpsql.aggregates.sum import Total
 from dpsql.aggregates.term import Term
 from dpsql.core.sqltypes import DOUBLE, SqlType
 
 _STEPS = 32
 _AT_ONCE = 20_000
+
+
+def statistics_apart(statistic: Statistic, asked: Sequence[Record]) -> dict[Part, Statistic]:
+    """The sum and the number of rows that together stand for a pair, for all that is asked of it; {} where nothing does."""
+    if not isinstance(statistic, Pair):
+        return {}
+    needed = {part for record in asked if record.apart is not None for part in record.apart[0]}
+    count: Part = "rows" if statistic.with_rows else "count"
+    if any(record.apart is None for record in asked) or not needed <= {"sum", count}:
+        return {}
+    rows = statistic.counted if statistic.with_rows else counted_rows(statistic.term.scalar, statistic.counted)
+    return {"sum": Total(statistic.term, statistic.counted), count: Rows(rows)}
 
 
 @dataclass(frozen=True, slots=True)

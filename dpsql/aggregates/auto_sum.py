@@ -30,7 +30,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.aggregates.base import Column
-from dpsql.aggregates.sum import in_type, to_double
+from dpsql.aggregates.record import Aggregate, Around, Record
+from dpsql.aggregates.sum import in_type, sum_type, to_double
 from dpsql.aggregates.tally import Counts, Terms
 from dpsql.aggregates.term import FINEST, Term
 from dpsql.core.domains import LARGEST_DOUBLE, Interval
@@ -295,3 +296,15 @@ class AutoSumOf:
         """[quanta]"""
         noise, grid = self.auto.summing(clamp.bit_length() - 1, terms)
         return (noise.half_width(level) + (grid > 1)) * grid
+
+
+def _auto_sum(aggregate: Aggregate, value: Scalar, _: Around) -> tuple[AutoSum, AutoSumOf]:
+    auto = AutoSum(magnitudes(value, aggregate.condition))
+    return auto, AutoSumOf(auto, aggregate.sqltype)
+
+
+AUTO_SUM = Record(
+    "auto_sum", ("dp_sum",), "dp_sum(x, lower := 0, upper := 100)", "the sum of {value} with a chosen clamp",
+    "dp_sum({value}, bounds := 'auto')", "dp_sum", sqltype=sum_type, booleans=True, tally=_auto_sum, adds="values", sampled="sum({v})",
+    grows=True,
+)  # fmt: skip

@@ -15,6 +15,8 @@ import numpy as np
 from dpsql.aggregates.base import CUT, Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.ends import Ends
 from dpsql.core.sqltypes import BIGINT, SqlType
+from dpsql.expressions.functions.numbers import float_test
+from dpsql.expressions.logic import conjunction, is_null, negation
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.sql.nodes import Aggregate, Node, Star
 
@@ -55,6 +57,14 @@ class Rows:
 def counting(condition: Node | None) -> Node:
     """The number of rows for which a condition column is true."""
     return Aggregate("count", (Star(),), where=condition)
+
+
+def counted_rows(argument: Scalar, condition: Scalar | None) -> Scalar:
+    """The rows that COUNT(x) counts: x is neither NULL nor NaN."""
+    parts = [negation(is_null(argument))]
+    if argument.sqltype.is_float:
+        parts.append(negation(float_test("isnan", argument)))
+    return conjunction([*parts, condition] if condition is not None else parts)
 
 
 @dataclass(frozen=True, slots=True)

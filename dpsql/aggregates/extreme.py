@@ -22,11 +22,13 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.aggregates.base import Column
-from dpsql.aggregates.grid import Grid, as_value
+from dpsql.aggregates.grid import LEAST_BUCKETS, Grid, as_value
 from dpsql.aggregates.quantile import runs
+from dpsql.aggregates.record import Aggregate, Around, Record
 from dpsql.aggregates.tally import Counts, Terms, Value
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import SqlType
+from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.source import NoiseSource
 
 _OUTSIDE = 0.05
@@ -99,3 +101,23 @@ class ExtremeOf:
         if self.extreme.largest:
             return Column(values, [tally.between(v, part.upper) for v in cells[0]])
         return Column(values, [tally.between(part.lower, v) for v in cells[0]])
+
+
+def _extreme(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Extreme, ExtremeOf]:
+    tally = Grid(aggregate.term(value, LEAST_BUCKETS), aggregate.condition)
+    extreme = Extreme(tally, aggregate.record is MAX)
+    return extreme, ExtremeOf(extreme, aggregate.sqltype)
+
+
+def _same(sqltype: SqlType) -> SqlType:
+    return sqltype
+
+
+MIN = Record(
+    "min", ("min",), "MIN(x), an estimate", "an estimate of the smallest {value}",
+    sqltype=_same, tally=_extreme, sampled="min({v})",
+)  # fmt: skip
+MAX = Record(
+    "max", ("max",), "MAX(x), an estimate", "an estimate of the largest {value}",
+    sqltype=_same, tally=_extreme, sampled="max({v})",
+)  # fmt: skip

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.distinct_values import where_counted
+from dpsql.aggregates.record import Aggregate, Around, Record
 from dpsql.aggregates.tally import Counts, Terms, Value
+from dpsql.core.errors import error
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.scalar import Scalar, tree_of
@@ -130,3 +132,33 @@ class ModeOf:
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
         chosen = cells[self.place]
         return Column([self.values[i] for i in chosen], [None] * len(chosen))
+
+
+def _mode(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Mode, ModeOf]:
+    """One choice of as many values as the longest list of the same that stands beside it."""
+    alike = (a for a in around.beside if replace(a, number=None).asked == replace(aggregate, number=None).asked)
+    most = max(int(a.number) for a in alike if a.number is not None)
+    form, values = around.listed(aggregate, value)
+    if len(values) < 2:
+        what = "there is only one declared value to choose from"
+        raise error(203, what, hint="leave it out", span=aggregate.span)
+    if most > len(values):
+        what = f"there are only {len(values):,} declared values to choose from"
+        raise error(203, what, hint=f"ask for {len(values):,} or fewer", span=aggregate.span)
+    mode = Mode(Listed(value, form, values, aggregate.condition), most)
+    assert aggregate.number is not None
+    return mode, ModeOf(mode, int(aggregate.number) - 1, values, aggregate.sqltype)
+
+
+def _told(value: str, place: Fraction | None) -> str:
+    return f"the most common {value}" if place == 1 else f"place {place} of the most common {value}"
+
+
+def _written(value: str, place: Fraction | None) -> str:
+    return f"MODE({value})" if place == 1 else f"APPROX_TOP_K({value}), place {place}"
+
+
+TOP = Record(
+    "top", ("mode", "approx_top_k"), "MODE(x), the most common declared value",
+    _told, _written, "MODE", tally=_mode, sampled="mode({v})",
+)  # fmt: skip

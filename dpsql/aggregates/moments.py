@@ -1,14 +1,14 @@
-"""VAR, STDDEV, COVAR, CORR, REGR: all the moments of one or two values, as one vector.
+"""VAR, STDDEV, SKEWNESS, KURTOSIS, COVAR, CORR, REGR: all the moments of one or two values, as one vector.
 
-With p = x' - L' and q = U' - x' for the clamped integer x', every row has p + q = W, so
+With p = x' - L' and q = U' - x' for the clamped integer x', every row has p + q = W, so for a degree d
 
-    (p + q)^2 = p^2 + 2 p q + q^2 = W^2
+    (p + q)^d = sum over i of C(d, i) p^i q^(d-i) = W^d
 
-and the three addends are cells that a row moves by exactly W^2 together, none of them negative: the Bernstein polynomials of degree 2.
+and the d + 1 addends are cells that a row moves by exactly W^d together, none of them negative: the Bernstein polynomials of degree d.
 For two values the cells are the products of both values' polynomials, W_x^dx W_y^dy together. Sums of those cells hold every moment
 up to the degrees: with i of the cell (p^i q^(d-i)) and u = p / W,
 
-    N = sum of cells     sum u = sum of i / d cells     sum u^2 = sum of i (i - 1) / (d (d - 1)) cells
+    N = sum of cells     sum u^k = sum of C(i, k) / C(d, k) cells, for every k up to d
 
 so COUNT, SUM, AVG and VAR of one value are one release at one price, and so are CORR and what it is made of. If COUNT(*) over the
 same rows is asked too, one more cell gets W^d for each row without a value; a row is in that cell or in the others.
@@ -55,7 +55,7 @@ class Moments:
     """The Bernstein cells of one or two terms up to a degree each, over the rows for which `counted` is true.
 
     terms      one or two
-    degrees    of each term, 1 or 2
+    degrees    of each term, 1 to 4; 1 or 2 of two
     with_rows  whether a last cell counts the rows without a value
     """
 
@@ -148,13 +148,9 @@ class Moments:
         found: Numbers = self._of_values(cells).sum(axis=0)
         return found
 
-    def first(self, term: int, cells: Numbers) -> Numbers:
-        """d * sum of u, times `weight`."""
-        return self._weighted(cells, list(range(self.degrees[term] + 1)), term)
-
-    def second(self, term: int, cells: Numbers) -> Numbers:
-        """d (d - 1) * sum of u^2, times `weight`; for a term of degree 2."""
-        return self._weighted(cells, [0, 0, 2], term)
+    def power(self, k: int, term: int, cells: Numbers) -> Numbers:
+        """C(d, k) * sum of u^k, times `weight`: the sum of C(i, k) of the cells."""
+        return self._weighted(cells, [math.comb(i, k) for i in range(self.degrees[term] + 1)], term)
 
     def product(self, cells: Numbers) -> Numbers:
         """d_x d_y * sum of u v, times `weight`; of two terms."""

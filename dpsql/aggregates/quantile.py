@@ -31,10 +31,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.aggregates.base import Column
-from dpsql.aggregates.grid import Grid, as_value
+from dpsql.aggregates.grid import Grid, as_value, widest
+from dpsql.aggregates.record import Aggregate, Around, Record
 from dpsql.aggregates.tally import Counts, Terms
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import SqlType
+from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.source import NoiseSource
@@ -206,3 +208,20 @@ class QuantileOf:
         tally = self.quantile.tally
         values = [as_value(v, tally.term, self.sqltype) for v in cells[0]]
         return Column(values, [tally.between(low, high) for low, high in zip(cells[1], cells[2], strict=True)])
+
+
+def _quantile(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Quantile, QuantileOf]:
+    """Groups that are not declared count as 64: their number decides how fine the grid is, and nothing else."""
+    assert aggregate.number is not None
+    size = around.units * around.limits.rows if around.units is not None else None
+    most = widest(around.groups if around.groups is not None else 64, size)
+    quantile = Quantile(Grid(aggregate.term(value, most), aggregate.condition), aggregate.number)
+    return quantile, QuantileOf(quantile, aggregate.sqltype)
+
+
+QUANTILE = Record(
+    "quantile",
+    ("quantile_cont", "quantile_disc", "quantile", "median", "approx_quantile", "percentile_cont", "percentile_disc"),
+    "QUANTILE_CONT(x, 0.9)", "the {number} quantile of {value}", "QUANTILE({value}, {number})",
+    tally=_quantile, sampled="quantile_cont({v}, {n})",
+)  # fmt: skip

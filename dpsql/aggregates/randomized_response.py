@@ -24,6 +24,7 @@ from statistics import NormalDist
 
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.mode import VALUE, Listed
+from dpsql.aggregates.record import Aggregate, Around, Record
 from dpsql.aggregates.tally import Counts, Terms
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import DOUBLE
@@ -125,3 +126,16 @@ class ResponsesOf:
 
 def _normal(level: Fraction) -> float:
     return NormalDist().inv_cdf((1 + float(level)) / 2)
+
+
+def _reports(aggregate: Aggregate, value: Scalar, _: Around) -> tuple[Responses, ResponsesOf]:
+    assert aggregate.number is not None
+    responses = Responses(answers(value, aggregate.condition), RandomizedResponse(aggregate.number))
+    return responses, ResponsesOf(responses)
+
+
+RANDOMIZED_RESPONSE = Record(
+    "randomized_response", ("dp_randomized_response",), "dp_randomized_response(plan = 3, 1.0)",
+    "an estimate from reports of whether {value}", "dp_randomized_response({value}, {number})",
+    "dp_randomized_response", booleans=True, tally=_reports,
+)  # fmt: skip

@@ -24,13 +24,14 @@ from fractions import Fraction
 from itertools import chain
 
 from dpsql.accounting.vectors import Vector
-from dpsql.aggregates.apart import AvgOfTwo
-from dpsql.aggregates.avg import AvgOf, Pair
+from dpsql.aggregates.apart import statistics_apart
+from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.base import Statistic
-from dpsql.aggregates.count import CountOf, Rows
+from dpsql.aggregates.count import Rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.moments import Moments
-from dpsql.aggregates.sum import SumOf, Total
+from dpsql.aggregates.record import Part, Record
+from dpsql.aggregates.sum import Total
 from dpsql.answers.questions import Asked, Questions, is_whole, noise_of
 from dpsql.core.errors import error
 from dpsql.mechanisms.additive import AdditiveNoise
@@ -40,7 +41,6 @@ from dpsql.plan.releases import Measure, Output, Release
 from dpsql.plan.tables import KeyValue, NoisyTable
 from dpsql.planner.limit import key_count
 from dpsql.planner.slices import Slice, slices
-from dpsql.planner.statistics import counted_rows
 
 _ADDITIVE = (Rows, Total, Pair, Moments)
 WIDER = 4
@@ -104,8 +104,8 @@ class Reusing:
             apart = self._apart(asked, release, place) if not exact and not asked.chosen else None
             if apart is None:
                 return None
-            outputs[place] = _outputs_apart(release, place, measure, len(measures))
-            for statistic, cell in zip(_apart(release, place), apart, strict=True):
+            outputs[place] = _outputs_apart(release, place, len(measures))
+            for statistic, cell in zip(_apart(release, place).values(), apart, strict=True):
                 measures.append(replace(measure, statistic=statistic, noise=cell.noise))
                 found.append(cell)
         columns = [self._cells(release, each) for each in found]
@@ -165,7 +165,7 @@ class Reusing:
         if not parts:
             return None
         found = []
-        for statistic in parts:
+        for statistic in parts.values():
             question = self._questions.question(release, statistic)
             same = [
                 _Found(v, noise, noise.half_width(_LEVEL))
@@ -241,32 +241,28 @@ def _declared(release: Release) -> tuple[list[KeyValue], ...]:
     return tuple(columns)
 
 
-def _apart(release: Release, place: int) -> tuple[Statistic, ...]:
-    """SUM(x) and COUNT(x) that stand for a pair, or SUM(x) and COUNT(*) for one that nothing else is read off; () for anything else."""
+def _asked(release: Release, place: int) -> list[tuple[Output, Record]]:
+    """The columns that are read off a measure, and of what aggregates they are."""
+    records = {a.name: a.record for a in release.limited.block.aggregates}
+    return [(output, records[output.name]) for output in release.outputs if output.measure == place]
+
+
+def _apart(release: Release, place: int) -> dict[Part, Statistic]:
+    """The sum and the number of rows that stand for a measure; {} where nothing does."""
+    return statistics_apart(release.measures[place].statistic, [record for _, record in _asked(release, place)])
+
+
+def _outputs_apart(release: Release, place: int, first: int) -> list[Output]:
+    """The columns of a pair, read off the statistics that stand for it, from `first` on."""
     statistic = release.measures[place].statistic
-    if not isinstance(statistic, Pair):
-        return ()
-    if not statistic.with_rows:
-        return Total(statistic.term, statistic.counted), Rows(counted_rows(statistic.term.scalar, statistic.counted))
-    read = [output.estimate for output in release.outputs if output.measure == place]
-    if any(isinstance(e, AvgOf) or (isinstance(e, CountOf) and e.used < statistic.cells) for e in read):
-        return ()
-    return Total(statistic.term, statistic.counted), Rows(statistic.counted)
-
-
-def _outputs_apart(release: Release, place: int, measure: Measure, first: int) -> list[Output]:
-    """The columns of a pair, read off the sum at `first` and the count after it."""
-    assert isinstance(measure.statistic, Pair)
-    term = measure.statistic.term
+    assert isinstance(statistic, Pair)
+    parts = list(_apart(release, place))
     found: list[Output] = []
-    for output in release.outputs:
-        if output.measure == place:
-            if isinstance(output.estimate, AvgOf):
-                found.append(Output(output.name, first, AvgOfTwo(term), first + 1))
-            elif isinstance(output.estimate, CountOf):
-                found.append(Output(output.name, first + 1, CountOf(1, sqltype=output.estimate.sqltype)))
-            else:
-                found.append(Output(output.name, first, SumOf(term.quantum, output.estimate.sqltype)))
+    for output, record in _asked(release, place):
+        assert record.apart is not None
+        needed, estimate = record.apart
+        places = [first + parts.index(part) for part in needed]
+        found.append(Output(output.name, places[0], estimate(statistic.term, output.estimate.sqltype), *places[1:]))
     return found
 
 

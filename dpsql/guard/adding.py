@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from dpsql.aggregates.record import Aggregate
 from dpsql.core.sqltypes import DOUBLE
 from dpsql.guard.parts import Part, set_to
 from dpsql.guard.units import ROW_NUMBER
-from dpsql.plan.resolved import Aggregate, Block
+from dpsql.plan.resolved import Block
 from dpsql.schema.model import Table as Declared
 from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Bare, Binary, Call, Case, Cast, Chain, Column, Is, Literal, Node, Not, Number, Own, own
@@ -15,9 +16,6 @@ from dpsql.sql.queries import Derived, Item, Join, Select, Table
 
 Variant = tuple[Part, bool]
 """A boolean part, and what it is set to."""
-_MOMENTS = frozenset({"avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp"})
-_PLAIN = {"quantile": "quantile_cont", "top": "mode", "auto_sum": "sum"}
-_COUNTED = frozenset({"rows", "count", "units", "distinct", "sum", "auto_sum"})
 
 
 class Scan:
@@ -119,17 +117,14 @@ def _first(source: Node, private: Iterable[Declared]) -> str:
 
 def statistics_of(aggregate: Aggregate) -> list[tuple[str, Node]]:
     """The statistics of an aggregate: their kinds, and what a row adds to each."""
-    present: Node = Number(1)
-    if aggregate.argument is not None and aggregate.function != "units":
-        present = Case(((_known(aggregate), Number(1)),), Number(0))
-    if aggregate.function in ("rows", "count", "units"):
+    adds = aggregate.record.adds
+    present: Node = Number(1) if aggregate.argument is None else Case(((_known(aggregate), Number(1)),), Number(0))
+    if adds == "rows":
         return [("adds", _filtered(aggregate, present))]
-    assert aggregate.argument is not None
-    value = Cast(aggregate.argument.tree, DOUBLE)
-    if aggregate.function in ("sum", "auto_sum"):
-        return [("adds", _filtered(aggregate, value))]
-    if aggregate.function in _MOMENTS:
-        return [("adds", _filtered(aggregate, value)), ("adds", _filtered(aggregate, present))]
+    if adds != "itself":
+        assert aggregate.argument is not None
+        value = ("adds", _filtered(aggregate, Cast(aggregate.argument.tree, DOUBLE)))
+        return [value] if adds == "values" else [value, ("adds", _filtered(aggregate, present))]
     trees = tuple(v.tree for v in aggregate.values)
     kind = f"{aggregate.function} of {' and '.join(map(printed, trees))}"
     hashed = Case(((_known(aggregate), Call("hash", (Number(1), *trees))),), Number(0))
@@ -160,22 +155,10 @@ def is_met(condition: Node | None) -> Node:
 
 
 def plain(aggregate: Aggregate, i: int, scale: float) -> str:
-    """An aggregate over the sample units, in the engine's words."""
+    """An aggregate over the sample units, in the engine's words; NULL where it has none."""
+    record = aggregate.record
+    if not record.sampled:
+        return "NULL"
     kept = f" FILTER (WHERE c{i} = 1)" if aggregate.condition is not None else ""
-    function = _PLAIN.get(aggregate.function, aggregate.function)
-    number = (
-        f", {float(aggregate.number):g}" if aggregate.function == "quantile" and aggregate.number is not None else ""
-    )
-    text = {
-        "rows": f"count(*){kept}",
-        "units": f"count(DISTINCT u){kept}",
-        "distinct": f"count(DISTINCT v{i}){kept}",
-    }.get(aggregate.function, f"{function}(v{i}{number}){kept}")
-    if aggregate.second is not None or aggregate.function not in _COUNTED | _MOMENTS | {
-        "min",
-        "max",
-        "quantile",
-        "top",
-    }:
-        text = "NULL"
-    return f"{text} * {scale!r}" if aggregate.function in _COUNTED else text
+    text = record.sampled.format(v=f"v{i}", n=f"{float(aggregate.number or 0):g}") + kept
+    return f"{text} * {scale!r}" if record.grows else text

@@ -23,7 +23,7 @@ def check_identifiers(blocks: Iterable[Limited]) -> list[Error]:
 
 def identifiers(block: Block) -> Iterator[Error]:
     """R1: every use of an identifier but COUNT(identifier) and COUNT(DISTINCT identifier)."""
-    counted = [a.argument for a in block.aggregates if a.function in ("count", "distinct")]
+    counted = [a.argument for a in block.aggregates if a.record.only_counts]
     for scalar in block.expressions:
         if scalar in counted and scalar.is_column and not scalar.computes_identifier:
             continue

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
 
-from dpsql.aggregates.of_moments import DIVIDED_BY_SPREAD
+from dpsql.aggregates.record import Aggregate
 from dpsql.core.domains import hull
 from dpsql.core.spans import Span
-from dpsql.core.sqltypes import BIGINT, SqlType, smallest_integer
-from dpsql.expressions.scalar import Scalar, limits_of, tree_of
+from dpsql.core.sqltypes import SqlType, smallest_integer
+from dpsql.expressions.scalar import Scalar, limits_of
 from dpsql.plan.tables import KeyValue, PublicTable
 from dpsql.relations.relations import Relation
 
@@ -31,55 +31,6 @@ class Goal:
     def words(self) -> str:
         error = f"{float(100 * self.error):g}%" if self.relative else f"{float(self.error):g}"
         return f"{error} with {float(100 * self.confidence):g} %"
-
-
-TALLIED = frozenset({"quantile", "min", "max", "top", "auto_sum", "randomized_response"})
-"""What is released of the values of a group themselves (aggregates/tally.py)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Aggregate:
-    """One aggregate that the statement asks for; equal ones are asked once.
-
-    function   "rows" (COUNT), "units" (COUNT(DISTINCT unit)), "distinct" (of other values), or what it is called in lower case
-               (resolve/aggregates.py)
-    argument   of all but COUNT(*) and COUNT(DISTINCT unit); of COUNT(x) so that it can share cells with SUM(x) and others
-    condition  of FILTER, or None
-    name       the column of the released table
-    sqltype    of the released column
-    second     the other value, of an aggregate of two
-    number     of a quantile which one, of top values the place, of randomised reports the epsilon of each
-    """
-
-    function: str
-    argument: Scalar | None
-    condition: Scalar | None
-    name: str
-    span: Span | None = field(default=None, compare=False)
-    sqltype: SqlType = BIGINT
-    second: Scalar | None = None
-    number: Fraction | None = None
-
-    @property
-    def values(self) -> tuple[Scalar, ...]:
-        return tuple(value for value in (self.argument, self.second) if value is not None)
-
-    @property
-    def looks_at_values(self) -> bool:
-        """Whether it is released of a tally: its error is not that of noise that was added to a sum."""
-        return self.function in TALLIED
-
-    @property
-    def is_redrawn(self) -> bool:
-        """Whether what is computed of it has an interval from drawing its noise again: not what divides by a noisy spread either,
-        whose interval knows when that is too small."""
-        return not self.looks_at_values and self.function not in DIVIDED_BY_SPREAD
-
-    @property
-    def asked(self) -> Hashable:
-        """What is asked, for comparison: equal ones are the same question."""
-        values = tuple((v.tree, v.domain, v.unit_bounds, v.step) for v in self.values)
-        return self.function, values, tree_of(self.condition), self.sqltype, self.number
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,13 @@ from dpsql.aggregates.avg import AvgOf
 from dpsql.aggregates.base import Estimate, Noise
 from dpsql.aggregates.count import CountOf
 from dpsql.aggregates.count_distinct import Units
+from dpsql.aggregates.geomean import ExpOf
 from dpsql.aggregates.of_moments import OfMoments
+from dpsql.aggregates.record import Aggregate
 from dpsql.core.errors import Error, error
 from dpsql.mechanisms.additive import AdditiveNoise, smallest
 from dpsql.plan.limited import Limited
-from dpsql.plan.resolved import Aggregate, Goal, Shell
+from dpsql.plan.resolved import Goal, Shell
 from dpsql.planner.noises import noisy, selecting
 from dpsql.planner.pricing import Pricing
 from dpsql.planner.request import Parts, Request
@@ -68,7 +70,7 @@ def _problem(
     aggregate: Aggregate, parts: Parts, place: int, estimate: Estimate, goal: Goal, in_a_group: Fraction | None
 ) -> Error | None:
     name = name_of(aggregate)
-    if isinstance(estimate, OfMoments):
+    if isinstance(estimate, OfMoments | ExpOf):
         return error(
             104, f"the error of {name} depends on what is released", hint=f"ask for COUNT or SUM, or {_INSTEAD}"
         )
@@ -89,9 +91,7 @@ def _problem(
 
 def name_of(aggregate: Aggregate) -> str:
     """An aggregate as a caller calls it."""
-    named = {"rows": "COUNT(*)", "units": "COUNT(DISTINCT unit)", "distinct": "COUNT(DISTINCT)", "top": "MODE"}
-    own = {"auto_sum": "dp_sum", "randomized_response": "dp_randomized_response"}
-    return (named | own).get(aggregate.function, aggregate.function.upper())
+    return aggregate.record.short or aggregate.function.upper()
 
 
 # --- what it costs ------------------------------------------------------------------------------------------------

@@ -10,6 +10,11 @@ import difflib
 
 from sqlglot import exp
 
+from dpsql.aggregates.geomean import GEOMEAN
+from dpsql.aggregates.mode import TOP
+from dpsql.aggregates.quantile import QUANTILE
+from dpsql.aggregates.record import Record
+from dpsql.aggregates.registry import BY_SPELLING
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
@@ -132,25 +137,30 @@ SCALARS: dict[type[exp.Expression], set[str]] = {
     **{node: {"this", "expression", "expressions"} for node in (exp.And, exp.Or)},
 }  # fmt: skip
 
+
+def _called(node: type[exp.Func]) -> Record | None:
+    """The record of an aggregate that the parser has a node of its own for."""
+    names: list[str] = node.sql_names() if issubclass(node, exp.AggFunc) else []
+    return next((BY_SPELLING[name.lower()] for name in names if name.lower() in BY_SPELLING), None)
+
+
+BY_NODE: dict[type[exp.Expression], Record] = {
+    node: record
+    for node in exp.ALL_FUNCTIONS
+    if issubclass(node, exp.Expression)
+    and (record := _called(node)) is not None
+    and record.takes
+    and record not in (QUANTILE, TOP)
+}
+"""The aggregates of one and of two values that the parser has a plain node for."""
 AGGREGATES: dict[type[exp.Expression], set[str]] = {
-    **{
-        node: {"this"}
-        for node in (
-            exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Median, exp.Mode,
-            exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop,
-        )
-    },
-    **{
-        node: {"this", "expression"}
-        for node in (
-            exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2,
-            exp.PercentileCont, exp.PercentileDisc, exp.WithinGroup,
-        )
-    },
+    **{node: {"this"} if record.takes == 1 else {"this", "expression"} for node, record in BY_NODE.items()},
+    **{node: {"this"} for node in (exp.Count, exp.CountIf, exp.Median, exp.Mode)},
+    **{node: {"this", "expression"} for node in (exp.PercentileCont, exp.PercentileDisc, exp.WithinGroup)},
     exp.Quantile: {"this", "quantile"},
     exp.ApproxQuantile: {"this", "quantile"},
     **{node: {"this", "expressions"} for node in (exp.Min, exp.Max)},
-}  # fmt: skip
+}
 
 # Only over public or released rows, in the sandbox.
 SHELL_ONLY: dict[type[exp.Expression], set[str]] = {
@@ -169,9 +179,9 @@ ALLOWED = {**STRUCTURE, **SCALARS, **AGGREGATES, **SHELL_ONLY}
 
 SCALAR_NAMES = BY_PLAIN_NAME | {"today", "now"}
 """Functions that are called by name."""
-AGGREGATE_NAMES = frozenset({"dp_clamped", "approx_top_k", "dp_randomized_response", "dp_sum", "mean"})
-OF_PEOPLE = frozenset({"dp_clamped", "dp_randomized_response", "dp_sum"})
-"""What only dpsql has, and only over people."""
+AGGREGATE_NAMES = frozenset(BY_SPELLING) | {"dp_clamped"}
+OF_PEOPLE = frozenset({"dp_clamped", "dp_randomized_response", "dp_sum", *GEOMEAN.spellings})
+"""What is over people alone."""
 END_NAMES = frozenset({"dp_low", "dp_high"})
 ALLOWED_NAMES = SCALAR_NAMES | AGGREGATE_NAMES | END_NAMES
 

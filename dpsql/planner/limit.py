@@ -8,6 +8,7 @@ from datetime import timedelta
 from fractions import Fraction
 
 from dpsql.aggregates.base import Limits
+from dpsql.aggregates.record import Aggregate
 from dpsql.core import domains
 from dpsql.core.domains import Categories
 from dpsql.core.errors import Error, error
@@ -15,7 +16,7 @@ from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.scalar import Scalar
 from dpsql.expressions.temporal import moment
 from dpsql.plan.limited import Limited
-from dpsql.plan.resolved import Aggregate, Block, GroupKey
+from dpsql.plan.resolved import Block, GroupKey
 from dpsql.plan.tables import KeyValue
 from dpsql.planner.options import Options
 from dpsql.relations.relations import Relation
@@ -53,9 +54,10 @@ def limit(block: Block, options: Options, schema: Schema) -> Limited:
 
 def counts_rows(aggregate: Aggregate) -> bool:
     """Whether one unit's weight in an aggregate grows with its rows: not where people are counted, or totals are bounded."""
-    if aggregate.function == "units":
+    if aggregate.record.units:
         return False
-    return not (aggregate.function == "sum" and aggregate.argument is not None and aggregate.argument.unit_bounds)
+    bounded = aggregate.argument is not None and aggregate.argument.unit_bounds is not None
+    return not (bounded and aggregate.record.unit_total is not None)
 
 
 def _most_groups(source: Relation) -> int | None:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.aggregates.base import Estimate, Statistic
+from dpsql.aggregates.record import Aggregate
 from dpsql.aggregates.tally import Reading, Tallied
 from dpsql.core.loss import EpsilonDelta
 from dpsql.plan.limited import Limited
-from dpsql.plan.resolved import Aggregate, Goal
+from dpsql.plan.resolved import Goal
 from dpsql.planner.pricing import Accounted, Pricing
 
 _FOR_GRIDS = Fraction(1, 1024)

@@ -18,6 +18,8 @@ from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.of_moments import OfMoments
 from dpsql.aggregates.quantile import Quantile
 from dpsql.aggregates.randomized_response import Responses
+from dpsql.aggregates.record import Aggregate
+from dpsql.aggregates.record import Words as Worded
 from dpsql.aggregates.sum import Total
 from dpsql.aggregates.tally import Tallied
 from dpsql.aggregates.term import Term
@@ -25,7 +27,7 @@ from dpsql.aggregates.unit_total import UnitTotal
 from dpsql.core.loss import PrivacyLoss
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.releases import Chosen, Measure, Output, Release
-from dpsql.plan.resolved import Aggregate, Bound, GroupKey
+from dpsql.plan.resolved import Bound, GroupKey
 from dpsql.planner.explain.words import Words, counted, listed, number
 from dpsql.planner.limit import key_count
 from dpsql.planner.shares import people
@@ -37,27 +39,18 @@ LEVEL = Fraction(95, 100)
 def asked(aggregate: Aggregate, words: Words) -> str:
     """An aggregate as SQL."""
     value = words.expression(aggregate.argument) if aggregate.argument is not None else "*"
-    call = "COUNT(DISTINCT privacy unit)" if aggregate.function == "units" else _call(aggregate, value, words)
+    call = _worded(aggregate, aggregate.record.written, value)
+    if not call:
+        second = f", {words.expression(aggregate.second)}" if aggregate.second is not None else ""
+        call = f"{aggregate.function.upper()}({value}{second})"
     condition = aggregate.condition
     return call + (f" FILTER (WHERE {words.expression(condition)})" if condition is not None else "")
 
 
-def _call(aggregate: Aggregate, value: str, words: Words) -> str:
-    match aggregate.function:
-        case "rows":
-            return "COUNT(*)"
-        case "distinct":
-            return f"COUNT(DISTINCT {value})"
-        case "auto_sum":
-            return f"dp_sum({value}, bounds := 'auto')"
-        case "randomized_response":
-            return f"dp_randomized_response({value}, {number(aggregate.number or Fraction(0))})"
-        case "quantile":
-            return f"QUANTILE({value}, {number(aggregate.number or Fraction(0))})"
-        case "top":
-            return f"MODE({value})" if aggregate.number == 1 else f"APPROX_TOP_K({value}), place {aggregate.number}"
-    second = f", {words.expression(aggregate.second)}" if aggregate.second is not None else ""
-    return f"{aggregate.function.upper()}({value}{second})"
+def _worded(aggregate: Aggregate, form: Worded, value: str) -> str:
+    if not isinstance(form, str):
+        return form(value, aggregate.number)
+    return form.format(value=value, number=number(aggregate.number or Fraction(0)))
 
 
 def headline(release: Release, words: Words) -> str:
@@ -71,24 +64,8 @@ def headline(release: Release, words: Words) -> str:
 
 def _in_words(aggregate: Aggregate, words: Words) -> str:
     value = words.expression(aggregate.argument) if aggregate.argument is not None else ""
-    named = {
-        "rows": "the number of rows",
-        "units": "the number of people",
-        "count": f"the number of rows with {value}",
-        "distinct": f"the number of different values of {value}",
-        "sum": f"the sum of {value}",
-        "auto_sum": f"the sum of {value} with a chosen clamp",
-        "randomized_response": f"an estimate from reports of whether {value}",
-        "avg": f"the average of {value}",
-        "min": f"an estimate of the smallest {value}",
-        "max": f"an estimate of the largest {value}",
-        "quantile": f"the {number(aggregate.number or Fraction(0))} quantile of {value}",
-        "top": f"the most common {value}"
-        if aggregate.number == 1
-        else f"place {aggregate.number} of the most common {value}",
-    }
     condition = aggregate.condition
-    found = named.get(aggregate.function, asked(replace(aggregate, condition=None), words))
+    found = _worded(aggregate, aggregate.record.told, value) or asked(replace(aggregate, condition=None), words)
     return found + (f" where {words.expression(condition)}" if condition is not None else "")
 
 

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from sqlglot import exp
 
+from dpsql.aggregates.auto_sum import AUTO_SUM
+from dpsql.aggregates.mode import TOP
+from dpsql.aggregates.quantile import QUANTILE
+from dpsql.aggregates.randomized_response import RANDOMIZED_RESPONSE
+from dpsql.aggregates.record import Aggregate, Record
+from dpsql.aggregates.registry import BY_SPELLING
+from dpsql.aggregates.shared import AVG, COUNT, DISTINCT, ROWS, SUM, UNITS
 from dpsql.aggregates.sum import sum_type
 from dpsql.core.cancellation import check
 from dpsql.core.domains import Categories, integers
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span, span_of
-from dpsql.core.sqltypes import DOUBLE, HUGEINT, SqlType
+from dpsql.core.sqltypes import DOUBLE, HUGEINT
 from dpsql.expressions.logic import conjunction, truth
 from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.mechanisms.randomized_response import LEAST, MOST
-from dpsql.plan.resolved import Aggregate
-from dpsql.planner.grammar import AGGREGATE_NAMES, AGGREGATES, SHELL_ONLY, name_of
+from dpsql.planner.grammar import AGGREGATE_NAMES, AGGREGATES, BY_NODE, SHELL_ONLY, name_of
 from dpsql.planner.resolve.arguments import (
     bounded_by_call,
     check_plain,
@@ -31,25 +37,6 @@ from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 
 _ADVICE = "use COUNT, SUM, AVG, MEDIAN, STDDEV, MODE or CORR"
-_OF_ONE: dict[type[exp.Expression], str] = {
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.VariancePop: "var_pop",
-    exp.Variance: "var_samp",
-    exp.StddevPop: "stddev_pop",
-    exp.Stddev: "stddev_samp",
-    exp.StddevSamp: "stddev_samp",
-    exp.Min: "min",
-    exp.Max: "max",
-}
-_OF_TWO: dict[type[exp.Expression], str] = {
-    exp.CovarPop: "covar_pop",
-    exp.CovarSamp: "covar_samp",
-    exp.Corr: "corr",
-    exp.RegrSlope: "regr_slope",
-    exp.RegrIntercept: "regr_intercept",
-    exp.RegrR2: "regr_r2",
-}
 _QUANTILES: dict[type[exp.Expression], str] = {
     exp.PercentileCont: "expression",
     exp.PercentileDisc: "expression",
@@ -126,7 +113,7 @@ class Collector:
             case exp.CountIf():
                 counted = truth(scalar(inner.this, self.scope))
                 both = counted if condition is None else conjunction([condition, counted])
-                return Asked((Aggregate("rows", None, both, "", span_of(node), HUGEINT),))
+                return Asked((Aggregate(ROWS, None, both, "", span_of(node), HUGEINT),))
             case exp.Min() | exp.Max() if inner.expressions:
                 raise error(102, f"{name_of(inner)} of several values is not supported", hint="write MAX(x)")
             case exp.Median():
@@ -137,30 +124,34 @@ class Collector:
                 return self._within_group(inner, condition)
             case exp.Anonymous():
                 return self._by_name(inner, condition, span_of(node))
-        if type(inner) in _OF_ONE:
-            return Asked((self._of_value(inner, _OF_ONE[type(inner)], inner.this, condition),))
-        if type(inner) in _OF_TWO:
-            return Asked((self._of_two(inner, condition),))
+        if type(inner) in BY_NODE:
+            values = (inner.this, inner.expression)[: BY_NODE[type(inner)].takes]
+            return Asked((self._of_values(inner, BY_NODE[type(inner)], values, condition),))
         if type(inner) in _QUANTILES:
             return self._quantiles(inner, inner.this, inner.args.get(_QUANTILES[type(inner)]), condition)
         raise _no_mechanism(inner)
 
     def _by_name(self, node: exp.Anonymous, condition: Scalar | None, span: Span | None) -> Asked:
         """Those that the parser has no node for: our own, and the other spellings."""
-        match str(node.this).lower():
-            case "mean" if len(node.expressions) == 1:
-                return Asked((self._of_value(node, "avg", node.expressions[0], condition),))
+        name = str(node.this).lower()
+        match name:
             case "dp_sum":
                 return Asked((self._dp_sum(node, condition),))
             case "dp_randomized_response":
                 return Asked((self._randomized_response(node, condition),))
             case "dp_clamped":
                 outside = clamped_by_call(node, self.scope)
-                return Asked((Aggregate("avg", outside, condition, "", span, DOUBLE),))
+                return Asked((Aggregate(AVG, outside, condition, "", span, DOUBLE),))
             case "approx_top_k":
                 value, most = node.expressions[0], _whole(node.expressions[1:], name_of(node), MOST_TOP)
                 return Asked(tuple(self._top(node, value, i, condition) for i in range(1, most + 1)), listed=True)
-        raise _no_mechanism(node)
+        record = BY_SPELLING[name]
+        if record.read is None or not record.takes:
+            raise _no_mechanism(node)
+        if len(node.expressions) != record.takes:
+            takes = "one argument" if record.takes == 1 else "two arguments"
+            raise error(106, f"{name.upper()} takes {takes}", hint=f"write {record.example.split(',')[0]}")
+        return Asked((self._of_values(node, record, node.expressions, condition),))
 
     def _within_group(self, node: exp.WithinGroup, condition: Scalar | None) -> Asked:
         """PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x), from above with DESC; MODE() WITHIN GROUP (ORDER BY x)."""
@@ -197,11 +188,11 @@ class Collector:
     def _quantile(
         self, node: exp.Expression, argument: exp.Expression, fraction: Fraction, condition: Scalar | None
     ) -> Aggregate:
-        found = self._of_value(node, "quantile", argument, condition)
+        found = self._of_values(node, QUANTILE, (argument,), condition)
         assert found.argument is not None
         sqltype = found.argument.sqltype
         continuous = isinstance(node, _CONTINUOUS) and not (sqltype.is_decimal or sqltype.is_float)
-        return replace(found, function="quantile", sqltype=DOUBLE if continuous else sqltype, number=fraction)
+        return replace(found, sqltype=DOUBLE if continuous else sqltype, number=fraction)
 
     def _top(self, node: exp.Expression, argument: exp.Expression, place: int, condition: Scalar | None) -> Aggregate:
         """The value at one place of those that most rows have."""
@@ -219,25 +210,19 @@ class Collector:
                 f"{name_of(node)} chooses among declared values, and {words} has no finite list of them",
                 hint=f"declare a domain, or write SELECT {words}, COUNT(*) ... GROUP BY 1 ORDER BY 2 DESC LIMIT 1",
             )
-        return Aggregate("top", value, condition, "", span_of(node), value.sqltype, number=Fraction(place))
-
-    def _of_two(self, node: exp.Expression, condition: Scalar | None) -> Aggregate:
-        function = _OF_TWO[type(node)]
-        first = self._of_value(node, function, node.this, condition)
-        second = self._of_value(node, function, node.expression, condition)
-        return replace(first, second=second.argument)
+        return Aggregate(TOP, value, condition, "", span_of(node), value.sqltype, number=Fraction(place))
 
     def _count(self, node: exp.Count, condition: Scalar | None) -> Aggregate:
         span = span_of(node)
         argument = node.this
         if argument is None or isinstance(argument, exp.Star):
-            return Aggregate("rows", None, condition, "", span)
+            return Aggregate(ROWS, None, condition, "", span)
         if isinstance(argument, exp.Distinct):
             return self._count_distinct(argument, condition)
         value = scalar(argument, self.scope)
         if value.is_literal and not value.is_null:
-            return Aggregate("rows", None, condition, "", span)
-        return Aggregate("count", value, condition, "", span)
+            return Aggregate(ROWS, None, condition, "", span)
+        return Aggregate(COUNT, value, condition, "", span)
 
     def _count_distinct(self, node: exp.Distinct, condition: Scalar | None) -> Aggregate:
         if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Star):
@@ -249,36 +234,43 @@ class Collector:
         check_plain(node.expressions[0], "COUNT(DISTINCT)")
         value = scalar(node.expressions[0], self.scope)
         if self.unit is not None and value.is_unit:
-            return Aggregate("units", None, condition, "", span_of(node))
+            return Aggregate(UNITS, None, condition, "", span_of(node))
         if value.is_identifying and not value.held:
             raise error(
                 102,
                 "COUNT(DISTINCT ...) counts an identifier only where it is the privacy unit, or a key by itself",
                 hint="name the column of the privacy unit, or write COUNT(*)",
             )
-        return Aggregate("distinct", value, condition, "", span_of(node))
+        return Aggregate(DISTINCT, value, condition, "", span_of(node))
 
-    def _of_value(
-        self, node: exp.Expression, function: str, argument: exp.Expression, condition: Scalar | None
+    def _of_values(
+        self, node: exp.Expression, record: Record, arguments: Sequence[exp.Expression], condition: Scalar | None
     ) -> Aggregate:
+        values = [self._value(node, record, argument) for argument in arguments]
+        sqltype = record.sqltype(values[0].sqltype)
+        second = values[1] if record.takes == 2 else None
+        return Aggregate(record, values[0], condition, "", span_of(node), sqltype, second)
+
+    def _value(self, node: exp.Expression, record: Record, argument: exp.Expression) -> Scalar:
         words = name_of(node).removesuffix("()")
         check_plain(argument, words)
-        value = scalar(argument, self.scope)
+        called = exp.Anonymous(this=record.inside, expressions=[argument.copy()]) if record.inside else argument
+        value = scalar(called, self.scope)
         inside = argument.sql(dialect="duckdb")[:60]
-        if function != "sum" and value.sqltype.is_boolean:
+        if value.sqltype.is_boolean and not record.booleans:
             raise error(106, f"{words} needs a number, not BOOLEAN", hint=f"write {words}(CAST({inside} AS INTEGER))")
-        if function != "sum" and value.sqltype.is_temporal:
+        if value.sqltype.is_temporal and not record.booleans:
             hint = f"write {words}(date_diff('day', DATE '2000-01-01', {inside}))"
             raise error(106, f"{words} needs a number, not {value.sqltype}", hint=hint)
         if value.sqltype.is_number and finite_hull(value) is None:
             raise without_bounds(words, argument.sql(dialect="duckdb"), value)
-        return Aggregate(function, value, condition, "", span_of(node), _type_of(function, value.sqltype))
+        return value
 
     def _dp_sum(self, node: exp.Anonymous, condition: Scalar | None) -> Aggregate:
         if named_arguments(node).get("bounds") is not None:
             return self._auto_sum(node, condition)
         value = bounded_by_call(node, self.scope)
-        return Aggregate("sum", value, condition, "", span_of(node), sum_type(value.sqltype))
+        return Aggregate(SUM, value, condition, "", span_of(node), sum_type(value.sqltype))
 
     def _auto_sum(self, node: exp.Anonymous, condition: Scalar | None) -> Aggregate:
         """dp_sum(x, bounds := 'auto')"""
@@ -292,7 +284,7 @@ class Collector:
         value = scalar(node.expressions[0], self.scope)
         if not (value.sqltype.is_number or value.sqltype.is_boolean):
             raise error(106, f"SUM needs a number, not {value.sqltype}", hint="count it, or cast it to a number")
-        return Aggregate("auto_sum", value, condition, "", span_of(node), sum_type(value.sqltype))
+        return Aggregate(AUTO_SUM, value, condition, "", span_of(node), sum_type(value.sqltype))
 
     def _randomized_response(self, node: exp.Anonymous, condition: Scalar | None) -> Aggregate:
         """dp_randomized_response(condition, epsilon)"""
@@ -310,21 +302,11 @@ class Collector:
         if not LEAST <= known <= MOST:
             what = f"the epsilon of dp_randomized_response must be a constant from {float(LEAST):g} to {float(MOST):g}"
             raise error(106, what, hint="write dp_randomized_response(plan = 3, 1.0)")
-        return Aggregate("randomized_response", value, condition, "", span_of(node), DOUBLE, number=known)
+        return Aggregate(RANDOMIZED_RESPONSE, value, condition, "", span_of(node), DOUBLE, number=known)
 
 
 def _no_mechanism(node: exp.Expression) -> Error:
     return error(102, f"{name_of(node)} over people has no mechanism here", hint=_ADVICE)
-
-
-def _type_of(function: str, sqltype: SqlType) -> SqlType:
-    """The type that DuckDB gives an aggregate of a value."""
-    match function:
-        case "sum":
-            return sum_type(sqltype)
-        case "min" | "max":
-            return sqltype
-    return DOUBLE
 
 
 def _fraction(node: exp.Expression | None, asked: exp.Expression) -> Fraction:

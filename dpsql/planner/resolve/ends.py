@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from dpsql.aggregates.record import Aggregate
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.plan.resolved import Aggregate, Block
+from dpsql.plan.resolved import Block
 from dpsql.plan.tables import ROW_NUMBER, end_column, intervals_table, redrawn_table
 from dpsql.planner.grammar import END_NAMES, name_of
 from dpsql.planner.resolve.syntax import is_query, parts_of, unaliased

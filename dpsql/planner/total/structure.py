@@ -50,23 +50,25 @@ def cast(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
             raise unknown(node)
         return found
     value = walk.value(inner, scope)
-    if target.is_decimal and not _is_read_exactly(walk, inner, node.parent, value, target):
+    if target.is_decimal and not _is_read_exactly(walk, node, inner, target):
         raise unknown(node)
     return walk.ruled(node, try_cast(value, target) if isinstance(node, exp.TryCast) else casts.cast(value, target))
 
 
-def _is_read_exactly(walk: Walk, inner: exp.Expression, around: exp.Expression | None, value: Known, target: SqlType) -> bool:
+def _is_read_exactly(walk: Walk, node: exp.Expression, inner: exp.Expression, target: SqlType) -> bool:
     """Whether a cast to a decimal gives nothing beyond its digits (decimal_of in expressions/conversion.py): text is of that very type,
     or what is read is printed again.
 
     inner  the operand as it was written: guards and casts of the walk may stand around it by now
     """
-    if value.sqltype == FLOAT:
+    sqltype = walk.known[id(node.this)].sqltype
+    if sqltype == FLOAT:
         return False
-    if not value.sqltype.is_text:
+    if not sqltype.is_text:
         return True
     if isinstance(inner, exp.Cast) and walk.known[id(inner.this)].sqltype == target:
         return True
+    around = node.parent
     return isinstance(around, exp.Cast) and type_of(around.args["to"]).is_text
 
 

@@ -1,0 +1,67 @@
+"""GEOMEAN(x): an increasing function of a mean, exp(AVG(ln x)), of the same cells as AVG(LN(x)).
+
+The bounds of ln x follow from those of x, which must be above 0; ln x is within 745 of 0, so that exp of it is finite. exp is
+increasing, so the ends of an interval of the mean go to those of the geometric mean: post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import overload
+
+from dpsql.aggregates.apart import AvgOfTwo
+from dpsql.aggregates.base import Column, Estimate, Noise, Statistic
+from dpsql.aggregates.record import Aggregate, Record
+from dpsql.aggregates.resampling import Interval
+from dpsql.aggregates.shared import mean
+from dpsql.core.sqltypes import DOUBLE, SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class ExpOf:
+    """e to the power of an estimate, NULL where that is."""
+
+    inner: Estimate
+    sqltype: SqlType = DOUBLE
+
+    def half_width(self, noise: Noise, level: Fraction) -> None:
+        return None
+
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+        found = self.inner.column(cells, noise, level)
+        values: list[object] = [math.exp(v) if isinstance(v, float) else None for v in found.values]
+        return Column(values, _Exps(found.intervals))
+
+
+@dataclass(frozen=True, slots=True)
+class _Exps(Sequence[Interval]):
+    """e to the power of the ends of intervals, each when it is read."""
+
+    inner: Sequence[Interval]
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    @overload
+    def __getitem__(self, i: int) -> Interval: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Interval]: ...
+    def __getitem__(self, i: int | slice) -> Interval | list[Interval]:
+        if isinstance(i, slice):
+            return [self[j] for j in range(len(self))[i]]
+        found = self.inner[i]
+        return None if found is None else (math.exp(found[0]), math.exp(found[1]))
+
+
+def _of_mean(statistic: Statistic, aggregate: Aggregate) -> Estimate:
+    return ExpOf(mean(statistic, aggregate))
+
+
+GEOMEAN = Record(
+    "geomean", ("geomean", "geometric_mean"), "GEOMEAN(x), of values above 0", "e to the average of {value}",
+    "EXP(AVG({value}))", inside="ln",
+    read=_of_mean, apart=(("sum", "count"), lambda term, _: ExpOf(AvgOfTwo(term))), adds="values and rows", sampled="exp(avg({v}))",
+)  # fmt: skip

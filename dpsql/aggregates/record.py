@@ -1,0 +1,164 @@
+"""The record of an aggregate over people: all that is known of it, in one place.
+
+How SQL calls it and in what words it is told; the type of its column; what it needs of the values, and how it is read off the cells
+that are released; what it adds for one row, for the guard. The grammar, completion, EXPLAIN and the planner read the records
+(registry.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+from dpsql.aggregates.base import Estimate, Limits, Statistic
+from dpsql.aggregates.tally import Reading, Tallied, Value
+from dpsql.aggregates.term import WIDEST, Term, term
+from dpsql.core.errors import Error
+from dpsql.core.spans import Span
+from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
+from dpsql.expressions.scalar import Scalar, tree_of
+from dpsql.sql.nodes import Node
+
+Adds = Literal["rows", "values", "values and rows", "itself"]
+"""What one row adds to what is released: 1, its value, both, or something of the aggregate's own."""
+Part = Literal["sum", "count", "rows"]
+"""A stored statistic of the same rows: SUM(x), COUNT(x), COUNT(*)."""
+Words = str | Callable[[str, Fraction | None], str]
+
+
+def value_key(value: Scalar) -> Hashable:
+    """What is counted or added up of a value: equal ones share cells."""
+    return value.tree, value.domain, value.unit_bounds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """An aggregate over people.
+
+    name        of its own, in lower case
+    spellings   what SQL calls it
+    example     a call, for completion
+    told        what it is, in words, with {value} and {number}, or made of them; "": as it is written
+    written     as SQL, likewise; "": name(value)
+    short       what errors call it; "": its name
+    takes       how many values
+    degree      the highest power of its value that it needs: 0 where only rows are counted
+    squares     of an aggregate of two values (y, x), which of them it needs the square of
+    sqltype     of its column, by its value's
+    booleans    whether it takes BOOLEAN
+    inside      the function of its value that it is of, in place of the value
+    read        its column, off a statistic that holds it
+    alone       the statistic that it needs where nothing stands beside it, if that is less noisy than a shared one
+    unit_total  the statistic of what each unit has in all, for values with bounds of their own for that
+    own         a statistic that it shares with nothing else
+    tally       what is released of the values themselves
+    apart       the stored statistics that it can be read off together, and by what
+    units       whether it counts units, so that a unit's rows are no matter
+    spread      whether it divides by a variance, and is NULL where that does not stand out of its noise (rule 44)
+    only_counts whether it shows how many there are, and no value
+    adds        what one row adds to it
+    sampled     the engine's own form, over {v} with the number {n}, for the guard's sample units; "": there is none
+    grows       whether it grows with the number of units, so that a sample's is scaled up
+    """
+
+    name: str
+    spellings: tuple[str, ...]
+    example: str
+    told: Words = ""
+    written: Words = ""
+    short: str = ""
+    takes: int = 1
+    degree: int = 1
+    squares: tuple[bool, bool] = (False, False)
+    sqltype: Callable[[SqlType], SqlType] = field(default=lambda _: DOUBLE)
+    booleans: bool = False
+    inside: str = ""
+    read: Callable[[Statistic, Aggregate], Estimate] | None = None
+    alone: Callable[[Term, Scalar | None], Statistic] | None = None
+    unit_total: Callable[[Scalar, Scalar | None], Statistic] | None = None
+    own: Callable[[Aggregate, Around], Statistic] | None = None
+    tally: Callable[[Aggregate, Scalar, Around], tuple[Tallied, Reading]] | None = None
+    apart: tuple[tuple[Part, ...], Callable[[Term, SqlType], Estimate]] | None = None
+    units: bool = False
+    spread: bool = False
+    only_counts: bool = False
+    adds: Adds = "itself"
+    sampled: str = ""
+    grows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate that the statement asks for; equal ones are asked once.
+
+    argument   of all but COUNT(*) and COUNT(DISTINCT unit); of COUNT(x) so that it can share cells with SUM(x) and others
+    condition  of FILTER, or None
+    name       the column of the released table
+    sqltype    of the released column
+    second     the other value, of an aggregate of two
+    number     of a quantile which one, of top values the place, of randomised reports the epsilon of each
+    """
+
+    record: Record
+    argument: Scalar | None
+    condition: Scalar | None
+    name: str
+    span: Span | None = field(default=None, compare=False)
+    sqltype: SqlType = BIGINT
+    second: Scalar | None = None
+    number: Fraction | None = None
+
+    @property
+    def function(self) -> str:
+        return self.record.name
+
+    @property
+    def values(self) -> tuple[Scalar, ...]:
+        return tuple(value for value in (self.argument, self.second) if value is not None)
+
+    @property
+    def looks_at_values(self) -> bool:
+        """Whether it is released of a tally: its error is not that of noise that was added to a sum."""
+        return self.record.tally is not None
+
+    @property
+    def is_redrawn(self) -> bool:
+        """Whether what is computed of it has an interval from drawing its noise again: not what divides by a noisy spread either,
+        whose interval knows when that is too small."""
+        return not self.looks_at_values and not self.record.spread
+
+    @property
+    def asked(self) -> Hashable:
+        """What is asked, for comparison: equal ones are the same question."""
+        values = tuple((v.tree, v.domain, v.unit_bounds, v.step) for v in self.values)
+        return self.function, values, tree_of(self.condition), self.sqltype, self.number
+
+    def term(self, value: Scalar, most: int = WIDEST) -> Term:
+        """One of its values in at most so many quanta between its bounds. Raises 201."""
+        problem: Error
+        try:
+            return term(value, self.function.upper(), most)
+        except Error as raised:
+            problem = raised
+        problem.span = problem.span or self.span
+        raise problem
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What an aggregate stands in.
+
+    limits  what one unit may contribute
+    groups  the number of declared groups; None where one key is not declared
+    units   the declared number of units
+    beside  all aggregates of the same rows
+    listed  the declared values of a value and the form in which they travel; raises Error where there are none
+    """
+
+    limits: Limits
+    groups: int | None
+    units: int | None
+    beside: Sequence[Aggregate]
+    listed: Callable[[Aggregate, Scalar], tuple[Node, tuple[Value, ...]]]

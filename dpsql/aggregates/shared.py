@@ -1,0 +1,167 @@
+"""Aggregates that share cells: COUNT, SUM, AVG, and what is computed of moments. How each is read off the statistics that hold it."""
+
+from __future__ import annotations
+
+from dpsql.aggregates.apart import AvgOfTwo
+from dpsql.aggregates.avg import AvgOf, Pair, SumOfPair
+from dpsql.aggregates.base import Estimate, Statistic
+from dpsql.aggregates.count import CountOf, Rows
+from dpsql.aggregates.count_distinct import Units
+from dpsql.aggregates.distinct_values import DistinctValues
+from dpsql.aggregates.formulas import BY_NAME
+from dpsql.aggregates.moments import Moments
+from dpsql.aggregates.of_moments import CountOfMoments, OfMoments, SumOfMoments
+from dpsql.aggregates.record import Aggregate, Around, Record, value_key
+from dpsql.aggregates.sum import SumOf, Total, sum_type
+from dpsql.aggregates.unit_total import UnitTotal, unit_total
+from dpsql.core.domains import Categories, integers
+from dpsql.core.errors import error
+from dpsql.core.sqltypes import BIGINT, SqlType
+
+
+def unreadable(statistic: Statistic, aggregate: Aggregate) -> Exception:
+    """For a statistic that an aggregate is not held by: a fault of planning."""
+    return error(901, f"{aggregate.function} is not read off {type(statistic).__name__}")
+
+
+def _integer(_: SqlType) -> SqlType:
+    return BIGINT
+
+
+# --- counts -----------------------------------------------------------------------------------------------------------
+
+
+def _all_rows(statistic: Statistic, aggregate: Aggregate) -> Estimate:
+    match statistic:
+        case Rows() | Units():
+            return CountOf(1, sqltype=aggregate.sqltype)
+        case Pair(with_rows=True):
+            return CountOf(3, statistic.term.width, aggregate.sqltype)
+        case Moments(with_rows=True):
+            return CountOfMoments(statistic, True, aggregate.sqltype)
+    raise unreadable(statistic, aggregate)
+
+
+def _rows_with_value(statistic: Statistic, aggregate: Aggregate) -> Estimate:
+    match statistic:
+        case Rows():
+            return CountOf(1)
+        case Pair():
+            return CountOf(2, statistic.term.width)
+        case Moments():
+            return CountOfMoments(statistic, False)
+    raise unreadable(statistic, aggregate)
+
+
+def _different(aggregate: Aggregate, around: Around) -> DistinctValues:
+    """COUNT(DISTINCT x): of one unit no more values than are declared, and one where all of its rows have the same."""
+    argument, limits = aggregate.values[0], around.limits
+    found = integers(argument.domain) if argument.integral else argument.domain
+    declared = 2 if argument.sqltype.is_boolean else len(found.values) if isinstance(found, Categories) else limits.rows
+    most = 1 if argument.is_constant else min(limits.rows, limits.values or limits.rows, declared)
+    return DistinctValues(argument, aggregate.condition, most)
+
+
+ROWS = Record(
+    "rows", ("count", "count_if"), "COUNT(*), COUNT(x), COUNT(DISTINCT x)", "the number of rows", "COUNT(*)", "COUNT(*)",
+    takes=0, degree=0, sqltype=_integer, read=_all_rows, apart=(("rows",), lambda _, sqltype: CountOf(1, sqltype=sqltype)),
+    only_counts=True, adds="rows", sampled="count(*)", grows=True,
+)  # fmt: skip
+UNITS = Record(
+    "units", ("count",), "COUNT(DISTINCT id), of people", "the number of people",
+    "COUNT(DISTINCT privacy unit)", "COUNT(DISTINCT unit)",
+    takes=0, degree=0, sqltype=_integer, read=_all_rows, units=True,
+    only_counts=True, adds="rows", sampled="count(DISTINCT u)", grows=True,
+)  # fmt: skip
+COUNT = Record(
+    "count", ("count",), "COUNT(x)", "the number of rows with {value}",
+    degree=0, sqltype=_integer, read=_rows_with_value, apart=(("count",), lambda _, sqltype: CountOf(1, sqltype=sqltype)),
+    only_counts=True, adds="rows", sampled="count({v})", grows=True,
+)  # fmt: skip
+DISTINCT = Record(
+    "distinct", ("count",), "COUNT(DISTINCT x)", "the number of different values of {value}",
+    "COUNT(DISTINCT {value})", "COUNT(DISTINCT)",
+    degree=0, sqltype=_integer, read=lambda _, aggregate: CountOf(1, sqltype=aggregate.sqltype), own=_different,
+    only_counts=True, sampled="count(DISTINCT {v})", grows=True,
+)  # fmt: skip
+
+
+# --- sums and averages ------------------------------------------------------------------------------------------------
+
+
+def _sum(statistic: Statistic, aggregate: Aggregate) -> Estimate:
+    match statistic:
+        case Total() | UnitTotal():
+            return SumOf(statistic.term.quantum, aggregate.sqltype)
+        case Pair():
+            return SumOfPair(statistic.term, aggregate.sqltype)
+        case Moments():
+            return SumOfMoments(statistic, aggregate.sqltype)
+    raise unreadable(statistic, aggregate)
+
+
+def mean(statistic: Statistic, aggregate: Aggregate) -> Estimate:
+    match statistic:
+        case Pair():
+            return AvgOf(statistic.term)
+        case Moments():
+            return OfMoments(statistic, BY_NAME["avg"])
+    raise unreadable(statistic, aggregate)
+
+
+SUM = Record(
+    "sum", ("sum",), "SUM(x), of a column with bounds", "the sum of {value}",
+    sqltype=sum_type, booleans=True, read=_sum, alone=Total, unit_total=lambda value, counted: unit_total(value, counted, "SUM"),
+    apart=(("sum",), lambda term, sqltype: SumOf(term.quantum, sqltype)), adds="values", sampled="sum({v})", grows=True,
+)  # fmt: skip
+AVG = Record(
+    "avg", ("avg", "mean"), "AVG(x)", "the average of {value}",
+    read=mean, apart=(("sum", "count"), lambda term, _: AvgOfTwo(term)), adds="values and rows", sampled="avg({v})",
+)  # fmt: skip
+
+
+# --- computed of moments ----------------------------------------------------------------------------------------------
+
+
+def _of_moments(statistic: Statistic, aggregate: Aggregate) -> Estimate:
+    if not isinstance(statistic, Moments):
+        raise unreadable(statistic, aggregate)
+    # of two values the second is x: it is the first term, unless the terms are the other way round
+    second = aggregate.second
+    swapped = second is not None and value_key(statistic.terms[0].scalar) != value_key(second)
+    return OfMoments(statistic, BY_NAME[aggregate.function], swapped)
+
+
+def _spread(name: str, *others: str, degree: int = 2, told: str = "", sampled: bool = True) -> Record:
+    call = f"{name.upper()}(x)"
+    divides = bool(BY_NAME[name].divides)
+    return Record(
+        name, (name, *others), call, told, degree=degree, read=_of_moments, spread=divides,
+        adds="values and rows", sampled=f"{name}({{v}})" if sampled else "",
+    )  # fmt: skip
+
+
+def _two(name: str, *squares: bool) -> Record:
+    divides = bool(BY_NAME[name].divides)
+    return Record(
+        name, (name,), f"{name.upper()}(y, x)", takes=2, squares=(squares[0], squares[1]), read=_of_moments, spread=divides,
+    )  # fmt: skip
+
+
+SPREADS = (
+    _spread("var_pop"),
+    _spread("var_samp", "variance"),
+    _spread("stddev_pop"),
+    _spread("stddev_samp", "stddev"),
+    _spread("skewness", degree=3, sampled=False),
+    _spread("kurtosis", degree=4, sampled=False),
+    _spread("kurtosis_pop", degree=4, sampled=False),
+)
+OF_TWO = (
+    _two("covar_pop", False, False),
+    _two("covar_samp", False, False),
+    _two("corr", True, True),
+    _two("regr_r2", True, True),
+    _two("regr_slope", False, True),
+    _two("regr_intercept", False, True),
+)
