@@ -19,7 +19,7 @@ from dpsql.guard.guarding import Guarding, Judged
 from dpsql.mechanisms.conversions import pure
 from dpsql.plan.charges import Portion
 from dpsql.plan.compiled import CompiledRelease
-from dpsql.plan.releases import Measure, Output, Release
+from dpsql.plan.releases import Output, Release
 from dpsql.planner.options import Options
 from dpsql.release import buying
 from dpsql.schema.model import Schema
@@ -109,8 +109,8 @@ def a_derived_answer_has_another_estimate(patch: Patch) -> None:
     """An average that is read off a sum and a count is the count."""
     known = reusing._outputs_apart
 
-    def count(release: Release, place: int, measure: Measure, first: int) -> list[Output]:
-        return [Output(o.name, first + 1, CountOf(1)) for o in known(release, place, measure, first)]
+    def count(release: Release, place: int, first: int) -> list[Output]:
+        return [Output(o.name, first + 1, CountOf(1)) for o in known(release, place, first)]
 
     patch.setattr(reusing, "_outputs_apart", count)
 

@@ -303,6 +303,9 @@ MOMENTS = [
     "REGR_SLOPE(w, v)",
     "CORR(v, w)",
     "REGR_R2(v, w) FILTER (WHERE v > 0)",
+    "SKEWNESS(v)",
+    "COUNT(*), AVG(w), KURTOSIS(w)",
+    "KURTOSIS_POP(v) FILTER (WHERE c = 'a'), SKEWNESS(v) FILTER (WHERE c = 'a')",
 ]
 
 

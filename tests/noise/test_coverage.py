@@ -76,6 +76,9 @@ ADDITIVE = (
     ("CORR(x, y)",),
     ("REGR_SLOPE(y, x)",),
     ("REGR_INTERCEPT(y, x)", "REGR_R2(y, x)", "COVAR_SAMP(y, x)"),
+    ("SKEWNESS(x)",),
+    ("KURTOSIS_POP(x)", "KURTOSIS(x)"),
+    ("GEOMEAN(GREATEST(x, 0.5))",),
 )
 CHOSEN = (
     ("MEDIAN(x)",),

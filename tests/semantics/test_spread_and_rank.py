@@ -119,6 +119,45 @@ def test_moments_of_one_value(level: str, x: str, condition: str, where: str, re
         assert near(found, value, allowed), (function, found, value)
 
 
+SHAPES = ("SKEWNESS", "KURTOSIS", "KURTOSIS_POP")
+
+
+@pytest.mark.few(5)
+@pytest.mark.parametrize("where", ["", " WHERE site = 2", " WHERE age > 20 AND city IS NOT NULL"])
+@pytest.mark.parametrize("condition", FILTERS)
+@pytest.mark.parametrize("x", ["age", "score", "weight", "income"])
+@pytest.mark.parametrize("level", ["by_person", "by_row"])
+def test_shapes_of_one_value(level: str, x: str, condition: str, where: str, request: pytest.FixtureRequest) -> None:
+    """Alone, and beside what needs fewer moments. A value that is off by q moves the third and the fourth standardised moment, which
+    are sums of powers of (x - mean) / s, by at most 4 (r / s)^3 q / s and a little more by the deviation that they are divided by."""
+    both: Beside = request.getfixturevalue(level)
+    for words in (*((function,) for function in SHAPES), (*SHAPES, "AVG", "SUM", "COUNT", "STDDEV")):
+        sql = f"SELECT {', '.join(f'{function}({x}){condition}' for function in words)} FROM patient{where}"
+        answer, (expected,) = both.ask(sql), both.expect(sql)
+        ((deviation,),) = both.plain.execute(f"SELECT stddev_pop({x}){condition} FROM patient{where}").fetchall()
+        (part,) = parts(both, sql)
+        q = quanta(part)[x]
+        assert answer.columns == described(sql, ())
+        for function, found, value in zip(words, answer.rows[0], expected, strict=True):
+            if function in SHAPES:
+                allowed = 12 * (RANGES[x] / deviation) ** 4 * q / deviation
+                assert near(found, value, allowed), (sql, function, found, value)
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("condition", FILTERS)
+@pytest.mark.parametrize("x", ["age", "score", "weight"])
+@pytest.mark.parametrize("level", ["by_person", "by_row"])
+def test_the_geometric_mean(level: str, x: str, condition: str, request: pytest.FixtureRequest) -> None:
+    """e to the average of logarithms on a grid of 2^-26 or finer. The engine's own macro takes no FILTER."""
+    both: Beside = request.getfixturevalue(level)
+    beside_it = (f"GEOMEAN({x}){condition}", f"AVG(LN({x})){condition}", f"COUNT({x}){condition}")
+    for words in (beside_it[:1], beside_it):
+        sql = f"SELECT {', '.join(words)} FROM patient"
+        expected = both.expect(sql.replace(beside_it[0], f"EXP(AVG(LN({x})){condition})"))[0][0]
+        assert near(both.ask(sql).rows[0][0], expected, 1e-5 * expected), sql
+
+
 @pytest.mark.few(2)
 @pytest.mark.parametrize("condition", FILTERS)
 @pytest.mark.parametrize(

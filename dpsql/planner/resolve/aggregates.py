@@ -18,7 +18,7 @@ from dpsql.aggregates.registry import BY_SPELLING
 from dpsql.aggregates.shared import AVG, COUNT, DISTINCT, ROWS, SUM, UNITS
 from dpsql.aggregates.sum import sum_type
 from dpsql.core.cancellation import check
-from dpsql.core.domains import Categories, integers
+from dpsql.core.domains import Categories, Interval, integers
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span, span_of
 from dpsql.core.sqltypes import DOUBLE, HUGEINT
@@ -254,14 +254,18 @@ class Collector:
     def _value(self, node: exp.Expression, record: Record, argument: exp.Expression) -> Scalar:
         words = name_of(node).removesuffix("()")
         check_plain(argument, words)
-        called = exp.Anonymous(this=record.inside, expressions=[argument.copy()]) if record.inside else argument
-        value = scalar(called, self.scope)
+        value = scalar(argument, self.scope)
         inside = argument.sql(dialect="duckdb")[:60]
         if value.sqltype.is_boolean and not record.booleans:
             raise error(106, f"{words} needs a number, not BOOLEAN", hint=f"write {words}(CAST({inside} AS INTEGER))")
         if value.sqltype.is_temporal and not record.booleans:
             hint = f"write {words}(date_diff('day', DATE '2000-01-01', {inside}))"
             raise error(106, f"{words} needs a number, not {value.sqltype}", hint=hint)
+        if record.inside:
+            bounds = finite_hull(value)
+            value = scalar(exp.Anonymous(this=record.inside, expressions=[argument.copy()]), self.scope)
+            if finite_hull(value) is None:
+                raise _above_zero(words, inside, bounds)
         if value.sqltype.is_number and finite_hull(value) is None:
             raise without_bounds(words, argument.sql(dialect="duckdb"), value)
         return value
@@ -303,6 +307,16 @@ class Collector:
             what = f"the epsilon of dp_randomized_response must be a constant from {float(LEAST):g} to {float(MOST):g}"
             raise error(106, what, hint="write dp_randomized_response(plan = 3, 1.0)")
         return Aggregate(RANDOMIZED_RESPONSE, value, condition, "", span_of(node), DOUBLE, number=known)
+
+
+def _above_zero(words: str, argument: str, bounds: Interval | None) -> Error:
+    """For what is computed of logarithms, of a value whose bounds do not lie above 0."""
+    if bounds is not None and bounds.upper > 0:
+        least = "1" if bounds.upper > 1 else f"{float(bounds.upper / 1000):g}"
+        hint = f"write {words}(GREATEST({argument}, {least}))"
+    else:
+        hint = f"write {words}(LEAST(GREATEST({argument}, 1), 100))"
+    return error(201, f"{words}({argument}) needs bounds above 0", hint=hint)
 
 
 def _no_mechanism(node: exp.Expression) -> Error:

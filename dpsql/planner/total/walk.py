@@ -60,6 +60,7 @@ class Walk:
     everywhere  whether an operator that is proved total gets a guard all the same
     guarded     how many guards and casts there are so far
     around      the nodes that they are
+    nullable    the nodes that may be NULL by themselves, whatever the conditions around them
     query       the values of a query inside an expression: the column that it shows
     """
 
@@ -70,6 +71,7 @@ class Walk:
     facts: list[Facts] = field(default_factory=list)
     known: dict[int, Known] = field(default_factory=dict)
     around: set[int] = field(default_factory=set)
+    nullable: set[int] = field(default_factory=set)
 
     def value(self, node: exp.Expression, scope: Scope) -> Known:
         """What an expression can be. Raises NotTotalError."""
@@ -77,6 +79,8 @@ class Walk:
         whole = node
         while isinstance(whole.parent, exp.Expression) and id(whole.parent) in self.around:
             whole = whole.parent
+        if found.null:
+            self.nullable.add(id(whole))
         for facts in self.facts:
             known = told(facts, whole)
             if known is not None:
@@ -114,10 +118,11 @@ class Walk:
     def _is_folded(self, node: exp.Expression) -> bool:
         """Whether the engine may take an operator for NULL before it knows its type: an operand is a constant that may be NULL.
 
-        Why  it gives such a NULL another type than the operator's: what is computed of it is then not what was proved
+        Why  it gives such a NULL another type than the operator's: what is computed of it is then not what was proved. It does so
+             before any row is looked at, so that a condition around the operand, which rows must meet, says nothing here
         """
-        operands = (part for part in node.iter_expressions() if id(part) in self.known)
-        return any(self.known[id(part)].null and part.find(*_VARYING) is None for part in operands)
+        constants = (part for part in node.iter_expressions() if part.find(*_VARYING) is None)
+        return any(id(inner) in self.nullable for part in constants for inner in part.walk())
 
     def _typed(self, node: exp.Expression, sqltype: SqlType) -> exp.Expression:
         """The operator in a cast to its type, unless it stands in one."""
