@@ -304,7 +304,8 @@ def _auto_sum(aggregate: Aggregate, value: Scalar, _: Around) -> tuple[AutoSum, 
 
 
 AUTO_SUM = Record(
-    "auto_sum", ("dp_sum",), "dp_sum(x, lower := 0, upper := 100)", "the sum of {value} with a chosen clamp",
+    "auto_sum", {"dp_sum(x, bounds := 'auto')": "a sum whose bounds are chosen from noisy counts"},
+    "the sum of {value} with a chosen clamp",
     "dp_sum({value}, bounds := 'auto')", "dp_sum", sqltype=sum_type, booleans=True, tally=_auto_sum, adds="values", sampled="sum({v})",
     grows=True,
 )  # fmt: skip

@@ -114,10 +114,10 @@ def _same(sqltype: SqlType) -> SqlType:
 
 
 MIN = Record(
-    "min", ("min",), "MIN(x), an estimate", "an estimate of the smallest {value}",
+    "min", {"MIN(x)": "an estimate, some rows inside"}, "an estimate of the smallest {value}",
     sqltype=_same, tally=_extreme, sampled="min({v})",
 )  # fmt: skip
 MAX = Record(
-    "max", ("max",), "MAX(x), an estimate", "an estimate of the largest {value}",
+    "max", {"MAX(x)": "an estimate, some rows inside"}, "an estimate of the largest {value}",
     sqltype=_same, tally=_extreme, sampled="max({v})",
 )  # fmt: skip

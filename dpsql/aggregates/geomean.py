@@ -61,7 +61,7 @@ def _of_mean(statistic: Statistic, aggregate: Aggregate) -> Estimate:
 
 
 GEOMEAN = Record(
-    "geomean", ("geomean", "geometric_mean"), "GEOMEAN(x), of values above 0", "e to the average of {value}",
+    "geomean", {"GEOMEAN(x)": "DOUBLE, of values above 0", "GEOMETRIC_MEAN(x)": ""}, "e to the average of {value}",
     "EXP(AVG({value}))", inside="ln",
     read=_of_mean, apart=(("sum", "count"), lambda term, _: ExpOf(AvgOfTwo(term))), adds="values and rows", sampled="exp(avg({v}))",
 )  # fmt: skip

@@ -221,7 +221,12 @@ def _quantile(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Quan
 
 QUANTILE = Record(
     "quantile",
-    ("quantile_cont", "quantile_disc", "quantile", "median", "approx_quantile", "percentile_cont", "percentile_disc"),
-    "QUANTILE_CONT(x, 0.9)", "the {number} quantile of {value}", "QUANTILE({value}, {number})",
+    {
+        "MEDIAN(x)": "an estimate of the middle value",
+        "QUANTILE_CONT(x, 0.9)": "an estimate of the value that this share of rows is below",
+        "QUANTILE_DISC(x, 0.9)": "", "QUANTILE(x, 0.9)": "", "APPROX_QUANTILE(x, 0.9)": "",
+        "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)": "", "PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY x)": "",
+    },
+    "the {number} quantile of {value}", "QUANTILE({value}, {number})",
     tally=_quantile, sampled="quantile_cont({v}, {n})",
 )  # fmt: skip

@@ -135,7 +135,7 @@ def _reports(aggregate: Aggregate, value: Scalar, _: Around) -> tuple[Responses,
 
 
 RANDOMIZED_RESPONSE = Record(
-    "randomized_response", ("dp_randomized_response",), "dp_randomized_response(plan = 3, 1.0)",
+    "randomized_response", {"dp_randomized_response(condition, 1.0)": "DOUBLE, how many answer yes, by reports at random"},
     "an estimate from reports of whether {value}", "dp_randomized_response({value}, {number})",
     "dp_randomized_response", booleans=True, tally=_reports,
 )  # fmt: skip

@@ -7,7 +7,7 @@ that are released; what it adds for one row, for the guard. The grammar, complet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
@@ -38,8 +38,7 @@ class Record:
     """An aggregate over people.
 
     name        of its own, in lower case
-    spellings   what SQL calls it
-    example     a call, for completion
+    calls       how SQL calls it, and in a few words what that gives; "": what the call before it gives
     told        what it is, in words, with {value} and {number}, or made of them; "": as it is written
     written     as SQL, likewise; "": name(value)
     short       what errors call it; "": its name
@@ -64,8 +63,7 @@ class Record:
     """
 
     name: str
-    spellings: tuple[str, ...]
-    example: str
+    calls: Mapping[str, str]
     told: Words = ""
     written: Words = ""
     short: str = ""
@@ -87,6 +85,15 @@ class Record:
     adds: Adds = "itself"
     sampled: str = ""
     grows: bool = False
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """What SQL calls it, in lower case."""
+        return tuple(dict.fromkeys(call.partition("(")[0].lower() for call in self.calls))
+
+    @property
+    def example(self) -> str:
+        return next(iter(self.calls))
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,23 +63,23 @@ def _different(aggregate: Aggregate, around: Around) -> DistinctValues:
 
 
 ROWS = Record(
-    "rows", ("count", "count_if"), "COUNT(*), COUNT(x), COUNT(DISTINCT x)", "the number of rows", "COUNT(*)", "COUNT(*)",
+    "rows", {"COUNT(*)": "the number of rows", "COUNT_IF(condition)": ""}, "the number of rows", "COUNT(*)", "COUNT(*)",
     takes=0, degree=0, sqltype=_integer, read=_all_rows, apart=(("rows",), lambda _, sqltype: CountOf(1, sqltype=sqltype)),
     only_counts=True, adds="rows", sampled="count(*)", grows=True,
 )  # fmt: skip
 UNITS = Record(
-    "units", ("count",), "COUNT(DISTINCT id), of people", "the number of people",
+    "units", {"COUNT(DISTINCT id)": "the number of people"}, "the number of people",
     "COUNT(DISTINCT privacy unit)", "COUNT(DISTINCT unit)",
     takes=0, degree=0, sqltype=_integer, read=_all_rows, units=True,
     only_counts=True, adds="rows", sampled="count(DISTINCT u)", grows=True,
 )  # fmt: skip
 COUNT = Record(
-    "count", ("count",), "COUNT(x)", "the number of rows with {value}",
+    "count", {"COUNT(x)": "the number of rows with a value"}, "the number of rows with {value}",
     degree=0, sqltype=_integer, read=_rows_with_value, apart=(("count",), lambda _, sqltype: CountOf(1, sqltype=sqltype)),
     only_counts=True, adds="rows", sampled="count({v})", grows=True,
 )  # fmt: skip
 DISTINCT = Record(
-    "distinct", ("count",), "COUNT(DISTINCT x)", "the number of different values of {value}",
+    "distinct", {"COUNT(DISTINCT x)": "the number of different values"}, "the number of different values of {value}",
     "COUNT(DISTINCT {value})", "COUNT(DISTINCT)",
     degree=0, sqltype=_integer, read=lambda _, aggregate: CountOf(1, sqltype=aggregate.sqltype), own=_different,
     only_counts=True, sampled="count(DISTINCT {v})", grows=True,
@@ -110,12 +110,14 @@ def mean(statistic: Statistic, aggregate: Aggregate) -> Estimate:
 
 
 SUM = Record(
-    "sum", ("sum",), "SUM(x), of a column with bounds", "the sum of {value}",
+    "sum", {"SUM(x)": "a number like x, which needs bounds", "dp_sum(x, lower := 0, upper := 100)": "the same, with bounds of its own"},
+    "the sum of {value}",
     sqltype=sum_type, booleans=True, read=_sum, alone=Total, unit_total=lambda value, counted: unit_total(value, counted, "SUM"),
     apart=(("sum",), lambda term, sqltype: SumOf(term.quantum, sqltype)), adds="values", sampled="sum({v})", grows=True,
 )  # fmt: skip
 AVG = Record(
-    "avg", ("avg", "mean"), "AVG(x)", "the average of {value}",
+    "avg", {"AVG(x)": "DOUBLE, within the bounds", "MEAN(x)": "", "dp_clamped(x)": "DOUBLE, the share of rows that a clamp changes"},
+    "the average of {value}",
     read=mean, apart=(("sum", "count"), lambda term, _: AvgOfTwo(term)), adds="values and rows", sampled="avg({v})",
 )  # fmt: skip
 
@@ -132,36 +134,36 @@ def _of_moments(statistic: Statistic, aggregate: Aggregate) -> Estimate:
     return OfMoments(statistic, BY_NAME[aggregate.function], swapped)
 
 
-def _spread(name: str, *others: str, degree: int = 2, told: str = "", sampled: bool = True) -> Record:
-    call = f"{name.upper()}(x)"
+def _spread(name: str, *others: str, gives: str, degree: int = 2, sampled: bool = True) -> Record:
+    calls = {f"{name.upper()}(x)": gives, **{f"{other.upper()}(x)": "" for other in others}}
     divides = bool(BY_NAME[name].divides)
     return Record(
-        name, (name, *others), call, told, degree=degree, read=_of_moments, spread=divides,
+        name, calls, degree=degree, read=_of_moments, spread=divides,
         adds="values and rows", sampled=f"{name}({{v}})" if sampled else "",
     )  # fmt: skip
 
 
-def _two(name: str, *squares: bool) -> Record:
+def _two(name: str, *squares: bool, gives: str) -> Record:
     divides = bool(BY_NAME[name].divides)
     return Record(
-        name, (name,), f"{name.upper()}(y, x)", takes=2, squares=(squares[0], squares[1]), read=_of_moments, spread=divides,
+        name, {f"{name.upper()}(y, x)": gives}, takes=2, squares=(squares[0], squares[1]), read=_of_moments, spread=divides,
     )  # fmt: skip
 
 
 SPREADS = (
-    _spread("var_pop"),
-    _spread("var_samp", "variance"),
-    _spread("stddev_pop"),
-    _spread("stddev_samp", "stddev"),
-    _spread("skewness", degree=3, sampled=False),
-    _spread("kurtosis", degree=4, sampled=False),
-    _spread("kurtosis_pop", degree=4, sampled=False),
+    _spread("var_samp", "variance", gives="DOUBLE, the variance of a sample"),
+    _spread("var_pop", gives="DOUBLE, the variance"),
+    _spread("stddev_samp", "stddev", gives="DOUBLE, the standard deviation of a sample"),
+    _spread("stddev_pop", gives="DOUBLE, the standard deviation"),
+    _spread("skewness", gives="DOUBLE, how far values lean to one side", degree=3, sampled=False),
+    _spread("kurtosis", gives="DOUBLE, how much lies far out, of a sample", degree=4, sampled=False),
+    _spread("kurtosis_pop", gives="DOUBLE, how much lies far out", degree=4, sampled=False),
 )
 OF_TWO = (
-    _two("covar_pop", False, False),
-    _two("covar_samp", False, False),
-    _two("corr", True, True),
-    _two("regr_r2", True, True),
-    _two("regr_slope", False, True),
-    _two("regr_intercept", False, True),
+    _two("covar_pop", False, False, gives="DOUBLE, the covariance"),
+    _two("covar_samp", False, False, gives="DOUBLE, the covariance of a sample"),
+    _two("corr", True, True, gives="DOUBLE, the correlation"),
+    _two("regr_r2", True, True, gives="DOUBLE, the share of the variance that a line explains"),
+    _two("regr_slope", False, True, gives="DOUBLE, the slope of the line through (x, y)"),
+    _two("regr_intercept", False, True, gives="DOUBLE, where that line is at x = 0"),
 )

@@ -11,9 +11,10 @@ from collections.abc import Callable, Container, Sequence
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
+from dpsql.aggregates.registry import RECORDS
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.expressions.functions import BY_NAME, REFUSED
+from dpsql.expressions.functions import BY_NAME, FUNCTIONS, REFUSED
 from dpsql.expressions.functions.record import Function
 
 _HIDDEN = "function "
@@ -94,12 +95,24 @@ def function_of(node: exp.Expression) -> Function | None:
 
 def listing() -> str:
     """What SHOW FUNCTIONS runs: every function, a call of it, what it gives, and its other names."""
-    rows = []
-    for function in sorted(BY_NAME.values(), key=lambda function: function.name):
-        texts = (function.name, function.example, function.gives, ", ".join(function.names[1:]))
-        row = "(" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + ")"
-        rows += [row] if row not in rows else []
-    return f"SELECT * FROM (VALUES {', '.join(rows)}) AS functions(name, example, gives, also)"
+    scalars = sorted(FUNCTIONS, key=lambda function: function.name)
+    rows = [(f.name, f.example, f.gives, ", ".join(f.names[1:])) for f in scalars] + aggregates_listed()
+    texts = (", ".join("'" + text.replace("'", "''") + "'" for text in row) for row in rows)
+    return f"SELECT * FROM (VALUES {', '.join(f'({text})' for text in texts)}) AS functions(name, example, gives, also)"
+
+
+def aggregates_listed() -> list[tuple[str, str, str, str]]:
+    """Of every aggregate over people its name, a call, what that gives, and the other names of the same."""
+    rows: list[tuple[str, str, str, str]] = []
+    for record in RECORDS:
+        for call, gives in record.calls.items():
+            name = call.partition("(")[0].lower()
+            if gives:
+                rows.append((name, call, f"{gives}; over people, with noise", ""))
+            else:
+                *kept, also = rows[-1]
+                rows[-1] = (kept[0], kept[1], kept[2], ", ".join(filter(None, (also, name))))
+    return sorted(rows)
 
 
 def check_calls(tree: exp.Expression) -> None:

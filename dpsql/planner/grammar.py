@@ -179,7 +179,7 @@ ALLOWED = {**STRUCTURE, **SCALARS, **AGGREGATES, **SHELL_ONLY}
 
 SCALAR_NAMES = BY_PLAIN_NAME | {"today", "now"}
 """Functions that are called by name."""
-AGGREGATE_NAMES = frozenset(BY_SPELLING) | {"dp_clamped"}
+AGGREGATE_NAMES = frozenset(BY_SPELLING)
 OF_PEOPLE = frozenset({"dp_clamped", "dp_randomized_response", "dp_sum", *GEOMEAN.spellings})
 """What is over people alone."""
 END_NAMES = frozenset({"dp_low", "dp_high"})

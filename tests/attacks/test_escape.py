@@ -35,7 +35,7 @@ RAW = [
         "stddev(code)",
         "variance(code)",
         "entropy(note)",
-        "kurtosis(income)",
+        "entropy(income)",
         "bit_xor(code)",
         "bool_or(female)",
         "product(age)",

@@ -506,7 +506,7 @@ ORDER_BOUND = [
     "FIRST(cost)", "LAST(cost)", "ANY_VALUE(cost)", "LIST(cost)", "ARRAY_AGG(cost)", "STRING_AGG(tag, ',')", "ARG_MIN(cost, days)",
     "ARG_MAX(cost, days)", "MAX_BY(cost, days)", "MODE(tag)", "HISTOGRAM(days)",
     "APPROX_QUANTILE(cost, 0.5)", "PRODUCT(cost)", "VAR_POP(cost)", "STDDEV(cost)", "CORR(cost, days)",
-    "KURTOSIS(cost)", "SUM(cost ORDER BY year)", "SUM(DISTINCT cost)", "RESERVOIR_QUANTILE(cost, 0.5)", "BIT_XOR(days)", "MAX(cost, 2)",
+    "MAD(cost)", "SUM(cost ORDER BY year)", "SUM(DISTINCT cost)", "RESERVOIR_QUANTILE(cost, 0.5)", "BIT_XOR(days)", "MAX(cost, 2)",
     "MIN(DISTINCT cost)", "GROUP_CONCAT(tag)", "ENTROPY(tag)",
 ]  # fmt: skip
 

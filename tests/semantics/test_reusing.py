@@ -379,6 +379,23 @@ def test_rule_41_avg_is_made_of_the_sum_and_the_count_of_the_same_value(
     assert free(answer) and same(answer.rows, plain.execute(sql).fetchall(), ordered=False)
 
 
+def test_rule_41_a_geometric_mean_is_made_of_logarithms_alone(
+    session: Session, plain: duckdb.DuckDBPyConnection
+) -> None:
+    """What was bought of the values themselves says nothing of it; the sum and the count of their logarithms do."""
+    for sql in ("SELECT SUM(w + 1) FROM person", "SELECT COUNT(w + 1) FROM person"):
+        assert not free(session.execute(sql))
+    assert free(session.execute("SELECT AVG(w + 1) FROM person"))
+    bought = session.execute("SELECT GEOMEAN(w + 1) FROM person")
+    for sql in ("SELECT SUM(LN(w + 2)) FROM person", "SELECT COUNT(LN(w + 2)) FROM person"):
+        assert not free(session.execute(sql))
+    made = session.execute("SELECT GEOMEAN(w + 2) FROM person")
+    assert not free(bought) and free(made)
+    for more, answer in ((1, bought), (2, made)):
+        expected = plain.execute(f"SELECT GEOMEAN(w + {more}) FROM person").fetchone()
+        assert expected is not None and answer.rows[0][0] == pytest.approx(expected[0], rel=1e-5)
+
+
 def test_rule_41_a_sum_beside_a_count_is_read_off_one_of_each(
     session: Session, plain: duckdb.DuckDBPyConnection
 ) -> None:

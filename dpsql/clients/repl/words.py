@@ -5,6 +5,7 @@ tests/clients/repl/test_completion.py sends every function through the planner's
 
 from __future__ import annotations
 
+from dpsql.aggregates.registry import RECORDS
 from dpsql.expressions.functions import FUNCTIONS as REGISTERED
 
 BEGINNINGS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "RESET", "PIVOT", "VALUES")
@@ -38,30 +39,8 @@ KEYWORDS = frozenset(
 )
 
 AGGREGATES: dict[str, str] = {
+    **{call.partition("(")[0]: call for record in reversed(RECORDS) for call in record.calls},
     "COUNT": "COUNT(*), COUNT(x), COUNT(DISTINCT x)",
-    "COUNT_IF": "COUNT_IF(condition)",
-    "SUM": "SUM(x), of a column with bounds",
-    "AVG": "AVG(x)",
-    "MIN": "MIN(x), an estimate",
-    "MAX": "MAX(x), an estimate",
-    "MEDIAN": "MEDIAN(x)",
-    "MODE": "MODE(x), the most common declared value",
-    "QUANTILE_CONT": "QUANTILE_CONT(x, 0.9)",
-    "QUANTILE_DISC": "QUANTILE_DISC(x, 0.9)",
-    "APPROX_QUANTILE": "APPROX_QUANTILE(x, 0.9)",
-    "APPROX_TOP_K": "APPROX_TOP_K(x, 3)",
-    "VARIANCE": "VARIANCE(x)",
-    "VAR_POP": "VAR_POP(x)",
-    "STDDEV": "STDDEV(x)",
-    "STDDEV_POP": "STDDEV_POP(x)",
-    "CORR": "CORR(y, x)",
-    "COVAR_POP": "COVAR_POP(y, x)",
-    "COVAR_SAMP": "COVAR_SAMP(y, x)",
-    "REGR_SLOPE": "REGR_SLOPE(y, x)",
-    "REGR_INTERCEPT": "REGR_INTERCEPT(y, x)",
-    "REGR_R2": "REGR_R2(y, x)",
-    "dp_sum": "dp_sum(x, lower := 0, upper := 100)",
-    "dp_clamped": "dp_clamped(x), the share of rows that a clamp changes",
     "dp_low": "dp_low(n), the lower end of a column's 95 % error",
     "dp_high": "dp_high(n), the upper end",
 }

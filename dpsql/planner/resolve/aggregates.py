@@ -150,7 +150,9 @@ class Collector:
             raise _no_mechanism(node)
         if len(node.expressions) != record.takes:
             takes = "one argument" if record.takes == 1 else "two arguments"
-            raise error(106, f"{name.upper()} takes {takes}", hint=f"write {record.example.split(',')[0]}")
+            raise error(
+                106, f"{name.upper()} takes {takes}", hint=f"write {name.upper()}({record.example.partition('(')[2]}"
+            )
         return Asked((self._of_values(node, record, node.expressions, condition),))
 
     def _within_group(self, node: exp.WithinGroup, condition: Scalar | None) -> Asked:
