@@ -87,6 +87,12 @@ class Pair:
             return a, b
         return a, b, [width * (m - n) for n, m in zip(sums[0], sums[2], strict=True)]
 
+    def adds_up(self, one_row: bool) -> bool:
+        return True
+
+    def expected(self, units: Fraction, rows: Fraction) -> Fraction:
+        return rows * self.term.width
+
 
 @dataclass(frozen=True, slots=True)
 class SumOfPair:

@@ -126,6 +126,14 @@ class Statistic(Protocol):
         """The cells of every group, from its exact sums."""
         ...
 
+    def adds_up(self, one_row: bool) -> bool:
+        """Whether the cells of groups add up to those of all their rows; `one_row`: each unit has one row, so it is in one group."""
+        ...
+
+    def expected(self, units: Fraction, rows: Fraction) -> Fraction | None:
+        """What the cells of a group of so many units and rows add up to [quanta]; None where nothing is known of it."""
+        ...
+
 
 class Noise(Protocol):
     """What an estimate needs to know of the mechanism whose noise is in its cells."""

@@ -53,6 +53,12 @@ class Rows:
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
         return (sums[0],)
 
+    def adds_up(self, one_row: bool) -> bool:
+        return True
+
+    def expected(self, units: Fraction, rows: Fraction) -> Fraction:
+        return rows
+
 
 def counting(condition: Node | None) -> Node:
     """The number of rows for which a condition column is true."""

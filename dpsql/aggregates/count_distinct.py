@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from dpsql.aggregates.base import ROWS, Limits, Sensitivity, UnitSums
 from dpsql.aggregates.count import counting
@@ -47,3 +48,9 @@ class Units:
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
         return (sums[0],)
+
+    def adds_up(self, one_row: bool) -> bool:
+        return one_row
+
+    def expected(self, units: Fraction, rows: Fraction) -> Fraction:
+        return units

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -80,6 +81,12 @@ class DistinctValues:
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
         return (sums[0],)
+
+    def adds_up(self, one_row: bool) -> bool:
+        return False
+
+    def expected(self, units: Fraction, rows: Fraction) -> Fraction | None:
+        return None
 
 
 def _known(value: Scalar) -> Scalar:

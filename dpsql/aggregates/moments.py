@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,12 @@ class Moments:
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
         return tuple(sums)
+
+    def adds_up(self, one_row: bool) -> bool:
+        return True
+
+    def expected(self, units: Fraction, rows: Fraction) -> Fraction:
+        return rows * self.weight
 
     def _condition(self, names: Sequence[Node]) -> Sequence[Node]:
         return names[len(self.terms) : len(self.inputs)]

@@ -58,6 +58,12 @@ class Total:
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
         return (sums[0],)
 
+    def adds_up(self, one_row: bool) -> bool:
+        return True
+
+    def expected(self, units: Fraction, rows: Fraction) -> Fraction:
+        return rows * self.term.typical
+
 
 def filtered(names: Sequence[Node]) -> Node | None:
     """The condition of the rows that are added up, where there is one."""

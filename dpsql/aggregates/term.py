@@ -64,6 +64,11 @@ class Term:
         return max(abs(self.lower), abs(self.upper))
 
     @property
+    def typical(self) -> Fraction:
+        """How far from zero a value is expected [quanta]: never 0, as the bounds differ."""
+        return max(Fraction(abs(self.lower + self.upper), 2), Fraction(self.width, 4))
+
+    @property
     def identity(self) -> Hashable:
         return self.scalar.tree, self.lower, self.upper, self.quantum
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from dpsql.aggregates.base import ROWS, Limits, Sensitivity, UnitSums
 from dpsql.aggregates.sum import TOTAL, filtered
@@ -62,6 +63,12 @@ class UnitTotal:
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
         return (sums[0],)
+
+    def adds_up(self, one_row: bool) -> bool:
+        return False
+
+    def expected(self, units: Fraction, rows: Fraction) -> Fraction:
+        return units * self.term.typical
 
 
 def unit_total(argument: Scalar, counted: Scalar | None, what: str) -> UnitTotal:

@@ -27,11 +27,7 @@ from dpsql.accounting.vectors import Vector
 from dpsql.aggregates.apart import statistics_apart
 from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.base import Statistic
-from dpsql.aggregates.count import Rows
-from dpsql.aggregates.count_distinct import Units
-from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.record import Part, Record
-from dpsql.aggregates.sum import Total
 from dpsql.answers.questions import Asked, Questions, is_whole, noise_of
 from dpsql.core.errors import error
 from dpsql.mechanisms.additive import AdditiveNoise
@@ -42,7 +38,6 @@ from dpsql.plan.tables import KeyValue, NoisyTable
 from dpsql.planner.limit import key_count
 from dpsql.planner.slices import Slice, slices
 
-_ADDITIVE = (Rows, Total, Pair, Moments)
 WIDER = 4
 """How many times the error of what would be bought a sum of stored cells may have, so that it is given instead, free."""
 _LEVEL = Fraction(95, 100)
@@ -142,9 +137,7 @@ class Reusing:
         self, asked: Asked, release: Release, measure: Measure, vector: Vector, noise: AdditiveNoise
     ) -> _Found | None:
         """A vector by more keys, added up; None where it is not the same sum."""
-        additive = isinstance(measure.statistic, _ADDITIVE) or (
-            isinstance(measure.statistic, Units) and not release.limited.enforced
-        )
+        additive = measure.statistic.adds_up(one_row=not release.limited.enforced)
         needed = {*asked.keys, *(key for key, _ in asked.chosen)}
         if not needed <= set(vector.keys) or not vector.whole or not asked.whole:
             return None

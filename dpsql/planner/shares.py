@@ -22,14 +22,7 @@ from collections.abc import Sequence
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
-from dpsql.aggregates.avg import Pair
-from dpsql.aggregates.base import Limits, Statistic
-from dpsql.aggregates.count import Rows
-from dpsql.aggregates.count_distinct import Units
-from dpsql.aggregates.moments import Moments
-from dpsql.aggregates.sum import Total
-from dpsql.aggregates.term import Term
-from dpsql.aggregates.unit_total import UnitTotal
+from dpsql.aggregates.base import Limits
 from dpsql.plan.limited import Limited
 from dpsql.plan.releases import Measure
 from dpsql.planner.limit import key_count
@@ -55,35 +48,12 @@ def people_in_a_group(limited: Limited, units: int | None) -> Fraction | None:
     return Fraction(declared, max(1, key_count(keys)))
 
 
-def expected(statistic: Statistic, limits: Limits, in_a_group: Fraction) -> Fraction | None:
-    """What the cells of a group add up to [quanta], at most limits.rows rows a unit; None where nothing is known of it."""
-    units, rows = in_a_group * limits.groups, in_a_group * limits.rows
-    match statistic:
-        case Units():
-            return units
-        case Rows():
-            return rows
-        case Total(term=term):
-            return rows * _typical(term)
-        case UnitTotal(term=term):
-            return units * _typical(term)
-        case Pair(term=term):
-            return rows * term.width
-        case Moments():
-            return rows * statistic.weight
-    return None
-
-
-def _typical(term: Term) -> Fraction:
-    """How far from zero a value is expected [quanta]: never 0, as the bounds differ."""
-    return max(Fraction(abs(term.lower + term.upper), 2), Fraction(term.width, 4))
-
-
 def sizes(measures: Sequence[Measure], limits: Limits, in_a_group: Fraction | None) -> list[Fraction] | None:
     """What is expected of each measure; None where one is not known."""
     if in_a_group is None:
         return None
-    found = [expected(m.statistic, limits, in_a_group) for m in measures]
+    units, rows = in_a_group * limits.groups, in_a_group * limits.rows
+    found = [m.statistic.expected(units, rows) for m in measures]
     known = [value for value in found if value is not None]
     return known if len(known) == len(found) else None
 

@@ -21,6 +21,7 @@ from dpsql.aggregates.apart import AvgOfTwo
 from dpsql.aggregates.avg import AvgOf, SumOfPair
 from dpsql.aggregates.base import Column, Estimate
 from dpsql.aggregates.count import CountOf
+from dpsql.aggregates.formulas import BY_NAME
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.of_moments import OfMoments
 from dpsql.aggregates.sum import SumOf
@@ -94,7 +95,7 @@ def added() -> dict[str, Added]:
         "COUNT of a pair": Added(CountOf(2, x.width), (a, b), rows, x.width),
         "SUM of a pair": Added(SumOfPair(x, DOUBLE), (a, b), total, x.width),
         "AVG": Added(AvgOf(x), (a, b), total / rows, x.width),
-        "VAR_POP": Added(OfMoments(Moments((y,), (2,), None), "var_pop"), squares, float(np.var(u)), 100**2),
+        "VAR_POP": Added(OfMoments(Moments((y,), (2,), None), BY_NAME["var_pop"]), squares, float(np.var(u)), 100**2),
     }
 
 

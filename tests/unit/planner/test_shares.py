@@ -15,7 +15,7 @@ from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.plan.releases import Measure, Release
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.shares import by_error, by_weights, expected, people_in_a_group, proportional
+from dpsql.planner.shares import by_error, by_weights, people_in_a_group, proportional
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from tests.support import clinic, staging
@@ -126,7 +126,7 @@ def error(measures: tuple[Measure, ...], asked: Release, schema: Schema) -> Frac
     assert people is not None
     found = Fraction(0)
     for measure in measures:
-        value = expected(measure.statistic, asked.limited.limits, people)
+        value = measure.statistic.expected(people * asked.limited.limits.groups, people * asked.limited.limits.rows)
         assert value is not None
         found += (measure.noise.half_width(Fraction(95, 100)) / value) ** 2
     return found
