@@ -306,6 +306,7 @@ def _auto_sum(aggregate: Aggregate, value: Scalar, _: Around) -> tuple[AutoSum, 
 AUTO_SUM = Record(
     "auto_sum", {"dp_sum(x, bounds := 'auto')": "a sum whose bounds are chosen from noisy counts"},
     "the sum of {value} with a chosen clamp",
-    "dp_sum({value}, bounds := 'auto')", "dp_sum", sqltype=sum_type, booleans=True, tally=_auto_sum, adds="values", sampled="sum({v})",
+    "dp_sum({value}, bounds := 'auto')", "dp_sum", sqltype=sum_type, booleans=True, tally=_auto_sum, adds="values",
+    sampled="sum({v}){kept}",
     grows=True,
 )  # fmt: skip

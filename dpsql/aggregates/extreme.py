@@ -115,9 +115,9 @@ def _same(sqltype: SqlType) -> SqlType:
 
 MIN = Record(
     "min", {"MIN(x)": "an estimate, some rows inside"}, "an estimate of the smallest {value}",
-    sqltype=_same, tally=_extreme, sampled="min({v})",
+    sqltype=_same, tally=_extreme, sampled="min({v}){kept}",
 )  # fmt: skip
 MAX = Record(
     "max", {"MAX(x)": "an estimate, some rows inside"}, "an estimate of the largest {value}",
-    sqltype=_same, tally=_extreme, sampled="max({v})",
+    sqltype=_same, tally=_extreme, sampled="max({v}){kept}",
 )  # fmt: skip

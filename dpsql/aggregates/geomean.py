@@ -1,12 +1,14 @@
 """GEOMEAN(x): an increasing function of a mean, exp(AVG(ln x)), of the same cells as AVG(LN(x)).
 
-The bounds of ln x follow from those of x, which must be above 0; ln x is within 745 of 0, so that exp of it is finite. exp is
-increasing, so the ends of an interval of the mean go to those of the geometric mean: post-processing.
+The bounds of ln x follow from those of x, which must be above 0. Their grid ends with a whole quantum, which may be the logarithm of
+more than DOUBLE holds: that is given as its largest. exp is increasing, so the ends of an interval of the mean go to those of the
+geometric mean: post-processing.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +20,12 @@ from dpsql.aggregates.record import Aggregate, Record
 from dpsql.aggregates.resampling import Interval
 from dpsql.aggregates.shared import mean
 from dpsql.core.sqltypes import DOUBLE, SqlType
+
+_LARGEST = math.log(sys.float_info.max)
+
+
+def _exp(value: float) -> float:
+    return math.exp(min(value, _LARGEST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,7 @@ class ExpOf:
 
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
         found = self.inner.column(cells, noise, level)
-        values: list[object] = [math.exp(v) if isinstance(v, float) else None for v in found.values]
+        values: list[object] = [_exp(v) if isinstance(v, float) else None for v in found.values]
         return Column(values, _Exps(found.intervals))
 
 
@@ -53,7 +61,7 @@ class _Exps(Sequence[Interval]):
         if isinstance(i, slice):
             return [self[j] for j in range(len(self))[i]]
         found = self.inner[i]
-        return None if found is None else (math.exp(found[0]), math.exp(found[1]))
+        return None if found is None else (_exp(found[0]), _exp(found[1]))
 
 
 def _of_mean(statistic: Statistic, aggregate: Aggregate) -> Estimate:
@@ -63,5 +71,6 @@ def _of_mean(statistic: Statistic, aggregate: Aggregate) -> Estimate:
 GEOMEAN = Record(
     "geomean", {"GEOMEAN(x)": "DOUBLE, of values above 0", "GEOMETRIC_MEAN(x)": ""}, "e to the average of {value}",
     "EXP(AVG({value}))", inside="ln",
-    read=_of_mean, apart=(("sum", "count"), lambda term, _: ExpOf(AvgOfTwo(term))), adds="values and rows", sampled="exp(avg({v}))",
+    read=_of_mean, apart=(("sum", "count"), lambda term, _: ExpOf(AvgOfTwo(term))), adds="values and rows",
+    sampled="exp(avg({v}){kept})",
 )  # fmt: skip

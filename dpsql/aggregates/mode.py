@@ -159,6 +159,6 @@ def _written(value: str, place: Fraction | None) -> str:
 
 
 TOP = Record(
-    "top", {"MODE(x)": "the most common declared value", "APPROX_TOP_K(x, 3)": "a list of the most common ones"},
-    _told, _written, "MODE", tally=_mode, sampled="mode({v})",
+    "top", {"MODE(x)": "the most common declared value", "APPROX_TOP_K(x, 3)": "a list of the most common declared values"},
+    _told, _written, "MODE", tally=_mode, sampled="mode({v}){kept}",
 )  # fmt: skip

@@ -228,5 +228,5 @@ QUANTILE = Record(
         "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)": "", "PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY x)": "",
     },
     "the {number} quantile of {value}", "QUANTILE({value}, {number})",
-    tally=_quantile, sampled="quantile_cont({v}, {n})",
+    tally=_quantile, sampled="quantile_cont({v}, {n}){kept}",
 )  # fmt: skip

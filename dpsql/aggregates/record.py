@@ -58,7 +58,8 @@ class Record:
     spread      whether it divides by a variance, and is NULL where that does not stand out of its noise (rule 44)
     only_counts whether it shows how many there are, and no value
     adds        what one row adds to it
-    sampled     the engine's own form, over {v} with the number {n}, for the guard's sample units; "": there is none
+    sampled     the engine's own form, over {v} with the number {n} and a FILTER at {kept}, for the guard's sample units;
+                "": there is none
     grows       whether it grows with the number of units, so that a sample's is scaled up
     """
 

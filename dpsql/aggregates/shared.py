@@ -65,24 +65,24 @@ def _different(aggregate: Aggregate, around: Around) -> DistinctValues:
 ROWS = Record(
     "rows", {"COUNT(*)": "the number of rows", "COUNT_IF(condition)": ""}, "the number of rows", "COUNT(*)", "COUNT(*)",
     takes=0, degree=0, sqltype=_integer, read=_all_rows, apart=(("rows",), lambda _, sqltype: CountOf(1, sqltype=sqltype)),
-    only_counts=True, adds="rows", sampled="count(*)", grows=True,
+    only_counts=True, adds="rows", sampled="count(*){kept}", grows=True,
 )  # fmt: skip
 UNITS = Record(
     "units", {"COUNT(DISTINCT id)": "the number of people"}, "the number of people",
     "COUNT(DISTINCT privacy unit)", "COUNT(DISTINCT unit)",
     takes=0, degree=0, sqltype=_integer, read=_all_rows, units=True,
-    only_counts=True, adds="rows", sampled="count(DISTINCT u)", grows=True,
+    only_counts=True, adds="rows", sampled="count(DISTINCT u){kept}", grows=True,
 )  # fmt: skip
 COUNT = Record(
     "count", {"COUNT(x)": "the number of rows with a value"}, "the number of rows with {value}",
     degree=0, sqltype=_integer, read=_rows_with_value, apart=(("count",), lambda _, sqltype: CountOf(1, sqltype=sqltype)),
-    only_counts=True, adds="rows", sampled="count({v})", grows=True,
+    only_counts=True, adds="rows", sampled="count({v}){kept}", grows=True,
 )  # fmt: skip
 DISTINCT = Record(
     "distinct", {"COUNT(DISTINCT x)": "the number of different values"}, "the number of different values of {value}",
     "COUNT(DISTINCT {value})", "COUNT(DISTINCT)",
     degree=0, sqltype=_integer, read=lambda _, aggregate: CountOf(1, sqltype=aggregate.sqltype), own=_different,
-    only_counts=True, sampled="count(DISTINCT {v})", grows=True,
+    only_counts=True, sampled="count(DISTINCT {v}){kept}", grows=True,
 )  # fmt: skip
 
 
@@ -110,15 +110,15 @@ def mean(statistic: Statistic, aggregate: Aggregate) -> Estimate:
 
 
 SUM = Record(
-    "sum", {"SUM(x)": "a number like x, which needs bounds", "dp_sum(x, lower := 0, upper := 100)": "the same, with bounds of its own"},
+    "sum", {"SUM(x)": "a number like x, which needs bounds", "dp_sum(x, lower := 0, upper := 100)": "a sum within bounds of its own"},
     "the sum of {value}",
     sqltype=sum_type, booleans=True, read=_sum, alone=Total, unit_total=lambda value, counted: unit_total(value, counted, "SUM"),
-    apart=(("sum",), lambda term, sqltype: SumOf(term.quantum, sqltype)), adds="values", sampled="sum({v})", grows=True,
+    apart=(("sum",), lambda term, sqltype: SumOf(term.quantum, sqltype)), adds="values", sampled="sum({v}){kept}", grows=True,
 )  # fmt: skip
 AVG = Record(
     "avg", {"AVG(x)": "DOUBLE, within the bounds", "MEAN(x)": "", "dp_clamped(x)": "DOUBLE, the share of rows that a clamp changes"},
     "the average of {value}",
-    read=mean, apart=(("sum", "count"), lambda term, _: AvgOfTwo(term)), adds="values and rows", sampled="avg({v})",
+    read=mean, apart=(("sum", "count"), lambda term, _: AvgOfTwo(term)), adds="values and rows", sampled="avg({v}){kept}",
 )  # fmt: skip
 
 
@@ -139,7 +139,7 @@ def _spread(name: str, *others: str, gives: str, degree: int = 2, sampled: bool 
     divides = bool(BY_NAME[name].divides)
     return Record(
         name, calls, degree=degree, read=_of_moments, spread=divides,
-        adds="values and rows", sampled=f"{name}({{v}})" if sampled else "",
+        adds="values and rows", sampled=f"{name}({{v}}){{kept}}" if sampled else "",
     )  # fmt: skip
 
 

@@ -160,5 +160,5 @@ def plain(aggregate: Aggregate, i: int, scale: float) -> str:
     if not record.sampled:
         return "NULL"
     kept = f" FILTER (WHERE c{i} = 1)" if aggregate.condition is not None else ""
-    text = record.sampled.format(v=f"v{i}", n=f"{float(aggregate.number or 0):g}") + kept
+    text = record.sampled.format(v=f"v{i}", n=f"{float(aggregate.number or 0):g}", kept=kept)
     return f"{text} * {scale!r}" if record.grows else text

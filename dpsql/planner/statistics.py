@@ -114,7 +114,9 @@ def statistics_of(
         else:
             values = frozenset(value_key(value) for value in aggregate.values)
             alike = by_value if aggregate.second is None else by_two
-            alike.setdefault((values, tree_of(aggregate.condition)), []).append(aggregate)
+            # the grid of higher powers is so coarse that rounding to it would show in a sum
+            key = values, tree_of(aggregate.condition), record.degree > 2
+            alike.setdefault(key, []).append(aggregate)
     for group in by_value.values():
         rest = _beside_unit_totals(group, statistics)
         if rest:
@@ -186,7 +188,9 @@ def _of_value(group: list[Aggregate], others: list[Aggregate], statistics: Stati
         statistic = alone(value, first.condition)
     else:
         shared = (
-            _moments((value,), (degree,), first, with_rows) if degree > 1 else Pair(value, first.condition, with_rows)
+            _moments((value,), (degree,), _needing(group), with_rows)
+            if degree > 1
+            else Pair(value, first.condition, with_rows)
         )
         if with_rows:
             statistics.paired[condition] = shared
@@ -197,7 +201,12 @@ def _of_value(group: list[Aggregate], others: list[Aggregate], statistics: Stati
 
 def _term_of(group: list[Aggregate], value: Scalar, most: int) -> Term:
     """A value as a term, refused in the name of the first aggregate that needs it so."""
-    return next(a for a in group if a.record.degree).term(value, most)
+    return _needing(group).term(value, most)
+
+
+def _needing(group: list[Aggregate]) -> Aggregate:
+    """The first aggregate that needs more of the value than that it is there."""
+    return next(a for a in group if a.record.degree)
 
 
 def _of_two(group: list[Aggregate], statistics: Statistics) -> None:

@@ -19,18 +19,27 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+import duckdb
 import pytest
 
+from dpsql.aggregates.avg import AvgOf
 from dpsql.aggregates.extreme import Extreme
+from dpsql.aggregates.geomean import ExpOf
 from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.moments import Moments
+from dpsql.aggregates.registry import RECORDS
+from dpsql.aggregates.term import Term
+from dpsql.core.domains import UNBOUNDED
+from dpsql.core.sqltypes import DOUBLE
+from dpsql.expressions.scalar import column
+from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.parse import parse
 from tests.semantics.plain import UNLIMITED, Beside, beside, described
 from tests.semantics.test_statements import crowded
 from tests.support import clinic
 from tests.support.planning import compiled_by
-from tests.support.trees import name_of
+from tests.support.trees import X, name_of
 
 AT_ROW_LEVEL = (
     (clinic.ROW + clinic.PATIENT.replace('role = "identifier"', 'role = "measure"') + clinic.PUBLIC)
@@ -91,13 +100,13 @@ class Pair:
 
 def quanta(part: CompiledRelease) -> dict[str, float]:
     """The quantum of each column whose moments are released, 0 where values lie on it."""
-    found = {}
+    found: dict[str, float] = {}
     for measure in part.release.measures:
         assert isinstance(measure.statistic, Moments)
         for term in measure.statistic.terms:
             name = name_of(term.scalar)
             exact = term.is_integer or term.is_decimal
-            found[name] = 0.0 if exact else float(term.quantum)
+            found[name] = max(found.get(name, 0.0), 0.0 if exact else float(term.quantum))
     return found
 
 
@@ -131,7 +140,7 @@ def test_shapes_of_one_value(level: str, x: str, condition: str, where: str, req
     """Alone, and beside what needs fewer moments. A value that is off by q moves the third and the fourth standardised moment, which
     are sums of powers of (x - mean) / s, by at most 4 (r / s)^3 q / s and a little more by the deviation that they are divided by."""
     both: Beside = request.getfixturevalue(level)
-    for words in (*((function,) for function in SHAPES), (*SHAPES, "AVG", "SUM", "COUNT", "STDDEV")):
+    for words in (*((function,) for function in SHAPES), SHAPES, (*SHAPES, "AVG", "SUM", "COUNT", "STDDEV")):
         sql = f"SELECT {', '.join(f'{function}({x}){condition}' for function in words)} FROM patient{where}"
         answer, (expected,) = both.ask(sql), both.expect(sql)
         ((deviation,),) = both.plain.execute(f"SELECT stddev_pop({x}){condition} FROM patient{where}").fetchall()
@@ -142,6 +151,17 @@ def test_shapes_of_one_value(level: str, x: str, condition: str, where: str, req
             if function in SHAPES:
                 allowed = 12 * (RANGES[x] / deviation) ** 4 * q / deviation
                 assert near(found, value, allowed), (sql, function, found, value)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_sum_beside_a_shape_keeps_its_own_grid(shape: str, by_row: Beside) -> None:
+    """Else a value of 1 between 0 and 2000 would be rounded to 0, beyond every error bar."""
+    (part,) = parts(
+        by_row, f"SELECT AVG(income), SUM(income), COUNT(income), GEOMEAN(income + 51), {shape}(income) FROM patient"
+    )
+    alone = [measure.statistic.identity for measure in part.release.measures]
+    (other,) = parts(by_row, "SELECT AVG(income), SUM(income), COUNT(income), GEOMEAN(income + 51) FROM patient")
+    assert alone[:-1] == [measure.statistic.identity for measure in other.release.measures]
 
 
 @pytest.mark.few(3)
@@ -395,3 +415,24 @@ def test_values_that_are_not_declared_are_none(tmp_path: Path) -> None:
     assert answer[:3] == ("b", 90.0, 50)
     assert near(answer[3], sum((age - mean) ** 2 for age in ages) / len(ages), 0.0)
     both.close()
+
+
+# --- the guard's sample ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [record.name for record in RECORDS if record.sampled])
+@pytest.mark.parametrize("kept", ["", " FILTER (WHERE c = 1)"])
+def test_what_the_guard_asks_of_an_aggregate_runs(name: str, kept: str) -> None:
+    record = next(record for record in RECORDS if record.name == name)
+    text = record.sampled.format(v="v", n="0.5", kept=kept)
+    assert len(duckdb.execute(f"SELECT {text} FROM (VALUES (1, 1, 2), (2, 0, 3)) AS t(v, c, u)").fetchall()) == 1
+
+
+def test_a_geometric_mean_at_the_end_of_double_is_its_largest() -> None:
+    """A grid of logarithms ends with a whole quantum, which may be beyond that of the largest DOUBLE."""
+    part = Term(column(X, DOUBLE, UNBOUNDED), 0, 710 * 2**20, Fraction(1, 2**20))
+    noise = DiscreteLaplace(Fraction(part.width))
+    found = ExpOf(AvgOf(part)).column([[100 * part.width], [0]], noise, Fraction(95, 100))
+    (value,), ends = found.values, found.intervals[0]
+    assert isinstance(value, float) and math.isfinite(value) and value > 1e308
+    assert ends is not None and all(map(math.isfinite, ends))
