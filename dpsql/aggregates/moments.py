@@ -43,7 +43,7 @@ Numbers = npt.NDArray[Any]
 """Cells, one row each: Python integers, for values that are exact until the last division, or DOUBLE."""
 
 FINEST_GRID = 40
-"""[bits] W^d <= 2^40, so that a cell of one row, times 2 for each value, fits BIGINT."""
+"""[bits] W^d is about 2^40 at most, and all cells of one row add up to it, so that each fits BIGINT."""
 
 
 def widest(degree: int) -> int:
