@@ -50,12 +50,14 @@ NOTHING = Known(DOUBLE, Interval(Fraction(1), Fraction(1)))
 class Ruled:
     """What an operator gives.
 
-    by  "always": it raises on no value of these types; "proof": the limits of each operand and of the result say so; "nothing":
-        it may raise on some value, and then a guard makes NULL of it
+    by      "always": it raises on no value of these types; "proof": the limits of each operand and of the result say so; "nothing":
+            it may raise on some value, and then a guard makes NULL of it
+    veiled  whether the engine may hold wrong limits of it, by which it decides conditions unseen: a zero is added, which hides them
     """
 
     known: Known
     by: Literal["always", "proof", "nothing"]
+    veiled: bool = False
 
 
 def always(known: Known) -> Ruled:

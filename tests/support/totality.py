@@ -26,6 +26,7 @@ from dpsql.schema.model import Schema
 from tests.attacks.expressions import BINARY, CASTS, UNARY
 from tests.support import extremes
 from tests.support.planning import compile_statement
+from tests.support.sides import SIDES, Sides
 from tests.support.trees import text as text_of
 
 CONSTANTS = (
@@ -75,6 +76,7 @@ class World:
     by_person: Schema = field(init=False)
     connections: list[duckdb.DuckDBPyConnection] = field(init=False)
     scope: Scope = field(init=False)
+    sides: Sides = field(init=False)
     refused: int = 0
     tables: Tables = field(init=False)
 
@@ -88,6 +90,7 @@ class World:
             whole,
             *(self._without(whole, name, kept) for name, kept in (("fewer", "<> 3"), ("empty", "< 0"))),
         ]
+        self.sides = Sides(whole, self.tables)
 
     @staticmethod
     def _without(whole: duckdb.DuckDBPyConnection, name: str, kept: str) -> duckdb.DuckDBPyConnection:
@@ -100,7 +103,7 @@ class World:
         return found
 
     def close(self) -> None:
-        for connection in self.connections:
+        for connection in (*self.sides.connections.values(), *self.connections):
             connection.close()
 
     # --- expressions --------------------------------------------------------------------------------------------------
@@ -215,9 +218,13 @@ def is_inside(text: str | None, limits: Interval) -> bool:
 def expressions(world: World, seed: int, count: int) -> list[str]:
     """What is wrong with `count` random expressions."""
     made, problems = world.forms(random.Random(seed)), []
-    for start in range(0, count, BATCH):
+    for part, start in enumerate(range(0, count, BATCH)):
         forms = [next(made) for _ in range(min(BATCH, count - start))]
-        problems += world.problems(forms, everywhere=start % (5 * BATCH) == 0)
+        found = world.problems(forms, everywhere=part % 5 == 0)
+        if not found and part % 4 == 1:
+            side = SIDES[part // 4 % len(SIDES)]
+            found = world.sides.problems([text_of(form.scalar) for form in forms], side, where=20)
+        problems += found
     return problems
 
 

@@ -208,13 +208,20 @@ def _sign(args: Sequence[Known]) -> Ruled | None:
 
 
 def _absolute(args: Sequence[Known]) -> Ruled | None:
-    """ABS: the least value of a whole type has no opposite there."""
+    """ABS: the least value of a whole type has no opposite there.
+
+    Why  DuckDB 2.0 keeps the least and the greatest value of a column, and of ABS over floats that has none above zero it makes limits
+         that hold nothing. COALESCE and CASE join these with a constant's, and a condition on the result is then decided by the
+         constant alone: one row above zero anywhere in the table would turn every other row's answer (rule 45)
+    """
     if len(args) != 1 or not args[0].sqltype.is_number:
         return None
     (a,) = args
     limits = domains.absolute(a.limits) if a.limits is not None else None
     found = Known(a.sqltype, limits, a.null, least=">= 0")
-    if a.sqltype.is_float or a.sqltype.is_decimal:
+    if a.sqltype.is_float:
+        return Ruled(found, "always", veiled=True)
+    if a.sqltype.is_decimal:
         return always(found)
     return decided(replace(found, limits=meet(a.sqltype.range, limits)), fits(limits, a.sqltype))
 
