@@ -7,6 +7,7 @@ that are released; what it adds for one row, for the guard. The grammar, complet
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -60,6 +61,7 @@ class Record:
     adds        what one row adds to it
     sampled     the engine's own form, over {v} with the number {n} and a FILTER at {kept}, for the guard's sample units;
                 "": there is none
+    largest     the greatest size of a released value that the engine's own form takes: a greater one counts as NULL there
     grows       whether it grows with the number of units, so that a sample's is scaled up
     """
 
@@ -85,6 +87,7 @@ class Record:
     only_counts: bool = False
     adds: Adds = "itself"
     sampled: str = ""
+    largest: float = math.inf
     grows: bool = False
 
     @property

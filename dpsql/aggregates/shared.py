@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from dpsql.aggregates.apart import AvgOfTwo
 from dpsql.aggregates.avg import AvgOf, Pair, SumOfPair
 from dpsql.aggregates.base import Estimate, Statistic
@@ -134,12 +136,12 @@ def _of_moments(statistic: Statistic, aggregate: Aggregate) -> Estimate:
     return OfMoments(statistic, BY_NAME[aggregate.function], swapped)
 
 
-def _spread(name: str, *others: str, gives: str, degree: int = 2, sampled: bool = True) -> Record:
+def _spread(name: str, *others: str, gives: str, degree: int = 2) -> Record:
     calls = {f"{name.upper()}(x)": gives, **{f"{other.upper()}(x)": "" for other in others}}
     divides = bool(BY_NAME[name].divides)
     return Record(
         name, calls, degree=degree, read=_of_moments, spread=divides,
-        adds="values and rows", sampled=f"{name}({{v}}){{kept}}" if sampled else "",
+        adds="values and rows", sampled=f"{name}({{v}}){{kept}}" if degree == 2 else "", largest=math.inf if degree == 2 else 1e50,
     )  # fmt: skip
 
 
@@ -155,9 +157,9 @@ SPREADS = (
     _spread("var_pop", gives="DOUBLE, the variance"),
     _spread("stddev_samp", "stddev", gives="DOUBLE, the standard deviation of a sample"),
     _spread("stddev_pop", gives="DOUBLE, the standard deviation"),
-    _spread("skewness", gives="DOUBLE, how far values lean to one side", degree=3, sampled=False),
-    _spread("kurtosis", gives="DOUBLE, how much lies far out, of a sample", degree=4, sampled=False),
-    _spread("kurtosis_pop", gives="DOUBLE, how much lies far out", degree=4, sampled=False),
+    _spread("skewness", gives="DOUBLE, how far values lean to one side", degree=3),
+    _spread("kurtosis", gives="DOUBLE, how much lies far out, of a sample", degree=4),
+    _spread("kurtosis_pop", gives="DOUBLE, how much lies far out", degree=4),
 )
 OF_TWO = (
     _two("covar_pop", False, False, gives="DOUBLE, the covariance"),

@@ -260,6 +260,29 @@ def _check_name(node: exp.Identifier, names: dict[str, str]) -> None:
         )
 
 
+def is_aggregate(node: exp.Expression) -> bool:
+    """Whether a node is an aggregate over people (a window's own function is not: windows stand over released rows)."""
+    if _is_window_function(node):
+        return False
+    if isinstance(node, exp.Filter):
+        return True
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower() in AGGREGATE_NAMES
+    return type(node) in AGGREGATES or (type(node) in SHELL_ONLY and isinstance(node, exp.AggFunc))
+
+
+def _is_window_function(node: exp.Expression) -> bool:
+    parent = node.parent
+    if node.arg_key != "this" or parent is None:
+        return False
+    return isinstance(parent, exp.Window) or (isinstance(parent, exp.Filter) and _is_window_function(parent))
+
+
+def record_of(node: exp.Expression) -> Record | None:
+    """The aggregate that a node calls, if it is one."""
+    return BY_SPELLING.get(str(node.this).lower()) if isinstance(node, exp.Anonymous) else BY_NODE.get(type(node))
+
+
 def name_of(node: exp.Expression) -> str:
     """What the user calls a construct."""
     if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):

@@ -231,10 +231,15 @@ def test_an_interval_that_is_too_wide_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("function", ["CORR(x, y)", "REGR_SLOPE(y, x)", "REGR_R2(y, x)"])
 def test_what_barely_stands_out_of_the_noise_has_the_widest_interval(function: str, tmp_path: Path) -> None:
-    """A quotient that noise alone made visible is wrong, so the few that are shown say that they know nothing."""
+    """A quotient that noise alone made visible is wrong, so the few that are shown say that they know nothing.
+
+    Measured over 20,000 draws: at most 12.8 % are shown and 0.7 % with a narrower interval; the bounds lie more than
+    ten standard deviations of 10,000 draws above that.
+    """
+    draws = 10_000
     part = compiled(tmp_path, (function,), "1", "laplace")
-    (column,) = released(part, rows(100), DRAWS, Fraction(1))
+    (column,) = released(part, rows(100), draws, Fraction(1))
     shown = [i for i, value in enumerate(column.values) if value is not None]
-    assert len(shown) < DRAWS / 5
+    assert len(shown) < 0.2 * draws
     widest = {"CORR(x, y)": (-1, 1), "REGR_SLOPE(y, x)": (-math.inf, math.inf), "REGR_R2(y, x)": (0, 1)}[function]
-    assert sum(column.intervals[i] != widest for i in shown) <= 20
+    assert sum(column.intervals[i] != widest for i in shown) < 0.02 * draws

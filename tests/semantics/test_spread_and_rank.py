@@ -436,3 +436,15 @@ def test_a_geometric_mean_at_the_end_of_double_is_its_largest() -> None:
     (value,), ends = found.values, found.intervals[0]
     assert isinstance(value, float) and math.isfinite(value) and value > 1e308
     assert ends is not None and all(map(math.isfinite, ends))
+
+
+@pytest.mark.parametrize("name", ["SKEWNESS", "KURTOSIS", "KURTOSIS_POP"])
+@pytest.mark.parametrize("huge", ["1e300", "1e80", "CAST('inf' AS DOUBLE)", "CAST('nan' AS DOUBLE)"])
+@pytest.mark.parametrize("kept", ["", " FILTER (WHERE x IS NOT NULL)", " OVER ()"])
+def test_a_released_value_beyond_a_shape_counts_as_null(by_person: Beside, name: str, huge: str, kept: str) -> None:
+    """The engine's own raises on it, and the price is paid by then."""
+    released = "SELECT COUNT(*) AS x FROM patient UNION ALL SELECT 1 UNION ALL SELECT 2.5 UNION ALL SELECT 7 UNION ALL SELECT 19"
+    asked = f"SELECT {name}(x){kept} AS shape FROM ({released}{{}}) AS s LIMIT 1"
+    (found,) = by_person.ask(asked.format(f" UNION ALL SELECT {huge}")).rows
+    assert by_person.ask(asked.format(" UNION ALL SELECT NULL")).rows == [found]
+    assert found[0] is not None

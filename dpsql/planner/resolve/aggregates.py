@@ -25,7 +25,7 @@ from dpsql.core.sqltypes import DOUBLE, HUGEINT
 from dpsql.expressions.logic import conjunction, truth
 from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.mechanisms.randomized_response import LEAST, MOST
-from dpsql.planner.grammar import AGGREGATE_NAMES, AGGREGATES, BY_NODE, SHELL_ONLY, name_of
+from dpsql.planner.grammar import BY_NODE, name_of
 from dpsql.planner.resolve.arguments import (
     bounded_by_call,
     check_plain,
@@ -48,24 +48,6 @@ _CONTINUOUS = (exp.Median, exp.PercentileCont)
 MOST_TOP = 100
 _FINEST_FRACTION = 10**6
 """Costs are counts of rows times this at most: far inside 64 bits."""
-
-
-def is_aggregate(node: exp.Expression) -> bool:
-    """Whether a node is an aggregate over people (a window's own function is not: windows stand over released rows)."""
-    if _is_window_function(node):
-        return False
-    if isinstance(node, exp.Filter):
-        return True
-    if isinstance(node, exp.Anonymous):
-        return str(node.this).lower() in AGGREGATE_NAMES
-    return type(node) in AGGREGATES or (type(node) in SHELL_ONLY and isinstance(node, exp.AggFunc))
-
-
-def _is_window_function(node: exp.Expression) -> bool:
-    parent = node.parent
-    if node.arg_key != "this" or parent is None:
-        return False
-    return isinstance(parent, exp.Window) or (isinstance(parent, exp.Filter) and _is_window_function(parent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +237,7 @@ class Collector:
 
     def _value(self, node: exp.Expression, record: Record, argument: exp.Expression) -> Scalar:
         words = name_of(node).removesuffix("()")
-        check_plain(argument, words)
+        check_plain(argument, words, record.example if record.takes == 2 else "")
         value = scalar(argument, self.scope)
         inside = argument.sql(dialect="duckdb")[:60]
         if value.sqltype.is_boolean and not record.booleans:

@@ -15,7 +15,7 @@ from dpsql.expressions.functions.numbers import float_test
 from dpsql.expressions.literals import NULL, literal
 from dpsql.expressions.logic import compare, disjunction, is_null
 from dpsql.expressions.scalar import Scalar, finite_hull
-from dpsql.planner.grammar import AGGREGATES, name_of
+from dpsql.planner.grammar import is_aggregate, name_of
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.syntax import parts_of
@@ -25,16 +25,15 @@ def named_arguments(node: exp.Anonymous) -> dict[str, exp.Expression]:
     return {p.this.name.lower(): p.expression for p in node.expressions if isinstance(p, exp.PropertyEQ)}
 
 
-def check_plain(argument: exp.Expression | None, words: str) -> None:
-    """Refuse what cannot stand inside an aggregate over people."""
+def check_plain(argument: exp.Expression | None, words: str, example: str = "") -> None:
+    """Refuse what cannot stand inside an aggregate over people, such as in `example`."""
     if argument is None:
-        raise error(106, f"{words} needs a value", hint=f"write {words}(x)")
+        raise error(106, f"{words} needs a value", hint=f"write {example or f'{words}(x)'}")
     if isinstance(argument, exp.Distinct):
         raise error(102, f"{words}(DISTINCT ...) is not supported", hint=f"write {words}(x)")
     if isinstance(argument, exp.Order):
         raise error(102, f"ORDER BY inside {words} changes nothing", hint=f"write {words}(x)")
-    misplaced = (*AGGREGATES, exp.Filter, exp.Window)
-    nested = next((n for n in parts_of(argument) if isinstance(n, misplaced)), None)
+    nested = next((n for n in parts_of(argument) if is_aggregate(n) or isinstance(n, exp.Window)), None)
     if nested is not None:
         raise error(109, f"{name_of(nested)} stands inside {words}", hint="aggregate once")
 

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from dpsql.core.errors import error
 from dpsql.core.spans import span_of
-from dpsql.planner.resolve.aggregates import is_aggregate
+from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.resolve.key_lists import CORRELATED
 from dpsql.planner.resolve.sources import Source, glance, items, shown_names
 from dpsql.planner.resolve.statement import Env, Statement

@@ -14,8 +14,7 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.planner.grammar import name_of
-from dpsql.planner.resolve.aggregates import is_aggregate
+from dpsql.planner.grammar import is_aggregate, name_of
 from dpsql.planner.resolve.syntax import unaliased
 
 GROUPED = "grouped"

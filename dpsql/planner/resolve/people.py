@@ -14,9 +14,9 @@ from dpsql.expressions.scalar import NULL_TYPE, Scalar, finite_hull
 from dpsql.plan.resolved import Block, GroupKey
 from dpsql.plan.tables import ROW_NUMBER
 from dpsql.planner.calls import function_of
-from dpsql.planner.grammar import AGGREGATES
+from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.parse import DUCKDB
-from dpsql.planner.resolve.aggregates import Collector, is_aggregate
+from dpsql.planner.resolve.aggregates import Collector
 from dpsql.planner.resolve.ends import argument_of, end, is_end
 from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
 from dpsql.planner.resolve.having import said_of_groups
@@ -365,7 +365,7 @@ def _part(name: str, value: object, rewriter: _Rewriter, select: exp.Select) -> 
         return [rewriter.rewrite(v) for v in value]
     assert isinstance(value, exp.Expression)
     if name in ("limit", "offset"):
-        if value.find(exp.Column) or value.find(*AGGREGATES):
+        if value.find(exp.Column) or any(is_aggregate(p) for p in parts_of(value)):
             raise error(106, f"{name.upper()} needs a constant", hint=f"write {name.upper()} 10", span=span_of(value))
         return value.copy()
     if name == "order":

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dpsql.core.errors import error
 from dpsql.core.spans import span_of
-from dpsql.planner.resolve.aggregates import is_aggregate
+from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.resolve.syntax import all_of, output_name, unaliased
 from dpsql.relations.relations import distinct_names
 

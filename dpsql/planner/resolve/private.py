@@ -11,8 +11,7 @@ from dpsql.core.spans import span_of
 from dpsql.expressions.logic import compare, conjunction, truth
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.resolved import GroupKey
-from dpsql.planner.grammar import AGGREGATES
-from dpsql.planner.resolve.aggregates import is_aggregate
+from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.resolve.connect import can_join, connect, equalities_between
 from dpsql.planner.resolve.correlated import Correlated, decorrelate
 from dpsql.planner.resolve.joined import from_clause, joined_scope, parts_scope
@@ -112,7 +111,7 @@ def _reads_any(node: exp.Expression, correlated: list[Correlated]) -> bool:
 
 def _condition(node: exp.Expression, scope: Scope) -> Scalar:
     """One AND part of WHERE, where an alias of the SELECT list may stand for its expression if no column has that name."""
-    nested = next((p for p in parts_of(node) if type(p) in AGGREGATES), None)
+    nested = next((p for p in parts_of(node) if is_aggregate(p)), None)
     if nested is not None:
         raise error(109, "WHERE cannot use an aggregate", hint="write it in HAVING", span=span_of(nested))
     return truth(scalar(node, scope))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from dpsql.aggregates.record import Record
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.planner.grammar import OF_PEOPLE, name_of
+from dpsql.planner.grammar import OF_PEOPLE, name_of, record_of
 from dpsql.planner.resolve import unique
 from dpsql.planner.resolve.correlated import HIDDEN_KEY, Correlated, hidden_name, split
 from dpsql.planner.resolve.ends import is_end
@@ -24,7 +25,7 @@ def public_select(statement: Statement, select: exp.Select, sources: dict[int, S
         raise error(
             102,
             f"{name_of(own)} is about people's rows, and these are public",
-            hint="write plain SQL, such as SUM(x) or AVG(x)",
+            hint=f"write plain SQL, such as {_plain(record_of(own))}",
             span=span_of(own),
         )
     wrong = next((p for p in parts_of(select) if is_end(p)), None)
@@ -56,6 +57,13 @@ def public_select(statement: Statement, select: exp.Select, sources: dict[int, S
         tree.set("with_", None)
     shown = [_shown(statement, found) for found in sources.values()]
     return statement.sized(Public(tree, unique.of_select(tree, shown)))
+
+
+def _plain(record: Record | None) -> str:
+    """What gives of public rows what an aggregate over people gives."""
+    if record is None or not record.inside or not isinstance(record.written, str):
+        return "SUM(x) or AVG(x)"
+    return record.written.format(value=f"{record.inside.upper()}(x)")
 
 
 def _shown(statement: Statement, found: Source) -> unique.Shown:

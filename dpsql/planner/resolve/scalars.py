@@ -8,7 +8,7 @@ from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.expressions.scalar import Scalar
-from dpsql.planner.grammar import AGGREGATES, SHELL_ONLY, name_of
+from dpsql.planner.grammar import SHELL_ONLY, is_aggregate, name_of
 from dpsql.planner.resolve.functions import Build, builder_of
 from dpsql.planner.resolve.scope import Scope, text_of
 
@@ -53,7 +53,7 @@ def _build(node: exp.Expression, scope: Scope, build: Build) -> Scalar:
         if text not in scope.answered:
             scope.answered[text] = scope.nested.nested(node, scope)
         return scope.answered[text]
-    if type(node) in AGGREGATES or type(node) in SHELL_ONLY or isinstance(node, exp.Filter):
+    if is_aggregate(node) or type(node) in SHELL_ONLY:
         raise error(109, f"{name_of(node)} cannot stand here", hint="aggregate in the SELECT list, HAVING or ORDER BY")
     if isinstance(node, exp.Window):
         raise error(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +19,7 @@ from dpsql.expressions.scalar import Scalar, column, tree_of
 from dpsql.plan.resolved import Block, Bound, PublicTypes
 from dpsql.plan.tables import ROW_NUMBER, PublicTable, end_column, intervals_table, redrawn_table
 from dpsql.planner.calls import function_of
+from dpsql.planner.grammar import record_of
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.provenance import chooses, shows
 from dpsql.planner.resolve.scope import Scope
@@ -277,10 +279,22 @@ def _total(node: exp.Expression) -> exp.Expression:
         return exp.TryCast(this=node.this, to=node.args["to"])
     if isinstance(node, exp.IntDiv | exp.Mod):
         node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
+    record = record_of(node)
+    if record is not None and record.largest < math.inf:
+        _within(node, record.largest)
     function = function_of(node)
     if function is not None and function.tried and node.find(exp.AggFunc, exp.Window) is None:
         return exp.Try(this=node.copy())
     return node
+
+
+def _within(node: exp.Expression, largest: float) -> None:
+    """Leave out of an aggregate what its engine's own form raises on: its powers are beyond DOUBLE."""
+    value = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
+    size = exp.Abs(this=exp.Cast(this=value.copy(), to=exp.DataType.build("DOUBLE")))
+    fits = exp.LTE(this=size, expression=exp.Literal.number(f"{largest:g}"))
+    kept = exp.Case(ifs=[exp.If(this=fits, true=value.copy())])
+    node.set(*("expressions", [kept]) if isinstance(node, exp.Anonymous) else ("this", kept))
 
 
 def _bound_item(name: str, sqltype: SqlType) -> str:

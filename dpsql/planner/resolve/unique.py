@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.resolve.syntax import is_query, parts_of, unaliased
 
 Unique = frozenset[frozenset[int]]
@@ -78,7 +79,7 @@ def _is_aggregated(select: exp.Select) -> bool:
     parts = [part for projection in select.expressions for part in parts_of(projection)]
     if any(isinstance(part, exp.Window) for part in parts):
         return False
-    return any(isinstance(part, exp.AggFunc) for part in parts)
+    return any(is_aggregate(part) for part in parts)
 
 
 def _of_groups(select: exp.Select, sources: Sequence[Shown]) -> Unique:

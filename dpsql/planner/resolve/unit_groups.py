@@ -22,8 +22,7 @@ from dpsql.expressions.literals import literal
 from dpsql.expressions.logic import BOTH, truth
 from dpsql.expressions.scalar import Scalar, finite_hull, one_form
 from dpsql.plan.resolved import GroupKey
-from dpsql.planner.grammar import name_of
-from dpsql.planner.resolve.aggregates import is_aggregate
+from dpsql.planner.grammar import is_aggregate, name_of
 from dpsql.planner.resolve.arguments import bounded_by_call
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of

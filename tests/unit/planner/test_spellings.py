@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from dpsql.aggregates.moments import Moments
+from dpsql.aggregates.registry import BY_SPELLING, RECORDS
 from dpsql.core.errors import Error
 from dpsql.plan.releases import Release
 from dpsql.planner.options import Options
@@ -157,6 +158,7 @@ def test_permute_and_flip_for_pure_privacy_and_the_exponential_mechanism_else(de
         ("STDDEV(code)", "201", "STDDEV"),
         ("CORR(age, code)", "201", "bounds"),
         ("CORR(age, note)", "106", "number"),
+        ("REGR_SLOPE(age)", "106", "write REGR_SLOPE(y, x)"),
         ("MODE(note)", "203", "GROUP BY 1 ORDER BY 2 DESC LIMIT 1"),
         ("MODE(score)", "203", "declare a domain"),
         ("MODE(income)", "203", "declare a domain"),
@@ -177,6 +179,39 @@ def test_refused(declared: Schema, sql: str, code: str, says: str) -> None:
         release(declared, f"SELECT {sql} FROM patient")
     assert refused.value.code == f"DPSQL-{code}", str(refused.value)
     assert says in str(refused.value)
+
+
+ONE, TWO = (
+    sorted(
+        name
+        for r in RECORDS
+        if r.takes == takes and not r.name.startswith("dp_")
+        for name in r.spellings
+        if name in BY_SPELLING
+    )
+    for takes in (1, 2)
+)
+CALLS = [
+    *(f"{name}(age + 1)" for name in ONE if name not in ("quantile", "approx_top_k")),
+    *(f"{name}(age, site)" for name in TWO),
+]
+
+
+@pytest.mark.few(8)
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM patient WHERE {} > 1",
+        "SELECT SUM({}) FROM patient",
+        "SELECT COUNT(*) FROM patient GROUP BY {}",
+    ],
+)
+def test_no_aggregate_slips_into_another_or_a_condition(declared: Schema, sql: str, call: str) -> None:
+    """Whether the parser has a node for it, or it is called by name."""
+    with pytest.raises(Error) as refused:
+        release(declared, sql.format(call))
+    assert refused.value.code == "DPSQL-109", str(refused.value)
 
 
 def test_choosing_identifiers_is_refused(declared: Schema) -> None:
