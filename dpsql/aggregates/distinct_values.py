@@ -25,6 +25,8 @@ both fixed whatever others bring (rule 24). To order by how common a value is wo
 taken from lists in two orders. One order of values for all units, drawn at random, loses at most 1/e of the largest
 matching, on average. NULL is no value, and NaN is none, as in COUNT(x).
 
+COUNT(DISTINCT a, b) counts one value that is made of several: nothing above asks what a value is.
+
 Source: Knop, Steinke 2023, Counting Distinct Elements Under Person-Level Differential Privacy (a matching has this sensitivity; by
 max-flow); Karp, Vazirani, Vazirani 1990, An Optimal Algorithm for On-line Bipartite Matching (the order of values). That the greedy
 matching has it too is proved above.
@@ -32,6 +34,7 @@ matching has it too is proved above.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -39,8 +42,10 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.aggregates.base import Limits, Matching, Sensitivity
+from dpsql.core.domains import Categories, integers
+from dpsql.core.sqltypes import COMBINATION
 from dpsql.expressions.scalar import NULL_TYPE, Scalar, tree_of
-from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Cast, Literal, Node, Number
+from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Cast, Chain, Is, Literal, Node, Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,30 @@ class DistinctValues:
 
     def expected(self, units: Fraction, rows: Fraction) -> Fraction | None:
         return None
+
+
+def combination(parts: Sequence[Scalar], whole: bool) -> Scalar:
+    """Several values as one: equal where all of them are.
+
+    whole  as (a, b), in which NULL is like any other; else there is none where one of them is NULL
+    """
+    known = [_known(part) for part in parts]
+    tree: Node = Call("row", tuple(part.tree for part in known))
+    nullable = [part for part in known if part.nullable or part.sqltype.is_float]
+    if nullable and not whole:
+        there = Chain("AND", tuple(Bare(Is(part.tree, "NOT NULL")) for part in nullable))
+        tree = Bare(Case(((Bare(there), tree),)))
+    return Scalar("row", tuple(parts), tree, COMBINATION, nullable=bool(nullable) and not whole)
+
+
+def declared_values(value: Scalar) -> int | None:
+    """How many different values are declared; None where that is not known."""
+    if value.sqltype == COMBINATION:
+        # NULL is one more
+        found = [declared_values(part) for part in value.args]
+        return None if None in found else math.prod(n + 1 for n in found if n is not None)
+    domain = integers(value.domain) if value.integral else value.domain
+    return 2 if value.sqltype.is_boolean else len(domain.values) if isinstance(domain, Categories) else None
 
 
 def _known(value: Scalar) -> Scalar:

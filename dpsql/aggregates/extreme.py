@@ -22,7 +22,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.aggregates.base import Column
-from dpsql.aggregates.grid import LEAST_BUCKETS, Grid, as_value
+from dpsql.aggregates.grid import LEAST_BUCKETS, Grid, as_value, placed
 from dpsql.aggregates.quantile import runs
 from dpsql.aggregates.record import Aggregate, Around, Record
 from dpsql.aggregates.tally import Counts, Terms, Value
@@ -104,7 +104,7 @@ class ExtremeOf:
 
 
 def _extreme(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Extreme, ExtremeOf]:
-    tally = Grid(aggregate.term(value, LEAST_BUCKETS), aggregate.condition)
+    tally = Grid(aggregate.term(placed(value, aggregate.sqltype), LEAST_BUCKETS), aggregate.condition)
     extreme = Extreme(tally, aggregate.record is MAX)
     return extreme, ExtremeOf(extreme, aggregate.sqltype)
 
@@ -115,9 +115,9 @@ def _same(sqltype: SqlType) -> SqlType:
 
 MIN = Record(
     "min", {"MIN(x)": "an estimate, some rows inside"}, "an estimate of the smallest {value}",
-    sqltype=_same, tally=_extreme, sampled="min({v}){kept}",
+    sqltype=_same, temporal=True, tally=_extreme, sampled="min({v}){kept}",
 )  # fmt: skip
 MAX = Record(
     "max", {"MAX(x)": "an estimate, some rows inside"}, "an estimate of the largest {value}",
-    sqltype=_same, tally=_extreme, sampled="max({v}){kept}",
+    sqltype=_same, temporal=True, tally=_extreme, sampled="max({v}){kept}",
 )  # fmt: skip

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.aggregates.distinct_values import where_counted
 from dpsql.aggregates.sum import in_type
 from dpsql.aggregates.term import WIDEST, Term
-from dpsql.core.sqltypes import HUGEINT, SqlType
+from dpsql.core.domains import UNBOUNDED, hull
+from dpsql.core.sqltypes import DATE, HUGEINT, SqlType
+from dpsql.expressions.conversion import convert
+from dpsql.expressions.literals import literal
 from dpsql.expressions.scalar import Scalar, finite_hull, tree_of
+from dpsql.expressions.temporal import DAY, difference, moment_text
 from dpsql.sql.nodes import Binary, Node, Number
 
 MOST_BUCKETS = 2**16
@@ -73,6 +77,19 @@ def widest(groups: int, size: int | None) -> int:
     return WIDEST if size is not None and size <= SMALL else max(LEAST_BUCKETS, MOST_BUCKETS // groups)
 
 
+def placed(value: Scalar, sqltype: SqlType) -> Scalar:
+    """A value as a number, for a column of a type: a date is days since 1970, a time microseconds; a number is itself.
+
+    Why  a date beyond the years that can be computed with is NULL, so its row is in no bucket: it has one or none, as any row
+    """
+    if not value.sqltype.is_temporal:
+        return value
+    moment = convert(value, sqltype)
+    number = difference("day" if sqltype == DATE else "microsecond", literal(0, sqltype), moment)
+    days = Fraction(DAY) if value.sqltype != sqltype else None
+    return replace(number, domain=hull(moment.domain) or UNBOUNDED, step=days)
+
+
 def as_value(quanta: int, term: Term, sqltype: SqlType) -> object:
     """A number of quanta as a value of a column's type, in the sandbox's form, and within the declared bounds."""
     bounds = finite_hull(term.scalar)
@@ -80,6 +97,8 @@ def as_value(quanta: int, term: Term, sqltype: SqlType) -> object:
     if bounds is not None:
         # the grid begins and ends with whole quanta, which may lie beyond them
         value = max(bounds.lower, min(bounds.upper, value))
+    if sqltype.is_temporal:
+        return moment_text(value, sqltype)
     if sqltype.is_integer and sqltype != HUGEINT:
         held = sqltype.range
         assert held is not None

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.aggregates.base import Column
-from dpsql.aggregates.grid import Grid, as_value, widest
+from dpsql.aggregates.grid import Grid, as_value, placed, widest
 from dpsql.aggregates.record import Aggregate, Around, Record
 from dpsql.aggregates.tally import Counts, Terms
 from dpsql.core.loss import PrivacyLoss
@@ -215,7 +215,9 @@ def _quantile(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Quan
     assert aggregate.number is not None
     size = around.units * around.limits.rows if around.units is not None else None
     most = widest(around.groups if around.groups is not None else 64, size)
-    quantile = Quantile(Grid(aggregate.term(value, most), aggregate.condition), aggregate.number)
+    quantile = Quantile(
+        Grid(aggregate.term(placed(value, aggregate.sqltype), most), aggregate.condition), aggregate.number
+    )
     return quantile, QuantileOf(quantile, aggregate.sqltype)
 
 
@@ -228,5 +230,5 @@ QUANTILE = Record(
         "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)": "", "PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY x)": "",
     },
     "the {number} quantile of {value}", "QUANTILE({value}, {number})",
-    tally=_quantile, sampled="quantile_cont({v}, {n}){kept}",
+    temporal=True, tally=_quantile, sampled="quantile_cont({v}, {n}){kept}",
 )  # fmt: skip

@@ -48,7 +48,9 @@ class Record:
     squares     of an aggregate of two values (y, x), which of them it needs the square of
     sqltype     of its column, by its value's
     booleans    whether it takes BOOLEAN
+    temporal    whether it takes DATE and TIMESTAMP
     inside      the function of its value that it is of, in place of the value
+    deciding    the condition of the rows by whose number it is decided, from its value, which is a truth value
     read        its column, off a statistic that holds it
     alone       the statistic that it needs where nothing stands beside it, if that is less noisy than a shared one
     unit_total  the statistic of what each unit has in all, for values with bounds of their own for that
@@ -75,7 +77,9 @@ class Record:
     squares: tuple[bool, bool] = (False, False)
     sqltype: Callable[[SqlType], SqlType] = field(default=lambda _: DOUBLE)
     booleans: bool = False
+    temporal: bool = False
     inside: str = ""
+    deciding: Callable[[Scalar], Scalar] | None = None
     read: Callable[[Statistic, Aggregate], Estimate] | None = None
     alone: Callable[[Term, Scalar | None], Statistic] | None = None
     unit_total: Callable[[Scalar, Scalar | None], Statistic] | None = None

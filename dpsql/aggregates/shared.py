@@ -9,14 +9,13 @@ from dpsql.aggregates.avg import AvgOf, Pair, SumOfPair
 from dpsql.aggregates.base import Estimate, Statistic
 from dpsql.aggregates.count import CountOf, Rows
 from dpsql.aggregates.count_distinct import Units
-from dpsql.aggregates.distinct_values import DistinctValues
+from dpsql.aggregates.distinct_values import DistinctValues, declared_values
 from dpsql.aggregates.formulas import BY_NAME
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.of_moments import CountOfMoments, OfMoments, SumOfMoments
 from dpsql.aggregates.record import Aggregate, Around, Record, value_key
 from dpsql.aggregates.sum import SumOf, Total, sum_type
 from dpsql.aggregates.unit_total import UnitTotal, unit_total
-from dpsql.core.domains import Categories, integers
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, SqlType
 
@@ -33,7 +32,7 @@ def _integer(_: SqlType) -> SqlType:
 # --- counts -----------------------------------------------------------------------------------------------------------
 
 
-def _all_rows(statistic: Statistic, aggregate: Aggregate) -> Estimate:
+def all_rows(statistic: Statistic, aggregate: Aggregate) -> Estimate:
     match statistic:
         case Rows() | Units():
             return CountOf(1, sqltype=aggregate.sqltype)
@@ -58,21 +57,20 @@ def _rows_with_value(statistic: Statistic, aggregate: Aggregate) -> Estimate:
 def _different(aggregate: Aggregate, around: Around) -> DistinctValues:
     """COUNT(DISTINCT x): of one unit no more values than are declared, and one where all of its rows have the same."""
     argument, limits = aggregate.values[0], around.limits
-    found = integers(argument.domain) if argument.integral else argument.domain
-    declared = 2 if argument.sqltype.is_boolean else len(found.values) if isinstance(found, Categories) else limits.rows
-    most = 1 if argument.is_constant else min(limits.rows, limits.values or limits.rows, declared)
+    declared = declared_values(argument)
+    most = 1 if argument.is_constant else min(limits.rows, limits.values or limits.rows, declared or limits.rows)
     return DistinctValues(argument, aggregate.condition, most)
 
 
 ROWS = Record(
     "rows", {"COUNT(*)": "the number of rows", "COUNT_IF(condition)": ""}, "the number of rows", "COUNT(*)", "COUNT(*)",
-    takes=0, degree=0, sqltype=_integer, read=_all_rows, apart=(("rows",), lambda _, sqltype: CountOf(1, sqltype=sqltype)),
+    takes=0, degree=0, sqltype=_integer, read=all_rows, apart=(("rows",), lambda _, sqltype: CountOf(1, sqltype=sqltype)),
     only_counts=True, adds="rows", sampled="count(*){kept}", grows=True,
 )  # fmt: skip
 UNITS = Record(
     "units", {"COUNT(DISTINCT id)": "the number of people"}, "the number of people",
     "COUNT(DISTINCT privacy unit)", "COUNT(DISTINCT unit)",
-    takes=0, degree=0, sqltype=_integer, read=_all_rows, units=True,
+    takes=0, degree=0, sqltype=_integer, read=all_rows, units=True,
     only_counts=True, adds="rows", sampled="count(DISTINCT u){kept}", grows=True,
 )  # fmt: skip
 COUNT = Record(

@@ -105,6 +105,8 @@ def _range(sqltype: SqlType) -> Interval | None:
 BOOLEAN, VARCHAR, DATE, TIMESTAMP = SqlType("BOOLEAN"), SqlType("VARCHAR"), SqlType("DATE"), SqlType("TIMESTAMP")
 INTEGER, BIGINT, HUGEINT = SqlType("INTEGER"), SqlType("BIGINT"), SqlType("HUGEINT")
 FLOAT, DOUBLE = SqlType("FLOAT"), SqlType("DOUBLE")
+COMBINATION = SqlType("ROW")
+"""Several values as one, (a, b): only counted."""
 _DECIMAL = re.compile(r"(?:DECIMAL|NUMERIC)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?$")
 
 

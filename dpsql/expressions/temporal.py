@@ -108,9 +108,19 @@ def guarded(scalar: Scalar, tree: Node) -> Node:
 
 def moment(scalar: Scalar, value: Fraction) -> datetime:
     """The calendar time of a value of the scalar's type."""
-    if scalar.sqltype == DATE:
+    return moment_of(scalar.sqltype, value)
+
+
+def moment_of(sqltype: SqlType, value: Fraction) -> datetime:
+    if sqltype == DATE:
         return datetime.combine(EPOCH + timedelta(days=math.floor(value)), datetime.min.time())
     return datetime(1970, 1, 1) + timedelta(microseconds=math.floor(value))
+
+
+def moment_text(value: Fraction, sqltype: SqlType) -> str:
+    """A value of a type as the engine writes it."""
+    when = moment_of(sqltype, value)
+    return when.date().isoformat() if sqltype == DATE else when.isoformat(" ")
 
 
 def value_of(sqltype: SqlType, when: datetime) -> int:

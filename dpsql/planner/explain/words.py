@@ -144,6 +144,10 @@ def _plain(part: Node) -> Node:
             return inner.inner if isinstance(inner, Bare) else inner
         case Case(branches=((Bare(inner=Between(inner=value)), _), (Bare(), _), (Bare(), _)), default=None):
             return value
+        case Case(branches=((Call(name="isnan", args=(value,)), _), _), default=same) if value == same:
+            return value
+        case Case(branches=((Bare(), Call(name="row") as combination),), default=None):
+            return combination
         case Case(default=Call(name="LEAST", args=(_, Number() as count))):
             return _bucket(part.branches, count)
         case Binary(operator="*", left=Aggregate(name="sum") as total):

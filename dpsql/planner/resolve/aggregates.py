@@ -18,10 +18,10 @@ from dpsql.aggregates.registry import BY_SPELLING
 from dpsql.aggregates.shared import AVG, COUNT, DISTINCT, ROWS, SUM, UNITS
 from dpsql.aggregates.sum import sum_type
 from dpsql.core.cancellation import check
-from dpsql.core.domains import Categories, Interval, integers
+from dpsql.core.domains import Categories, Interval, hull, integers
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span, span_of
-from dpsql.core.sqltypes import DOUBLE, HUGEINT
+from dpsql.core.sqltypes import DOUBLE, HUGEINT, TIMESTAMP
 from dpsql.expressions.logic import conjunction, truth
 from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.mechanisms.randomized_response import LEAST, MOST
@@ -30,6 +30,7 @@ from dpsql.planner.resolve.arguments import (
     bounded_by_call,
     check_plain,
     clamped_by_call,
+    distinct_value,
     named_arguments,
     without_bounds,
 )
@@ -176,7 +177,8 @@ class Collector:
         assert found.argument is not None
         sqltype = found.argument.sqltype
         continuous = isinstance(node, _CONTINUOUS) and not (sqltype.is_decimal or sqltype.is_float)
-        return replace(found, sqltype=DOUBLE if continuous else sqltype, number=fraction)
+        between = TIMESTAMP if sqltype.is_temporal else DOUBLE
+        return replace(found, sqltype=between if continuous else sqltype, number=fraction)
 
     def _top(self, node: exp.Expression, argument: exp.Expression, place: int, condition: Scalar | None) -> Aggregate:
         """The value at one place of those that most rows have."""
@@ -209,14 +211,7 @@ class Collector:
         return Aggregate(COUNT, value, condition, "", span)
 
     def _count_distinct(self, node: exp.Distinct, condition: Scalar | None) -> Aggregate:
-        if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Star):
-            raise error(
-                101,
-                "COUNT(DISTINCT ...) needs one column",
-                hint="write COUNT(*) for rows, COUNT(DISTINCT column) for values",
-            )
-        check_plain(node.expressions[0], "COUNT(DISTINCT)")
-        value = scalar(node.expressions[0], self.scope)
+        value = distinct_value(node, self.scope)
         if self.unit is not None and value.is_unit:
             return Aggregate(UNITS, None, condition, "", span_of(node))
         if value.is_identifying and not value.held:
@@ -230,10 +225,26 @@ class Collector:
     def _of_values(
         self, node: exp.Expression, record: Record, arguments: Sequence[exp.Expression], condition: Scalar | None
     ) -> Aggregate:
+        if record.deciding is not None:
+            return self._of_deciding_rows(node, record, arguments[0], condition)
         values = [self._value(node, record, argument) for argument in arguments]
         sqltype = record.sqltype(values[0].sqltype)
         second = values[1] if record.takes == 2 else None
         return Aggregate(record, values[0], condition, "", span_of(node), sqltype, second)
+
+    def _of_deciding_rows(
+        self, node: exp.Expression, record: Record, argument: exp.Expression, condition: Scalar | None
+    ) -> Aggregate:
+        assert record.deciding is not None
+        words = name_of(node).removesuffix("()")
+        check_plain(argument, words)
+        value = scalar(argument, self.scope)
+        if not value.sqltype.is_boolean:
+            hint = f"write {words}({argument.sql(dialect='duckdb')[:60]} IS NOT NULL), or compare it with a value"
+            raise error(106, f"{words} needs a condition, not {value.sqltype}", hint=hint)
+        deciding = record.deciding(truth(value))
+        both = deciding if condition is None else conjunction([deciding, condition])
+        return Aggregate(record, None, both, "", span_of(node), record.sqltype(value.sqltype))
 
     def _value(self, node: exp.Expression, record: Record, argument: exp.Expression) -> Scalar:
         words = name_of(node).removesuffix("()")
@@ -242,7 +253,7 @@ class Collector:
         inside = argument.sql(dialect="duckdb")[:60]
         if value.sqltype.is_boolean and not record.booleans:
             raise error(106, f"{words} needs a number, not BOOLEAN", hint=f"write {words}(CAST({inside} AS INTEGER))")
-        if value.sqltype.is_temporal and not record.booleans:
+        if value.sqltype.is_temporal and not record.temporal:
             hint = f"write {words}(date_diff('day', DATE '2000-01-01', {inside}))"
             raise error(106, f"{words} needs a number, not {value.sqltype}", hint=hint)
         if record.inside:
@@ -250,6 +261,8 @@ class Collector:
             value = scalar(exp.Anonymous(this=record.inside, expressions=[argument.copy()]), self.scope)
             if finite_hull(value) is None:
                 raise _above_zero(words, inside, bounds)
+        if value.sqltype.is_temporal and hull(value.domain) is None:
+            raise without_bounds(words, argument.sql(dialect="duckdb"), value)
         if value.sqltype.is_number and finite_hull(value) is None:
             raise without_bounds(words, argument.sql(dialect="duckdb"), value)
         return value

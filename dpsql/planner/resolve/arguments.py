@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dpsql.aggregates.distinct_values import combination
 from dpsql.core.domains import Interval, Unbounded
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
@@ -36,6 +37,21 @@ def check_plain(argument: exp.Expression | None, words: str, example: str = "") 
     nested = next((n for n in parts_of(argument) if is_aggregate(n) or isinstance(n, exp.Window)), None)
     if nested is not None:
         raise error(109, f"{name_of(nested)} stands inside {words}", hint="aggregate once")
+
+
+def distinct_value(node: exp.Distinct, scope: Scope) -> Scalar:
+    """The value of COUNT(DISTINCT a), (DISTINCT a, b) or (DISTINCT (a, b)). Raises 101, 109."""
+    values, whole = list(node.expressions), len(node.expressions) == 1
+    while len(values) == 1 and isinstance(values[0], exp.Tuple | exp.Paren):
+        inner = values[0]
+        values = list(inner.expressions) if isinstance(inner, exp.Tuple) else [inner.this]
+    if not values or any(isinstance(value, exp.Star) for value in values):
+        what, hint = "COUNT(DISTINCT ...) needs columns", "write COUNT(*) for rows, COUNT(DISTINCT column) for values"
+        raise error(101, what, hint=hint, span=span_of(node))
+    for value in values:
+        check_plain(value, "COUNT(DISTINCT)")
+    found = [scalar(value, scope) for value in values]
+    return found[0] if len(found) == 1 else combination(found, whole)
 
 
 def bounded_by_call(node: exp.Anonymous, scope: Scope) -> Scalar:
@@ -111,11 +127,13 @@ def without_bounds(function: str, argument: str, value: Scalar) -> Error:
     message = f"{function}({shown}) has no bounds, so one person could change it without limit"
     if value.is_identifying:
         return error(201, message, hint="count people instead: COUNT(*)")
-    bare = [p for p in value.walk() if p.is_column and isinstance(p.domain, Unbounded) and p.sqltype.is_number]
+    bare = [p for p in value.walk() if p.is_column and isinstance(p.domain, Unbounded) and not p.sqltype.is_text]
     names = sorted({p.origin for p in bare if p.origin})
     declare = f"declare bounds for {', '.join(names)} or " if names else ""
     if function == "SUM":
         instead = f"write dp_sum({shown}, lower := 0, upper := 100), or bounds := 'auto'"
+    elif value.sqltype.is_temporal:
+        instead = f"add WHERE {shown} BETWEEN {value.sqltype} '2000-01-01' AND {value.sqltype} '2030-01-01'"
     elif value.is_column:
         instead = f"add WHERE {shown} BETWEEN 0 AND 100"
     else:

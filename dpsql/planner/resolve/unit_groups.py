@@ -23,7 +23,7 @@ from dpsql.expressions.logic import BOTH, truth
 from dpsql.expressions.scalar import Scalar, finite_hull, one_form
 from dpsql.plan.resolved import GroupKey
 from dpsql.planner.grammar import is_aggregate, name_of
-from dpsql.planner.resolve.arguments import bounded_by_call
+from dpsql.planner.resolve.arguments import bounded_by_call, distinct_value
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
 from dpsql.planner.resolve.statement import Private, Statement
@@ -33,7 +33,7 @@ from dpsql.relations.relations import Named, Relation, filtered, projected
 from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Cast, Chain, Literal, Node, Not, Number, Star
 
 _CONDITIONS = (exp.Case, exp.If, exp.Nullif, exp.Predicate)
-_ADVICE = "use COUNT, SUM, AVG, MIN, MAX or MEDIAN within one person's rows"
+_ADVICE = "use COUNT, SUM, AVG, MIN, MAX, MEDIAN, BOOL_AND or BOOL_OR within one person's rows"
 
 
 def unit_groups(
@@ -158,6 +158,14 @@ class _Found:
                     picked(value, nullable=value.nullable or condition is not None),
                     (value, *_identifying(condition)),
                 )
+            case exp.LogicalAnd() | exp.LogicalOr():
+                word = "bool_and" if isinstance(node, exp.LogicalAnd) else "bool_or"
+                value = truth(self._argument(node, word.upper()))
+                return Computed(
+                    _of_rows(condition)(word, value.tree),
+                    picked(value, nullable=value.nullable or condition is not None),
+                    (value, *_identifying(condition)),
+                )
             case exp.Median():
                 return self._median(self._argument(node, "MEDIAN"), condition)
         return None
@@ -173,9 +181,7 @@ class _Found:
             least = 0 if condition is not None else 1
             return Computed(of_rows("count", Star()), counted(least, self.rows, BIGINT), _identifying(condition))
         if isinstance(argument, exp.Distinct):
-            if len(argument.expressions) != 1 or isinstance(argument.expressions[0], exp.Star):
-                raise error(101, "COUNT(DISTINCT ...) needs one column", hint="name one column", span=span_of(node))
-            value = scalar(argument.expressions[0], self.scope)
+            value = distinct_value(argument, self.scope)
             shown = _identifying(None if _is_bare(value) else value, condition)
             return Computed(replace(of_rows("count", value.tree), distinct=True), counted(0, self.rows, BIGINT), shown)
         value = scalar(argument, self.scope)

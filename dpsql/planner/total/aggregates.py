@@ -9,7 +9,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.core.domains import Interval, interval
-from dpsql.core.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal
+from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, HUGEINT, SqlType, decimal
 from dpsql.expressions.known import LIST, ROWS, Known
 from dpsql.planner.total.walk import Rule, Scope, Walk, unknown
 
@@ -118,6 +118,10 @@ def _middle(value: Known) -> Known | None:
     return Known(DOUBLE) if value.sqltype == DOUBLE else None
 
 
+def _decided(value: Known) -> Known | None:
+    return Known(BOOLEAN) if value.sqltype == BOOLEAN else None
+
+
 def _listed(value: Known) -> Known | None:
     return Known(LIST, None, element=value)
 
@@ -128,6 +132,8 @@ _TOTALS: dict[str, Callable[[Known], Known | None]] = {
     "Min": _same,
     "Max": _same,
     "Median": _middle,
+    "LogicalAnd": _decided,
+    "LogicalOr": _decided,
     "ArrayAgg": _listed,
     "List": _listed,
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from dpsql.core.domains import interval
-from dpsql.core.sqltypes import VARCHAR
+from dpsql.core.sqltypes import COMBINATION, VARCHAR
 from dpsql.expressions.functions import ENGINE
 from dpsql.expressions.functions.calendar import shifted
 from dpsql.expressions.functions.record import is_text, texts
@@ -62,7 +62,11 @@ def _any_texts(args: Sequence[Known]) -> Ruled | None:
     return always(Known(VARCHAR)) if all(map(is_text, args)) else None
 
 
-_OWN: Mapping[str, Plain] = {"md5": _any_texts}
+def _combined(args: Sequence[Known]) -> Ruled | None:
+    return always(Known(COMBINATION, null=False))
+
+
+_OWN: Mapping[str, Plain] = {"md5": _any_texts, "row": _combined}
 """What only dpsql calls."""
 NAMES = frozenset({*ENGINE, *_OWN})
 """The functions of the engine that are known by their names."""
