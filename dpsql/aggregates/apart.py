@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.aggregates.avg import Pair
-from dpsql.aggregates.base import Column, Floats, Noise, Statistic
+from dpsql.aggregates.base import Column, EstimateDefaults, Floats, Noise, Statistic
 from dpsql.aggregates.count import Rows, counted_rows
 from dpsql.aggregates.ends import Ends
 from dpsql.aggregates.record import Part, Record
@@ -41,11 +41,13 @@ def statistics_apart(statistic: Statistic, asked: Sequence[Record]) -> dict[Part
 
 
 @dataclass(frozen=True, slots=True)
-class AvgOfTwo:
+class AvgOfTwo(EstimateDefaults):
     """AVG(x) of the cells (S, n); NULL where the noisy count is below 1."""
 
     term: Term
     sqltype: SqlType = DOUBLE
+
+    depends = True
 
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None

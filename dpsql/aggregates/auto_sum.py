@@ -32,12 +32,14 @@ from fractions import Fraction
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.record import Aggregate, Around, Record
 from dpsql.aggregates.sum import in_type, sum_type, to_double
-from dpsql.aggregates.tally import Counts, Terms
+from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms
+from dpsql.aggregates.telling import Say, where
 from dpsql.aggregates.term import FINEST, Term
 from dpsql.core.domains import LARGEST_DOUBLE, Interval
 from dpsql.core.errors import error
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import BIGINT, SqlType
+from dpsql.core.wording import number
 from dpsql.expressions.scalar import Scalar, finite_hull, limits_of, tree_of
 from dpsql.mechanisms.additive import shown
 from dpsql.mechanisms.conversions import pure
@@ -200,7 +202,7 @@ def exponent_of(noisy: Sequence[int], scale: float, per_row: float) -> int | Non
 
 
 @dataclass(frozen=True, slots=True)
-class AutoSum:
+class AutoSum(TalliedDefaults):
     """The clamped sum of each group and its clamp, in quanta; a clamp of 0 stands for no sum."""
 
     tally: Magnitudes
@@ -242,6 +244,15 @@ class AutoSum:
                 sums[i] = (clamped_sum(groups[i], exponent) // grid + draw) * grid
                 clamps[i] = 2**exponent
         return [sums, clamps]
+
+    def told(self, say: Say) -> str:
+        term = self.tally.term
+        quanta = f"in quanta of {number(term.quantum)}, up to {number(term.magnitude * term.quantum)}"
+        kept = where(self.tally.counted, say)
+        return f"the sum of {say(term.scalar)} {quanta}, clamped to a power of two quanta{kept}"
+
+    def bounds_told(self, say: Say) -> list[str]:
+        return [f"the clamp of {say(self.tally.term.scalar)} is chosen from noisy counts"]
 
     def describe(self, terms: Terms) -> str:
         counts = f"{self.tally.buckets} counts by {self.counting(terms).describe()}"

@@ -15,15 +15,28 @@ Source: Kulesza, Suresh, Wang 2024 (arXiv 2312.06658); Fitzsimons et al. 2024 (a
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import CUT, ROWS, Column, Floats, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.base import (
+    CUT,
+    ROWS,
+    Column,
+    EstimateDefaults,
+    Floats,
+    Limits,
+    Noise,
+    Sensitivity,
+    StatisticDefaults,
+    UnitSums,
+    sensitivity_of_rows,
+)
 from dpsql.aggregates.count import counting
 from dpsql.aggregates.ends import Ends
 from dpsql.aggregates.sum import TOTAL, clamped_total, column_in_type, filtered
+from dpsql.aggregates.telling import Say, clamped, where
 from dpsql.aggregates.term import Term
 from dpsql.core.sqltypes import DOUBLE, HUGEINT, SqlType
 from dpsql.expressions.scalar import Scalar, tree_of
@@ -31,7 +44,7 @@ from dpsql.sql.nodes import Bare, Binary, Call, Cast, Node, Number, own
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(StatisticDefaults):
     """The cells (A, B), or (A, B, N) where `with_rows`; over the rows for which `counted` is true."""
 
     term: Term
@@ -61,22 +74,22 @@ class Pair:
         return sensitivity_of_rows(limits, weight=self.term.width, cells=self.cells)
 
     def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        where = filtered(names[1:])
-        pair = (self.term.count(names[0], where), self.term.total(names[0], where))
+        kept = filtered(names[1:])
+        pair = (self.term.count(names[0], kept), self.term.total(names[0], kept))
         return (*pair, counting(names[1] if names[1:] else None)) if self.with_rows else pair
 
     def unit_sums(self, names: Sequence[Node]) -> UnitSums:
-        where = filtered(names[1:])
-        n, total = self.term.count(names[0], where), self.term.total(names[0], where)
+        kept = filtered(names[1:])
+        n, total = self.term.count(names[0], kept), self.term.total(names[0], kept)
         if not self.with_rows:
             return UnitSums(n, (("total", total),), (CUT, clamped_total(self.term, TOTAL, ROWS, CUT)))
         # n is no larger than the rows, so it is at most the cut anyhow: here the text says so
         share = Bare(Binary("*", Cast(own("n"), HUGEINT, tries=False), CUT))
         rounded = Binary("+", share, Bare(Binary("//", ROWS, Number(2))))
-        kept = Call("LEAST", (CUT, Bare(Binary("//", rounded, Call("GREATEST", (ROWS, Number(1)))))))
+        taken = Call("LEAST", (CUT, Bare(Binary("//", rounded, Call("GREATEST", (ROWS, Number(1)))))))
         rows = counting(names[1] if names[1:] else None)
         return UnitSums(
-            rows, (("n", n), ("total", total)), (kept, clamped_total(self.term, TOTAL, own("n"), kept), CUT)
+            rows, (("n", n), ("total", total)), (taken, clamped_total(self.term, TOTAL, own("n"), taken), CUT)
         )
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
@@ -93,9 +106,20 @@ class Pair:
     def expected(self, units: Fraction, rows: Fraction) -> Fraction:
         return rows * self.term.width
 
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return (self.term,)
+
+    def without_clamp(self) -> Pair:
+        return replace(self, term=self.term.without_clamp())
+
+    def told(self, say: Say) -> str:
+        beside = ", beside the number of rows" if self.with_rows else ""
+        return f"sum and count of {clamped(self.term, say)}{beside}{where(self.counted, say)}"
+
 
 @dataclass(frozen=True, slots=True)
-class SumOfPair:
+class SumOfPair(EstimateDefaults):
     """SUM(x) = (L' (A + B) / W + A) q, rounded to the quantum."""
 
     term: Term
@@ -130,7 +154,7 @@ def _nearest(top: int, bottom: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class AvgOf:
+class AvgOf(EstimateDefaults):
     """AVG(x) within the bounds; NULL where the noisy count is below 1.
 
     The interval is Fieller's: the r with |A - r (A + B)| <= h(r), where h(r) covers (1 - r) Z_A - r Z_B, worked out on a grid of r.
@@ -141,6 +165,10 @@ class AvgOf:
 
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None
+
+    @property
+    def over_rows(self) -> Fraction:
+        return self.term.quantum
 
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
         low, spread = float(self.term.lower * self.term.quantum), float(self.term.width * self.term.quantum)

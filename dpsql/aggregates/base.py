@@ -15,6 +15,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.aggregates.telling import Say, has_bounds
+from dpsql.aggregates.term import Term
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.scalar import Scalar
 from dpsql.sql.nodes import Node, own
@@ -134,6 +136,49 @@ class Statistic(Protocol):
         """What the cells of a group of so many units and rows add up to [quanta]; None where nothing is known of it."""
         ...
 
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The clamped values that it is a sum of."""
+        ...
+
+    @property
+    def counts_units(self) -> bool:
+        """Whether it counts units, whose other rows are no matter."""
+        ...
+
+    def uncut_sums(self, names: Sequence[Node], unit: Node) -> tuple[Node, ...] | None:
+        """One aggregate per exact sum over the rows of all units, where nothing of any is cut; None where it is no such sum."""
+        ...
+
+    def without_clamp(self) -> Statistic:
+        """The same where the bounds of its terms were verified: clamps are left out that then change nothing."""
+        ...
+
+    def told(self, say: Say) -> str:
+        """What it is, in words."""
+        ...
+
+    def bounds_told(self, say: Say) -> list[str]:
+        """What has the bounds that its sensitivity needs, in words."""
+        ...
+
+
+class StatisticDefaults:
+    """What is so for most statistics."""
+
+    __slots__ = ()
+
+    counts_units = False
+
+    def uncut_sums(self: Statistic, names: Sequence[Node], unit: Node) -> tuple[Node, ...] | None:
+        return self.row_sums(names)
+
+    def without_clamp(self: Statistic) -> Statistic:
+        return self
+
+    def bounds_told(self: Statistic, say: Say) -> list[str]:
+        return [has_bounds(term, say) for term in self.terms]
+
 
 class Noise(Protocol):
     """What an estimate needs to know of the mechanism whose noise is in its cells."""
@@ -172,3 +217,41 @@ class Estimate(Protocol):
         ...
 
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column: ...
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a number of units or rows."""
+        ...
+
+    @property
+    def depends(self) -> bool:
+        """Whether its half-width depends on what is released."""
+        ...
+
+    @property
+    def over_rows(self) -> Fraction | None:
+        """What the half-width of one cell is multiplied by, over the number of rows of a group, for that of the column, or the most
+        that it is [the column's own unit]; None where it is known as it is, or depends on more."""
+        ...
+
+    @property
+    def remark(self) -> str:
+        """What else EXPLAIN says of it; "": nothing."""
+        ...
+
+
+class EstimateDefaults:
+    """What is so for most estimates."""
+
+    __slots__ = ()
+
+    counts = False
+    depends = False
+
+    @property
+    def remark(self) -> str:
+        return ""
+
+    @property
+    def over_rows(self) -> Fraction | None:
+        return None

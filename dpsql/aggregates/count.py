@@ -12,8 +12,19 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import CUT, Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.base import (
+    CUT,
+    Column,
+    EstimateDefaults,
+    Limits,
+    Noise,
+    Sensitivity,
+    StatisticDefaults,
+    UnitSums,
+    sensitivity_of_rows,
+)
 from dpsql.aggregates.ends import Ends
+from dpsql.aggregates.telling import Say, where
 from dpsql.core.sqltypes import BIGINT, SqlType
 from dpsql.expressions.functions.numbers import float_test
 from dpsql.expressions.logic import conjunction, is_null, negation
@@ -22,7 +33,7 @@ from dpsql.sql.nodes import Aggregate, Node, Star
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(StatisticDefaults):
     """The number of rows for which `counted` is true; None counts every row. One cell per group."""
 
     counted: Scalar | None
@@ -40,6 +51,7 @@ class Rows:
 
     cells = 1
     sums = 1
+    terms = ()
 
     def sensitivity(self, limits: Limits) -> Sensitivity:
         return sensitivity_of_rows(limits, weight=1, cells=1)
@@ -59,6 +71,9 @@ class Rows:
     def expected(self, units: Fraction, rows: Fraction) -> Fraction:
         return rows
 
+    def told(self, say: Say) -> str:
+        return f"number of rows{where(self.counted, say)}"
+
 
 def counting(condition: Node | None) -> Node:
     """The number of rows for which a condition column is true."""
@@ -74,12 +89,14 @@ def counted_rows(argument: Scalar, condition: Scalar | None) -> Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class CountOf:
+class CountOf(EstimateDefaults):
     """COUNT as the sum of some cells over a common width: 1 for counted rows, W for the cells of a shared pair."""
 
     used: int
     width: int = 1
     sqltype: SqlType = BIGINT
+
+    counts = True
 
     def half_width(self, noise: Noise, level: Fraction) -> float:
         return noise.half_width_of_sum(self.used, level) / self.width

@@ -10,14 +10,15 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.aggregates.base import ROWS, Limits, Sensitivity, UnitSums
+from dpsql.aggregates.base import ROWS, Limits, Sensitivity, StatisticDefaults, UnitSums
 from dpsql.aggregates.count import counting
+from dpsql.aggregates.telling import Say, where
 from dpsql.expressions.scalar import Scalar, tree_of
-from dpsql.sql.nodes import Bare, Binary, Case, Node, Number
+from dpsql.sql.nodes import Aggregate, Bare, Binary, Case, Node, Number
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
+class Units(StatisticDefaults):
     """The number of units with at least one row for which `counted` is true. One cell per group."""
 
     counted: Scalar | None
@@ -35,6 +36,8 @@ class Units:
 
     cells = 1
     sums = 1
+    terms = ()
+    counts_units = True
 
     def sensitivity(self, limits: Limits) -> Sensitivity:
         return Sensitivity(limits.groups, 1, limits.groups, limits.groups)
@@ -54,3 +57,10 @@ class Units:
 
     def expected(self, units: Fraction, rows: Fraction) -> Fraction:
         return units
+
+    def uncut_sums(self, names: Sequence[Node], unit: Node) -> tuple[Node, ...]:
+        one = Bare(Case(((names[0], unit),))) if names else unit
+        return (Aggregate("count", (one,), distinct=True),)
+
+    def told(self, say: Say) -> str:
+        return f"number of people{where(self.counted, say)}"

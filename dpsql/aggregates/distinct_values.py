@@ -41,7 +41,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import Limits, Matching, Sensitivity
+from dpsql.aggregates.base import Limits, Matching, Sensitivity, StatisticDefaults
+from dpsql.aggregates.telling import Say, where
 from dpsql.core.domains import Categories, integers
 from dpsql.core.sqltypes import COMBINATION
 from dpsql.expressions.scalar import NULL_TYPE, Scalar, tree_of
@@ -49,7 +50,7 @@ from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Cast, Chain, Is
 
 
 @dataclass(frozen=True, slots=True)
-class DistinctValues:
+class DistinctValues(StatisticDefaults):
     """The number of different values over the rows for which `counted` is true. One cell per group.
 
     most  [values] that one unit may take in one group
@@ -72,6 +73,7 @@ class DistinctValues:
 
     cells = 1
     sums = 1
+    terms = ()
 
     def sensitivity(self, limits: Limits) -> Sensitivity:
         most = min(self.most, limits.rows)
@@ -92,6 +94,13 @@ class DistinctValues:
 
     def expected(self, units: Fraction, rows: Fraction) -> Fraction | None:
         return None
+
+    def uncut_sums(self, names: Sequence[Node], unit: Node) -> None:
+        return None
+
+    def told(self, say: Say) -> str:
+        taken = f", at most {self.most:,} of one person in a group" if self.most > 1 else ""
+        return f"number of different values of {say(self.value)}{where(self.counted, say)}{taken}"
 
 
 def combination(parts: Sequence[Scalar], whole: bool) -> Scalar:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.aggregates.base import Column, Estimate, Noise, Statistic
+from dpsql.aggregates.base import Column, Estimate, EstimateDefaults, Noise, Statistic
 from dpsql.aggregates.count import CountOf
 from dpsql.aggregates.record import Aggregate, Record
 from dpsql.aggregates.shared import all_rows
@@ -24,12 +24,14 @@ from dpsql.expressions.scalar import Scalar
 
 
 @dataclass(frozen=True, slots=True)
-class Surely:
+class Surely(EstimateDefaults):
     """A truth value where a number of rows is above 0 whatever its noise, else NULL."""
 
     rows: Estimate
     shown: bool
     sqltype: SqlType = BOOLEAN
+
+    depends = True
 
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None

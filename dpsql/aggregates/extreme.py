@@ -22,10 +22,11 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.aggregates.base import Column
-from dpsql.aggregates.grid import LEAST_BUCKETS, Grid, as_value, placed
+from dpsql.aggregates.grid import LEAST_BUCKETS, Grid, as_value, grid
 from dpsql.aggregates.quantile import runs
 from dpsql.aggregates.record import Aggregate, Around, Record
-from dpsql.aggregates.tally import Counts, Terms, Value
+from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms, Value
+from dpsql.aggregates.telling import Say
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.scalar import Scalar
@@ -35,7 +36,7 @@ _OUTSIDE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Extreme:
+class Extreme(TalliedDefaults):
     """The largest value of each group, or the smallest, up to a few ranks: one integer, in quanta."""
 
     tally: Grid
@@ -78,6 +79,12 @@ class Extreme:
         rows[end] = rows.get(end, 0) + t
         return Counts(list(rows), list(rows.values()), [])
 
+    def told(self, say: Say) -> str:
+        return f"the {'largest' if self.largest else 'smallest'} of {self.tally.told(say)}, some rows inside"
+
+    def bounds_told(self, say: Say) -> list[str]:
+        return [self.tally.bounds_told(say)]
+
     def describe(self, terms: Terms) -> str:
         return f"{terms.chooses_by} at rate {float(self.rate(terms)):.6g}, {self.offset(terms):,} rows inside"
 
@@ -104,7 +111,7 @@ class ExtremeOf:
 
 
 def _extreme(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Extreme, ExtremeOf]:
-    tally = Grid(aggregate.term(placed(value, aggregate.sqltype), LEAST_BUCKETS), aggregate.condition)
+    tally = grid(aggregate, value, LEAST_BUCKETS)
     extreme = Extreme(tally, aggregate.record is MAX)
     return extreme, ExtremeOf(extreme, aggregate.sqltype)
 

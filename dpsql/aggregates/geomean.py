@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import overload
 
 from dpsql.aggregates.apart import AvgOfTwo
-from dpsql.aggregates.base import Column, Estimate, Noise, Statistic
+from dpsql.aggregates.base import Column, Estimate, EstimateDefaults, Noise, Statistic
 from dpsql.aggregates.record import Aggregate, Record
 from dpsql.aggregates.resampling import Interval
 from dpsql.aggregates.shared import mean
@@ -29,11 +29,13 @@ def _exp(value: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpOf:
+class ExpOf(EstimateDefaults):
     """e to the power of an estimate, NULL where that is."""
 
     inner: Estimate
     sqltype: SqlType = DOUBLE
+
+    depends = True
 
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None

@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.aggregates.distinct_values import where_counted
+from dpsql.aggregates.record import Aggregate
 from dpsql.aggregates.sum import in_type
+from dpsql.aggregates.telling import Say, clamped, has_bounds, where
 from dpsql.aggregates.term import WIDEST, Term
 from dpsql.core.domains import UNBOUNDED, hull
 from dpsql.core.sqltypes import DATE, HUGEINT, SqlType
+from dpsql.core.wording import number
 from dpsql.expressions.conversion import convert
 from dpsql.expressions.literals import literal
 from dpsql.expressions.scalar import Scalar, finite_hull, tree_of
@@ -19,6 +22,8 @@ from dpsql.sql.nodes import Binary, Node, Number
 
 MOST_BUCKETS = 2**16
 LEAST_BUCKETS = 2**10
+_ENOUGH = 2**20
+"""[buckets] From here on a coarser unit of time loses nothing."""
 SMALL = 100_000
 """[rows] Below this declared size every value is counted by itself, which a larger table would make slow."""
 
@@ -27,11 +32,13 @@ SMALL = 100_000
 class Grid:
     """How many rows have each quantum of a term, over the rows for which `counted` is true.
 
-    term  the value, clamped; NULL and NaN are not counted. Its quanta are the buckets, as wide as `widest` asks
+    term    the value, clamped; NULL and NaN are not counted. Its quanta are the buckets, as wide as `widest` asks
+    moment  the date or time that the value is the number of
     """
 
     term: Term
     counted: Scalar | None
+    moment: Scalar | None = None
 
     summed = False
 
@@ -48,6 +55,27 @@ class Grid:
         """Numbered from 0."""
         return self.term.width + 1
 
+    def told(self, say: Say) -> str:
+        moment = self.moment
+        if moment is None:
+            return f"{clamped(self.term, say)}{where(self.counted, say)}"
+        low, high = self._ends(moment)
+        microseconds = self.term.quantum * (DAY if moment.sqltype == DATE else 1)
+        in_days = microseconds % DAY == 0
+        apart = f"{number(microseconds / (DAY if in_days else 10**6))} {'days' if in_days else 'seconds'}"
+        return f"{say(moment)} clamped to [{low}, {high}] in steps of {apart}{where(self.counted, say)}"
+
+    def bounds_told(self, say: Say) -> str:
+        moment = self.moment
+        if moment is None:
+            return has_bounds(self.term, say)
+        low, high = self._ends(moment)
+        return f"{say(moment)} has bounds, [{low}, {high}]"
+
+    def _ends(self, moment: Scalar) -> tuple[str, str]:
+        low, high = (as_value(end, self.term, moment.sqltype) for end in (self.term.lower, self.term.upper))
+        return str(low), str(high)
+
     def value_of(self, names: Sequence[Node]) -> Node:
         """The quanta above the lower bound."""
         quanta = self.term.quanta(names[0])
@@ -61,11 +89,14 @@ class Grid:
         return self.term.lower + bucket
 
     def between(self, low: int, high: int) -> tuple[float, float]:
-        """The values that were counted from `low` to `high` [quanta]: they are rounded to the nearest, after the clamp."""
+        """The values that were counted from `low` to `high` [quanta], within the declared bounds; they are rounded after the clamp."""
         part = self.term
         around = Fraction(0) if part.is_integer or part.is_decimal else Fraction(1, 2)
         least, most = max(Fraction(part.lower), low - around), min(Fraction(part.upper), high + around)
-        return float(least * part.quantum), float(most * part.quantum)
+        bounds = finite_hull(part.scalar)
+        assert bounds is not None  # a term has some
+        low_end, high_end = (max(bounds.lower, min(bounds.upper, end * part.quantum)) for end in (least, most))
+        return float(low_end), float(high_end)
 
 
 def widest(groups: int, size: int | None) -> int:
@@ -77,17 +108,27 @@ def widest(groups: int, size: int | None) -> int:
     return WIDEST if size is not None and size <= SMALL else max(LEAST_BUCKETS, MOST_BUCKETS // groups)
 
 
-def placed(value: Scalar, sqltype: SqlType) -> Scalar:
-    """A value as a number, for a column of a type: a date is days since 1970, a time microseconds; a number is itself.
+def grid(aggregate: Aggregate, value: Scalar, most: int) -> Grid:
+    """The tally of a value for an aggregate, in at most so many buckets. Of dates buckets are whole days, of times whole seconds where
+    there are enough of them.
 
     Why  a date beyond the years that can be computed with is NULL, so its row is in no bucket: it has one or none, as any row
     """
-    if not value.sqltype.is_temporal:
-        return value
-    moment = convert(value, sqltype)
-    number = difference("day" if sqltype == DATE else "microsecond", literal(0, sqltype), moment)
-    days = Fraction(DAY) if value.sqltype != sqltype else None
-    return replace(number, domain=hull(moment.domain) or UNBOUNDED, step=days)
+    moment = convert(value, aggregate.sqltype) if value.sqltype.is_temporal else None
+    placed = value if moment is None else _number(moment, in_days=value.sqltype == DATE)
+    return Grid(aggregate.term(placed, most), aggregate.condition, moment)
+
+
+def _number(moment: Scalar, in_days: bool) -> Scalar:
+    """Days since 1970 of a date, microseconds of a time."""
+    sqltype, within = moment.sqltype, hull(moment.domain)
+    placed = difference("day" if sqltype == DATE else "microsecond", literal(0, sqltype), moment)
+    step = moment.step
+    if sqltype != DATE and step is None:
+        units = (DAY,) if in_days else (DAY // 86_400, DAY // 86_400_000, 1)
+        wide = within.upper - within.lower if within is not None else Fraction(0)
+        step = next((Fraction(unit) for unit in units if in_days or wide / unit >= _ENOUGH), Fraction(1))
+    return replace(placed, domain=within or UNBOUNDED, step=step)
 
 
 def as_value(quanta: int, term: Term, sqltype: SqlType) -> object:

@@ -20,10 +20,12 @@ import numpy as np
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.distinct_values import where_counted
 from dpsql.aggregates.record import Aggregate, Around, Record
-from dpsql.aggregates.tally import Counts, Terms, Value
+from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms, Value
+from dpsql.aggregates.telling import Say, where
 from dpsql.core.errors import error
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import SqlType
+from dpsql.core.wording import counted
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.sql.nodes import Node, own
@@ -64,7 +66,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class Mode(TalliedDefaults):
     """The `most` most common listed values of each group, the first before the second: their places in the list."""
 
     tally: Listed
@@ -103,6 +105,14 @@ class Mode:
                 cell.append(int(left[chosen]))
                 left = np.delete(left, chosen)
         return found
+
+    def told(self, say: Say) -> str:
+        common = "the most common" if self.most == 1 else f"the {self.most} most common"
+        among = f"{counted(len(self.tally.values), 'declared value')} of {say(self.tally.scalar)}"
+        return f"{common} of {among}{where(self.tally.counted, say)}"
+
+    def bounds_told(self, say: Say) -> list[str]:
+        return [f"{say(self.tally.scalar)} is chosen among declared values"]
 
     def describe(self, terms: Terms) -> str:
         again = f", {self.most} times" if self.most > 1 else ""

@@ -31,11 +31,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.aggregates.base import CUT, ROWS, Limits, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.base import CUT, ROWS, Limits, Sensitivity, StatisticDefaults, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.count import counting
 from dpsql.aggregates.sum import filtered
+from dpsql.aggregates.telling import Say, clamped, where
 from dpsql.aggregates.term import Term, whole_number
 from dpsql.core.sqltypes import HUGEINT
+from dpsql.core.wording import listed
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Chain, Is, Node, Number, own
 
@@ -52,7 +54,7 @@ def widest(degree: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(StatisticDefaults):
     """The Bernstein cells of one or two terms up to a degree each, over the rows for which `counted` is true.
 
     terms      one or two
@@ -96,19 +98,19 @@ class Moments:
         return sensitivity_of_rows(limits, weight=self.weight, cells=self.cells)
 
     def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        where = filtered(self._condition(names))
-        found = tuple(Aggregate("sum", (product,), where=where) for product in self._products(names))
+        kept = filtered(self._condition(names))
+        found = tuple(Aggregate("sum", (product,), where=kept) for product in self._products(names))
         return (*found, self._without_value(names)) if self.with_rows else found
 
     def unit_sums(self, names: Sequence[Node]) -> UnitSums:
-        where = filtered(self._condition(names))
+        kept = filtered(self._condition(names))
         products = self._products(names)
-        sums = [Aggregate("sum", (product,), where=where) for product in products]
+        sums = [Aggregate("sum", (product,), where=kept) for product in products]
         inner: list[tuple[str, Node]] = [(f"b{i}_", Call("COALESCE", (part, Number(0)))) for i, part in enumerate(sums)]
-        rows: Node = Aggregate("count", (products[0],), where=where)
+        rows: Node = Aggregate("count", (products[0],), where=kept)
         if self.with_rows:
             inner.append((f"b{len(products)}_", self._without_value(names)))
-            rows = counting(where)
+            rows = counting(kept)
         return UnitSums(rows, tuple(inner), tuple(self._kept(own(name)) for name, _ in inner))
 
     def _kept(self, cell: Node) -> Node:
@@ -125,6 +127,14 @@ class Moments:
 
     def expected(self, units: Fraction, rows: Fraction) -> Fraction:
         return rows * self.weight
+
+    def uncut_sums(self, names: Sequence[Node], unit: Node) -> None:
+        return None
+
+    def told(self, say: Say) -> str:
+        values = listed([f"{clamped(t, say)} up to power {d}" for t, d in zip(self.terms, self.degrees, strict=True)])
+        beside = ", beside the number of rows" if self.with_rows else ""
+        return f"moments of {values}{beside}{where(self.counted, say)}"
 
     def _condition(self, names: Sequence[Node]) -> Sequence[Node]:
         return names[len(self.terms) : len(self.inputs)]

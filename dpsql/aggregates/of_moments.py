@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import Column, Floats, Noise
+from dpsql.aggregates.base import Column, EstimateDefaults, Floats, Noise
 from dpsql.aggregates.formulas import Formula, Seen
 from dpsql.aggregates.moments import Moments, Numbers
 from dpsql.aggregates.resampling import Resampled
@@ -39,7 +39,7 @@ def _exact(cells: Sequence[list[int]]) -> Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class CountOfMoments:
+class CountOfMoments(EstimateDefaults):
     """COUNT(x), or COUNT(*) where `all_rows`: the sum of cells over the weight of a row."""
 
     moments: Moments
@@ -58,7 +58,7 @@ class CountOfMoments:
 
 
 @dataclass(frozen=True, slots=True)
-class SumOfMoments:
+class SumOfMoments(EstimateDefaults):
     """SUM(x) = (L' n + W sum of u) q."""
 
     moments: Moments
@@ -80,7 +80,7 @@ class SumOfMoments:
 
 
 @dataclass(frozen=True, slots=True)
-class OfMoments:
+class OfMoments(EstimateDefaults):
     """A number computed of the moments: NULL where the noisy counts do not allow it, else within what it can be.
 
     swapped   whether the first term is y of an aggregate of (y, x)
@@ -91,17 +91,18 @@ class OfMoments:
     swapped: bool = False
     sqltype: SqlType = DOUBLE
 
+    depends = True
+
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None
 
     @property
-    def divides_by_spread(self) -> bool:
-        """Whether it is NULL where a variance does not stand out of its noise (rule 44)."""
-        return bool(self.formula.divides)
+    def remark(self) -> str:
+        return "NULL where the spread does not stand out of its noise" if self.formula.divides else ""
 
     @property
-    def cell_unit(self) -> Fraction | None:
-        """How much one quantum of one cell moves the number at most, times the number of rows; None where that depends on more."""
+    def over_rows(self) -> Fraction | None:
+        """By how much one quantum of one cell moves the number at most, times the number of rows."""
         if self.formula.powers is None:
             return None
         spreads = [self.moments.terms[place].width * self.moments.terms[place].quantum for place in self._terms]

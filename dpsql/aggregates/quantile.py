@@ -31,11 +31,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.aggregates.base import Column
-from dpsql.aggregates.grid import Grid, as_value, placed, widest
+from dpsql.aggregates.grid import Grid, as_value, grid, widest
 from dpsql.aggregates.record import Aggregate, Around, Record
-from dpsql.aggregates.tally import Counts, Terms
+from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms
+from dpsql.aggregates.telling import Say
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import SqlType
+from dpsql.core.wording import number
 from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
@@ -84,7 +86,7 @@ def runs(grid: Grid, counts: Counts) -> Runs:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantile:
+class Quantile(TalliedDefaults):
     """One quantile of each group: its value and the ends of its interval, in quanta."""
 
     tally: Grid
@@ -132,6 +134,12 @@ class Quantile:
         noisy = ([int(n) + next(drawn) for n in rows] for rows in bins)
         ends = [self._interval(c, rows, around) for c, rows in zip(cuts, noisy, strict=True)]
         return [[self.tally.quanta(b) for b in column] for column in (chosen, *map(list, zip(*ends, strict=True)))]
+
+    def told(self, say: Say) -> str:
+        return f"the {number(self.fraction)} quantile of {self.tally.told(say)}"
+
+    def bounds_told(self, say: Say) -> list[str]:
+        return [self.tally.bounds_told(say)]
 
     def describe(self, terms: Terms) -> str:
         return (
@@ -215,9 +223,7 @@ def _quantile(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Quan
     assert aggregate.number is not None
     size = around.units * around.limits.rows if around.units is not None else None
     most = widest(around.groups if around.groups is not None else 64, size)
-    quantile = Quantile(
-        Grid(aggregate.term(placed(value, aggregate.sqltype), most), aggregate.condition), aggregate.number
-    )
+    quantile = Quantile(grid(aggregate, value, most), aggregate.number)
     return quantile, QuantileOf(quantile, aggregate.sqltype)
 
 

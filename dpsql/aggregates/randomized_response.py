@@ -25,7 +25,8 @@ from statistics import NormalDist
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.mode import VALUE, Listed
 from dpsql.aggregates.record import Aggregate, Around, Record
-from dpsql.aggregates.tally import Counts, Terms
+from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms
+from dpsql.aggregates.telling import Say, where
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import DOUBLE
 from dpsql.expressions.scalar import Scalar
@@ -41,7 +42,7 @@ def answers(condition: Scalar, counted: Scalar | None) -> Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Responses:
+class Responses(TalliedDefaults):
     """The noisy numbers of reports of each group: yes, no."""
 
     tally: Listed
@@ -75,6 +76,17 @@ class Responses:
             found[0].append(yes + moved + draws[2 * i])
             found[1].append(no - moved + draws[2 * i + 1])
         return found
+
+    @property
+    def of_each_row(self) -> Fraction:
+        return self.reports.epsilon
+
+    def told(self, say: Say) -> str:
+        kept = where(self.tally.counted, say)
+        return f"reports of whether {say(self.tally.scalar)}, some of them turned round{kept}"
+
+    def bounds_told(self, say: Say) -> list[str]:
+        return [f"whether {say(self.tally.scalar)} is reported at random, and the number of reports has noise"]
 
     def describe(self, terms: Terms) -> str:
         return f"{self.reports.describe()}; the numbers of reports by {self.noise(terms).describe()}"

@@ -8,11 +8,23 @@ without a value adds 0, never a clamped 0.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.aggregates.base import CUT, ROWS, Column, Limits, Noise, Sensitivity, UnitSums, sensitivity_of_rows
+from dpsql.aggregates.base import (
+    CUT,
+    ROWS,
+    Column,
+    EstimateDefaults,
+    Limits,
+    Noise,
+    Sensitivity,
+    StatisticDefaults,
+    UnitSums,
+    sensitivity_of_rows,
+)
 from dpsql.aggregates.ends import Ends
+from dpsql.aggregates.telling import Say, clamped, where
 from dpsql.aggregates.term import Term, whole_number
 from dpsql.core.domains import LARGEST_DOUBLE
 from dpsql.core.sqltypes import DOUBLE, HUGEINT, SqlType, decimal
@@ -24,7 +36,7 @@ TOTAL = own("total")
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class Total(StatisticDefaults):
     """The sum of a term over the rows for which `counted` is true. One cell per group, in the term's quanta."""
 
     term: Term
@@ -63,6 +75,16 @@ class Total:
 
     def expected(self, units: Fraction, rows: Fraction) -> Fraction:
         return rows * self.term.typical
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return (self.term,)
+
+    def without_clamp(self) -> Total:
+        return replace(self, term=self.term.without_clamp())
+
+    def told(self, say: Say) -> str:
+        return f"sum of {clamped(self.term, say)}{where(self.counted, say)}"
 
 
 def filtered(names: Sequence[Node]) -> Node | None:
@@ -141,7 +163,7 @@ def to_double(value: Fraction) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class SumOf:
+class SumOf(EstimateDefaults):
     """SUM from a lone total."""
 
     quantum: Fraction

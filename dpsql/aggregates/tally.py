@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from dpsql.aggregates.base import Column, Limits
+from dpsql.aggregates.telling import Say
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.scalar import Scalar
@@ -124,6 +125,29 @@ class Tallied(Protocol):
     def describe(self, terms: Terms) -> str:
         """The mechanism with its parameters, for the plan and the receipt."""
         ...
+
+    @property
+    def of_each_row(self) -> Fraction:
+        """epsilon for each row that is spent before anything else is bought [nats]."""
+        ...
+
+    def told(self, say: Say) -> str:
+        """What it is, in words."""
+        ...
+
+    def bounds_told(self, say: Say) -> list[str]:
+        """What has the bounds that its sensitivity needs, or why it needs none, in words."""
+        ...
+
+
+class TalliedDefaults:
+    """What is so for most."""
+
+    __slots__ = ()
+
+    @property
+    def of_each_row(self) -> Fraction:
+        return Fraction(0)
 
 
 class Reading(Protocol):

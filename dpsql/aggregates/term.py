@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -86,6 +86,10 @@ class Term:
     @property
     def is_integer(self) -> bool:
         return (self.scalar.sqltype.is_integer or self.scalar.sqltype.is_boolean) and self.quantum == 1
+
+    def without_clamp(self) -> Term:
+        """The term of values that are verified to be within the bounds, in exact types alone: there they hold to the last digit."""
+        return replace(self, clamped=False) if self.is_decimal or self.is_integer else self
 
     def own(self, x: Node) -> Node:
         """The clamped value of a column `x` in its own exact type, where it has one; else quanta."""

@@ -11,18 +11,20 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.aggregates.base import ROWS, Limits, Sensitivity, UnitSums
+from dpsql.aggregates.base import ROWS, Limits, Sensitivity, StatisticDefaults, UnitSums
 from dpsql.aggregates.sum import TOTAL, filtered
+from dpsql.aggregates.telling import Say, bounds, has_bounds, where
 from dpsql.aggregates.term import Term, term, whole_number
 from dpsql.core.domains import Interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import HUGEINT
+from dpsql.core.wording import number
 from dpsql.expressions.scalar import Scalar, finite_hull, tree_of
 from dpsql.sql.nodes import Bare, Binary, Call, Case, Node, Number
 
 
 @dataclass(frozen=True, slots=True)
-class UnitTotal:
+class UnitTotal(StatisticDefaults):
     """The sum over units of each one's clamped total of a term. One cell per group, in the term's quanta.
 
     term   its bounds are those of a unit's total
@@ -55,11 +57,11 @@ class UnitTotal:
         raise error(901, "a unit's total is summed by unit")
 
     def unit_sums(self, names: Sequence[Node]) -> UnitSums:
-        where = filtered(names[1:])
+        kept = filtered(names[1:])
         low, high = whole_number(self.term.lower, HUGEINT), whole_number(self.term.upper, HUGEINT)
         clamped = Call("GREATEST", (low, Call("LEAST", (high, TOTAL))))
         there = Bare(Case(((Bare(Binary(">", ROWS, Number(0))), clamped),), Number(0)))
-        return UnitSums(self.value.count(names[0], where), (("total", self.value.total(names[0], where)),), (there,))
+        return UnitSums(self.value.count(names[0], kept), (("total", self.value.total(names[0], kept)),), (there,))
 
     def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
         return (sums[0],)
@@ -69,6 +71,20 @@ class UnitTotal:
 
     def expected(self, units: Fraction, rows: Fraction) -> Fraction:
         return units * self.term.typical
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return (self.term,)
+
+    def uncut_sums(self, names: Sequence[Node], unit: Node) -> None:
+        return None
+
+    def told(self, say: Say) -> str:
+        total = f"clamped to {bounds(self.term)} in quanta of {number(self.term.quantum)}"
+        return f"sum of {say(self.value.scalar)}, each person's total {total}{where(self.counted, say)}"
+
+    def bounds_told(self, say: Say) -> list[str]:
+        return [f"one person's total of {has_bounds(self.term, say)}"]
 
 
 def unit_total(argument: Scalar, counted: Scalar | None, what: str) -> UnitTotal:

@@ -25,7 +25,6 @@ from itertools import chain
 
 from dpsql.accounting.vectors import Vector
 from dpsql.aggregates.apart import statistics_apart
-from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.base import Statistic
 from dpsql.aggregates.record import Part, Record
 from dpsql.answers.questions import Asked, Questions, is_whole, noise_of
@@ -248,14 +247,13 @@ def _apart(release: Release, place: int) -> dict[Part, Statistic]:
 def _outputs_apart(release: Release, place: int, first: int) -> list[Output]:
     """The columns of a pair, read off the statistics that stand for it, from `first` on."""
     statistic = release.measures[place].statistic
-    assert isinstance(statistic, Pair)
     parts = list(_apart(release, place))
     found: list[Output] = []
     for output, record in _asked(release, place):
         assert record.apart is not None
         needed, estimate = record.apart
         places = [first + parts.index(part) for part in needed]
-        found.append(Output(output.name, places[0], estimate(statistic.term, output.estimate.sqltype), *places[1:]))
+        found.append(Output(output.name, places[0], estimate(statistic.terms[0], output.estimate.sqltype), *places[1:]))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
@@ -67,8 +68,28 @@ class PublicTable:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """low <= the exact value of the limited and clamped data <= high, with probability `level`, in the column's own unit."""
+    """low <= the exact value of the limited and clamped data <= high, with probability `level`, in the column's own unit.
 
-    low: float
-    high: float
+    low, high  numbers; of a DATE dates, of a TIMESTAMP times
+    """
+
+    low: float | date
+    high: float | date
     level: float
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """low and high as numbers: days since 1970, of dates and times."""
+        return _number(self.low), _number(self.high)
+
+    @property
+    def half_width(self) -> float:
+        """[the column's own unit; days, of dates and times]"""
+        low, high = self.ends
+        return (high - low) / 2
+
+
+def _number(end: float | date) -> float:
+    if isinstance(end, datetime):
+        return (end - datetime(1970, 1, 1)) / timedelta(days=1)
+    return float((end - date(1970, 1, 1)).days) if isinstance(end, date) else end

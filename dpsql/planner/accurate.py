@@ -14,12 +14,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 
-from dpsql.aggregates.avg import AvgOf
 from dpsql.aggregates.base import Estimate, Noise
-from dpsql.aggregates.count import CountOf
-from dpsql.aggregates.count_distinct import Units
-from dpsql.aggregates.geomean import ExpOf
-from dpsql.aggregates.of_moments import OfMoments
 from dpsql.aggregates.record import Aggregate
 from dpsql.core.errors import Error, error
 from dpsql.mechanisms.additive import AdditiveNoise, smallest
@@ -70,16 +65,14 @@ def _problem(
     aggregate: Aggregate, parts: Parts, place: int, estimate: Estimate, goal: Goal, in_a_group: Fraction | None
 ) -> Error | None:
     name = name_of(aggregate)
-    if isinstance(estimate, OfMoments | ExpOf):
+    if estimate.depends:
         return error(
             104, f"the error of {name} depends on what is released", hint=f"ask for COUNT or SUM, or {_INSTEAD}"
         )
-    if isinstance(estimate, AvgOf) and in_a_group is None:
-        what = "the error of AVG needs a number of rows, which is not declared for a group"
+    if estimate.over_rows is not None and in_a_group is None:
+        what = f"the error of {name} needs a number of rows, which is not declared for a group"
         return error(104, what, hint=f"declare privacy.units, and a domain for each group key, or {_INSTEAD}")
-    counts_people = isinstance(estimate, CountOf) and (
-        not parts.limited.enforced or isinstance(parts.statistics[place], Units)
-    )
+    counts_people = estimate.counts and (not parts.limited.enforced or parts.statistics[place].counts_units)
     if goal.relative and (in_a_group is None or not counts_people):
         return error(
             104,
@@ -147,8 +140,8 @@ def _width(
 
 def _half_width(estimate: Estimate, noise: Noise, level: Fraction, in_a_group: Fraction | None) -> float:
     """Of an average, about that of one cell over the declared number of people, one row each."""
-    if isinstance(estimate, AvgOf) and in_a_group is not None:
-        return float(noise.half_width_of_sum(1, level) * estimate.term.quantum / in_a_group)
+    if estimate.over_rows is not None and in_a_group is not None:
+        return float(noise.half_width_of_sum(1, level) * estimate.over_rows / in_a_group)
     width = estimate.half_width(noise, level)
     if width is None:
         raise error(901, "an accuracy was asked of what has no half-width")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil
 
-from dpsql.aggregates.randomized_response import Responses
 from dpsql.core.errors import Error, error
 from dpsql.core.loss import EpsilonDelta
 from dpsql.core.spans import Span
@@ -27,14 +26,14 @@ def check_price(release: Release, price: EpsilonDelta) -> None:
     for place, part in enumerate(release.chosen):
         aggregates = {a.name: a for a in release.limited.block.aggregates}
         span = next((aggregates[r.name].span for r in release.read if r.chosen == place), None)
-        if isinstance(part.tallied, Responses) and part.tallied.left(part.terms) < LEAST:
-            raise _too_cheap(part, part.tallied, price, span)
+        if part.tallied.of_each_row and part.terms.per_row - part.tallied.of_each_row < LEAST:
+            raise _too_cheap(part, price, span)
         if part.terms.per_row < LEAST:
             raise too_wide(span)
 
 
-def _too_cheap(part: Chosen, responses: Responses, price: EpsilonDelta, span: Span | None) -> Error:
-    epsilon, rows = responses.reports.epsilon, part.terms.limits.rows
+def _too_cheap(part: Chosen, price: EpsilonDelta, span: Span | None) -> Error:
+    epsilon, rows = part.tallied.of_each_row, part.terms.limits.rows
     share = part.terms.epsilon / price.epsilon
     each = "for a row" if rows == 1 else f"for each of up to {rows:,} rows of one person"
     return error(

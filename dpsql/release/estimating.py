@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from fractions import Fraction
 
 import numpy as np
 
 from dpsql.aggregates.base import Column, Noise
 from dpsql.aggregates.resampling import points
-from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
+from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, SqlType
+from dpsql.expressions.temporal import moment_of
 from dpsql.mechanisms.side_by_side import SideBySide
 from dpsql.plan.releases import Output, Release
 from dpsql.plan.tables import ROW_NUMBER, NoisyTable, PublicTable, end_column, intervals_table, redrawn_table
@@ -151,19 +153,27 @@ def beside(asked: Release, key_types: dict[str, SqlType], level: Fraction) -> tu
 
 def _end_columns(asked: Release) -> Typed:
     names = [*(output.name for output in asked.outputs), *(read.name for read in asked.read)]
-    return *((end_column(name, low), DOUBLE) for name in names for low in (True, False)), (ROW_NUMBER, BIGINT)
+    types = {name: sqltype if sqltype.is_temporal else DOUBLE for name, sqltype in _columns(asked, {})}
+    return *((end_column(name, low), types[name]) for name in names for low in (True, False)), (ROW_NUMBER, BIGINT)
 
 
 def _ends(found: Estimated) -> tuple[list[object], ...]:
     columns: list[list[object]] = []
-    rows = len(found.table.data[-1])
-    for intervals in found.intervals.values():
+    rows, types = len(found.table.data[-1]), dict(found.table.columns)
+    for name, intervals in found.intervals.items():
         known = [intervals[i] for i in range(rows)]
-        columns += [
-            [None if end is None else end[0] for end in known],
-            [None if end is None else end[1] for end in known],
-        ]
+        for side in (0, 1):
+            ends = [None if end is None else end_of(end[side], types[name]) for end in known]
+            columns.append([str(end) if isinstance(end, date) else end for end in ends])
     return *columns, list(found.table.data[-1])
+
+
+def end_of(number: float, sqltype: SqlType) -> float | date:
+    """An end of an interval in a column's own unit: of DATE and TIMESTAMP, a number of days or microseconds since 1970, the moment."""
+    if not sqltype.is_temporal:
+        return number
+    found = moment_of(sqltype, Fraction(number))
+    return found.date() if sqltype == DATE else found
 
 
 def draws_of(groups: int) -> int:

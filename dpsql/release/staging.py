@@ -17,7 +17,7 @@ from dpsql.plan.releases import Release
 from dpsql.plan.resolved import Shell
 from dpsql.plan.tables import ROW_NUMBER, Accuracy, PublicTable, redrawn_table
 from dpsql.postprocess.sandbox import Sandbox
-from dpsql.release.estimating import Beside, Estimated, beside, estimate
+from dpsql.release.estimating import Beside, Estimated, beside, end_of, estimate
 from dpsql.release.noisy import KeyTables, key_list, wire_columns
 from dpsql.schema.model import RESERVED
 from dpsql.sql.duckdb import quoted
@@ -249,4 +249,8 @@ def _released_accuracy(table: Estimated, column: str, row: object) -> Accuracy |
     if column not in table.intervals or not isinstance(row, int):
         return None
     interval = table.intervals[column][row]
-    return Accuracy(interval[0], interval[1], float(LEVEL)) if interval is not None else None
+    if interval is None:
+        return None
+    sqltype = dict(table.table.columns)[column]
+    low, high = (end_of(number, sqltype) for number in interval)
+    return Accuracy(low, high, float(LEVEL))

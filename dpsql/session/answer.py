@@ -16,12 +16,12 @@ from dpsql.core import cancellation
 from dpsql.core.errors import BudgetError, Error
 from dpsql.core.escaping import harmless
 from dpsql.core.loss import NO_LOSS, total
+from dpsql.core.wording import number
 from dpsql.guard.guarding import Judged
 from dpsql.plan.charges import Receipt
 from dpsql.plan.compiled import Compiled
 from dpsql.planner import explain as words
 from dpsql.planner.accurate import name_of
-from dpsql.planner.explain.words import number
 from dpsql.planner.parse import Catalog, Explain, Parsed, Query, Setting, parse
 from dpsql.planner.planning import bound, calibrate
 from dpsql.planner.qualified import in_main

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpsql.clients.dbapi.cursor import Cursor, Privacy
+from dpsql.clients.output.bars import widest
 from dpsql.clients.output.table import number
 from dpsql.core.escaping import harmless
-from dpsql.plan.tables import Accuracy
 
 _TYPES = {
     "BOOLEAN": "t/f",
@@ -50,28 +50,11 @@ def column_labels(cursor: Cursor) -> list[tuple[str, str]]:
     columns = cursor.description or []
     # What was free has no errors, and may have a million rows.
     bought = cursor.privacy.releases or cursor.privacy.cached
-    widths = _half_widths(len(columns), cursor.accuracy if bought else [])
+    widths = widest(len(columns), cursor.accuracy if bought else [])
     return [
-        (harmless(name), short_type(str(kind)) + (f" ±{_rounded_up(width)}" if width is not None else ""))
+        (harmless(name), short_type(str(kind)) + (f" ±{width}" if width is not None else ""))
         for (name, kind, *_), width in zip(columns, widths, strict=True)
     ]
-
-
-def _half_widths(columns: int, accuracy: Sequence[Sequence[Accuracy | None]]) -> list[float | None]:
-    widest: list[float | None] = [None] * columns
-    for row in accuracy:
-        for i, cell in enumerate(row[:columns]):
-            if cell is not None:
-                widest[i] = max(widest[i] or 0.0, (cell.high - cell.low) / 2)
-    return widest
-
-
-def _rounded_up(width: float) -> str:
-    """Two significant digits, never less than the width."""
-    if not 0 < width < math.inf:
-        return "0" if width == 0 else str(width)
-    unit = 10.0 ** (math.floor(math.log10(width)) - 1)
-    return f"{math.ceil(width / unit - 1e-9) * unit:,.6g}"
 
 
 def left(privacy: Privacy) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -17,13 +18,20 @@ NOISE = "noise > value"
 
 def error_bars(names: Sequence[str], accuracy: Iterable[Sequence[Accuracy | None]]) -> str | None:
     """One line: per column the widest 95 % interval, as plus or minus."""
-    widest: list[float | None] = [None] * len(names)
-    for row in accuracy:
-        for i, cell in enumerate(row):
-            if cell is not None:
-                widest[i] = max(widest[i] or 0.0, (cell.high - cell.low) / 2)
-    parts = [f"{name} +-{rounded_up(width)}" for name, width in zip(names, widest, strict=True) if width is not None]
+    known = zip(names, widest(len(names), accuracy), strict=True)
+    parts = [f"{name} +-{width}" for name, width in known if width is not None]
     return "95 % error: " + ", ".join(parts) if parts else None
+
+
+def widest(columns: int, accuracy: Iterable[Sequence[Accuracy | None]]) -> list[str | None]:
+    """Of each column half the width of its widest interval, rounded up, with its unit where that is not the column's own."""
+    found: list[tuple[float, str] | None] = [None] * columns
+    for row in accuracy:
+        for i, cell in enumerate(row[:columns]):
+            if cell is not None:
+                one = cell.half_width, " days" if isinstance(cell.low, date) else ""
+                found[i] = max(found[i] or one, one)
+    return [None if one is None else rounded_up(one[0]) + one[1] for one in found]
 
 
 def with_bar(value: object, accuracy: Accuracy | None) -> tuple[str, str, str]:
@@ -34,7 +42,8 @@ def with_bar(value: object, accuracy: Accuracy | None) -> tuple[str, str, str]:
     if accuracy is None or isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return brief_text(value), "", ""
     number = float(value)
-    error = max(accuracy.high - number, number - accuracy.low)
+    low, high = accuracy.ends
+    error = max(high - number, number - low)
     if not math.isfinite(error) or not math.isfinite(number):
         return brief_text(value), "+-inf", NOISE
     decimals = max(0, -_place(error)) if error > 0 else 10

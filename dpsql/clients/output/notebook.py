@@ -48,11 +48,12 @@ def error_bar(value: float, accuracy: Accuracy) -> str:
     >>> error_bar(1164, Accuracy(1134.0, 1194.0, 0.95)), error_bar(0, Accuracy(0.0, 12.3, 0.95))
     ('± 30', '[0, 12.3]')
     """
-    if not all(map(math.isfinite, (value, accuracy.low, accuracy.high))):
+    low, high = accuracy.ends
+    if not all(map(math.isfinite, (value, low, high))):
         return ""
-    below, above = value - accuracy.low, accuracy.high - value
+    below, above = value - low, high - value
     if abs(above - below) > 0.05 * (above + below):
-        return f"[{accuracy.low:,.4g}, {accuracy.high:,.4g}]"
+        return f"[{low:,.4g}, {high:,.4g}]"
     return f"± {rounded_up(max(below, above))}"
 
 

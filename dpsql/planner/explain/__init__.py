@@ -10,13 +10,14 @@ reasons.py   why the statement is answered
 from __future__ import annotations
 
 from dpsql.core.escaping import harmless
+from dpsql.core.wording import counted, listed
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.resolved import Bound
 from dpsql.planner.explain.priced import mechanism, price
 from dpsql.planner.explain.reasons import reasons
 from dpsql.planner.explain.released import chosen, headline, keys, limits, made_of, measure, outputs
 from dpsql.planner.explain.story import story
-from dpsql.planner.explain.words import Words, counted, listed
+from dpsql.planner.explain.words import Words
 from dpsql.schema.model import Schema
 from dpsql.sql.trees import tables
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dpsql.core.loss import PrivacyLoss
+from dpsql.core.wording import listed, number
 from dpsql.mechanisms.conversions import together
 from dpsql.mechanisms.prices import nominal
 from dpsql.plan.compiled import Compiled
 from dpsql.plan.releases import Release
-from dpsql.planner.explain.words import listed, number
 from dpsql.planner.partition import in_words
 from dpsql.schema.model import Schema
 

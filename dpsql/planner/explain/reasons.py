@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpsql.core.loss import NO_LOSS
+from dpsql.core.wording import counted, number
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.compiled import Compiled
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import Bound
 from dpsql.planner.explain.released import bounded, made_of
 from dpsql.planner.explain.story import equated, is_private_join, is_public_join, meets_once, on_unit, title
-from dpsql.planner.explain.words import Words, counted, number, tree
+from dpsql.planner.explain.words import Words, tree
 from dpsql.relations.relations import Made, Relation
 from dpsql.schema.model import ROW, Schema
 

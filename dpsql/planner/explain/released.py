@@ -5,30 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from dpsql.aggregates.auto_sum import AutoSum
-from dpsql.aggregates.avg import AvgOf, Pair
-from dpsql.aggregates.base import Statistic
-from dpsql.aggregates.count import Rows
-from dpsql.aggregates.count_distinct import Units
-from dpsql.aggregates.distinct_values import DistinctValues
-from dpsql.aggregates.extreme import Extreme
-from dpsql.aggregates.grid import Grid
-from dpsql.aggregates.mode import Mode
-from dpsql.aggregates.moments import Moments
-from dpsql.aggregates.of_moments import OfMoments
-from dpsql.aggregates.quantile import Quantile
-from dpsql.aggregates.randomized_response import Responses
 from dpsql.aggregates.record import Aggregate
 from dpsql.aggregates.record import Words as Worded
-from dpsql.aggregates.sum import Total
-from dpsql.aggregates.tally import Tallied
-from dpsql.aggregates.term import Term
-from dpsql.aggregates.unit_total import UnitTotal
 from dpsql.core.loss import PrivacyLoss
-from dpsql.expressions.scalar import Scalar
+from dpsql.core.wording import counted, listed, number
 from dpsql.plan.releases import Chosen, Measure, Output, Release
 from dpsql.plan.resolved import Bound, GroupKey
-from dpsql.planner.explain.words import Words, counted, listed, number
+from dpsql.planner.explain.words import Words
 from dpsql.planner.limit import key_count
 from dpsql.planner.shares import people
 from dpsql.schema.model import ROW, Schema
@@ -132,7 +115,7 @@ def measure(part: Measure, release: Release, words: Words) -> list[str]:
     unit = "one row" if owner is not None and owner.column is None else "one person"
     moved = f"l0 {s.l0:,}, linf {s.linf:,}, l1 {s.l1:,}, l2^2 {s.l2_squared:,}"
     return [
-        f"measure {part.name}: {_statistic(part.statistic, words)}",
+        f"measure {part.name}: {part.statistic.told(words.expression)}",
         f"  {unit} changes {moved}",
         f"  {part.noise.describe()}; {_price(part.loss)}",
     ]
@@ -144,101 +127,19 @@ def _price(loss: PrivacyLoss) -> str:
     return f"epsilon {number(loss.epsilon)}" + (f", delta {number(loss.delta)}" if loss.delta else "")
 
 
-def _statistic(statistic: Statistic, words: Words) -> str:
-    match statistic:
-        case Rows(counted=condition):
-            return f"number of rows{_where(condition, words)}"
-        case Units(counted=condition):
-            return f"number of people{_where(condition, words)}"
-        case DistinctValues(value=value, counted=condition, most=most):
-            taken = f", at most {most:,} of one person in a group" if most > 1 else ""
-            return f"number of different values of {words.expression(value)}{_where(condition, words)}{taken}"
-        case Total(term=term, counted=condition):
-            return f"sum of {_clamped(term, words)}{_where(condition, words)}"
-        case Pair(term=term, counted=condition, with_rows=with_rows):
-            beside = ", beside the number of rows" if with_rows else ""
-            return f"sum and count of {_clamped(term, words)}{beside}{_where(condition, words)}"
-        case Moments(terms=terms, degrees=degrees, counted=condition, with_rows=with_rows):
-            values = listed([f"{_clamped(t, words)} up to power {d}" for t, d in zip(terms, degrees, strict=True)])
-            beside = ", beside the number of rows" if with_rows else ""
-            return f"moments of {values}{beside}{_where(condition, words)}"
-        case UnitTotal(term=term, value=value, counted=condition):
-            total = f"clamped to {_bounds(term)} in quanta of {number(term.quantum)}"
-            return f"sum of {words.expression(value.scalar)}, each person's total {total}{_where(condition, words)}"
-    return type(statistic).__name__
-
-
-def _clamped(term: Term, words: Words) -> str:
-    return f"{words.expression(term.scalar)} clamped to {_bounds(term)} in quanta of {number(term.quantum)}"
-
-
-def _bounds(term: Term) -> str:
-    return f"[{number(term.lower * term.quantum)}, {number(term.upper * term.quantum)}]"
-
-
-def _where(condition: Scalar | None, words: Words) -> str:
-    return f" where {words.expression(condition)}" if condition is not None else ""
-
-
 def bounded(release: Release, words: Words) -> list[str]:
     """What has the bounds that its sums need."""
-    found = []
-    for part in release.measures:
-        if isinstance(part.statistic, Total | Pair | UnitTotal):
-            term = part.statistic.term
-            whose = "one person's total of " if isinstance(part.statistic, UnitTotal) else ""
-            found.append(f"{whose}{words.expression(term.scalar)} has bounds, {_bounds(term)}")
-        if isinstance(part.statistic, Moments):
-            found += [f"{words.expression(t.scalar)} has bounds, {_bounds(t)}" for t in part.statistic.terms]
-    for choice in release.chosen:
-        if isinstance(choice.tallied, Quantile | Extreme):
-            term = choice.tallied.tally.term
-            found.append(f"{words.expression(term.scalar)} has bounds, {_bounds(term)}")
-        if isinstance(choice.tallied, AutoSum):
-            found.append(
-                f"the clamp of {words.expression(choice.tallied.tally.term.scalar)} is chosen from noisy counts"
-            )
-        if isinstance(choice.tallied, Responses):
-            condition = words.expression(choice.tallied.tally.scalar)
-            found.append(f"whether {condition} is reported at random, and the number of reports has noise")
-        if isinstance(choice.tallied, Mode):
-            found.append(f"{words.expression(choice.tallied.tally.scalar)} is chosen among declared values")
-    return found
+    summed = [line for part in release.measures for line in part.statistic.bounds_told(words.expression)]
+    return summed + [line for choice in release.chosen for line in choice.tallied.bounds_told(words.expression)]
 
 
 def chosen(part: Chosen, words: Words) -> list[str]:
     """What is released of a tally, and how."""
     return [
-        f"choice {part.name}: {_tallied(part.tallied, words)}",
+        f"choice {part.name}: {part.tallied.told(words.expression)}",
         f"  one row changes {part.tallied.cost}; one person has at most {counted(part.terms.limits.rows, 'row')} here",
         f"  {part.describe()}; epsilon {number(part.terms.epsilon)}",
     ]
-
-
-def _tallied(tallied: Tallied, words: Words) -> str:
-    match tallied:
-        case Quantile(tally=grid, fraction=fraction):
-            return f"the {number(fraction)} quantile of {_grid(grid, words)}"
-        case Extreme(tally=grid, largest=largest):
-            return f"the {'largest' if largest else 'smallest'} of {_grid(grid, words)}, some rows inside"
-        case AutoSum(tally=sizes):
-            value, most = words.expression(sizes.term.scalar), number(sizes.term.magnitude * sizes.term.quantum)
-            quanta = f"in quanta of {number(sizes.term.quantum)}, up to {most}"
-            return f"the sum of {value} {quanta}, clamped to a power of two quanta{_where(sizes.counted, words)}"
-        case Responses(tally=answers):
-            where = _where(answers.counted, words)
-            return f"reports of whether {words.expression(answers.scalar)}, some of them turned round{where}"
-        case Mode(tally=tally, most=most):
-            common = "the most common" if most == 1 else f"the {most} most common"
-            where = _where(tally.counted, words)
-            return (
-                f"{common} of {counted(len(tally.values), 'declared value')} of {words.expression(tally.scalar)}{where}"
-            )
-    return type(tallied).__name__
-
-
-def _grid(grid: Grid, words: Words) -> str:
-    return f"{_clamped(grid.term, words)}{_where(grid.counted, words)}"
 
 
 # --- columns ------------------------------------------------------------------------------------------------------
@@ -262,17 +163,14 @@ def _width(output: Output, release: Release, schema: Schema) -> list[str]:
     width = output.estimate.half_width(noise, LEVEL)
     if width is not None:
         return [f"95 % half-width {number(width)}"]
-    if isinstance(output.estimate, AvgOf):
-        one = noise.half_width_of_sum(1, LEVEL) * output.estimate.term.quantum
-        return [f"95 % half-width about {number(one)} / n in a group of n rows", _example(one, release, schema)]
-    if isinstance(output.estimate, OfMoments):
-        unit = output.estimate.cell_unit
-        lines = ["NULL where the spread does not stand out of its noise"] if output.estimate.divides_by_spread else []
-        if unit is None:
-            return ["the 95 % interval depends on what is released", *lines]
-        one = noise.half_width_of_sum(1, LEVEL) * unit
-        return [f"95 % half-width at most about {number(one)} / n in a group of n rows", _example(one, release, schema)]
-    return ["the 95 % interval depends on what is released"]
+    found = output.estimate.over_rows
+    if found is None:
+        lines = ["the 95 % interval depends on what is released"]
+    else:
+        one = noise.half_width_of_sum(1, LEVEL) * found
+        about = "at most about" if output.estimate.depends else "about"
+        lines = [f"95 % half-width {about} {number(one)} / n in a group of n rows", _example(one, release, schema)]
+    return [lines[0], *([output.estimate.remark] if output.estimate.remark else []), *lines[1:]]
 
 
 def _example(one: Fraction, release: Release, schema: Schema) -> str:

@@ -39,8 +39,19 @@ def output_name(projection: exp.Expression) -> str:
         return projection.alias_or_name
     if isinstance(projection, exp.Count) and isinstance(projection.this, exp.Star):
         return "count_star()"
-    name, parenthesis, rest = projection.sql(dialect="duckdb", comments=False).partition("(")
+    written = projection.transform(_as_written)
+    name, parenthesis, rest = written.sql(dialect="duckdb", comments=False).partition("(")
     return name.lower() + parenthesis + rest if name.replace("_", "").isalnum() else name + parenthesis + rest
+
+
+def _as_written(node: exp.Expression) -> exp.Expression:
+    """What the printer would write with parts that nobody wrote: BOOL_OR of a cast, COUNT(DISTINCT a, b) with CASE."""
+    if isinstance(node, exp.LogicalAnd | exp.LogicalOr):
+        return exp.Anonymous(this=node.sql_names()[1].lower(), expressions=[node.this])
+    if isinstance(node, exp.Distinct) and len(node.expressions) > 1:
+        listed = ", ".join(part.sql(dialect="duckdb") for part in node.expressions)
+        return exp.Distinct(expressions=[exp.Var(this=listed)])
+    return node
 
 
 _OF_DOUBLE = frozenset({"dp_randomized_response", "dp_clamped", *GEOMEAN.spellings})
@@ -48,10 +59,13 @@ _OF_DOUBLE = frozenset({"dp_randomized_response", "dp_clamped", *GEOMEAN.spellin
 
 
 def without_own_functions(tree: exp.Expression) -> exp.Expression:
-    """A copy for the engine, which names and types dp_sum(x, ...) as SUM(x), and the others as a DOUBLE of their name."""
+    """A copy for the engine, which names and types dp_sum(x, ...) as SUM(x), and the others as a DOUBLE of their name; what it does not
+    read as it is written has a name of its own."""
 
     def replaced(node: exp.Expression) -> exp.Expression:
         call = node.this if isinstance(node, exp.Filter) else node
+        if any(_as_written(part) is not part for part in (call, call.this)):
+            return _called(node.copy(), node)
         if not isinstance(call, exp.Anonymous):
             return node
         word = str(call.this).lower()

@@ -351,7 +351,8 @@ def test_shorter_sql_counts_the_same(seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sql", "code"),
     [
-        ("SELECT COUNT(DISTINCT tag, days) FROM visit", "101"),
+        ("SELECT COUNT(DISTINCT tag, *) FROM visit", "101"),
+        ("SELECT COUNT(DISTINCT patient_id, tag) FROM visit", "102"),
         ("SELECT COUNT(DISTINCT *) FROM visit", "101"),
         ("SELECT COUNT(DISTINCT patient_id + 0) FROM visit", "102"),
         ("SELECT COUNT(DISTINCT v.patient_id) FROM patient p LEFT JOIN visit v ON v.patient_id = p.patient_id", "102"),
