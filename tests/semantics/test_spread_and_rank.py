@@ -16,6 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 
@@ -30,8 +31,9 @@ from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.registry import RECORDS
 from dpsql.aggregates.term import Term
 from dpsql.core.domains import UNBOUNDED
-from dpsql.core.sqltypes import DOUBLE
+from dpsql.core.sqltypes import DOUBLE, TIMESTAMP
 from dpsql.expressions.scalar import column
+from dpsql.expressions.temporal import DAY
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.parse import parse
@@ -46,8 +48,12 @@ AT_ROW_LEVEL = (
     .replace("epsilon = 1000000.0", "epsilon = 1e12")
     .replace("query = { epsilon = 1.0,", "query = { epsilon = 10000.0,")
 )
+MOMENTS_OF_TIME = ("born", "CAST(born AS TIMESTAMP)")
+"""[days since 1970]"""
 RANGES = {"income": 150.0, "weight": 160.0, "age": 80.0, "score": 80.0, "cost": 45.0, "days": 33.0}
+RANGES |= dict.fromkeys(MOMENTS_OF_TIME, 3651.0)
 LOWEST = {"income": -50.0, "weight": 40.0, "age": 10.0, "score": 10.0, "cost": 5.0, "days": -3.0}
+LOWEST |= dict.fromkeys(MOMENTS_OF_TIME, 7305.0)
 ON_A_GRID = ("income", "cost", "weight")
 """DOUBLE: rounded to a declared step, or to one that is fine enough."""
 
@@ -245,11 +251,12 @@ def test_moments_of_few_rows(by_person: Beside) -> None:
 
 # --- quantiles and extremes -----------------------------------------------------------------------------------------
 
-RANKED = ("age", "weight", "score", "income")
+RANKED = ("age", "weight", "score", "income", *MOMENTS_OF_TIME)
 
 
 def order(both: Beside, x: str, rest: str) -> list[float]:
-    values = both.plain.execute(f"SELECT CAST({x} AS DOUBLE) FROM {rest}").fetchall()
+    number = f"epoch({x}) / 86400" if x in MOMENTS_OF_TIME else x
+    values = both.plain.execute(f"SELECT CAST({number} AS DOUBLE) FROM {rest}").fetchall()
     return sorted(v for (v,) in values if v is not None)
 
 
@@ -268,12 +275,16 @@ def rounding(both: Beside, sql: str) -> float:
     for grid in grids:
         assert isinstance(grid, Grid)
         exact = grid.term.is_integer or grid.term.is_decimal
-        found = max(found, 0.0 if exact else float(grid.term.quantum) / 2)
+        unit = DAY if grid.moment is not None and grid.moment.sqltype == TIMESTAMP else 1
+        found = max(found, 0.0 if exact else float(grid.term.quantum) / 2 / unit)
     return found
 
 
 def inside(found: object, values: list[float], q: Fraction, x: str, slack: float) -> bool:
     low, high = around(values, q, x)
+    if isinstance(found, date):
+        found = (datetime.combine(found, datetime.min.time()) if type(found) is date else found) - datetime(1970, 1, 1)
+        found = found / timedelta(days=1)
     number = found if isinstance(found, int | float) else float(str(found))
     return low - slack - 1e-9 <= number <= high + slack + 1e-9
 
@@ -340,7 +351,7 @@ def test_quantiles_by_group_and_filter(by_person: Beside) -> None:
 
 @pytest.mark.few(6)
 @pytest.mark.parametrize("function", ["MIN", "MAX"])
-@pytest.mark.parametrize("x", ["age", "weight", "income"])
+@pytest.mark.parametrize("x", ["age", "weight", "income", *MOMENTS_OF_TIME])
 @pytest.mark.parametrize("level", ["by_person", "by_row"])
 def test_extremes_in_groups(level: str, x: str, function: str, request: pytest.FixtureRequest) -> None:
     """A few ranks inside the data: as many rows lie beyond it as EXPLAIN says."""

@@ -91,8 +91,25 @@ def _ranked(chance: random.Random, x: str) -> str:
     )
 
 
+MORE = {
+    "patient": [
+        "MEDIAN(born)",
+        "MAX(born)",
+        "QUANTILE_CONT(born, 0.1)",
+        "COUNT(DISTINCT city, age)",
+        "COUNT(DISTINCT (site, weight))",
+    ],
+    "visit": ["COUNT(DISTINCT tag, days)", "MIN(DATE '2000-01-01' + CAST(days AS INTEGER))"],
+    "item": ["COUNT(DISTINCT (batch, amount))"],
+}
+"""Of dates, and of several values."""
+
+
 def aggregate(chance: random.Random, table: str, argument: str) -> str:
     condition = f" FILTER (WHERE {chance.choice(CONDITIONS[table])})" if chance.random() < 0.2 else ""
+    if chance.random() < 0.15:
+        decided = f"BOOL_{chance.choice(['AND', 'OR'])}({chance.choice(CONDITIONS[table])})"
+        return chance.choice([decided, *MORE[table]]) + condition
     if chance.random() < 0.3:
         return statistic(chance, [argument, *NUMBERS[table]], LISTED[table]) + condition
     function = chance.choice(["COUNT(*)", "COUNT(*)", "COUNT", "SUM", "SUM", "AVG", "AVG", "UNITS", "COUNT_IF"])

@@ -64,7 +64,8 @@ def without_own_functions(tree: exp.Expression) -> exp.Expression:
 
     def replaced(node: exp.Expression) -> exp.Expression:
         call = node.this if isinstance(node, exp.Filter) else node
-        if any(_as_written(part) is not part for part in (call, call.this)):
+        inner = call.this if isinstance(call, exp.Count) else call
+        if isinstance(inner, exp.Expression) and _as_written(inner) is not inner:
             return _called(node.copy(), node)
         if not isinstance(call, exp.Anonymous):
             return node

@@ -13,10 +13,10 @@ import duckdb
 import pytest
 
 from dpsql.aggregates.base import Limits
-from dpsql.aggregates.distinct_values import DistinctValues, matched
-from dpsql.core.domains import UNBOUNDED
+from dpsql.aggregates.distinct_values import DistinctValues, combination, declared_values, matched
+from dpsql.core.domains import UNBOUNDED, Categories
 from dpsql.core.errors import Error
-from dpsql.core.sqltypes import VARCHAR
+from dpsql.core.sqltypes import BOOLEAN, INTEGER, VARCHAR
 from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable
 from dpsql.engines.locked import ask
@@ -142,6 +142,8 @@ ASKED = [
     "SELECT site, COUNT(DISTINCT cost + days) FROM patient JOIN visit USING (patient_id) GROUP BY site",
     "SELECT drug, COUNT(DISTINCT batch) FROM item GROUP BY drug",
     "SELECT year, COUNT(DISTINCT city) FROM patient JOIN visit USING (patient_id) GROUP BY year",
+    "SELECT COUNT(DISTINCT tag, days) FROM visit",
+    "SELECT year, COUNT(DISTINCT (tag, cost)) FILTER (WHERE days > 5) FROM visit GROUP BY year",
 ]
 LIMITS = ["", "max_rows=2", "max_values=1", "max_rows=3, max_groups=2, max_values=2", "max_rows=9"]
 
@@ -196,6 +198,10 @@ PLAIN = [
     "COUNT(DISTINCT -cost * 0) FILTER (WHERE isfinite(cost))",
     "COUNT(DISTINCT cost > 20)",
     "COUNT(DISTINCT tag), COUNT(*), COUNT(DISTINCT patient_id)",
+    "COUNT(DISTINCT (tag, days))",
+    "COUNT(DISTINCT (tag, days, year)) FILTER (WHERE days > 5), COUNT(DISTINCT tag)",
+    "COUNT(DISTINCT ((tag)))",
+    "COUNT(DISTINCT (tag, NULL))",
 ]
 
 
@@ -239,6 +245,24 @@ def test_a_value_that_is_nan_is_none_and_there_is_one_zero(tmp_path: Path) -> No
     session.close()
 
 
+@pytest.mark.parametrize("kept", ["", " FILTER (WHERE days > 5)"])
+def test_several_values_are_none_where_one_is_null(kept: str, databases: Both) -> None:
+    """As other engines have it; DuckDB takes one value alone."""
+    for data, connection in databases:
+        there = "tag IS NOT NULL AND days IS NOT NULL AND NOT isnan(cost) AND patient_id IS NOT NULL"
+        plain = f"SELECT COUNT(DISTINCT (tag, days, cost)){kept} FROM visit WHERE {there}"
+        with clinic_data(clinic.schema_text(), data).without_noise() as session:
+            found = session.execute(f"SELECT COUNT(DISTINCT tag, days, cost){kept} FROM visit")
+            assert found.rows == connection.execute(plain).fetchall()
+            in_one = session.execute(
+                "SELECT SUM(n) FROM (SELECT patient_id, COUNT(DISTINCT tag, days) AS n FROM visit GROUP BY 1)"
+            )
+            by_person = f"SELECT COUNT(DISTINCT (tag, days)) AS n FROM visit WHERE {there} GROUP BY patient_id"
+            both = connection.execute(f"SELECT SUM(n) FROM ({by_person.replace('NOT isnan(cost)', 'TRUE')})").fetchall()
+            assert in_one.rows == [(int(row[0] or 0),) for row in both]
+        assert found.columns[0][0] == f"count(DISTINCT tag, days, cost){kept.replace('FILTER (', 'FILTER(')}"
+
+
 def test_with_keys_that_are_selected(tmp_path: Path) -> None:
     """Counts of the groups that are shown; those of the others are not."""
     visits: list[clinic.Row] = [
@@ -268,6 +292,8 @@ def test_with_keys_that_are_selected(tmp_path: Path) -> None:
         ("max_values=9", "SELECT COUNT(DISTINCT tag) FROM visit", (1, 3, 3, 9)),
         # two values are declared, so nobody brings a third
         ("", "SELECT COUNT(DISTINCT days > 3) FROM visit", (1, 2, 2, 4)),
+        # two truth values, or none
+        ("", "SELECT COUNT(DISTINCT days > 3, cost > 9) FROM visit", (1, 3, 3, 9)),
         # one person has one city
         (
             "",
@@ -293,6 +319,14 @@ def test_the_scale_is_the_smaller_of_rows_and_values_times_groups(
     rows = session.execute(sql).rows
     session.close()
     assert noise.drawn == [("laplace", claimed[2] / Fraction(1, 2), len(rows))]
+
+
+def test_several_values_have_as_many_combinations_as_are_declared() -> None:
+    """NULL is one more of each."""
+    truth = scalar.column(X, BOOLEAN, UNBOUNDED, nullable=True)
+    site = scalar.column(X, INTEGER, Categories(tuple(map(Fraction, (1, 2, 3)))))
+    assert declared_values(combination([truth, site], whole=True)) == 12
+    assert declared_values(combination([truth, scalar.column(X, VARCHAR, UNBOUNDED, length=9)], whole=True)) is None
 
 
 def test_row_level(tmp_path: Path) -> None:
