@@ -32,6 +32,7 @@ class Surely(EstimateDefaults):
     sqltype: SqlType = BOOLEAN
 
     depends = True
+    remark = "NULL where the number of rows that decide does not stand out of its noise"
 
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None

@@ -34,11 +34,13 @@ class Grid:
 
     term    the value, clamped; NULL and NaN are not counted. Its quanta are the buckets, as wide as `widest` asks
     moment  the date or time that the value is the number of
+    unit    DATE where it is a number of days since 1970, TIMESTAMP where it is one of microseconds
     """
 
     term: Term
     counted: Scalar | None
     moment: Scalar | None = None
+    unit: SqlType | None = None
 
     summed = False
 
@@ -56,25 +58,22 @@ class Grid:
         return self.term.width + 1
 
     def told(self, say: Say) -> str:
-        moment = self.moment
-        if moment is None:
+        if self.moment is None or self.unit is None:
             return f"{clamped(self.term, say)}{where(self.counted, say)}"
-        low, high = self._ends(moment)
-        microseconds = self.term.quantum * (DAY if moment.sqltype == DATE else 1)
-        in_days = microseconds % DAY == 0
-        apart = f"{number(microseconds / (DAY if in_days else 10**6))} {'days' if in_days else 'seconds'}"
-        return f"{say(moment)} clamped to [{low}, {high}] in steps of {apart}{where(self.counted, say)}"
+        microseconds = self.term.quantum * (DAY if self.unit == DATE else 1)
+        size, word = (DAY, "day") if microseconds % DAY == 0 else (10**6, "second")
+        steps = f"in steps of {number(microseconds / size)} {word}{'' if microseconds == size else 's'}"
+        return f"{say(self.moment)} clamped to {self._bounds(self.moment, self.unit)} {steps}{where(self.counted, say)}"
 
     def bounds_told(self, say: Say) -> str:
-        moment = self.moment
-        if moment is None:
+        if self.moment is None or self.unit is None:
             return has_bounds(self.term, say)
-        low, high = self._ends(moment)
-        return f"{say(moment)} has bounds, [{low}, {high}]"
+        return f"{say(self.moment)} has bounds, {self._bounds(self.moment, self.unit)}"
 
-    def _ends(self, moment: Scalar) -> tuple[str, str]:
-        low, high = (as_value(end, self.term, moment.sqltype) for end in (self.term.lower, self.term.upper))
-        return str(low), str(high)
+    def _bounds(self, moment: Scalar, unit: SqlType) -> str:
+        ends = [str(as_value(end, self.term, unit)) for end in (self.term.lower, self.term.upper)]
+        # of a date that is counted as a time the hour is always 0
+        return f"[{', '.join(end[:10] if moment.sqltype == DATE else end for end in ends)}]"
 
     def value_of(self, names: Sequence[Node]) -> Node:
         """The quanta above the lower bound."""
@@ -114,9 +113,10 @@ def grid(aggregate: Aggregate, value: Scalar, most: int) -> Grid:
 
     Why  a date beyond the years that can be computed with is NULL, so its row is in no bucket: it has one or none, as any row
     """
-    moment = convert(value, aggregate.sqltype) if value.sqltype.is_temporal else None
-    placed = value if moment is None else _number(moment, in_days=value.sqltype == DATE)
-    return Grid(aggregate.term(placed, most), aggregate.condition, moment)
+    if not value.sqltype.is_temporal:
+        return Grid(aggregate.term(value, most), aggregate.condition)
+    placed = _number(convert(value, aggregate.sqltype), in_days=value.sqltype == DATE)
+    return Grid(aggregate.term(placed, most), aggregate.condition, value, aggregate.sqltype)
 
 
 def _number(moment: Scalar, in_days: bool) -> Scalar:

@@ -275,7 +275,7 @@ def rounding(both: Beside, sql: str) -> float:
     for grid in grids:
         assert isinstance(grid, Grid)
         exact = grid.term.is_integer or grid.term.is_decimal
-        unit = DAY if grid.moment is not None and grid.moment.sqltype == TIMESTAMP else 1
+        unit = DAY if grid.unit == TIMESTAMP else 1
         found = max(found, 0.0 if exact else float(grid.term.quantum) / 2 / unit)
     return found
 
