@@ -37,7 +37,6 @@ RAW = [
         "entropy(note)",
         "entropy(income)",
         "bit_xor(code)",
-        "bool_or(female)",
         "product(age)",
         "corr(code, age)",
         "sum(DISTINCT age)",

@@ -67,6 +67,7 @@ from tests.support.cases import some
 from tests.support.neighbours import Cases, NestedCases, Vectors, Violation, vectors
 from tests.support.planning import compile_statement
 from tests.support.trees import changed, or_zero, unclamped
+from tests.support.versions import keeps_signs_of_zeros
 
 Patch = pytest.MonkeyPatch
 MOST_CASES = 1200
@@ -728,6 +729,7 @@ def in_both_orders(folder: Path, sql: str) -> list[Vectors]:
     return found
 
 
+@keeps_signs_of_zeros
 @pytest.mark.parametrize("sql", some(ONE_ZERO))
 def test_keys_with_two_zeros_are_caught(sql: str, tmp_path: Path, monkeypatch: Patch) -> None:
     """The order of rows shows in a group key once the fault is planted, and not before."""

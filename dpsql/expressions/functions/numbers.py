@@ -210,7 +210,7 @@ def _sign(args: Sequence[Known]) -> Ruled | None:
 def _absolute(args: Sequence[Known]) -> Ruled | None:
     """ABS: the least value of a whole type has no opposite there.
 
-    Why  DuckDB 2.0 keeps the least and the greatest value of a column, and of ABS over floats that has none above zero it makes limits
+    Why  DuckDB keeps the least and the greatest value of a column, and in 2.0.0 makes limits of ABS over floats with none above zero
          that hold nothing. COALESCE and CASE join these with a constant's, and a condition on the result is then decided by the
          constant alone: one row above zero anywhere in the table would turn every other row's answer (rule 45)
     """
