@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
+from dpsql.accounting import ran
 from dpsql.accounting.totals import loss_texts
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.conversions import pure
@@ -57,6 +58,7 @@ def request_of(
         tuple(certificates),
         fresh,
         asked,
+        tuple(ran.written(one.release.events, place) for place, one in enumerate(missing)),
     )
 
 
@@ -85,6 +87,7 @@ def certificate(release: Release, fingerprint: str, compiled: Compiled, schema: 
         "accounting": schema.privacy.accounting,
         "partition": release.entries,
         "mechanisms": [{"name": p.name, "noise": p.describe(), "loss": named(p.loss)} for p in release.parts],
+        "events": [event.fields for event in release.events],
         "loss": named(release.loss),
     }
     return json.dumps(found)

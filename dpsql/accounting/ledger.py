@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpsql.accounting import budget as budgets
-from dpsql.accounting import chain, claims, failures, layout, problems, recount, rows, switches
+from dpsql.accounting import chain, claims, failures, layout, problems, ran, recount, rows, switches
 from dpsql.accounting.books import Books
 from dpsql.accounting.chain import NO_HEAD, Head
 from dpsql.accounting.failures import Failure
@@ -320,7 +320,7 @@ class Ledger:
             before, books = chain.FIRST, dict[tuple[str, str], Spent]()
             count = 0
             for count, (*row, tied) in enumerate(connection.execute(_ALL), 1):
-                if row[0] != count or not rows.holds(self.secret, before, row, tied):
+                if row[0] != count or not rows.holds(self.secret, before, row, tied) or ran.of_row(row) is None:
                     raise problems.edited(self.store.path, count)
                 before = tied
                 for scope, name, loss in scopes(row[2], row[3], self._portions(row[8])):

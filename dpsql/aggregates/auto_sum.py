@@ -37,12 +37,12 @@ from dpsql.aggregates.telling import Say, where
 from dpsql.aggregates.term import FINEST, Term
 from dpsql.core.domains import LARGEST_DOUBLE, Interval
 from dpsql.core.errors import error
-from dpsql.core.loss import PrivacyLoss
+from dpsql.core.events import Event
 from dpsql.core.sqltypes import BIGINT, SqlType
 from dpsql.core.wording import number
 from dpsql.expressions.scalar import Scalar, finite_hull, limits_of, tree_of
 from dpsql.mechanisms.additive import shown
-from dpsql.mechanisms.conversions import pure
+from dpsql.mechanisms.conversions import PURE
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.rounding import MOST_SCALE
 from dpsql.mechanisms.source import NoiseSource
@@ -229,8 +229,8 @@ class AutoSum(TalliedDefaults):
             grid *= 2
         return DiscreteLaplace(scale / grid), grid
 
-    def loss(self, terms: Terms) -> PrivacyLoss:
-        return pure(terms.epsilon)
+    def events(self, terms: Terms) -> tuple[Event, ...]:
+        return (PURE.event(terms.epsilon),)
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
         exponents: list[int | None] = []

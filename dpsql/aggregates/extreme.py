@@ -27,7 +27,7 @@ from dpsql.aggregates.quantile import runs
 from dpsql.aggregates.record import Aggregate, Around, Record
 from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms, Value
 from dpsql.aggregates.telling import Say
-from dpsql.core.loss import PrivacyLoss
+from dpsql.core.events import Event
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.source import NoiseSource
@@ -57,8 +57,8 @@ class Extreme(TalliedDefaults):
         """t: how many rows lie beyond the value that is aimed at."""
         return math.ceil(math.log(self.tally.buckets / _OUTSIDE) / float(self.rate(terms)))
 
-    def loss(self, terms: Terms) -> PrivacyLoss:
-        return terms.choosing()
+    def events(self, terms: Terms) -> tuple[Event, ...]:
+        return (terms.choosing(),)
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
         rate, t = self.rate(terms), self.offset(terms)

@@ -23,7 +23,7 @@ from dpsql.aggregates.record import Aggregate, Around, Record
 from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms, Value
 from dpsql.aggregates.telling import Say, where
 from dpsql.core.errors import error
-from dpsql.core.loss import PrivacyLoss
+from dpsql.core.events import Event
 from dpsql.core.sqltypes import SqlType
 from dpsql.core.wording import counted
 from dpsql.expressions.scalar import Scalar, tree_of
@@ -86,8 +86,8 @@ class Mode(TalliedDefaults):
         """Of each choice, per row."""
         return terms.per_row / self.most
 
-    def loss(self, terms: Terms) -> PrivacyLoss:
-        return terms.choosing()
+    def events(self, terms: Terms) -> tuple[Event, ...]:
+        return (terms.choosing(),)
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
         rate = self.rate(terms)

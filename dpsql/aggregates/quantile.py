@@ -35,11 +35,11 @@ from dpsql.aggregates.grid import Grid, as_value, grid, widest
 from dpsql.aggregates.record import Aggregate, Around, Record
 from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms
 from dpsql.aggregates.telling import Say
-from dpsql.core.loss import PrivacyLoss
+from dpsql.core.events import Event
 from dpsql.core.sqltypes import SqlType
 from dpsql.core.wording import number
 from dpsql.expressions.scalar import Scalar
-from dpsql.mechanisms.conversions import pure
+from dpsql.mechanisms.conversions import PURE
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.source import NoiseSource
 
@@ -112,8 +112,8 @@ class Quantile(TalliedDefaults):
         """Of the bins around the chosen value."""
         return DiscreteLaplace(1 / (terms.per_row * INTERVAL))
 
-    def loss(self, terms: Terms) -> PrivacyLoss:
-        return terms.choosing(1 - INTERVAL) + pure(INTERVAL * terms.epsilon)
+    def events(self, terms: Terms) -> tuple[Event, ...]:
+        return terms.choosing(1 - INTERVAL), PURE.event(INTERVAL * terms.epsilon)
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
         rate = self.rate(terms)

@@ -27,10 +27,10 @@ from dpsql.aggregates.mode import VALUE, Listed
 from dpsql.aggregates.record import Aggregate, Around, Record
 from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms
 from dpsql.aggregates.telling import Say, where
-from dpsql.core.loss import PrivacyLoss
+from dpsql.core.events import Event
 from dpsql.core.sqltypes import DOUBLE
 from dpsql.expressions.scalar import Scalar
-from dpsql.mechanisms.conversions import pure
+from dpsql.mechanisms.conversions import PURE
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.randomized_response import RandomizedResponse
 from dpsql.mechanisms.source import NoiseSource
@@ -63,8 +63,8 @@ class Responses(TalliedDefaults):
         """Of the numbers of reports."""
         return DiscreteLaplace(1 / self.left(terms))
 
-    def loss(self, terms: Terms) -> PrivacyLoss:
-        return pure(terms.epsilon)
+    def events(self, terms: Terms) -> tuple[Event, ...]:
+        return (PURE.event(terms.epsilon),)
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
         draws = self.noise(terms).sample(noise, 2 * len(groups))

@@ -15,10 +15,10 @@ from typing import Protocol
 
 from dpsql.aggregates.base import Column, Limits
 from dpsql.aggregates.telling import Say
-from dpsql.core.loss import PrivacyLoss
+from dpsql.core.events import Event
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.scalar import Scalar
-from dpsql.mechanisms.conversions import choice, pure
+from dpsql.mechanisms.conversions import CHOICE, PURE
 from dpsql.mechanisms.exact_choice import Kind
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.sql.nodes import Node
@@ -83,9 +83,9 @@ class Terms:
         """epsilon for each row of a unit [nats]."""
         return self.epsilon / self.limits.rows
 
-    def choosing(self, share: Fraction = Fraction(1)) -> PrivacyLoss:
-        """The loss of choices that spend a share of epsilon: the exponential mechanism has a smaller rho than other pure ones."""
-        return choice(share * self.epsilon) if self.kind == "exponential" else pure(share * self.epsilon)
+    def choosing(self, share: Fraction = Fraction(1)) -> Event:
+        """Choices that spend a share of epsilon: the exponential mechanism has a smaller rho than other pure ones."""
+        return (CHOICE if self.kind == "exponential" else PURE).event(share * self.epsilon)
 
     @property
     def chooses_by(self) -> str:
@@ -109,8 +109,8 @@ class Tallied(Protocol):
         """How many integers are released of each group."""
         ...
 
-    def loss(self, terms: Terms) -> PrivacyLoss:
-        """What it loses: terms.epsilon, and the rho and mu of its mechanisms."""
+    def events(self, terms: Terms) -> tuple[Event, ...]:
+        """What runs: together it loses terms.epsilon, and the rho and mu of its mechanisms."""
         ...
 
     @property

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.events import Event
 from dpsql.core.loss import PrivacyLoss
 from dpsql.mechanisms.source import NoiseSource
 
@@ -42,6 +43,10 @@ class AdditiveNoise(Protocol):
 
     def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
         """Whether a vector with these sensitivities [quanta] loses at most `loss` under this noise."""
+        ...
+
+    def event(self, l1: int, loss: PrivacyLoss) -> Event:
+        """What runs where this noise is drawn for a vector with sensitivity l1 [quanta], which is charged as `loss`."""
         ...
 
     def sample(self, source: NoiseSource, size: int) -> list[int]:

@@ -16,6 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import cosh, sqrt, tanh
 
+from dpsql.core.events import Kind
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.bounds import (
     DIGITS,
@@ -83,6 +84,11 @@ def choice(epsilon: Fraction) -> PrivacyLoss:
     0.389242
     """
     return PrivacyLoss(epsilon, Fraction(0), epsilon**2, up(epsilon**2 / 8), mu_squared_above(epsilon / 2))
+
+
+PURE = Kind("pure", ("epsilon",), pure)
+"""What is epsilon-DP, and of which no more is known: permute-and-flip, noisy counts beside what is chosen by them."""
+CHOICE = Kind("exponential mechanism", ("epsilon",), choice)
 
 
 def gaussian(rho: Fraction, delta: Fraction) -> PrivacyLoss:

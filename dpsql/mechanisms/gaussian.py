@@ -12,8 +12,10 @@ from statistics import NormalDist
 
 import numpy as np
 
+from dpsql.core.events import Event, Kind
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.additive import Floats, check_copies, half_width_of
+from dpsql.mechanisms.conversions import approximate
 from dpsql.mechanisms.gaussian_tail import upper_tail
 from dpsql.mechanisms.rounding import drawn_sigma
 from dpsql.mechanisms.source import NoiseSource
@@ -153,6 +155,9 @@ class DiscreteGaussian:
             return True
         return loss.epsilon > 0 and 0 < loss.delta < 1 and rho <= rho_of_loss(EpsilonDelta(loss.epsilon, loss.delta))
 
+    def event(self, l1: int, loss: PrivacyLoss) -> Event:
+        return event_of(loss)
+
     def sample(self, source: NoiseSource, size: int) -> list[int]:
         k = _binary_places(self.sigma_squared)
         drawn = source.gaussian(self.sigma_squared * 4**k, size)
@@ -187,6 +192,26 @@ class DiscreteGaussian:
         wider = copies * variance + Fraction((copies - 1) * 4**k, 12)
         factor = 1 + 1 / (3000 * self.sigma_squared**2) + Fraction(1, 10**15)
         return lambda m: upper_tail(wider, _lowest(m, k)) * factor
+
+
+_BY_RHO = Kind(
+    "discrete Gaussian",
+    ("rho", "delta", "mu_squared"),
+    lambda rho, delta, mu_squared: PrivacyLoss(None, delta, None, rho, mu_squared),
+)
+_BY_EPSILON = Kind(
+    "discrete Gaussian at epsilon",
+    ("epsilon", "delta", "rho"),
+    lambda epsilon, delta, rho: approximate(EpsilonDelta(epsilon, delta), rho),
+)
+EVENTS = (_BY_RHO, _BY_EPSILON)
+
+
+def event_of(loss: PrivacyLoss) -> Event:
+    """Gaussian noise by its rho; or by the (epsilon, delta) that it is charged as."""
+    if loss.epsilon is None:
+        return _BY_RHO.event(loss.rho, loss.delta, loss.mu_squared)
+    return _BY_EPSILON.event(loss.epsilon, loss.delta, loss.rho)
 
 
 def _binary_places(sigma_squared: Fraction) -> int:

@@ -8,6 +8,7 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from math import floor, log
 
+from dpsql.core.events import Event, Kind
 from dpsql.core.loss import PrivacyLoss
 from dpsql.mechanisms.additive import Floats, check_copies, half_width_of, shown
 from dpsql.mechanisms.conversions import pure
@@ -81,6 +82,9 @@ class DiscreteLaplace:
         """Whether a vector with these sensitivities [quanta] loses at most `loss` under this noise."""
         return pure(self.epsilon(l1)).within(loss)
 
+    def event(self, l1: int, loss: PrivacyLoss) -> Event:
+        return EVENT.event(l1, self.scale)
+
     def sample(self, source: NoiseSource, size: int) -> list[int]:
         return source.laplace(self.scale, size)
 
@@ -91,6 +95,9 @@ class DiscreteLaplace:
         if m <= 0:
             return min(Fraction(1), 1 - self._tail_of_sum(copies, 1 - m) * (1 - Fraction(1, 10**50)) + _LEAST)
         return max(Fraction(_sum_tail(drawn_scale(self.scale), copies, m)) * _UP, _LEAST)
+
+
+EVENT = Kind("discrete Laplace", ("l1", "scale"), lambda l1, scale: pure(l1 / scale))
 
 
 def _sum_tail(scale: Fraction, copies: int, m: int) -> Decimal:

@@ -12,6 +12,7 @@ from statistics import NormalDist
 import numpy as np
 
 from dpsql.core.errors import error
+from dpsql.core.events import Event
 from dpsql.core.loss import PrivacyLoss
 from dpsql.mechanisms.additive import AdditiveNoise, Floats, check_copies
 from dpsql.mechanisms.gaussian import DiscreteGaussian
@@ -97,6 +98,9 @@ class SummedLaplace:
     def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
         """Never: it is no mechanism."""
         return False
+
+    def event(self, l1: int, loss: PrivacyLoss) -> Event:
+        raise error(901, "a sum of stored noise was to be charged")
 
     def sample(self, source: NoiseSource, size: int) -> list[int]:
         raise error(901, "a sum of stored noise was to be drawn")

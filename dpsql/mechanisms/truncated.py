@@ -10,6 +10,7 @@ from math import exp, expm1, floor, log
 
 import numpy as np
 
+from dpsql.core.events import Event, Kind
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.additive import Floats, check_copies, half_width_of, shown, smallest
 from dpsql.mechanisms.conversions import pure
@@ -136,6 +137,9 @@ class TruncatedLaplace:
         whole = pure(self.epsilon(l1), loss.delta).within(loss)
         return whole and self.tail(self.most) <= delta_per_group(l1, loss.delta)
 
+    def event(self, l1: int, loss: PrivacyLoss) -> Event:
+        return EVENT.event(l1, self.scale, self.most, loss.delta)
+
     def sample(self, source: NoiseSource, size: int) -> list[int]:
         """Independent draws: those of untruncated noise, without the ones beyond `most`.
 
@@ -149,6 +153,11 @@ class TruncatedLaplace:
 
     def describe(self) -> str:
         return f"truncated Laplace, scale {shown(self.scale)}, at most {self.most}"
+
+
+EVENT = Kind(
+    "truncated Laplace", ("l1", "scale", "most", "delta"), lambda l1, scale, most, delta: pure(l1 / scale, delta)
+)
 
 
 def _tail(scale: Fraction, most: int, m: int) -> Decimal:

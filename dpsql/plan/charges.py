@@ -40,7 +40,7 @@ class ChargeRequest:
     certificates  one JSON text for each release
     fresh         whether stored answers are asked anew
     asked         whom the releases are about, as the guard keeps it (guard/record.py); "" where it is off
-    events        what ran, one JSON text each, for accountants to come
+    events        what ran, one JSON text for each release (accounting/ran.py)
     """
 
     analyst: str

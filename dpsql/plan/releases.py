@@ -9,8 +9,10 @@ from fractions import Fraction
 from dpsql.aggregates.base import Estimate, Sensitivity, Statistic
 from dpsql.aggregates.tally import Reading, Tallied, Terms
 from dpsql.core.errors import error
-from dpsql.core.loss import EpsilonDelta, PrivacyLoss, only_delta, total
+from dpsql.core.events import Event
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss, total
 from dpsql.mechanisms.additive import AdditiveNoise
+from dpsql.mechanisms.events import threshold
 from dpsql.mechanisms.prices import costs_at_most
 from dpsql.mechanisms.threshold import delta_per_group
 from dpsql.mechanisms.truncated import TruncatedLaplace
@@ -28,6 +30,10 @@ class Measure:
     noise: AdditiveNoise
     loss: PrivacyLoss
 
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return (self.noise.event(self.sensitivity.l1, self.loss),)
+
     def describe(self) -> str:
         return self.noise.describe()
 
@@ -41,8 +47,12 @@ class Chosen:
     terms: Terms
 
     @property
+    def events(self) -> tuple[Event, ...]:
+        return self.tallied.events(self.terms)
+
+    @property
     def loss(self) -> PrivacyLoss:
-        return self.tallied.loss(self.terms)
+        return total(event.loss for event in self.events)
 
     def describe(self) -> str:
         return self.tallied.describe(self.terms)
@@ -142,6 +152,12 @@ class Release:
         return (*self.measures, *self.chosen)
 
     @property
+    def events(self) -> tuple[Event, ...]:
+        """All that runs: its parts, and the selection of private keys where that spends a delta of its own."""
+        selecting = threshold(self.selection.delta) if self.selection is not None else ()
+        return (*(event for part in self.parts for event in part.events), *selecting)
+
+    @property
     def name(self) -> str:
         return self.limited.block.name
 
@@ -186,8 +202,9 @@ class Plan:
                 raise error(901, "something is chosen on other limits than those that are enforced")
             if not _selects_enough(release):
                 raise error(901, "a threshold does not hold its delta")
-            delta = release.selection.delta if release.selection is not None else Fraction(0)
-            if total([*(m.loss for m in release.parts), only_delta(delta)]) != release.loss:
+            if any(total(event.loss for event in part.events) != part.loss for part in release.parts):
+                raise error(901, "a part's loss is not that of what runs")
+            if total(event.loss for event in release.events) != release.loss:
                 raise error(901, "a release's loss is not the sum of its parts")
         if total(r.loss for r in self.releases) != self.loss or not costs_at_most(self.loss, self.price):
             raise error(901, "the plan does not spend what was asked")

@@ -16,7 +16,7 @@ from math import exp, log
 from dpsql.aggregates.base import Limits, Statistic
 from dpsql.aggregates.tally import Tallied, Terms
 from dpsql.core.cancellation import check
-from dpsql.core.loss import EpsilonDelta
+from dpsql.core.loss import EpsilonDelta, total
 from dpsql.mechanisms.conversions import (
     approximate,
     epsilon_at_least_rho,
@@ -133,7 +133,7 @@ class Pricing:
         slope, before = 2.0, (0.0, 0.0)
         for step in range(8):
             # rho is about a power of epsilon, between the first and the second: nearer along the last slope
-            found = log(tallied.loss(Terms(limits, _short(guess), self.kind)).rho)
+            found = log(_rho(tallied, Terms(limits, _short(guess), self.kind)))
             if step and guess != before[0]:
                 slope = min(2.0, max(1.0, (found - before[1]) / (guess - before[0])))
             before = (guess, found)
@@ -141,10 +141,14 @@ class Pricing:
                 break
             guess += (wanted - found) / slope
         epsilon, less = _short(guess), 1e-9
-        while tallied.loss(Terms(limits, epsilon, self.kind)).rho > amount:
+        while _rho(tallied, Terms(limits, epsilon, self.kind)) > amount:
             guess, less = guess - less, 2 * less
             epsilon = _short(guess)
         return Terms(limits, epsilon, self.kind)
+
+
+def _rho(tallied: Tallied, terms: Terms) -> Fraction:
+    return total(event.loss for event in tallied.events(terms)).rho
 
 
 def _short(logarithm: float) -> Fraction:
