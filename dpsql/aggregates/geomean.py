@@ -74,5 +74,5 @@ GEOMEAN = Record(
     "geomean", {"GEOMEAN(x)": "DOUBLE, of values above 0", "GEOMETRIC_MEAN(x)": ""}, "e to the average of {value}",
     "EXP(AVG({value}))", inside="ln",
     read=_of_mean, apart=(("sum", "count"), lambda term, _: ExpOf(AvgOfTwo(term))), adds="values and rows",
-    sampled="exp(avg({v}){kept})",
+    sampled="exp(avg({v}){kept})", engines=False,
 )  # fmt: skip

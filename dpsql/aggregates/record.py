@@ -63,6 +63,7 @@ class Record:
     adds        what one row adds to it
     sampled     the engine's own form, over {v} with the number {n} and a FILTER at {kept}, for the guard's sample units;
                 "": there is none
+    engines     whether the engine has it too, also with FILTER, so that it can be asked over public and released rows
     largest     the greatest size of a released value that the engine's own form takes: a greater one counts as NULL there
     grows       whether it grows with the number of units, so that a sample's is scaled up
     """
@@ -91,6 +92,7 @@ class Record:
     only_counts: bool = False
     adds: Adds = "itself"
     sampled: str = ""
+    engines: bool = True
     largest: float = math.inf
     grows: bool = False
 

@@ -10,11 +10,10 @@ import difflib
 
 from sqlglot import exp
 
-from dpsql.aggregates.geomean import GEOMEAN
 from dpsql.aggregates.mode import TOP
 from dpsql.aggregates.quantile import QUANTILE
 from dpsql.aggregates.record import Record
-from dpsql.aggregates.registry import BY_SPELLING
+from dpsql.aggregates.registry import BY_SPELLING, RECORDS
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
@@ -180,7 +179,9 @@ ALLOWED = {**STRUCTURE, **SCALARS, **AGGREGATES, **SHELL_ONLY}
 SCALAR_NAMES = BY_PLAIN_NAME | {"today", "now"}
 """Functions that are called by name."""
 AGGREGATE_NAMES = frozenset(BY_SPELLING)
-OF_PEOPLE = frozenset({"dp_clamped", "dp_randomized_response", "dp_sum", *GEOMEAN.spellings})
+OF_PEOPLE = frozenset(
+    name for record in RECORDS for name in record.spellings if name.startswith("dp_") or not record.engines
+)
 """What is over people alone."""
 END_NAMES = frozenset({"dp_low", "dp_high"})
 ALLOWED_NAMES = SCALAR_NAMES | AGGREGATE_NAMES | END_NAMES

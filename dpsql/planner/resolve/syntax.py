@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
-from dpsql.aggregates.geomean import GEOMEAN
-from dpsql.planner.grammar import END_NAMES
+from dpsql.planner.grammar import END_NAMES, OF_PEOPLE
 
 
 def is_query(node: exp.Expression) -> bool:
@@ -54,10 +53,6 @@ def _as_written(node: exp.Expression) -> exp.Expression:
     return node
 
 
-_OF_DOUBLE = frozenset({"dp_randomized_response", "dp_clamped", *GEOMEAN.spellings})
-"""What the engine has not, or not as an aggregate with FILTER: its type is DOUBLE."""
-
-
 def without_own_functions(tree: exp.Expression) -> exp.Expression:
     """A copy for the engine, which names and types dp_sum(x, ...) as SUM(x), and the others as a DOUBLE of their name; what it does not
     read as it is written has a name of its own."""
@@ -70,7 +65,7 @@ def without_own_functions(tree: exp.Expression) -> exp.Expression:
         if not isinstance(call, exp.Anonymous):
             return node
         word = str(call.this).lower()
-        if word in _OF_DOUBLE and call.expressions:
+        if word in OF_PEOPLE - {"dp_sum"} and call.expressions:
             double = exp.DataType.build("DOUBLE")
             counted: exp.Expression = exp.Sum(this=exp.Cast(this=call.expressions[0].copy(), to=double))
             if node is not call:
