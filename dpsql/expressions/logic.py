@@ -57,19 +57,31 @@ def in_list(value: Scalar, options: list[Scalar]) -> Scalar:
 def like(value: Scalar, pattern: Scalar, escape: Scalar | None, ignore_case: bool) -> Scalar:
     """value [I]LIKE 'constant' [ESCAPE 'c']."""
     word = "ILIKE" if ignore_case else "LIKE"
-    if value.sqltype not in (VARCHAR, NULL_TYPE):
-        raise error(106, f"{word} needs text, not {value.sqltype}", hint="write CAST(... AS VARCHAR) around it")
-    if not (pattern.is_literal and isinstance(pattern.value, str)):
-        raise error(102, f"the pattern of {word} must be a constant text", hint=f"write {word} '...'")
+    written = _pattern(word, value, pattern)
     if escape is not None:
         if not (isinstance(escape.value, str) and len(escape.value) == 1 and escape.value.isascii()):
             # The engine takes one byte, and raises on more.
             raise error(106, "ESCAPE needs one ASCII character", hint="write ESCAPE '!'")
-        if not _escapes_well(pattern.value, escape.value):
+        if not _escapes_well(written, escape.value):
             raise error(106, "the pattern ends in the middle of an escape", hint="double the escape character")
     args = (value, pattern) if escape is None else (value, pattern, escape)
     tree = Like(value.tree, pattern.tree, ignore_case, escape.tree if escape is not None else None)
     return _condition(word.lower(), args, tree, value.nullable)
+
+
+def glob(value: Scalar, pattern: Scalar) -> Scalar:
+    """value GLOB 'constant': * for any text, ? for one character, [a-c] and [!a] for one of some. What is no pattern is met by none."""
+    _pattern("GLOB", value, pattern)
+    return _condition("glob", (value, pattern), Binary("GLOB", value.tree, pattern.tree), value.nullable)
+
+
+def _pattern(word: str, value: Scalar, pattern: Scalar) -> str:
+    """The text of a constant pattern."""
+    if value.sqltype not in (VARCHAR, NULL_TYPE):
+        raise error(106, f"{word} needs text, not {value.sqltype}", hint="write CAST(... AS VARCHAR) around it")
+    if not (pattern.is_literal and isinstance(pattern.value, str)):
+        raise error(102, f"the pattern of {word} must be a constant text", hint=f"write {word} '...'")
+    return pattern.value
 
 
 def _escapes_well(pattern: str, escape: str) -> bool:

@@ -103,6 +103,7 @@ SCALARS: dict[type[exp.Expression], set[str]] = {
     exp.Between: {"this", "low", "high"},
     exp.Like: {"this", "expression", "negate"},
     exp.ILike: {"this", "expression", "negate"},
+    exp.Glob: {"this", "expression"},
     exp.Escape: {"this", "expression"},
     exp.Case: {"this", "ifs", "default"},
     exp.If: {"this", "true", "false"},

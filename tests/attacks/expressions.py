@@ -87,6 +87,8 @@ UNARY = (
     "{0} LIKE '%\\'",
     "{0} ILIKE 'Aß%'",
     "{0} NOT LIKE ''",
+    "{0} GLOB '*[!a-cß]?'",
+    "{0} NOT GLOB '['",
     "{0} LIKE '!%%' ESCAPE '!'",
     "{0} NOT LIKE 'a!_' ESCAPE '!'",
     "{0} ILIKE '!%%' ESCAPE '!'",

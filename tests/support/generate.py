@@ -15,7 +15,7 @@ CONDITIONS = {
         "site = 2", "site IN (1, 3)", "female", "NOT female", "income > 0", "age BETWEEN 20 AND 60", "city LIKE 'a%'", "note IS NULL",
         "score >= 50", "weight IS NOT NULL", "born < DATE '1995-06-01'", "10 / (age - 30) > 1", "city = 'b' OR site = 1", 
         "code % 2 = 0",
-        "CAST(note AS INTEGER) > 3", "LENGTH(note) < 3", "isnan(income)", "sqrt(income) > 2", "NULLIF(site, 2) IS NULL",
+        "CAST(note AS INTEGER) > 3", "LENGTH(note) < 3", "note GLOB '*[!0-4]'", "isnan(income)", "sqrt(income) > 2", "NULLIF(site, 2) IS NULL",
     ],
     "visit": ["year > 1", "cost < 20", "days IS NULL", "tag = 't1'", "year IN (1, 2, 4)", "days // 3 > 1", "tag LIKE '%2'",
         "cost / days > 1",

@@ -331,6 +331,7 @@ BUILDERS: dict[type[exp.Expression], Builder] = {
     exp.Between: lambda node, build: logic.between(*(build(node.args[name]) for name in ("this", "low", "high"))),
     exp.Like: _like(False),
     exp.ILike: _like(True),
+    exp.Glob: _two(logic.glob),
     exp.Escape: _escape,
     exp.Case: _case,
     exp.If: _if,

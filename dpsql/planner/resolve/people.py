@@ -292,7 +292,7 @@ def _shown_columns(scalar: Scalar) -> Iterator[str]:
 
 _TOTAL = (
     exp.And, exp.Or, exp.Not, exp.Paren, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Is, exp.Like,
-    exp.ILike, exp.Boolean, exp.Literal, exp.Null, exp.Column, exp.Identifier,
+    exp.ILike, exp.Glob, exp.Boolean, exp.Literal, exp.Null, exp.Column, exp.Identifier,
 )  # fmt: skip
 """Of what conditions are made that the engine cannot fail at, whatever the values are."""
 

@@ -178,7 +178,7 @@ def tested(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
 
 
 def like(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
-    """[I]LIKE of a constant; ESCAPE of one ASCII character that the pattern uses well."""
+    """[I]LIKE and GLOB of a constant; ESCAPE of one ASCII character that the pattern uses well."""
     inner = node.this if isinstance(node, exp.Escape) else node
     if isinstance(node, exp.Escape) and not _escapes(inner.expression, node.expression):
         raise unknown(node)
@@ -248,6 +248,7 @@ STRUCTURE: Mapping[str, Rule] = {
     "Is": tested,
     "Like": like,
     "ILike": like,
+    "Glob": like,
     "Escape": like,
     "Exists": exists,
     "Subquery": scalar_query,
