@@ -71,8 +71,7 @@ def _of_mean(statistic: Statistic, aggregate: Aggregate) -> Estimate:
 
 
 GEOMEAN = Record(
-    "geomean", {"GEOMEAN(x)": "DOUBLE, of values above 0", "GEOMETRIC_MEAN(x)": ""}, "e to the average of {value}",
-    "EXP(AVG({value}))", inside="ln",
+    "geomean", {"GEOMEAN(x)": "DOUBLE, of values above 0", "GEOMETRIC_MEAN(x)": ""}, "the geometric mean of {value}", inside="ln",
     read=_of_mean, apart=(("sum", "count"), lambda term, _: ExpOf(AvgOfTwo(term))), adds="values and rows",
-    sampled="exp(avg({v}){kept})", engines=False,
+    sampled="exp(avg({v}){kept})", plain="EXP(AVG(LN(x)))",
 )  # fmt: skip

@@ -63,7 +63,8 @@ class Record:
     adds        what one row adds to it
     sampled     the engine's own form, over {v} with the number {n} and a FILTER at {kept}, for the guard's sample units;
                 "": there is none
-    engines     whether the engine has it too, also with FILTER, so that it can be asked over public and released rows
+    plain       what the same is in SQL, of x, where the engine has it not, or not with FILTER: over public and released rows it is
+                refused then
     largest     the greatest size of a released value that the engine's own form takes: a greater one counts as NULL there
     grows       whether it grows with the number of units, so that a sample's is scaled up
     """
@@ -92,7 +93,7 @@ class Record:
     only_counts: bool = False
     adds: Adds = "itself"
     sampled: str = ""
-    engines: bool = True
+    plain: str = ""
     largest: float = math.inf
     grows: bool = False
 
@@ -134,6 +135,13 @@ class Aggregate:
     @property
     def values(self) -> tuple[Scalar, ...]:
         return tuple(value for value in (self.argument, self.second) if value is not None)
+
+    @property
+    def shown(self) -> Scalar | None:
+        """Its value as the caller wrote it."""
+        if self.argument is None or not self.record.inside:
+            return self.argument
+        return next(iter(self.argument.args), self.argument)
 
     @property
     def looks_at_values(self) -> bool:

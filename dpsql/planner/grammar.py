@@ -180,9 +180,7 @@ ALLOWED = {**STRUCTURE, **SCALARS, **AGGREGATES, **SHELL_ONLY}
 SCALAR_NAMES = BY_PLAIN_NAME | {"today", "now"}
 """Functions that are called by name."""
 AGGREGATE_NAMES = frozenset(BY_SPELLING)
-OF_PEOPLE = frozenset(
-    name for record in RECORDS for name in record.spellings if name.startswith("dp_") or not record.engines
-)
+OF_PEOPLE = frozenset(name for record in RECORDS for name in record.spellings if name.startswith("dp_") or record.plain)
 """What is over people alone."""
 END_NAMES = frozenset({"dp_low", "dp_high"})
 ALLOWED_NAMES = SCALAR_NAMES | AGGREGATE_NAMES | END_NAMES

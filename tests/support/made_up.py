@@ -66,12 +66,11 @@ ROOT_MEAN = Record(
     "root_mean",
     {"ROOT_MEAN(x)": "DOUBLE, the square of the mean of square roots"},
     "the root mean of {value}",
-    "POW(AVG({value}), 2)",
     inside="sqrt",
     read=_of_mean,
     adds="values and rows",
     sampled="pow(avg({v}){kept}, 2)",
-    engines=False,
+    plain="POW(AVG(SQRT(x)), 2)",
 )
 
 

@@ -21,7 +21,7 @@ LEVEL = Fraction(95, 100)
 
 def asked(aggregate: Aggregate, words: Words) -> str:
     """An aggregate as SQL."""
-    value = words.expression(aggregate.argument) if aggregate.argument is not None else "*"
+    value = words.expression(aggregate.shown) if aggregate.shown is not None else "*"
     call = _worded(aggregate, aggregate.record.written, value)
     if not call:
         second = f", {words.expression(aggregate.second)}" if aggregate.second is not None else ""
@@ -46,7 +46,7 @@ def headline(release: Release, words: Words) -> str:
 
 
 def _in_words(aggregate: Aggregate, words: Words) -> str:
-    value = words.expression(aggregate.argument) if aggregate.argument is not None else ""
+    value = words.expression(aggregate.shown) if aggregate.shown is not None else ""
     condition = aggregate.condition
     found = _worded(aggregate, aggregate.record.told, value) or asked(replace(aggregate, condition=None), words)
     return found + (f" where {words.expression(condition)}" if condition is not None else "")

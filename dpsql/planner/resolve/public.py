@@ -61,9 +61,7 @@ def public_select(statement: Statement, select: exp.Select, sources: dict[int, S
 
 def _plain(record: Record | None) -> str:
     """What gives of public rows what an aggregate over people gives."""
-    if record is None or not record.inside or not isinstance(record.written, str):
-        return "SUM(x) or AVG(x)"
-    return record.written.format(value=f"{record.inside.upper()}(x)")
+    return record.plain if record is not None and record.plain else "SUM(x) or AVG(x)"
 
 
 def _shown(statement: Statement, found: Source) -> unique.Shown:
