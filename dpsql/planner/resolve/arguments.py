@@ -42,6 +42,8 @@ def check_plain(argument: exp.Expression | None, words: str, example: str = "") 
 def distinct_value(node: exp.Distinct, scope: Scope) -> Scalar:
     """The value of COUNT(DISTINCT a), (DISTINCT a, b) or (DISTINCT (a, b)). Raises 101, 109."""
     values, whole = list(node.expressions), len(node.expressions) == 1
+    if whole and (listed := _respelt_list(values[0])):
+        values, whole = listed, False
     while len(values) == 1 and isinstance(values[0], exp.Tuple | exp.Paren):
         inner = values[0]
         values = list(inner.expressions) if isinstance(inner, exp.Tuple) else [inner.this]
@@ -52,6 +54,17 @@ def distinct_value(node: exp.Distinct, scope: Scope) -> Scalar:
         check_plain(value, "COUNT(DISTINCT)")
     found = [scalar(value, scope) for value in values]
     return found[0] if len(found) == 1 else combination(found, whole)
+
+
+def _respelt_list(node: exp.Expression) -> list[exp.Expression]:
+    """What a tool had written as DISTINCT a, b and sends as CASE WHEN a IS NULL THEN NULL WHEN b IS NULL THEN NULL ELSE (a, b) END; []
+    for anything else."""
+    if not isinstance(node, exp.Case) or node.this is not None:
+        return []
+    listed = node.args.get("default")
+    values = list(listed.expressions) if isinstance(listed, exp.Tuple) else []
+    nulls = [exp.If(this=exp.Is(this=value.copy(), expression=exp.Null()), true=exp.Null()) for value in values]
+    return values if values and node.args["ifs"] == nulls else []
 
 
 def bounded_by_call(node: exp.Anonymous, scope: Scope) -> Scalar:

@@ -365,7 +365,7 @@ def _part(name: str, value: object, rewriter: _Rewriter, select: exp.Select) -> 
         return [rewriter.rewrite(v) for v in value]
     assert isinstance(value, exp.Expression)
     if name in ("limit", "offset"):
-        if value.find(exp.Column) or any(is_aggregate(p) for p in parts_of(value)):
+        if value.find(exp.Column) or any(isinstance(p, exp.Expression) and is_aggregate(p) for p in value.walk()):
             raise error(106, f"{name.upper()} needs a constant", hint=f"write {name.upper()} 10", span=span_of(value))
         return value.copy()
     if name == "order":

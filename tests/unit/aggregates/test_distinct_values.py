@@ -254,6 +254,9 @@ def test_several_values_are_none_where_one_is_null(kept: str, databases: Both) -
         with clinic_data(clinic.schema_text(), data).without_noise() as session:
             found = session.execute(f"SELECT COUNT(DISTINCT tag, days, cost){kept} FROM visit")
             assert found.rows == connection.execute(plain).fetchall()
+            # as tools send it that print it for DuckDB
+            case = "CASE WHEN tag IS NULL THEN NULL WHEN days IS NULL THEN NULL WHEN cost IS NULL THEN NULL ELSE (tag, days, cost) END"
+            assert session.execute(f"SELECT COUNT(DISTINCT {case}){kept} FROM visit").rows == found.rows
             in_one = session.execute(
                 "SELECT SUM(n) FROM (SELECT patient_id, COUNT(DISTINCT tag, days) AS n FROM visit GROUP BY 1)"
             )

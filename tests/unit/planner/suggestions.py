@@ -187,7 +187,7 @@ LISTED = [
     # order that other rows decide
     Suggestion(
         "SELECT AVG(v) FROM (SELECT person_id, APPROX_QUANTILE(md_visits, 0.5) AS v FROM person_year GROUP BY person_id);",
-        "MEDIAN within one person's rows",
+        "BOOL_OR within one person's rows",
         "SELECT AVG(v) FROM (SELECT person_id, MEDIAN(md_visits) AS v FROM person_year GROUP BY person_id)",
     ),
     # order, sampling and chance before aggregation
@@ -356,7 +356,10 @@ MORE = [
         "name the column of the privacy unit",
         "SELECT COUNT(DISTINCT person_id) FROM person",
     ),
-    Suggestion("SELECT COUNT(DISTINCT site, plan) FROM person", "COUNT(*) for rows", "SELECT COUNT(*) FROM person"),
+    Suggestion("SELECT COUNT(DISTINCT site, *) FROM person", "COUNT(*) for rows", "SELECT COUNT(*) FROM person"),
+    Suggestion(
+        "SELECT BOOL_OR(income) FROM person", "income IS NOT NULL", "SELECT BOOL_OR(income IS NOT NULL) FROM person"
+    ),
     Suggestion("SELECT SUM(DISTINCT income) FROM person", "SUM(x)", "SELECT SUM(income) FROM person"),
     Suggestion("SELECT AVG(income ORDER BY site) FROM person", "AVG(x)", "SELECT AVG(income) FROM person"),
     Suggestion("SELECT MEDAIN(income) FROM person", "did you mean MEDIAN()?", "SELECT MEDIAN(income) FROM person"),
@@ -492,7 +495,7 @@ MORE = [
     ),
     Suggestion(
         "SELECT AVG(f) FROM (SELECT person_id, VAR_POP(md_visits) AS f FROM person_year GROUP BY person_id)",
-        "use COUNT, SUM, AVG, MIN, MAX or MEDIAN",
+        "use COUNT, SUM, AVG, MIN, MAX, MEDIAN",
         "SELECT AVG(f) FROM (SELECT person_id, MEDIAN(md_visits) AS f FROM person_year GROUP BY person_id)",
     ),
     Suggestion(
@@ -516,8 +519,8 @@ MORE = [
         "SELECT COUNT(*) FROM (SELECT person_id, COUNT(*) FROM person_year GROUP BY person_id)",
     ),
     Suggestion(
-        "SELECT COUNT(*) FROM (SELECT person_id, COUNT(DISTINCT year, age) FROM person_year GROUP BY person_id)",
-        "name one column",
+        "SELECT COUNT(*) FROM (SELECT person_id, COUNT(DISTINCT year, *) FROM person_year GROUP BY person_id)",
+        "COUNT(DISTINCT column)",
         "SELECT COUNT(*) FROM (SELECT person_id, COUNT(DISTINCT year) FROM person_year GROUP BY person_id)",
     ),
     Suggestion(
