@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.vectors import Vector, Vectors
 from dpsql.aggregates.base import Statistic
 from dpsql.expressions.scalar import tree_of
-from dpsql.mechanisms.additive import AdditiveNoise
-from dpsql.mechanisms.gaussian import DiscreteGaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.kept import noise_of
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import GroupKey
@@ -55,7 +52,7 @@ class Questions:
         start = 0
         for place, measure in enumerate(release.measures):
             end = start + measure.statistic.cells
-            noise = _written(measure.noise)
+            noise = measure.noise.kept
             if asked is not None and noise is not None:
                 question = asked.questions[place]
                 cells, rho = (start, end), measure.loss.rho
@@ -113,17 +110,3 @@ class Questions:
 def is_whole(release: Release) -> bool:
     """Whether a unit's groups are never cut: there are no more than it may have, or all of its rows are in one."""
     return not release.limited.enforced or groups_kept(release)
-
-
-def _written(noise: AdditiveNoise) -> tuple[str, Fraction] | None:
-    if isinstance(noise, DiscreteGaussian):
-        return "gaussian", noise.sigma_squared
-    return ("laplace", noise.scale) if isinstance(noise, DiscreteLaplace) else None
-
-
-def noise_of(written: tuple[str, Fraction]) -> AdditiveNoise | None:
-    """The noise of a stored vector; None for a kind that is not read off."""
-    kind, parameter = written
-    if kind == "gaussian":
-        return DiscreteGaussian(parameter)
-    return DiscreteLaplace(parameter) if kind == "laplace" else None

@@ -27,9 +27,10 @@ from dpsql.accounting.vectors import Vector
 from dpsql.aggregates.apart import statistics_apart
 from dpsql.aggregates.base import Statistic
 from dpsql.aggregates.record import Part, Record
-from dpsql.answers.questions import Asked, Questions, is_whole, noise_of
+from dpsql.answers.questions import Asked, Questions, is_whole
 from dpsql.core.errors import error
 from dpsql.mechanisms.additive import AdditiveNoise
+from dpsql.mechanisms.kept import noise_of
 from dpsql.mechanisms.summed import summed
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Measure, Output, Release

@@ -12,8 +12,8 @@ from fractions import Fraction
 
 from dpsql.accounting.vectors import Vector
 from dpsql.answers.questions import Asked, Questions
+from dpsql.core.errors import error
 from dpsql.core.loss import total
-from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Measure
 from dpsql.plan.tables import NoisyTable
@@ -57,10 +57,10 @@ def top_up(questions: Questions, part: CompiledRelease) -> TopUp | None:
     for place, measure in enumerate(release.measures):
         vector = _cheaper(questions, asked, measure, asked.questions[place])
         table = questions.answers.get(vector.fingerprint) if vector is not None else None
-        if vector is None or table is None or not isinstance(measure.noise, DiscreteGaussian):
+        if vector is None or table is None:
             return None
-        rest = DiscreteGaussian.for_rho(measure.sensitivity.l2_squared, measure.loss.rho - vector.rho)
-        if rest.sigma_squared > WIDEST_SCALE**2:
+        rest = measure.noise.at_rho(measure.sensitivity.l2_squared, measure.loss.rho - vector.rho)
+        if rest is None or rest.squared_scale > WIDEST_SCALE**2:
             return None
         measures.append(_with_rho(measure, measure.loss.rho - vector.rho))
         first.append((table.known(*vector.cells), vector.rho))
@@ -84,16 +84,19 @@ def dearer(part: CompiledRelease, topped: TopUp, factor: Fraction) -> tuple[Comp
 
 
 def _cheaper(questions: Questions, asked: Asked, measure: Measure, question: str) -> Vector | None:
-    """The dearest stored vector of the same cells with Gaussian noise that is cheaper than this measure."""
-    if not isinstance(measure.noise, DiscreteGaussian) or measure.loss.epsilon is not None:
+    """The dearest stored vector of the same cells with noise of this kind that is cheaper than this measure."""
+    kept = measure.noise.kept
+    if kept is None or measure.loss.epsilon is not None:
         return None
-    same = [v for v in questions.same(asked, question) if v.noise[0] == "gaussian" and v.rho < measure.loss.rho]
+    same = [v for v in questions.same(asked, question) if v.noise[0] == kept[0] and v.rho < measure.loss.rho]
     return max(same, key=lambda v: v.rho, default=None)
 
 
 def _with_rho(measure: Measure, rho: Fraction) -> Measure:
-    """A measure with the Gaussian noise that costs this."""
-    noise = DiscreteGaussian.for_rho(measure.sensitivity.l2_squared, rho)
-    cost = noise.rho(measure.sensitivity.l2_squared)
+    """A measure with the noise that costs this."""
+    noise = measure.noise.at_rho(measure.sensitivity.l2_squared, rho)
+    if noise is None:
+        raise error(901, "what is bought in addition has noise of another kind")
+    cost = Fraction(measure.sensitivity.l2_squared) / (2 * noise.squared_scale)
     claimed = NO_MU if measure.loss.mu_squared == NO_MU else 2 * cost
     return replace(measure, noise=noise, loss=replace(measure.loss, rho=cost, mu_squared=claimed))

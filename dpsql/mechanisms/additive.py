@@ -57,6 +57,42 @@ class AdditiveNoise(Protocol):
         """Name and parameter, for the plan and the receipt."""
         ...
 
+    @property
+    def squared_scale(self) -> Fraction:
+        """The square of what it is drawn by [quanta^2]."""
+        ...
+
+    @property
+    def kept(self) -> tuple[str, Fraction] | None:
+        """As stored answers keep it (kept.py); None: nothing is read off a vector with it."""
+        ...
+
+    @property
+    def shows_from(self) -> int | None:
+        """From which noisy number of units on a private key is shown by noise that ends there, and pays for it; None: never."""
+        ...
+
+    def at_rho(self, l2_squared: int, rho: Fraction) -> AdditiveNoise | None:
+        """Noise of the same kind that costs this rho; None where two draws, averaged by their rho, are not one of the sum."""
+        ...
+
+
+class AdditiveDefaults:
+    """What is so for most noise."""
+
+    __slots__ = ()
+
+    @property
+    def kept(self) -> tuple[str, Fraction] | None:
+        return None
+
+    @property
+    def shows_from(self) -> int | None:
+        return None
+
+    def at_rho(self, l2_squared: int, rho: Fraction) -> AdditiveNoise | None:
+        return None
+
 
 def half_width_of(tail: Callable[[int], Fraction], level: Fraction, guess: int) -> int:
     """The smallest h >= 0 with 2 * tail(h + 1) <= 1 - level."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpsql.core.events import Event, Kind
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
-from dpsql.mechanisms.additive import Floats, check_copies, half_width_of
+from dpsql.mechanisms.additive import AdditiveDefaults, Floats, check_copies, half_width_of
 from dpsql.mechanisms.conversions import approximate
 from dpsql.mechanisms.gaussian_tail import upper_tail
 from dpsql.mechanisms.rounding import drawn_sigma
@@ -43,7 +43,7 @@ Why  Let f be the density of the continuous one, p_j its integral over j +- 1/2,
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteGaussian:
+class DiscreteGaussian(AdditiveDefaults):
     """Integer noise: a discrete Gaussian on a grid of 2^-k quanta, rounded to the nearest integer, ties up.
 
     Input   sigma_squared > 0  [quanta^2]
@@ -154,6 +154,17 @@ class DiscreteGaussian:
         if loss.epsilon is None:
             return True
         return loss.epsilon > 0 and 0 < loss.delta < 1 and rho <= rho_of_loss(EpsilonDelta(loss.epsilon, loss.delta))
+
+    @property
+    def squared_scale(self) -> Fraction:
+        return self.sigma_squared
+
+    @property
+    def kept(self) -> tuple[str, Fraction]:
+        return "gaussian", self.sigma_squared
+
+    def at_rho(self, l2_squared: int, rho: Fraction) -> DiscreteGaussian:
+        return DiscreteGaussian.for_rho(l2_squared, rho)
 
     def event(self, l1: int, loss: PrivacyLoss) -> Event:
         return event_of(loss)

@@ -10,7 +10,7 @@ from math import floor, log
 
 from dpsql.core.events import Event, Kind
 from dpsql.core.loss import PrivacyLoss
-from dpsql.mechanisms.additive import Floats, check_copies, half_width_of, shown
+from dpsql.mechanisms.additive import AdditiveDefaults, Floats, check_copies, half_width_of, shown
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.rounding import drawn_scale
 from dpsql.mechanisms.source import NoiseSource
@@ -22,7 +22,7 @@ _LEAST = Fraction(1, 10**1000)
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteLaplace:
+class DiscreteLaplace(AdditiveDefaults):
     """Integer noise with P(Z = z) = (1 - a) / (1 + a) * a^|z|, a = exp(-1 / scale).
 
     Input   scale > 0  [quanta]
@@ -81,6 +81,14 @@ class DiscreteLaplace:
     def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
         """Whether a vector with these sensitivities [quanta] loses at most `loss` under this noise."""
         return pure(self.epsilon(l1)).within(loss)
+
+    @property
+    def squared_scale(self) -> Fraction:
+        return self.scale**2
+
+    @property
+    def kept(self) -> tuple[str, Fraction]:
+        return "laplace", self.scale
 
     def event(self, l1: int, loss: PrivacyLoss) -> Event:
         return EVENT.event(l1, self.scale)

@@ -14,7 +14,7 @@ import numpy as np
 from dpsql.core.errors import error
 from dpsql.core.events import Event
 from dpsql.core.loss import PrivacyLoss
-from dpsql.mechanisms.additive import AdditiveNoise, Floats, check_copies
+from dpsql.mechanisms.additive import AdditiveDefaults, AdditiveNoise, Floats, check_copies
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.source import NoiseSource
@@ -41,7 +41,7 @@ def summed(noise: AdditiveNoise, count: int) -> AdditiveNoise | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SummedLaplace:
+class SummedLaplace(AdditiveDefaults):
     """The sum of independent discrete Laplace draws of one scale [quanta]: for half-widths, never drawn itself."""
 
     scale: Fraction
@@ -98,6 +98,10 @@ class SummedLaplace:
     def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
         """Never: it is no mechanism."""
         return False
+
+    @property
+    def squared_scale(self) -> Fraction:
+        return self.count * self.scale**2
 
     def event(self, l1: int, loss: PrivacyLoss) -> Event:
         raise error(901, "a sum of stored noise was to be charged")

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpsql.core.events import Event, Kind
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
-from dpsql.mechanisms.additive import Floats, check_copies, half_width_of, shown, smallest
+from dpsql.mechanisms.additive import AdditiveDefaults, Floats, check_copies, half_width_of, shown, smallest
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.rounding import MOST_SCALE, drawn_scale
@@ -25,7 +25,7 @@ _LEAST = Fraction(1, 10**1000)
 
 
 @dataclass(frozen=True, slots=True)
-class TruncatedLaplace:
+class TruncatedLaplace(AdditiveDefaults):
     """Integer noise with P(Z = z) proportional to a^|z| for |z| <= most and 0 beyond, a = exp(-1 / scale).
 
     Input   0 < scale <= 2^52 and most >= 1  [units]; n, the number of units in a group: one unit moves at most l0 of
@@ -136,6 +136,14 @@ class TruncatedLaplace:
             return False
         whole = pure(self.epsilon(l1), loss.delta).within(loss)
         return whole and self.tail(self.most) <= delta_per_group(l1, loss.delta)
+
+    @property
+    def squared_scale(self) -> Fraction:
+        return self.scale**2
+
+    @property
+    def shows_from(self) -> int:
+        return self.most + 1
 
     def event(self, l1: int, loss: PrivacyLoss) -> Event:
         return EVENT.event(l1, self.scale, self.most, loss.delta)

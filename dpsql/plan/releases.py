@@ -15,7 +15,6 @@ from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.events import threshold
 from dpsql.mechanisms.prices import costs_at_most
 from dpsql.mechanisms.threshold import delta_per_group
-from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan.limited import Limited
 from dpsql.plan.resolved import Goal, GroupKey, Shell
 
@@ -216,11 +215,11 @@ def _selects_enough(release: Release) -> bool:
     Why  cut-off noise pays for the probability of its largest value itself; a threshold beyond it spends nothing (rule 29)
     """
     selection = release.selection
-    cut = [i for i, measure in enumerate(release.measures) if isinstance(measure.noise, TruncatedLaplace)]
+    cut = [i for i, measure in enumerate(release.measures) if measure.noise.shows_from is not None]
     if selection is None:
         return not cut
     measure = release.measures[selection.measure]
-    if isinstance(measure.noise, TruncatedLaplace):
-        return cut == [selection.measure] and selection.tau >= measure.noise.most + 1 and selection.delta == 0
+    if measure.noise.shows_from is not None:
+        return cut == [selection.measure] and selection.tau >= measure.noise.shows_from and selection.delta == 0
     share = delta_per_group(measure.sensitivity.l0, selection.delta)
     return not cut and measure.noise.tail(selection.tau - 1) <= share

@@ -9,8 +9,6 @@ from dpsql.core.errors import Error, error
 from dpsql.core.loss import EpsilonDelta
 from dpsql.core.spans import Span
 from dpsql.mechanisms.conversions import pure
-from dpsql.mechanisms.gaussian import DiscreteGaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.threshold import threshold
 from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan.releases import Measure, Selection
@@ -22,10 +20,7 @@ WIDEST_SCALE = 2**52
 def noisy(name: str, statistic: Statistic, limits: Limits, amount: Fraction, pricing: Pricing) -> Measure:
     """A statistic with the noise that costs an amount. Raises 202 where the noise would be too wide."""
     measure = pricing.measured(name, statistic, limits, amount)
-    noise = measure.noise
-    if isinstance(noise, DiscreteGaussian) and noise.sigma_squared > WIDEST_SCALE**2:
-        raise too_wide()
-    if isinstance(noise, DiscreteLaplace) and noise.scale > WIDEST_SCALE:
+    if measure.noise.squared_scale > WIDEST_SCALE**2:
         raise too_wide()
     return measure
 
