@@ -21,8 +21,9 @@ from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile
 from dpsql.aggregates.tally import Tally, Terms
 from dpsql.aggregates.term import whole_number
+from dpsql.core.events import Kind
 from dpsql.core.sqltypes import HUGEINT
-from dpsql.mechanisms.conversions import choice
+from dpsql.mechanisms.conversions import CHOICE, choice
 from dpsql.plan.compiled import CompiledTally
 from dpsql.plan.releases import Release
 from dpsql.planner.lower import values
@@ -173,16 +174,17 @@ def choices_of_one_row(patch: Patch) -> None:
 
 def a_choice_at_a_sixteenth(patch: Patch) -> None:
     """The exponential mechanism charged rho = epsilon^2 / 16."""
-    patch.setattr(tally, "choice", lambda epsilon: replace(choice(epsilon), rho=epsilon**2 / 16))
+    wrong = Kind("exponential mechanism", ("epsilon",), lambda epsilon: replace(choice(epsilon), rho=epsilon**2 / 16))
+    patch.setattr(tally, "CHOICE", wrong)
 
 
 def permute_and_flip_as_the_exponential_mechanism(patch: Patch) -> None:
     """Permute-and-flip charged epsilon^2 / 8: it has no range (rule 26)."""
-    patch.setattr(Terms, "choosing", lambda self, share=Fraction(1): choice(share * self.epsilon))
+    patch.setattr(Terms, "choosing", lambda self, share=Fraction(1): CHOICE.event(share * self.epsilon))
 
 
 def quantile_without_the_loss_of_its_interval(patch: Patch) -> None:
-    patch.setattr(Quantile, "loss", lambda self, terms: terms.choosing(1 - INTERVAL))
+    patch.setattr(Quantile, "events", lambda self, terms: (terms.choosing(1 - INTERVAL),))
 
 
 FAULTS = [

@@ -192,6 +192,7 @@ class Expressions:
             lambda: f"({t} LIKE '{self.chance.choice(['a%', '%1', 'n_'])}')",
             lambda: f"({t} NOT LIKE 'x!%%' ESCAPE '!')",
             lambda: f"({t} ILIKE 'A%')",
+            lambda: f"({t} GLOB '{self.chance.choice(['a*', '*[!0-4]', '['])}')",
             lambda: f"({a} IS NULL)",
             lambda: f"({c} IS {self.chance.choice(['TRUE', 'FALSE', 'NOT TRUE', 'NULL', 'NOT NULL'])})",
             lambda: f"(NOT {c})",
