@@ -47,6 +47,7 @@ class Scalar:
     declared  of such a column: the hull of its domain, whatever conditions narrow it to
     keys      the private keys whose values a column holds, each with its path to the unit; none where it also holds NULLs of a join
     names     the private keys that a column names, whoever they belong to: for the guard, never to equate units
+    maybe     the private keys whose values a column of a join's other side holds where it is not NULL
     constant  whether a column, EXISTS or a value that is bound before the block runs has one value in all rows of a unit
     unit_bounds  declared bounds of a unit's total of a column
     ties      of EXISTS: the private keys of the row around it, which do no more than tie it to its own unit's rows. They are
@@ -72,6 +73,7 @@ class Scalar:
     declared: Interval | None = None
     keys: frozenset[HeldKey] = NO_KEYS
     names: frozenset[Name] = NO_NAMES
+    maybe: frozenset[HeldKey] = NO_KEYS
     constant: bool = False
     unit_bounds: Interval | None = None
     ties: tuple[Scalar, ...] = ()
@@ -144,6 +146,11 @@ class Scalar:
     def is_unit(self) -> bool:
         """Whether a bare column holds the unit's own key."""
         return any(key.is_unit for key in self.held)
+
+    @property
+    def held_or_null(self) -> frozenset[HeldKey]:
+        """The private keys of which a bare column holds a value or NULL."""
+        return self.held | self.maybe if self.is_column else NO_KEYS
 
 
 def tree_of(scalar: Scalar | None) -> Node | None:

@@ -20,6 +20,7 @@ from dpsql.planner.calls import check_calls, hidden, listing, respelt, restored
 from dpsql.planner.grammar import check_nodes
 from dpsql.planner.options import Options, read_comment, read_piece, set_option
 from dpsql.planner.parameters import bind, is_text, names_the_moment
+from dpsql.planner.tokens import numbered, with_tops
 from dpsql.schema import spent
 
 LONGEST = 200_000
@@ -120,8 +121,9 @@ def _query(sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping
         raise _not_a_question(tokens[0])
     written, options = tokens, _comment_options(tokens)
     tokens, options = _lift_clause(tokens, options)
-    tree = _tree(sql, _number_placeholders(tokens))
-    own = respelt(tree) or len(tokens) < len(written)
+    topped = with_tops(tokens)
+    tree = _tree(sql, numbered(topped))
+    own = respelt(tree) or len(tokens) < len(written) or any(t.token_type == TokenType.TOP for t in topped)
     check_nodes(tree)
     own = own or tree.find(exp.Placeholder, exp.Parameter, exp.PropertyEQ) is not None
     plain = None if own else sql[written[0].start : written[-1].end + 1]
@@ -285,32 +287,6 @@ def _clause(tokens: list[Token], words: list[str], end: int) -> tuple[int, Optio
             local = read_piece(piece.replace(" ", ""), local, long_names=True)
         end = close + 1
     return end, local
-
-
-def _names_parameter(tokens: list[Token], position: int) -> bool:
-    """Whether a colon stands before a parameter's name; in `SELECT n: COUNT(*)` it stands behind an alias."""
-    if tokens[position].token_type != TokenType.COLON or position + 1 == len(tokens):
-        return False
-    before, after = tokens[position - 1], tokens[position + 1]
-    named = before.token_type in (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER)
-    return not named and after.token_type == TokenType.VAR and after.start == tokens[position].end + 1
-
-
-def _number_placeholders(tokens: list[Token]) -> list[Token]:
-    """Each `?` as `$1`, `$2`, ... in the order of the text, which the tree does not keep."""
-    numbered: list[Token] = []
-    count = 0
-    for position, token in enumerate(tokens):
-        if _names_parameter(tokens, position):
-            numbered.append(Token(TokenType.PARAMETER, "$", token.line, token.col, token.start, token.end))
-        elif token.token_type == TokenType.PLACEHOLDER:
-            count += 1
-            at = (token.line, token.col, token.start, token.end)
-            numbered.append(Token(TokenType.PARAMETER, "$", *at))
-            numbered.append(Token(TokenType.NUMBER, str(count), *at))
-        else:
-            numbered.append(token)
-    return numbered
 
 
 def _parser() -> Parser:

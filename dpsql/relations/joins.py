@@ -242,14 +242,19 @@ def _determined(right: Relation, equalities: Sequence[Equality]) -> Relation:
 
 
 def _null_extended(relation: Relation, constant: bool = False) -> tuple[Named, ...]:
-    """The columns of a side that can be NULL: no key of anybody (rule 2)."""
-    return tuple(
-        Named(
-            c.source,
-            c.name,
-            replace(c.scalar, nullable=True, keys=NO_KEYS, names=frozenset(), constant=constant, unit_bounds=None),
-        )
-        for c in relation.columns
+    """The columns of a side that can be NULL: no key of anybody (rule 2), though one where it is not NULL."""
+    return tuple(replace(c, scalar=_or_null(c.scalar, constant)) for c in relation.columns)
+
+
+def _or_null(column: Scalar, constant: bool) -> Scalar:
+    return replace(
+        column,
+        nullable=True,
+        keys=NO_KEYS,
+        names=frozenset(),
+        maybe=column.held_or_null,
+        constant=constant,
+        unit_bounds=None,
     )
 
 

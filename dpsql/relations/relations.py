@@ -260,6 +260,7 @@ def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:
         declared=inner.declared if inner.is_column else None,
         keys=inner.held,
         names=inner.names if inner.is_column else frozenset(),
+        maybe=inner.maybe if inner.is_column else NO_KEYS,
         constant=inner.is_constant,
         renames=True,
         length=inner.length,
@@ -282,6 +283,7 @@ def computed_column(alias: str, name: str, like: Scalar, parts: tuple[Scalar, ..
         declared=None,
         keys=NO_KEYS,
         names=frozenset(),
+        maybe=NO_KEYS,
         renames=False,
     )
 

@@ -356,6 +356,14 @@ STATEMENTS: list[Asked] = [
     f"SELECT COUNT(patient_id) FROM patients WHERE NOT ({PERSON})",
     f"SELECT COUNT(DISTINCT patient_id) FROM patients WHERE NOT ({PERSON})",
     f"SELECT COUNT(DISTINCT patient_id) FILTER (WHERE NOT ({PERSON})) FROM patients",
+    f"SELECT COUNT(DISTINCT CASE WHEN NOT ({PERSON}) THEN patient_id END) FROM patients",
+    f"SELECT COUNT(DISTINCT CASE WHEN {PERSON} THEN NULL ELSE patient_id END) FROM patients",
+    f"SELECT COUNT(*) FROM (SELECT patient_id FROM patients EXCEPT SELECT patient_id FROM patients WHERE {PERSON}) AS t",
+    f"SELECT COUNT(*) FROM (SELECT patient_id FROM patients INTERSECT SELECT patient_id FROM patients WHERE NOT ({PERSON})) AS t",
+    f"SELECT COUNT(*) FROM patients p LEFT JOIN (SELECT patient_id FROM patients WHERE {PERSON}) q ON p.patient_id = q.patient_id "
+    "WHERE q.patient_id IS NULL",
+    "SELECT COUNT(DISTINCT q.patient_id) FROM patients p LEFT JOIN "
+    f"(SELECT patient_id FROM patients WHERE NOT ({PERSON})) q ON p.patient_id = q.patient_id",
     "SELECT COUNT(NULLIF(cigarettes_per_day, 13)) FROM patients",
     # what is added up
     f"SELECT SUM(CASE WHEN {PERSON} THEN 0 ELSE 1 END) FROM patients",

@@ -104,6 +104,23 @@ SEMI = [
     "SELECT COUNT(*) FROM patient WHERE patient_id IN (SELECT patient_id FROM visit GROUP BY patient_id HAVING COUNT(*) > 1)",
     "SELECT COUNT(CASE WHEN EXISTS (SELECT 1 FROM visit v WHERE v.patient_id = p.patient_id) THEN 1 END) FROM patient p",
     "SELECT COUNT(*) FROM visit a WHERE EXISTS (SELECT 1 FROM visit b WHERE b.patient_id = a.patient_id AND b.year > a.year)",
+    "SELECT COUNT(*) FROM (SELECT patient_id FROM patient EXCEPT SELECT patient_id FROM visit WHERE cost > 30)",
+    "SELECT COUNT(*) FROM (SELECT patient_id FROM patient INTERSECT SELECT patient_id FROM visit WHERE cost > 30)",
+    "SELECT year, COUNT(*) FROM (SELECT patient_id, year FROM visit INTERSECT SELECT patient_id, site FROM patient) GROUP BY year",
+    "SELECT COUNT(*), COUNT(t) FROM (SELECT patient_id, CASE WHEN year > 1 THEN tag END AS t FROM visit EXCEPT "
+    "SELECT patient_id, NULL FROM visit WHERE cost > 30)",
+    "SELECT COUNT(*) FROM (SELECT patient_id FROM patient EXCEPT SELECT patient_id FROM visit WHERE year = 1 "
+    "EXCEPT SELECT patient_id FROM visit WHERE year = 2)",
+    "SELECT COUNT(*) FROM patient WHERE patient_id IN (SELECT patient_id FROM patient INTERSECT SELECT patient_id FROM visit)",
+    "SELECT COUNT(*) FROM patient p LEFT JOIN visit v ON p.patient_id = v.patient_id AND v.year = 1 WHERE v.patient_id IS NULL",
+    "SELECT p.site, COUNT(DISTINCT v.patient_id), COUNT(v.patient_id) FROM patient p "
+    "LEFT JOIN visit v ON p.patient_id = v.patient_id AND v.cost > 20 GROUP BY p.site",
+    "SELECT COUNT(DISTINCT v.visit_id) FROM patient p LEFT JOIN visit v ON p.patient_id = v.patient_id",
+    "SELECT COUNT(DISTINCT CASE WHEN cost > 20 THEN patient_id END), COUNT(DISTINCT IF(year = 1, patient_id, NULL)) FROM visit",
+    "SELECT COUNT(DISTINCT CASE WHEN year = 1 THEN NULL WHEN cost > 20 THEN patient_id ELSE NULL END) FROM visit",
+    "SELECT COUNT(DISTINCT CASE WHEN year = 1 THEN patient_id ELSE CASE WHEN cost > 20 THEN patient_id END END) FROM visit",
+    "SELECT COUNT(DISTINCT COALESCE(v.patient_id, p.patient_id)) FROM patient p LEFT JOIN visit v ON p.patient_id = v.patient_id",
+    "SELECT COUNT(DISTINCT uid) FROM (SELECT v.patient_id AS uid FROM patient p LEFT JOIN visit v ON p.patient_id = v.patient_id)",
 ]
 PUBLIC = [
     "SELECT COUNT(*) FROM item JOIN drug USING (drug)",

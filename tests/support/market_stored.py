@@ -71,7 +71,7 @@ class StoredCases:
             ) as other,
             opened(shape, one.schema) as (plain, _),
         ):
-            market.fill(plain, shape, data)
+            market.fill(plain, shape, _as_read(data, kind))
             for _ in range(A_DATABASE):
                 sql, _ = asked(chance, row_level=shape.level == "row")
                 compiled = accepted(sql, one.schema)
@@ -102,6 +102,13 @@ class StoredCases:
                 differing = [(a, b) for a, b in zip(again, told, strict=True) if a != b]
                 raise Violation(f"what is seen of a history depends on one person: {differing[:2]}")
             self.histories += 1
+
+
+def _as_read(data: Database, kind: str) -> Database:
+    """The rows as a kind of file holds them: in CSV an empty text is NULL."""
+    if kind != "csv":
+        return data
+    return {name: [tuple(None if v == "" else v for v in row) for row in rows] for name, rows in data.items()}
 
 
 def _shape(chance: random.Random, level: str) -> Market:
@@ -194,7 +201,7 @@ def _history(
             told, rows = _seen(session, sql)
             again, expected = _seen(fresh, sql)
             seen.append((number, sql, *told))
-            if told[:1] == again[:1] and "max_rows" not in sql and rows != expected and not _cuts(sql, shape):
+            if told[:1] == again[:1] and "max_" not in sql and rows != expected and not _cuts(sql, shape):
                 raise Violation(f"an answer is not that of this version in {sql}: {rows} and {expected}")
         fresh.close()
     if session is not None:

@@ -315,7 +315,7 @@ class Nested:
         return f"SELECT DISTINCT {rows.unit} AS uid, {k} AS n, {k} AS k FROM {rows.text}{self.where(rows)}"
 
     def united(self, depth: int) -> str:
-        word = self.chance.choice(["UNION ALL", "UNION ALL", "UNION"])
+        word = self.chance.choice(["UNION ALL", "UNION ALL", "UNION", "EXCEPT", "INTERSECT"])
         self.used.add(word.lower())
         first, second = [self.projected, self.per_unit], [self.projected, self.distinct]
         return f"{self.chance.choice(first)(0)} {word} {self.chance.choice(second)(0)}"
@@ -440,6 +440,7 @@ class Nested:
         ]
         if rows.unit is not None:
             options.append(f"COUNT(DISTINCT {rows.unit})")
+            options.append(f"COUNT(DISTINCT CASE WHEN {self.chance.choice(rows.conditions)} THEN {rows.unit} END)")
         found = self.chance.sample(options, self.chance.choice([1, 1, 2, 3]))
         if self.chance.random() < 0.35:
             found = [*found, self.statistic(rows)] if self.chance.random() < 0.7 else [self.statistic(rows)]

@@ -32,6 +32,7 @@ from dpsql.planner.resolve.arguments import (
     clamped_by_call,
     distinct_value,
     named_arguments,
+    unit_there,
     without_bounds,
 )
 from dpsql.planner.resolve.scalars import scalar
@@ -212,9 +213,11 @@ class Collector:
 
     def _count_distinct(self, node: exp.Distinct, condition: Scalar | None) -> Aggregate:
         value = distinct_value(node, self.scope)
-        if self.unit is not None and value.is_unit:
-            return Aggregate(UNITS, None, condition, "", span_of(node))
-        if value.is_identifying and not value.held:
+        there = unit_there(value) if self.unit is not None else None
+        if there is not None:
+            kept = [part for part in (there, condition) if part is not None and part.value is not True]
+            return Aggregate(UNITS, None, conjunction(kept) if kept else None, "", span_of(node))
+        if value.is_identifying and not value.held_or_null:
             raise error(
                 102,
                 "COUNT(DISTINCT ...) counts an identifier only where it is the privacy unit, or a key by itself",

@@ -13,8 +13,8 @@ from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import DOUBLE, INTEGER
 from dpsql.expressions.conditional import case
 from dpsql.expressions.functions.numbers import float_test
-from dpsql.expressions.literals import NULL, literal
-from dpsql.expressions.logic import compare, disjunction, is_null
+from dpsql.expressions.literals import NULL, boolean_literal, literal
+from dpsql.expressions.logic import compare, disjunction, is_null, negation
 from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.planner.grammar import is_aggregate, name_of
 from dpsql.planner.resolve.scalars import scalar
@@ -54,6 +54,35 @@ def distinct_value(node: exp.Distinct, scope: Scope) -> Scalar:
         check_plain(value, "COUNT(DISTINCT)")
     found = [scalar(value, scope) for value in values]
     return found[0] if len(found) == 1 else combination(found, whole)
+
+
+def unit_there(value: Scalar) -> Scalar | None:
+    """When a value that is its row's own unit or NULL is the unit; None for a value that can be anything else.
+
+    Why  a join that equates units puts beside a row its own unit, or NULL where nothing is met; CASE and COALESCE choose among these.
+         So the different values that are not NULL are the units with a row for which this is true
+    """
+    if value.is_unit:
+        return boolean_literal(True)
+    if value.is_null:
+        return boolean_literal(False)
+    if any(key.is_unit for key in value.held_or_null):
+        return negation(is_null(value))
+    if value.function not in ("case", "coalesce"):
+        return None
+    chosen = value.function == "case"
+    conditions = value.args[: len(value.args) // 2 * 2 : 2] if chosen else ()
+    there = [unit_there(part) for part in (value.args[1::2] if chosen else value.args)]
+    default = unit_there(value.args[-1]) if chosen and len(value.args) % 2 else boolean_literal(False)
+    known = [part for part in there if part is not None]
+    if default is None or len(known) < len(there):
+        return None
+    if not chosen:
+        always = any(part.value is True for part in known)
+        return boolean_literal(True) if always else disjunction(known)
+    if all(part.value is True for part in known) and default.value is False:
+        return disjunction(list(conditions))
+    return case(list(zip(conditions, known, strict=True)), default)
 
 
 def _respelt_list(node: exp.Expression) -> list[exp.Expression]:

@@ -9,6 +9,7 @@ from sqlglot import exp
 from dpsql.core.cancellation import check
 from dpsql.core.errors import error
 from dpsql.core.spans import span_of
+from dpsql.expressions.scalar import same_key
 from dpsql.planner.resolve.grouping_sets import flatten
 from dpsql.planner.resolve.people import rows_of_people
 from dpsql.planner.resolve.private import private_select
@@ -119,13 +120,45 @@ def _set_operation(statement: Statement, node: exp.SetOperation, env: Env) -> Qu
             span=span_of(node),
         )
     if not isinstance(node, exp.Union):
+        return query(statement, _membership(node, first, second), env)
+    return _union(statement, node, first, second)
+
+
+def _membership(node: exp.SetOperation, first: Private, second: Private) -> exp.Select:
+    """EXCEPT and INTERSECT of people's rows: the different rows of the first side for which the second has none, or has one.
+
+    Why  the unit, or a key of its rows, stands in the same place of both sides, so whether a row is kept depends on its own unit's rows
+         (rules 1, 7); where there is none it is refused
+    """
+    word = type(node).__name__.upper()
+    pairs = list(zip(first.relation.columns, second.relation.columns, strict=False))
+    held = [same_key(one.scalar, other.scalar) for one, other in pairs]
+    if not any(held) or len(first.relation.columns) != len(second.relation.columns):
         raise error(
             402,
-            f"{word} of people's rows is not supported",
-            hint="write EXISTS or NOT EXISTS on the privacy unit",
+            f"{word} of people's rows needs as many columns on both sides, with the privacy unit in the same place",
+            hint=f"write SELECT unit, ... {word} SELECT unit, ..., or EXISTS on the privacy unit",
             span=span_of(node),
         )
-    return _union(statement, node, first, second)
+    if not node.args.get("distinct"):
+        raise error(402, f"{word} ALL of people's rows is not supported", hint=f"write {word}", span=span_of(node))
+    names, sides = [f"c{i}" for i in range(len(pairs))], ("kept", "tested")
+    equal = [
+        (exp.EQ if same else exp.NullSafeEQ)(this=exp.column(name, "kept"), expression=exp.column(name, "tested"))
+        for name, same in zip(names, held, strict=True)
+    ]
+    kept, tested = (
+        exp.Subquery(
+            this=side.copy(),
+            alias=exp.TableAlias(this=exp.to_identifier(alias), columns=[*map(exp.to_identifier, names)]),
+        )
+        for side, alias in zip((node.this, node.expression), sides, strict=True)
+    )
+    found: exp.Expression = exp.Exists(this=exp.select("1").from_(tested).where(exp.and_(*equal)))
+    shown = [exp.alias_(exp.column(f"c{i}", "kept"), one.name, quoted=True) for i, (one, _) in enumerate(pairs)]
+    return (
+        exp.select(*shown).distinct().from_(kept).where(found if isinstance(node, exp.Intersect) else exp.not_(found))
+    )
 
 
 def _side(tree: exp.Expression) -> exp.Expression:

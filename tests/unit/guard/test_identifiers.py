@@ -14,6 +14,8 @@ from tests.support import clinic
 from tests.support.noise import ZeroNoise
 
 ALLOWED = [
+    "SELECT COUNT(DISTINCT CASE WHEN cost > 10 THEN patient_id END) FROM visit",
+    "SELECT COUNT(*) FROM patient p LEFT JOIN visit v ON p.patient_id = v.patient_id WHERE v.patient_id IS NOT NULL",
     "SELECT COUNT(patient_id) FROM patient",
     "SELECT COUNT(DISTINCT patient_id) FROM patient",
     "SELECT COUNT(DISTINCT patient_id) FROM visit WHERE cost > 10",
@@ -22,6 +24,7 @@ ALLOWED = [
     "SELECT COUNT(*) FROM patient",
 ]
 GUARDED = [
+    "SELECT COUNT(DISTINCT CASE WHEN patient_id = 1 THEN patient_id END) FROM visit",
     "SELECT COUNT(*) FROM patient WHERE patient_id = 1000",
     "SELECT COUNT(*) FROM patient WHERE patient_id <> 1000",
     "SELECT COUNT(*) FROM patient WHERE 1000 < patient_id",
@@ -52,7 +55,6 @@ NEVER = [
     "SELECT patient_id % 10, COUNT(*) FROM visit GROUP BY 1",
     "SELECT patient_id > 1000, COUNT(*) FROM visit GROUP BY 1",
     "SELECT COUNT(DISTINCT patient_id + 0) FROM visit",
-    "SELECT COUNT(DISTINCT CASE WHEN patient_id = 1 THEN patient_id END) FROM visit",
     "SELECT MIN(patient_id) FROM patient",
     "SELECT patient_id FROM patient",
 ]

@@ -637,10 +637,20 @@ MORE = [
         "SELECT COUNT(*) FROM (SELECT site FROM person UNION ALL SELECT plan FROM person)",
     ),
     Suggestion(
+        "SELECT COUNT(*) FROM (SELECT site FROM person EXCEPT SELECT year FROM person_year)",
+        "write SELECT unit, ... EXCEPT SELECT unit, ...",
+        "SELECT COUNT(*) FROM (SELECT person_id, site FROM person EXCEPT SELECT person_id, year FROM person_year)",
+    ),
+    Suggestion(
+        "SELECT COUNT(*) FROM (SELECT site FROM person EXCEPT SELECT year FROM person_year)",
+        "EXISTS on the privacy unit",
+        "SELECT COUNT(*) FROM (SELECT site FROM person WHERE NOT EXISTS "
+        "(SELECT 1 FROM person_year WHERE person_year.person_id = person.person_id AND year = site))",
+    ),
+    Suggestion(
+        "SELECT COUNT(*) FROM (SELECT person_id FROM person EXCEPT ALL SELECT person_id FROM person_year)",
+        "write EXCEPT",
         "SELECT COUNT(*) FROM (SELECT person_id FROM person EXCEPT SELECT person_id FROM person_year)",
-        "NOT EXISTS on the privacy unit",
-        "SELECT COUNT(*) FROM (SELECT person_id FROM person WHERE NOT EXISTS "
-        "(SELECT 1 FROM person_year WHERE person_year.person_id = person.person_id))",
     ),
     Suggestion(
         "SELECT COUNT(*) FROM (SELECT person_id FROM person UNION ALL SELECT person_id, year FROM person_year)",
