@@ -54,8 +54,10 @@ def _make(connection: duckdb.DuckDBPyConnection, table: PublicTable, target: str
 def _item(arrays: dict[str, Array], i: int, sqltype: SqlType, values: list[object]) -> str:
     """Put a column into arrays; SQL that makes the column again.
 
-    NULL and NaN travel in a column of their own: DuckDB takes NaN in an array for NULL.
+    NULL and NaN travel in a column of their own: DuckDB takes NaN in an array for NULL. A group key of a fractional type is its text.
     """
+    if sqltype.is_float:
+        values = [float(v) if isinstance(v, str) else v for v in values]
     states = _states(values, sqltype)
     arrays[f"v{i}"] = _array(values, sqltype, states)
     cast = f"CAST(v{i} AS {sqltype})"

@@ -100,7 +100,7 @@ def _identifier(scalar: Scalar, seen: set[int] | None = None) -> Scalar | None:
     seen.add(id(scalar))
     if scalar.function == "=" and goes_with(*scalar.args):
         return None
-    if scalar.function == "is null" and scalar.args[0].is_column and not scalar.args[0].computes_identifier:
+    if scalar.function == "is null" and scalar.args[0].held_or_null - scalar.args[0].held:
         return None
     if scalar.role == "identifier":
         return scalar

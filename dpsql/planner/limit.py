@@ -7,12 +7,14 @@ from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 
+import numpy as np
+
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.record import Aggregate
 from dpsql.core import domains
 from dpsql.core.domains import Categories
 from dpsql.core.errors import Error, error
-from dpsql.core.sqltypes import SqlType
+from dpsql.core.sqltypes import DOUBLE, SqlType
 from dpsql.expressions.scalar import Scalar
 from dpsql.expressions.temporal import moment
 from dpsql.plan.limited import Limited
@@ -109,26 +111,18 @@ def _declared_groups(block: Block, schema: Schema) -> int | None:
 
 
 def as_listed(key: GroupKey) -> GroupKey:
-    """The key with its declared values; without a finite domain it must be of a type that can be selected privately."""
+    """The key with its declared values; without a finite domain it is selected privately."""
     scalar = key.scalar
-    whole = scalar.integral or scalar.sqltype.is_text or scalar.sqltype.is_boolean or scalar.sqltype.is_temporal
-    listed = isinstance(scalar.domain, Categories) and not scalar.sqltype.is_float
+    listed = isinstance(scalar.domain, Categories)
     found = domains.integers(scalar.domain) if (scalar.integral or scalar.sqltype.name == "DATE") else None
     if found is None and (listed or scalar.sqltype.is_boolean):
         assert isinstance(scalar.domain, Categories)
         found = scalar.domain
-    if found is not None and (whole or listed):
+    if found is not None:
         as_text = travels_as_text(scalar, True)
         values: list[KeyValue] = [wire(v, scalar, as_text) for v in found.values]
         return replace(key, values=tuple(values) + ((None,) if scalar.nullable else ()))
-    if scalar.sqltype.is_integer or scalar.sqltype.is_text or scalar.sqltype.name == "DATE":
-        return key
-    raise error(
-        303,
-        f"a value of type {scalar.sqltype} cannot be a group key by itself",
-        hint="group by a band, such as CAST(FLOOR(x / 10) AS INTEGER) of a bounded column, or DATE_TRUNC('month', ...)",
-        span=key.span,
-    )
+    return key
 
 
 def wire(value: domains.Value, scalar: Scalar, as_text: bool) -> KeyValue:
@@ -141,6 +135,8 @@ def wire(value: domains.Value, scalar: Scalar, as_text: bool) -> KeyValue:
     if sqltype.name == "TIMESTAMP":
         whole, point, fraction = str(moment(scalar, Fraction(value))).partition(".")
         return f"{whole}{point}{fraction.rstrip('0')}"
+    if sqltype.is_float and not scalar.integral:
+        return repr(float(value) if sqltype == DOUBLE else float(np.float32(value)))
     if sqltype.is_decimal and not scalar.integral:
         return decimal_text(Fraction(value), sqltype.scale)
     return str(int(value)) if as_text else int(value)

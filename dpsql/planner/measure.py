@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from dpsql.aggregates.base import Statistic
 from dpsql.aggregates.count import Rows
 from dpsql.aggregates.count_distinct import Units
-from dpsql.core.errors import Error, error
 from dpsql.core.loss import NO_LOSS
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.plan.limited import Limited, Small
@@ -18,7 +17,6 @@ from dpsql.planner.buying import buy_one
 from dpsql.planner.request import Parts, Request
 from dpsql.planner.statistics import statistics_of, sums_beside_rows
 from dpsql.sql.identity import VERSION, fingerprint
-from dpsql.sql.nodes import Column
 from dpsql.sql.trees import tables
 
 
@@ -40,12 +38,10 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
     reads     what each bound table is made of, by its name: the fingerprint holds it
     few       where a number of people decides what is shown: it is one of the statistics, and paid for like them
 
-    Raises 104 (weights or an accuracy that do not fit), 201 (a sum without bounds), 202 (noise too wide), 303 (private keys without
-    an aggregate), 502 (an accuracy above the cap).
+    Raises 104 (weights or an accuracy that do not fit), 201 (a sum without bounds), 202 (noise too wide), 502 (an accuracy above the
+    cap).
     """
     block = limited.block
-    if block.selects and not block.aggregates:
-        raise _no_aggregate(limited)
     deciding = {name: tree_of(one.condition) for one in few.small for name in one.outputs}
     ways = [statistics_of(limited, request.units, deciding)]
     if request.weights is None and sums_beside_rows(block.aggregates):
@@ -74,18 +70,6 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
 def _people(limited: Limited, condition: Scalar | None) -> Statistic:
     """The number of people in a group, or of those with a row that a condition keeps; as COUNT(*) of them asks for it, if it does."""
     return Units(condition) if limited.enforced or (limited.block.selects and condition is None) else Rows(condition)
-
-
-def _no_aggregate(limited: Limited) -> Error:
-    block = limited.block
-    key = next(key for i, key in enumerate(block.keys) if block.is_selected(i))
-    name = key.scalar.tree.name if isinstance(key.scalar.tree, Column) else "..."
-    return error(
-        303,
-        "the values of an undeclared domain can only be shown with a count of people",
-        hint=f"write SELECT {name}, COUNT(*) ... GROUP BY {name}, or declare its domain",
-        span=key.span,
-    )
 
 
 def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[str, str], few: Few) -> str:

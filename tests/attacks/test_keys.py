@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from tests.attacks.observing import (
@@ -45,24 +47,37 @@ def test_a10_declared_groups_are_the_same_on_every_database() -> None:
 
 
 @pytest.mark.slow
-def test_a10_a_private_key_of_one_person_stays_hidden() -> None:
-    """The name that only one person has does not become a group, at any price of epsilon."""
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT note, COUNT(*) FROM patient GROUP BY note",
+        "SELECT note FROM patient GROUP BY note HAVING true",
+        "SELECT DISTINCT note FROM patient",
+    ],
+)
+def test_a10_a_private_key_of_one_person_stays_hidden(sql: str) -> None:
+    """The name that only one person has does not become a group, at any price of epsilon, whether its count is shown or not."""
     with opened(ordinary()) as connection:
         for i in range(100):
-            rows = connection.execute(
-                f"/* dpsql: epsilon={i + 1}, delta=1e-12 */ SELECT note, COUNT(*) FROM patient GROUP BY note"
-            ).fetchall()
+            rows = connection.execute(f"/* dpsql: epsilon={i + 1}, delta=1e-12 */ {sql}").fetchall()
             assert NAME not in [row[0] for row in rows]
 
 
-def test_a10_no_key_without_a_count_of_people() -> None:
-    """DISTINCT and bare GROUP BY of an undeclared column list values that no threshold has seen."""
+def test_a10_a_list_of_values_is_bought_with_its_hidden_count() -> None:
+    """DISTINCT and bare GROUP BY of an undeclared column cost what the same with COUNT(DISTINCT unit) costs, and are stored as one."""
+    with opened(ordinary()) as connection:
+        listed = see(connection, "/* dpsql: epsilon=3, delta=1e-9 */ SELECT note FROM patient GROUP BY note")
+        asked = "SELECT note, COUNT(DISTINCT patient_id) FROM patient GROUP BY note"
+        counted = see(connection, f"/* dpsql: epsilon=3, delta=1e-9 */ {asked}")
+        assert listed.error is None and (listed.epsilon, listed.delta) == (3, Fraction(1, 10**9))
+        assert counted.error is None and counted.epsilon == counted.delta == 0
+
+
+def test_a10_no_key_that_is_people() -> None:
+    """Identifiers, and lists of quantities, make no groups."""
     for sql in (
-        "SELECT DISTINCT note FROM patient",
-        "SELECT note FROM patient GROUP BY note",
-        "SELECT DISTINCT site, note FROM patient",
-        "SELECT note FROM patient GROUP BY note HAVING true",
-        "SELECT income, COUNT(*) FROM patient GROUP BY income",
+        "SELECT DISTINCT income FROM patient",
+        "SELECT DISTINCT score FROM patient",
         "SELECT score, COUNT(*) FROM patient WHERE code > 3 GROUP BY patient_id, score",
         "SELECT patient_id, COUNT(*) FROM patient GROUP BY patient_id",
         "SELECT patient_id % 100000, COUNT(*) FROM visit GROUP BY 1",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dpsql.core.domains import Categories, Value, integers
-from dpsql.core.sqltypes import BIGINT, BOOLEAN, VARCHAR
-from dpsql.expressions.scalar import Scalar
+from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, VARCHAR
+from dpsql.expressions.scalar import Scalar, one_form
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import GroupKey
 from dpsql.plan.tables import KeyValue
@@ -33,10 +33,11 @@ def key_columns(release: Release) -> list[Node]:
 
 
 def travelling(key: GroupKey) -> Node:
-    """A key in the form in which it travels."""
+    """A key in the form in which it travels; fractions of either size as the shortest digits of a DOUBLE."""
     scalar = key.scalar
     if travels_as_text(scalar, key.values is not None):
-        return Cast(scalar.tree, VARCHAR, tries=False)
+        whole = one_form(scalar).tree
+        return Cast(Cast(whole, DOUBLE) if scalar.sqltype.is_float else whole, VARCHAR, tries=False)
     return Cast(scalar.tree, BIGINT) if scalar.integral and not scalar.sqltype.is_boolean else scalar.tree
 
 

@@ -82,6 +82,10 @@ class Collector:
             problem.span = span_of(node)
         raise problem
 
+    def count_people(self, node: exp.Expression) -> None:
+        """Ask for the number of people of a list of values, which is what they are selected by; nothing shows it."""
+        self._named(Aggregate(ROWS if self.unit is None else UNITS, None, None, "", span_of(node)))
+
     def _named(self, asked: Aggregate) -> Aggregate:
         return self.found.setdefault(asked.asked, replace(asked, name=f"a{len(self.found)}"))
 

@@ -12,14 +12,14 @@ from sqlglot import exp
 
 from dpsql.core import domains
 from dpsql.core.domains import Categories
-from dpsql.core.errors import Error
+from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import BIGINT, SqlType
-from dpsql.expressions.scalar import Scalar
+from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.plan.resolved import Bound, GroupKey, KeyList
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.relations.relations import Relation, applied
 from dpsql.sql.duckdb import printed, quoted
-from dpsql.sql.nodes import Cast, Node
+from dpsql.sql.nodes import Cast, Column, Node
 from dpsql.sql.queries import Item, Join, Select
 from dpsql.sql.trees import tables
 
@@ -64,16 +64,31 @@ def _public_side(key: Scalar, held: set[Node], relation: Relation) -> Scalar | N
             ):
                 return theirs
     leaves = [leaf.tree for leaf in key.leaves()]
-    return key if leaves and all(leaf in held for leaf in leaves) and not is_listed(key) else None
+    if not leaves or not all(leaf in held for leaf in leaves) or is_listed(key):
+        return None
+    return None if key.sqltype.is_float and not key.integral else key
 
 
 def is_listed(scalar: Scalar) -> bool:
-    """Whether the declaration makes a list of the key (planner/limit.py), or it cannot be a key at all."""
-    if scalar.sqltype.is_float and not scalar.integral:
-        return True
+    """Whether the declaration makes a list of the key (planner/limit.py)."""
     if isinstance(scalar.domain, Categories) or scalar.sqltype.is_boolean:
         return True
     return (scalar.integral or scalar.sqltype.name == "DATE") and domains.integers(scalar.domain) is not None
+
+
+def check_value_list(keys: list[GroupKey]) -> None:
+    """Raise 303 for a list of the values of a quantity: what has bounds and is no whole number."""
+    for key in keys:
+        scalar = key.scalar
+        fractional = (scalar.sqltype.is_float or scalar.sqltype.is_decimal) and not scalar.integral
+        if fractional and not is_listed(scalar) and finite_hull(scalar) is not None:
+            name = scalar.tree.name if isinstance(scalar.tree, Column) else "x"
+            raise error(
+                303,
+                f"hardly any two people share a value of {name}, a quantity with bounds",
+                hint=f"group by a band, such as CAST(FLOOR({name} / 10) AS INTEGER), or ask for COUNT(*) beside it",
+                span=key.span,
+            )
 
 
 def wire_type(scalar: Scalar) -> SqlType:

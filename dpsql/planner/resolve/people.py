@@ -20,7 +20,7 @@ from dpsql.planner.resolve.aggregates import Collector
 from dpsql.planner.resolve.ends import argument_of, end, is_end
 from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
 from dpsql.planner.resolve.having import said_of_groups
-from dpsql.planner.resolve.key_lists import is_listed, key_lists
+from dpsql.planner.resolve.key_lists import check_value_list, is_listed, key_lists
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
@@ -187,6 +187,9 @@ def release(
     asked = said_of_groups(select) if len(listed) == len(keys) else having and having.this
     tree = _released_query(select, asked, rewriter)
     _check_people(select, keys, collector, relation)
+    if not collector.found and len(listed) < len(keys):
+        check_value_list(keys)
+        collector.count_people(select)
     whole = bool(select.meta.get(ALL_KEYS_DECLARED))
     name = statement.release(Block("", relation, tuple(keys), tuple(collector.found.values()), lists, whole))
     for table in tree.find_all(exp.Table, exp.Column):

@@ -392,7 +392,10 @@ def test_shorter_sql_counts_the_same(seed: int, tmp_path: Path) -> None:
         ("SELECT COUNT(DISTINCT patient_id, tag) FROM visit", "102"),
         ("SELECT COUNT(DISTINCT *) FROM visit", "101"),
         ("SELECT COUNT(DISTINCT patient_id + 0) FROM visit", "102"),
-        ("SELECT COUNT(DISTINCT v.patient_id) FROM patient p LEFT JOIN visit v ON v.patient_id = p.patient_id", "102"),
+        (
+            "SELECT COUNT(DISTINCT v.patient_id + 1) FROM patient p LEFT JOIN visit v ON v.patient_id = p.patient_id",
+            "102",
+        ),
         ("SELECT COUNT(DISTINCT SUM(days)) FROM visit", "109"),
         ("SELECT year, COUNT(DISTINCT tag) FROM visit GROUP BY ROLLUP (year)", "102"),
         ("/* dpsql: max_values=0 */ SELECT COUNT(DISTINCT tag) FROM visit", "104"),

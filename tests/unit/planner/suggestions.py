@@ -33,7 +33,7 @@ LISTED = [
     ),
     Suggestion(
         "SELECT DISTINCT income FROM person_year JOIN person USING (person_id);",
-        "CAST(FLOOR(x / 10) AS INTEGER)",
+        "CAST(FLOOR(income / 10) AS INTEGER)",
         "SELECT DISTINCT CAST(FLOOR(income / 10) AS INTEGER) FROM person_year JOIN person USING (person_id)",
     ),
     Suggestion(
@@ -181,7 +181,7 @@ LISTED = [
     # DISTINCT without the unit
     Suggestion(
         "SELECT SUM(income) FROM (SELECT DISTINCT site, income FROM person);",
-        "CAST(FLOOR(x / 10) AS INTEGER)",
+        "CAST(FLOOR(income / 10) AS INTEGER)",
         "SELECT SUM(band) FROM (SELECT DISTINCT site, CAST(FLOOR(income / 10) AS INTEGER) AS band FROM person)",
     ),
     # order that other rows decide
@@ -423,14 +423,14 @@ MORE = [
         "SELECT female, COUNT(*) FROM person GROUP BY female",
     ),
     Suggestion(
-        "SELECT education_years, COUNT(*) FROM person GROUP BY education_years",
-        "CAST(FLOOR(x / 10) AS INTEGER)",
-        "SELECT CAST(FLOOR(education_years / 10) AS INTEGER), COUNT(*) FROM person GROUP BY 1",
+        "SELECT DISTINCT education_years FROM person",
+        "CAST(FLOOR(education_years / 10) AS INTEGER)",
+        "SELECT DISTINCT CAST(FLOOR(education_years / 10) AS INTEGER) FROM person",
     ),
     Suggestion(
-        "SELECT DISTINCT family_size FROM person_year",
-        "SELECT family_size, COUNT(*) ... GROUP BY family_size",
-        "/* dpsql: max_groups=1 */ SELECT family_size, COUNT(*) FROM person_year GROUP BY family_size",
+        "SELECT DISTINCT education_years FROM person",
+        "or ask for COUNT(*) beside it",
+        "SELECT education_years, COUNT(*) FROM person GROUP BY education_years",
     ),
     Suggestion(
         "SELECT COUNT(*) FROM person GROUP BY 3",
