@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.aggregates.base import Column
-from dpsql.aggregates.record import Aggregate, Around, Record
+from dpsql.aggregates.record import Aggregate, Around, Built, Given, Record
 from dpsql.aggregates.sum import in_type, sum_type, to_double
 from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms
 from dpsql.aggregates.telling import Say, where
@@ -314,10 +314,22 @@ def _auto_sum(aggregate: Aggregate, value: Scalar, _: Around) -> tuple[AutoSum, 
     return auto, AutoSumOf(auto, aggregate.sqltype)
 
 
+def _given(given: Given) -> Built:
+    hint, value = "write dp_sum(x, bounds := 'auto')", given.value
+    if given.constants or len(given.named) != 1:
+        raise error(106, "dp_sum takes a value and bounds := 'auto', or its own bounds, not both", hint=hint)
+    bounds = given.named["bounds"]
+    if not isinstance(bounds, str) or bounds.lower() != "auto":
+        raise error(106, "bounds of dp_sum can only be 'auto'", hint=hint)
+    if not (value.sqltype.is_number or value.sqltype.is_boolean):
+        raise error(106, f"SUM needs a number, not {value.sqltype}", hint="count it, or cast it to a number")
+    return Built(value)
+
+
 AUTO_SUM = Record(
     "auto_sum", {"dp_sum(x, bounds := 'auto')": "a sum whose bounds are chosen from noisy counts"},
     "the sum of {value} with a chosen clamp",
-    "dp_sum({value}, bounds := 'auto')", "dp_sum", sqltype=sum_type, booleans=True, tally=_auto_sum, adds="values",
+    "dp_sum({value}, bounds := 'auto')", "dp_sum", build=_given, sqltype=sum_type, booleans=True, tally=_auto_sum, adds="values",
     sampled="sum({v}){kept}",
     grows=True,
 )  # fmt: skip

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 from dpsql.aggregates.base import Column, Estimate, EstimateDefaults, Noise, Statistic
 from dpsql.aggregates.count import CountOf
@@ -42,7 +43,9 @@ class Surely(EstimateDefaults):
         return Column([self.shown if end is not None and end[0] > 0 else None for end in ends], [None] * len(ends))
 
 
-def _record(name: str, gives: str, shown: bool, deciding: Callable[[Scalar], Scalar]) -> Record:
+def _record(
+    name: Literal["bool_and", "bool_or"], gives: str, shown: bool, deciding: Callable[[Scalar], Scalar]
+) -> Record:
     def read(statistic: Statistic, aggregate: Aggregate) -> Estimate:
         return Surely(all_rows(statistic, aggregate), shown)
 
@@ -51,7 +54,7 @@ def _record(name: str, gives: str, shown: bool, deciding: Callable[[Scalar], Sca
     return Record(
         name, {f"{name.upper()}(condition)": gives, f"{called.upper()}(condition)": ""},
         f"{str(shown).upper()} if there surely are rows", f"{name.upper()}({str(shown).upper()})",
-        degree=0, sqltype=lambda _: BOOLEAN, deciding=deciding, read=read,
+        degree=0, exact=name, sqltype=lambda _: BOOLEAN, deciding=deciding, read=read,
         apart=(("rows",), lambda _, sqltype: Surely(CountOf(1), shown)), only_counts=True, adds="rows", sampled="count(*){kept}",
         grows=True,
     )  # fmt: skip

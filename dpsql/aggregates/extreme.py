@@ -122,9 +122,9 @@ def _same(sqltype: SqlType) -> SqlType:
 
 MIN = Record(
     "min", {"MIN(x)": "an estimate, some rows inside"}, "an estimate of the smallest {value}",
-    sqltype=_same, temporal=True, tally=_extreme, sampled="min({v}){kept}",
+    sqltype=_same, temporal=True, tally=_extreme, exact="min", sampled="min({v}){kept}",
 )  # fmt: skip
 MAX = Record(
     "max", {"MAX(x)": "an estimate, some rows inside"}, "an estimate of the largest {value}",
-    sqltype=_same, temporal=True, tally=_extreme, sampled="max({v}){kept}",
+    sqltype=_same, temporal=True, tally=_extreme, exact="max", sampled="max({v}){kept}",
 )  # fmt: skip

@@ -19,18 +19,21 @@ import numpy as np
 
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.distinct_values import where_counted
-from dpsql.aggregates.record import Aggregate, Around, Record
+from dpsql.aggregates.record import Aggregate, Around, Built, Given, Record
 from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms, Value
 from dpsql.aggregates.telling import Say, where
+from dpsql.core.domains import Categories, integers
 from dpsql.core.errors import error
 from dpsql.core.events import Event
-from dpsql.core.sqltypes import SqlType
+from dpsql.core.sqltypes import DATE, SqlType
 from dpsql.core.wording import counted
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.sql.nodes import Node, own
 from dpsql.sql.trees import rewritten
 
+MOST = 100
+"""[values] of one list."""
 VALUE = own("value")
 """A value, wherever it comes from."""
 
@@ -160,6 +163,37 @@ def _mode(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Mode, Mo
     return mode, ModeOf(mode, int(aggregate.number) - 1, values, aggregate.sqltype)
 
 
+def _one(given: Given) -> Built:
+    if given.constants:
+        raise error(106, f"{given.word} takes one argument", hint=f"write {given.word}(x)")
+    return Built(_listed(given), (Fraction(1),))
+
+
+def _several(given: Given) -> Built:
+    match given.constants:
+        case (Fraction(denominator=1) as number,) if 1 <= number <= MOST:
+            places = range(1, int(number) + 1)
+            return Built(_listed(given), tuple(map(Fraction, places)), listed=True)
+    what = f"{given.word}() takes a column and a constant from 1 to {MOST}"
+    raise error(106, what, hint="write APPROX_TOP_K(x, 3)")
+
+
+def _listed(given: Given) -> Scalar:
+    """A value of a declared list."""
+    value, words = given.value, given.shown[:60]
+    if value.is_identifying:
+        raise error(302, f"{given.word}() would show an identifier", hint="ask for what people share")
+    whole = (value.integral or value.sqltype == DATE) and integers(value.domain) is not None
+    listed = isinstance(value.domain, Categories) or value.sqltype.is_boolean or whole
+    if not listed or value.sqltype.is_float:
+        raise error(
+            203,
+            f"{given.word}() chooses among declared values, and {words} has no finite list of them",
+            hint=f"declare a domain, or write SELECT {words}, COUNT(*) ... GROUP BY 1 ORDER BY 2 DESC LIMIT 1",
+        )
+    return value
+
+
 def _told(value: str, place: Fraction | None) -> str:
     return f"the most common {value}" if place == 1 else f"place {place} of the most common {value}"
 
@@ -168,7 +202,8 @@ def _written(value: str, place: Fraction | None) -> str:
     return f"MODE({value})" if place == 1 else f"APPROX_TOP_K({value}), place {place}"
 
 
-TOP = Record(
-    "top", {"MODE(x)": "the most common declared value", "APPROX_TOP_K(x, 3)": "a list of the most common declared values"},
-    _told, _written, "MODE", tally=_mode, sampled="mode({v}){kept}",
+MODE = Record(
+    "top", {"MODE(x)": "the most common declared value"},
+    _told, _written, "MODE", build=_one, sqltype=lambda sqltype: sqltype, tally=_mode, sampled="mode({v}){kept}",
 )  # fmt: skip
+TOP = replace(MODE, calls={"APPROX_TOP_K(x, 3)": "a list of the most common declared values"}, build=_several)

@@ -23,7 +23,7 @@ Source: McSherry, Talwar 2007; Smith 2011, Privacy-preserving Statistical Estima
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
 
@@ -31,12 +31,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.aggregates.base import Column
+from dpsql.aggregates.bounds import check_bounds
 from dpsql.aggregates.grid import Grid, as_value, grid, widest
-from dpsql.aggregates.record import Aggregate, Around, Record
+from dpsql.aggregates.record import Aggregate, Around, Built, Constant, Given, Record
 from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms
 from dpsql.aggregates.telling import Say
+from dpsql.core.errors import error
 from dpsql.core.events import Event
-from dpsql.core.sqltypes import SqlType
+from dpsql.core.sqltypes import DOUBLE, TIMESTAMP, SqlType
 from dpsql.core.wording import number
 from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.conversions import PURE
@@ -48,6 +50,8 @@ INTERVAL = Fraction(1, 5)
 LEVEL = Fraction(95, 100)
 _STEP = 4
 _CUTS = 8
+_FINEST_FRACTION = 10**6
+"""Costs are counts of rows times this at most: far inside 64 bits."""
 
 Integers = npt.NDArray[np.int64]
 
@@ -227,14 +231,53 @@ def _quantile(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Quan
     return quantile, QuantileOf(quantile, aggregate.sqltype)
 
 
-QUANTILE = Record(
+def _middle(given: Given) -> Built:
+    if given.constants:
+        raise error(106, f"{given.word} takes one argument", hint=f"write {given.word}(x)")
+    check_bounds(given)
+    return Built(given.value, (Fraction(1, 2),))
+
+
+def _asked(given: Given) -> Built:
+    """One for each constant from 0 to 1, of one or of a list."""
+    check_bounds(given)
+    which = given.constants[0] if len(given.constants) == 1 else None
+    listed = which if isinstance(which, tuple) else (which,)
+    if not listed:
+        raise error(106, f"{given.word}() of an empty list", hint="write QUANTILE_CONT(x, [0.25, 0.75])")
+    numbers = tuple(_fraction(number, given.word) for number in listed)
+    return Built(given.value, numbers, isinstance(which, tuple))
+
+
+def _fraction(number: Constant, word: str) -> Fraction:
+    if not isinstance(number, Fraction) or not 0 <= number <= 1 or number.denominator > _FINEST_FRACTION:
+        what = f"{word}() needs a constant from 0 to 1 with at most 6 digits"
+        raise error(106, what, hint="write QUANTILE_CONT(x, 0.9)")
+    return number
+
+
+def _between(sqltype: SqlType) -> SqlType:
+    """A value between two of a type."""
+    if sqltype.is_decimal or sqltype.is_float:
+        return sqltype
+    return TIMESTAMP if sqltype.is_temporal else DOUBLE
+
+
+DISCRETE = Record(
     "quantile",
     {
-        "MEDIAN(x)": "an estimate of the middle value",
-        "QUANTILE_CONT(x, 0.9)": "an estimate of the value that this share of rows is below",
         "QUANTILE_DISC(x, 0.9)": "", "QUANTILE(x, 0.9)": "", "APPROX_QUANTILE(x, 0.9)": "",
-        "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)": "", "PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY x)": "",
+        "PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY x)": "",
     },
-    "the {number} quantile of {value}", "QUANTILE({value}, {number})",
-    temporal=True, tally=_quantile, sampled="quantile_cont({v}, {n}){kept}",
+    "the {number} quantile of {value}", "QUANTILE({value}, {number})", build=_asked,
+    sqltype=lambda sqltype: sqltype, temporal=True, tally=_quantile, sampled="quantile_cont({v}, {n}){kept}",
 )  # fmt: skip
+CONTINUOUS = replace(
+    DISCRETE,
+    calls={
+        "QUANTILE_CONT(x, 0.9)": "an estimate of the value that this share of rows is below",
+        "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)": "",
+    },
+    sqltype=_between,
+)
+MEDIAN = replace(CONTINUOUS, calls={"MEDIAN(x)": "an estimate of the middle value"}, build=_middle, exact="median")

@@ -24,15 +24,16 @@ from statistics import NormalDist
 
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.mode import VALUE, Listed
-from dpsql.aggregates.record import Aggregate, Around, Record
+from dpsql.aggregates.record import Aggregate, Around, Built, Given, Record
 from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms
 from dpsql.aggregates.telling import Say, where
+from dpsql.core.errors import error
 from dpsql.core.events import Event
 from dpsql.core.sqltypes import DOUBLE
 from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.conversions import PURE
 from dpsql.mechanisms.laplace import DiscreteLaplace
-from dpsql.mechanisms.randomized_response import RandomizedResponse
+from dpsql.mechanisms.randomized_response import LEAST, MOST, RandomizedResponse
 from dpsql.mechanisms.source import NoiseSource
 
 
@@ -146,8 +147,25 @@ def _reports(aggregate: Aggregate, value: Scalar, _: Around) -> tuple[Responses,
     return responses, ResponsesOf(responses)
 
 
+_HINT = "write dp_randomized_response(plan = 3, 1.0)"
+
+
+def _epsilon(given: Given) -> Built:
+    """The condition, and the epsilon of each report."""
+    if len(given.constants) != 1 or given.named:
+        raise error(106, "dp_randomized_response takes a condition and the epsilon of each report", hint=_HINT)
+    if not given.value.sqltype.is_boolean:
+        what = f"dp_randomized_response needs true or false, not {given.value.sqltype}"
+        raise error(106, what, hint=f"{_HINT}, one of its values at a time")
+    (epsilon,) = given.constants
+    if not isinstance(epsilon, Fraction) or not LEAST <= epsilon <= MOST:
+        what = f"the epsilon of dp_randomized_response must be a constant from {float(LEAST):g} to {float(MOST):g}"
+        raise error(106, what, hint=_HINT)
+    return Built(given.value, (epsilon,))
+
+
 RANDOMIZED_RESPONSE = Record(
     "randomized_response", {"dp_randomized_response(condition, 1.0)": "DOUBLE, how many answer yes, by reports at random"},
     "an estimate from reports of whether {value}", "dp_randomized_response({value}, {number})",
-    "dp_randomized_response", booleans=True, tally=_reports,
+    "dp_randomized_response", build=_epsilon, over_parts="sum", booleans=True, tally=_reports,
 )  # fmt: skip

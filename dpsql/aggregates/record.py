@@ -8,6 +8,7 @@ that are released; what it adds for one row, for the guard. The grammar, complet
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -27,11 +28,42 @@ Adds = Literal["rows", "values", "values and rows", "itself"]
 Part = Literal["sum", "count", "rows"]
 """A stored statistic of the same rows: SUM(x), COUNT(x), COUNT(*)."""
 Words = str | Callable[[str, Fraction | None], str]
+Constant = Fraction | str | tuple["Constant", ...] | None
+"""A number, a text, a list of them; None for anything else."""
+Exact = Literal["sum", "avg", "min", "max", "bool_and", "bool_or", "median"]
+"""What is computed exactly of one unit's rows: functions of their multiset, bit for bit (planner/resolve/unit_aggregates.py)."""
 
 
 def value_key(value: Scalar) -> Hashable:
     """What is counted or added up of a value: equal ones share cells."""
     return value.tree, value.domain, value.unit_bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A call of an aggregate.
+
+    word       what errors call it
+    shown      its value, as it is written
+    constants  the arguments after its value
+    named      those with a name
+    """
+
+    record: Record
+    word: str
+    shown: str
+    value: Scalar
+    constants: tuple[Constant, ...]
+    named: Mapping[str, Constant]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What a call asks for: one aggregate of the value for each number, as a list where `listed`."""
+
+    value: Scalar
+    numbers: tuple[Fraction | None, ...] = (None,)
+    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +82,11 @@ class Record:
     booleans    whether it takes BOOLEAN
     temporal    whether it takes DATE and TIMESTAMP
     inside      the function of its value that it is of, in place of the value
+    build       what a call with more than values asks for; raises Error
+    bounded     how a call brings bounds of its own, over {value}
+    exact       what it is of one unit's rows; "": it is refused there
+    over_parts  how it is made of the same over disjoint parts of its rows: they are added up, or it is their sum over their count;
+                "": not at all
     deciding    the condition of the rows by whose number it is decided, from its value, which is a truth value
     read        its column, off a statistic that holds it
     alone       the statistic that it needs where nothing stands beside it, if that is less noisy than a shared one
@@ -81,6 +118,10 @@ class Record:
     booleans: bool = False
     temporal: bool = False
     inside: str = ""
+    build: Callable[[Given], Built] | None = None
+    bounded: str = ""
+    exact: Exact | Literal[""] = ""
+    over_parts: Literal["", "sum", "mean"] = ""
     deciding: Callable[[Scalar], Scalar] | None = None
     read: Callable[[Statistic, Aggregate], Estimate] | None = None
     alone: Callable[[Term, Scalar | None], Statistic] | None = None
@@ -101,6 +142,11 @@ class Record:
     def spellings(self) -> tuple[str, ...]:
         """What SQL calls it, in lower case."""
         return tuple(dict.fromkeys(call.partition("(")[0].lower() for call in self.calls))
+
+    @property
+    def named(self) -> list[str]:
+        """The arguments with a name, of the calls that show any."""
+        return [name for call in self.calls for name in re.findall(r"(\w+) :=", call)]
 
     @property
     def example(self) -> str:

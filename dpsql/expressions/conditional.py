@@ -112,3 +112,8 @@ def _largest(bounds: list[Fraction | None]) -> Fraction | None:
 def _smallest(bounds: list[Fraction | None]) -> Fraction | None:
     known = [b for b in bounds if b is not None]
     return min(known) if known and len(known) == len(bounds) else None
+
+
+def is_chosen(scalar: Scalar) -> bool:
+    """Whether a condition decides what a value is, somewhere in it."""
+    return any(part.function in ("case", "nullif") for part in scalar.walk())

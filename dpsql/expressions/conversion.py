@@ -118,6 +118,11 @@ def convert(scalar: Scalar, sqltype: SqlType) -> Scalar:
     )
 
 
+def unconverted(scalar: Scalar) -> Scalar:
+    """What was converted, where anything was."""
+    return scalar.args[0] if scalar.function == "convert" else scalar
+
+
 def _inside(limits: Interval | None, held: Interval | None) -> Interval | None:
     """What is left of hard limits in a type that has no value for the rest."""
     if limits is None or held is None:

@@ -108,6 +108,11 @@ class Scalar:
     def is_column(self) -> bool:
         return self.function == "column"
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it is a value with bounds that a call names."""
+        return self.function == "bounded"
+
     def walk(self) -> Iterator[Scalar]:
         """This scalar and all its operands, each once; of a derived column also what it is derived from."""
         seen: set[int] = set()
@@ -191,6 +196,17 @@ def column(
         role=role,
         step=step,
         length=length,
+    )
+
+
+def bounded(value: Scalar, rows: Interval | None, total: Interval | None) -> Scalar:
+    """A value within the bounds that a call names: of each row, and of a unit's total. Where there are none, the declared ones."""
+    return replace(
+        value,
+        function="bounded",
+        args=(value,),
+        domain=rows if rows is not None else value.domain,
+        unit_bounds=total if total is not None else value.unit_bounds if rows is None else None,
     )
 
 

@@ -10,10 +10,8 @@ import difflib
 
 from sqlglot import exp
 
-from dpsql.aggregates.mode import TOP
-from dpsql.aggregates.quantile import QUANTILE
 from dpsql.aggregates.record import Record
-from dpsql.aggregates.registry import BY_SPELLING, RECORDS
+from dpsql.aggregates.registry import BY_SPELLING, RECORDS, called
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
@@ -146,13 +144,10 @@ def _called(node: type[exp.Func]) -> Record | None:
 
 BY_NODE: dict[type[exp.Expression], Record] = {
     node: record
-    for node in exp.ALL_FUNCTIONS
-    if issubclass(node, exp.Expression)
-    and (record := _called(node)) is not None
-    and record.takes
-    and record not in (QUANTILE, TOP)
+    for node in set(exp.ALL_FUNCTIONS) - {exp.ApproxTopK}
+    if issubclass(node, exp.Expression) and (record := _called(node)) is not None and record.takes
 }
-"""The aggregates of one and of two values that the parser has a plain node for."""
+"""The aggregates of values that the parser has a node for."""
 AGGREGATES: dict[type[exp.Expression], set[str]] = {
     **{node: {"this"} if record.takes == 1 else {"this", "expression"} for node, record in BY_NODE.items()},
     **{node: {"this"} for node in (exp.Count, exp.CountIf, exp.Median, exp.Mode)},
@@ -280,7 +275,13 @@ def _is_window_function(node: exp.Expression) -> bool:
 
 def record_of(node: exp.Expression) -> Record | None:
     """The aggregate that a node calls, if it is one."""
-    return BY_SPELLING.get(str(node.this).lower()) if isinstance(node, exp.Anonymous) else BY_NODE.get(type(node))
+    if not isinstance(node, exp.Anonymous):
+        return BY_NODE.get(type(node))
+    return called(str(node.this), named_arguments(node))
+
+
+def named_arguments(node: exp.Anonymous) -> dict[str, exp.Expression]:
+    return {p.this.name.lower(): p.expression for p in node.expressions if isinstance(p, exp.PropertyEQ)}
 
 
 def name_of(node: exp.Expression) -> str:

@@ -119,12 +119,12 @@ WRITERS = {
     "dpsql/sql/duckdb.py": "the printer",
     "dpsql/planner/resolve/statement.py": "what the sandbox runs",
     "dpsql/planner/resolve/key_lists.py": "what the sandbox runs",
+    "dpsql/aggregates/bounds.py": "told to people",
     "dpsql/guard/bought.py": "statements that the owner's verb asks",
     "dpsql/guard/columns.py": "what is asked of sample units",
     "dpsql/guard/evaluating.py": "what is asked of sample units",
     "dpsql/guard/units.py": "what is asked of sample units",
     "dpsql/planner/explain/released.py": "told to people",
-    "dpsql/planner/resolve/arguments.py": "told to people",
     "dpsql/planner/resolve/grouping_sets.py": "told to people",
 }
 """Who puts SQL together as text, and what for."""

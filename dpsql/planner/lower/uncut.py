@@ -75,7 +75,7 @@ def groups_kept(release: Release) -> bool:
 
 def _bounds_facts(term: Term) -> frozenset[str] | None:
     """What must be verified for a clamp to change nothing; None where no fact says so."""
-    if any(part.function == "bounded" for part in term.scalar.walk()):
+    if any(part.is_bounded for part in term.scalar.walk()):
         return None
     leaves = list(term.scalar.leaves())
     if not all(leaf.origin for leaf in leaves):

@@ -1,29 +1,26 @@
-"""What stands inside an aggregate over people: plain values, and the named bounds of dpsql's own calls."""
+"""What stands inside an aggregate over people: plain values, and the constants beside them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from fractions import Fraction
 
 from sqlglot import exp
 
 from dpsql.aggregates.distinct_values import combination
-from dpsql.core.domains import Interval, Unbounded
+from dpsql.aggregates.record import Constant, Given, Record
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.core.sqltypes import DOUBLE, INTEGER
 from dpsql.expressions.conditional import case
-from dpsql.expressions.functions.numbers import float_test
-from dpsql.expressions.literals import NULL, boolean_literal, literal
-from dpsql.expressions.logic import compare, disjunction, is_null, negation
-from dpsql.expressions.scalar import Scalar, finite_hull
-from dpsql.planner.grammar import is_aggregate, name_of
+from dpsql.expressions.literals import boolean_literal
+from dpsql.expressions.logic import disjunction, is_null, negation
+from dpsql.expressions.scalar import Scalar
+from dpsql.planner.grammar import is_aggregate, name_of, named_arguments
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.syntax import parts_of
 
-
-def named_arguments(node: exp.Anonymous) -> dict[str, exp.Expression]:
-    return {p.this.name.lower(): p.expression for p in node.expressions if isinstance(p, exp.PropertyEQ)}
+_LONGEST = 50
+"""[characters] A number in the text."""
 
 
 def check_plain(argument: exp.Expression | None, words: str, example: str = "") -> None:
@@ -96,88 +93,42 @@ def _respelt_list(node: exp.Expression) -> list[exp.Expression]:
     return values if values and node.args["ifs"] == nulls else []
 
 
-def bounded_by_call(node: exp.Anonymous, scope: Scope) -> Scalar:
-    """The value of dp_sum(x, lower := a, upper := b, unit_lower := c, unit_upper := d), with the bounds that it names.
-
-    lower, upper            clamp each value
-    unit_lower, unit_upper  clamp each unit's total in a group
-    """
-    named = named_arguments(node)
-    if "bounds" in named:
-        what = "bounds := 'auto' chooses a clamp with noise, over people; within one person's rows there is nothing to choose by"
-        raise error(106, what, hint="write SUM(x), or dp_sum(x, lower := 0, upper := 100)", span=span_of(node))
-    values = [p for p in node.expressions if not isinstance(p, exp.PropertyEQ)]
-    known = {"lower", "upper", "unit_lower", "unit_upper"}
-    if len(values) != 1 or set(named) - known or len(named) != len(node.expressions) - 1 or not named:
-        raise error(
-            106, "dp_sum takes a value and lower := and upper :=", hint="write dp_sum(x, lower := 0, upper := 100)"
-        )
-    value = scalar(values[0], scope)
-    rows = _interval(named, "lower", "upper", scope)
-    total = _interval(named, "unit_lower", "unit_upper", scope)
-    return replace(
-        value,
-        function="bounded",
-        args=(value,),
-        domain=rows if rows is not None else value.domain,
-        unit_bounds=total if total is not None else value.unit_bounds if rows is None else None,
+def given(record: Record, node: exp.Expression, scope: Scope) -> Given:
+    """A call of an aggregate of one value and constants. Raises 102, 106, 109 for a value that cannot stand inside one."""
+    named = named_arguments(node) if isinstance(node, exp.Anonymous) else {}
+    argument, *rest = arguments(node) or (None,)
+    word = name_of(node).removesuffix("()")
+    check_plain(argument, word)
+    assert argument is not None
+    constants = tuple(_constant(part, scope) for part in rest)
+    return Given(
+        record,
+        word,
+        argument.sql(dialect="duckdb"),
+        scalar(argument, scope),
+        constants,
+        {name: _constant(part, scope) for name, part in named.items()},
     )
 
 
-def clamped_by_call(node: exp.Anonymous, scope: Scope) -> Scalar:
-    """dp_clamped(x), or with lower := a, upper := b: 1 where the clamp changes a value, 0 where not, NULL where there is none."""
-    values = [p for p in node.expressions if not isinstance(p, exp.PropertyEQ)]
-    if len(values) != 1:
-        raise error(106, "dp_clamped takes one value", hint="write dp_clamped(x)", span=span_of(node))
-    check_plain(values[0], "dp_clamped")
-    if any(name.startswith("unit_") or name == "bounds" for name in named_arguments(node)):
-        raise error(106, "dp_clamped takes lower and upper alone", hint="write dp_clamped(x, lower := 0, upper := 9)")
-    value = bounded_by_call(node, scope) if len(node.expressions) > 1 else scalar(values[0], scope)
-    raw = value.args[0] if value.function == "bounded" else value
-    if not raw.sqltype.is_number:
-        raise error(106, f"dp_clamped needs a number, not {raw.sqltype}", hint="leave it out", span=span_of(node))
-    bounds = finite_hull(value)
-    if bounds is None:
-        raise without_bounds("dp_clamped", values[0].sql(dialect="duckdb"), value)
-    unknown = is_null(raw)
-    if raw.sqltype.is_float:
-        unknown = disjunction([unknown, float_test("isnan", raw)])
-    below, above = (literal(end, DOUBLE) for end in (bounds.lower, bounds.upper))
-    outside = disjunction([compare("<", raw, below), compare(">", raw, above)])
-    one, none = literal(1, INTEGER), literal(0, INTEGER)
-    return case([(unknown, NULL), (outside, one)], none)
+def arguments(node: exp.Expression) -> list[exp.Expression]:
+    """The arguments without a name, wherever the parser keeps them."""
+    if isinstance(node, exp.Anonymous):
+        return [part for part in node.expressions if not isinstance(part, exp.PropertyEQ)]
+    kept = (value if isinstance(value, list) else [value] for value in node.args.values())
+    return [part for parts in kept for part in parts if isinstance(part, exp.Expression)]
 
 
-def _interval(named: dict[str, exp.Expression], low: str, high: str, scope: Scope) -> Interval | None:
-    """The constants of two named arguments; None where neither is given."""
-    if low not in named and high not in named:
+def _constant(node: exp.Expression, scope: Scope) -> Constant:
+    if isinstance(node, exp.Array):
+        return tuple(_constant(part, scope) for part in node.expressions)
+    if isinstance(node, exp.Literal) and not node.is_string:
+        # as it is written: a parameter that is a float has an exponent
+        return Fraction(node.name) if len(node.name) < _LONGEST else None
+    try:
+        value = scalar(node, scope)
+    except Error:
         return None
-    limits = [scalar(named[name], scope) for name in (low, high) if name in named]
-    numbers = [s.limits.lower for s in limits if s.is_literal and s.limits is not None and s.sqltype.is_number]
-    if len(numbers) != 2 or numbers[0] > numbers[1]:
-        raise error(
-            106,
-            f"{low} and {high} of dp_sum must be constants, {low} first",
-            hint=f"write dp_sum(x, {low} := 0, {high} := 100)",
-        )
-    return Interval(numbers[0], numbers[1])
-
-
-def without_bounds(function: str, argument: str, value: Scalar) -> Error:
-    """Name the columns to declare bounds for, and the aggregate that brings its own."""
-    shown = argument if len(argument) <= 80 else "..."
-    message = f"{function}({shown}) has no bounds, so one person could change it without limit"
-    if value.is_identifying:
-        return error(201, message, hint="count people instead: COUNT(*)")
-    bare = [p for p in value.walk() if p.is_column and isinstance(p.domain, Unbounded) and not p.sqltype.is_text]
-    names = sorted({p.origin for p in bare if p.origin})
-    declare = f"declare bounds for {', '.join(names)} or " if names else ""
-    if function == "SUM":
-        instead = f"write dp_sum({shown}, lower := 0, upper := 100), or bounds := 'auto'"
-    elif value.sqltype.is_temporal:
-        instead = f"add WHERE {shown} BETWEEN {value.sqltype} '2000-01-01' AND {value.sqltype} '2030-01-01'"
-    elif value.is_column:
-        instead = f"add WHERE {shown} BETWEEN 0 AND 100"
-    else:
-        instead = f"write {function}(LEAST(GREATEST({shown}, 0), 100))"
-    return error(201, message, hint=declare + instead)
+    if not value.is_literal:
+        return None
+    return value.value if isinstance(value.value, str) else value.limits.lower if value.limits is not None else None

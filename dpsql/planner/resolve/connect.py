@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span
+from dpsql.expressions.conversion import unconverted
 from dpsql.expressions.scalar import Scalar, same_key
 from dpsql.relations.joins import Equality, equates_units, inner_join, meets_few, public_equality
 from dpsql.relations.relations import Relation
@@ -63,7 +64,7 @@ def _within(scalar: Scalar, columns: set[Node]) -> bool:
 
 def _plain(scalar: Scalar) -> Scalar:
     """What a comparison converted to the common type; the join decides on its own which side is cast."""
-    inner = scalar.args[0] if scalar.function == "convert" else scalar
+    inner = unconverted(scalar)
     return inner if inner.is_column and inner.sqltype.is_integer and scalar.sqltype.is_integer else scalar
 
 

@@ -14,7 +14,8 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.planner.grammar import is_aggregate, name_of
+from dpsql.planner.grammar import is_aggregate, name_of, record_of
+from dpsql.planner.resolve.arguments import arguments
 from dpsql.planner.resolve.syntax import unaliased
 
 GROUPED = "grouped"
@@ -262,17 +263,16 @@ class _Levels:
         argument = call.expressions[0] if isinstance(call, exp.Anonymous) and call.expressions else call.this
         if isinstance(argument, exp.Distinct):
             raise _not_additive(node, f"{name_of(call)} of DISTINCT values")
-        match call:
-            case exp.Count():
-                return _count(exp.TryCast(this=self.total(call, condition), to=exp.DataType.build("BIGINT")))
-            case exp.Sum() | exp.CountIf():
+        if isinstance(call, exp.Count):
+            return _count(exp.TryCast(this=self.total(call, condition), to=exp.DataType.build("BIGINT")))
+        if isinstance(call, exp.CountIf):
+            return self.total(call, condition)
+        record = record_of(call)
+        match record.over_parts if record is not None else "":
+            case "sum":
                 return self.total(call, condition)
-            case exp.Avg():
+            case "mean" if len(arguments(call)) == 1:
                 return self.mean(call, argument, condition)
-            case exp.Anonymous() if str(call.this).lower() == "mean" and len(call.expressions) == 1:
-                return self.mean(call, argument, condition)
-            case exp.Anonymous() if _is_additive(call):
-                return self.total(call, condition)
         raise _not_additive(node, name_of(call))
 
     def mean(self, call: exp.Expression, argument: exp.Expression, condition: exp.Expression | None) -> exp.Expression:
@@ -336,13 +336,6 @@ def _size(node: exp.Expression, most: int | None) -> int:
 
 def _rows_of_people(node: exp.Expression) -> Error:
     return error(301, "* would show rows of people", hint="name the columns to group by", span=span_of(node))
-
-
-def _is_additive(call: exp.Anonymous) -> bool:
-    """Whether the parts of one of dpsql's own aggregates add up: not where some may be NULL for want of rows."""
-    word = str(call.this).lower()
-    chosen = any(isinstance(p, exp.PropertyEQ) and p.this.name.lower() == "bounds" for p in call.expressions)
-    return word == "dp_randomized_response" or (word == "dp_sum" and not chosen)
 
 
 def _not_additive(node: exp.Expression, words: str) -> Error:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
+from dpsql.aggregates.registry import BY_SPELLING
 from dpsql.planner.grammar import END_NAMES, OF_PEOPLE
 
 
@@ -65,7 +66,8 @@ def without_own_functions(tree: exp.Expression) -> exp.Expression:
         if not isinstance(call, exp.Anonymous):
             return node
         word = str(call.this).lower()
-        if word in OF_PEOPLE - {"dp_sum"} and call.expressions:
+        plain = _of_engine(word)
+        if word in OF_PEOPLE and not plain and call.expressions:
             double = exp.DataType.build("DOUBLE")
             counted: exp.Expression = exp.Sum(this=exp.Cast(this=call.expressions[0].copy(), to=double))
             if node is not call:
@@ -73,13 +75,21 @@ def without_own_functions(tree: exp.Expression) -> exp.Expression:
             return _called(counted, node)
         if node is not call:
             return node
-        if word == "dp_sum" and node.expressions:
-            return exp.Sum(this=node.expressions[0].copy())
+        if plain and call.expressions:
+            made = exp.func(plain, call.expressions[0].copy())
+            assert isinstance(made, exp.Expression)
+            return made
         if word in END_NAMES:
             return _called(exp.Cast(this=exp.Null(), to=exp.DataType.build("DOUBLE")), node)
         return node
 
     return tree.transform(replaced)
+
+
+def _of_engine(word: str) -> str:
+    """The engine's own name of an aggregate that dpsql has another call for; "" where there is none."""
+    record = BY_SPELLING.get(word) if word in OF_PEOPLE else None
+    return record.name if record is not None and not record.plain and record.name in BY_SPELLING else ""
 
 
 def _called(value: exp.Expression, node: exp.Expression) -> exp.Expression:

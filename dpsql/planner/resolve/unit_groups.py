@@ -1,36 +1,28 @@
 """GROUP BY the privacy unit: one row per group of one unit's rows, still private (rules 6, 10).
 
-Every aggregate here is a function of the multiset of one unit's rows, bit for bit: counts, sums in exact types or on the integer grid
-of a clamped DOUBLE, averages of those, least, largest and middle values. What depends on the order of rows is refused.
+Its aggregates are those of unit_aggregates.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.aggregates.sum import sum_type
-from dpsql.aggregates.term import term
-from dpsql.core.domains import UNBOUNDED, Domain, Interval
 from dpsql.core.errors import error
 from dpsql.core.spans import span_of
-from dpsql.core.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType
-from dpsql.expressions.literals import literal
-from dpsql.expressions.logic import BOTH, truth
-from dpsql.expressions.scalar import Scalar, finite_hull, one_form
+from dpsql.expressions.conditional import is_chosen
+from dpsql.expressions.logic import truth
 from dpsql.plan.resolved import GroupKey
 from dpsql.planner.grammar import is_aggregate, name_of
-from dpsql.planner.resolve.arguments import bounded_by_call, distinct_value
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
 from dpsql.planner.resolve.statement import Private, Statement
 from dpsql.planner.resolve.syntax import parts_of
+from dpsql.planner.resolve.unit_aggregates import UnitRows
 from dpsql.relations.per_unit import Computed, per_unit
 from dpsql.relations.relations import Named, Relation, filtered, projected
-from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Cast, Chain, Literal, Node, Not, Number, Star
+from dpsql.sql.nodes import Node
 
 _CONDITIONS = (exp.Case, exp.If, exp.Nullif, exp.Predicate)
 _ADVICE = "use COUNT, SUM, AVG, MIN, MAX, MEDIAN, BOOL_AND or BOOL_OR within one person's rows"
@@ -102,7 +94,7 @@ def decides(node: exp.Expression, scope: Scope) -> bool:
     if isinstance(node, exp.CountIf) or any(isinstance(p, _CONDITIONS) for p in node.walk()):
         return True
     columns = (scalar(c, scope) for c in node.find_all(exp.Column) if not isinstance(c.this, exp.Star))
-    return any(part.function in ("case", "nullif") for column in columns for part in column.walk())
+    return any(map(is_chosen, columns))
 
 
 @dataclass(slots=True)
@@ -124,7 +116,9 @@ class _Found:
         inner, condition = node, None
         if isinstance(node, exp.Filter):
             inner, condition = node.this, truth(scalar(node.expression.this, self.scope))
-        found = self._computed(inner, condition)
+        where = condition.tree if condition is not None else None
+        rows = UnitRows(self.scope, self.rows, lambda made: replace(made, where=where), condition)
+        found = rows.computed(inner)
         if found is None:
             raise error(
                 102, f"{name_of(inner)} within one person's rows is not supported", hint=_ADVICE, span=span_of(inner)
@@ -132,184 +126,3 @@ class _Found:
         found = replace(found, chosen=condition is not None or decides(inner, self.scope))
         self.computed.setdefault(found.tree, found)
         self.nodes[id(node)] = found.tree
-
-    def _computed(self, node: exp.Expression, condition: Scalar | None) -> Computed | None:
-        match node:
-            case exp.Count():
-                return self._count(node, condition)
-            case exp.CountIf():
-                tested = truth(scalar(node.this, self.scope))
-                shown = _identifying(tested, condition)
-                both = Bare(Chain("AND", tuple(c.tree for c in (tested, condition) if c is not None)))
-                number = Aggregate("count", (Star(),), where=both)
-                return Computed(number, counted(0, self.rows, HUGEINT), shown)
-            case exp.Sum() | exp.Avg():
-                word = "SUM" if isinstance(node, exp.Sum) else "AVG"
-                return self._total(word, self._argument(node, word), condition)
-            case exp.Anonymous() if str(node.this).lower() == "mean" and len(node.expressions) == 1:
-                return self._total("AVG", scalar(node.expressions[0], self.scope), condition)
-            case exp.Anonymous() if str(node.this).lower() == "dp_sum":
-                return self._total("SUM", bounded_by_call(node, self.scope), condition)
-            case exp.Min() | exp.Max() if not node.expressions:
-                word = "min" if isinstance(node, exp.Min) else "max"
-                value = self._argument(node, word.upper())
-                return Computed(
-                    _of_rows(condition)(word, one_form(value).tree),
-                    picked(value, nullable=value.nullable or condition is not None),
-                    (value, *_identifying(condition)),
-                )
-            case exp.LogicalAnd() | exp.LogicalOr():
-                word = "bool_and" if isinstance(node, exp.LogicalAnd) else "bool_or"
-                value = truth(self._argument(node, word.upper()))
-                return Computed(
-                    _of_rows(condition)(word, value.tree),
-                    picked(value, nullable=value.nullable or condition is not None),
-                    (value, *_identifying(condition)),
-                )
-            case exp.Median():
-                return self._median(self._argument(node, "MEDIAN"), condition)
-        return None
-
-    def _argument(self, node: exp.Expression, word: str) -> Scalar:
-        if isinstance(node.this, exp.Distinct | exp.Order):
-            raise error(102, f"{word} takes a plain value here", hint=f"write {word}(x)", span=span_of(node))
-        return scalar(node.this, self.scope)
-
-    def _count(self, node: exp.Count, condition: Scalar | None) -> Computed:
-        argument, of_rows = node.this, _of_rows(condition)
-        if argument is None or isinstance(argument, exp.Star):
-            least = 0 if condition is not None else 1
-            return Computed(of_rows("count", Star()), counted(least, self.rows, BIGINT), _identifying(condition))
-        if isinstance(argument, exp.Distinct):
-            value = distinct_value(argument, self.scope)
-            shown = _identifying(None if _is_bare(value) else value, condition)
-            return Computed(replace(of_rows("count", value.tree), distinct=True), counted(0, self.rows, BIGINT), shown)
-        value = scalar(argument, self.scope)
-        shown = _identifying(None if _is_bare(value) else value, condition)
-        return Computed(of_rows("count", value.tree), counted(0, self.rows, BIGINT), shown)
-
-    def _total(self, word: str, value: Scalar, condition: Scalar | None) -> Computed:
-        """SUM and AVG in integers, so that no order of rows shows (rule 10)."""
-        if not (value.sqltype.is_number or value.sqltype.is_boolean):
-            raise error(106, f"{word} needs a number, not {value.sqltype}", hint="count it, or cast it to a number")
-        hull = finite_hull(value)
-        total, count, scale = exact_sum(value, hull, word, _of_rows(condition))
-        nullable = value.nullable or condition is not None
-        if word == "AVG":
-            domain: Domain = hull if hull is not None else UNBOUNDED
-            return Computed(
-                average(total, count, scale), _like(DOUBLE, domain, None, nullable), _identifying(value, condition)
-            )
-        sqltype, tree = total_as(value, total, scale)
-        limits = None if sqltype.is_float else sqltype.range
-        integral = (value.integral or value.sqltype.is_boolean) and not sqltype.is_float
-        return Computed(
-            tree,
-            _like(sqltype, self._sum_domain(value, hull), limits, nullable, integral),
-            _identifying(value, condition),
-        )
-
-    def _sum_domain(self, value: Scalar, hull: Interval | None) -> Domain:
-        """A unit's total: as the owner declared it, else what its rows can add up to."""
-        if value.unit_bounds is not None:
-            return value.unit_bounds
-        return sum_domain(hull, self.rows)
-
-    def _median(self, value: Scalar, condition: Scalar | None) -> Computed:
-        if not value.sqltype.is_number:
-            raise error(106, f"MEDIAN needs a number, not {value.sqltype}", hint="use MIN or MAX")
-        number = one_form(value).tree
-        if value.sqltype.is_float:
-            number = Bare(Case(((Bare(Not(Call("isnan", (value.tree,)))), number),)))
-        tree = _of_rows(condition)("median", Cast(number, DOUBLE, tries=False))
-        hull = finite_hull(value)
-        domain: Domain = hull if hull is not None else UNBOUNDED
-        return Computed(
-            tree,
-            _like(DOUBLE, domain, None, value.nullable or condition is not None),
-            (value, *_identifying(condition)),
-        )
-
-
-def counted(least: int, rows: int | None, sqltype: SqlType = BIGINT) -> Scalar:
-    """A number of one unit's rows: within the declared limit by declaration, below 2^63 whatever the data holds."""
-    domain: Domain = Interval(Fraction(least), Fraction(rows)) if rows is not None else UNBOUNDED
-    return _like(sqltype, domain, Interval(Fraction(least), Fraction(2**63 - 1)), nullable=False, integral=True)
-
-
-def sum_domain(hull: Interval | None, rows: int | None) -> Domain:
-    """What at least one and at most `rows` values can add up to."""
-    if hull is None or rows is None:
-        return UNBOUNDED
-    low, high = hull.lower, hull.upper
-    return Interval(low * rows if low < 0 else low, high * rows if high > 0 else high)
-
-
-def _of_rows(condition: Scalar | None) -> Callable[[str, Node], Aggregate]:
-    """An aggregate of the rows that a condition keeps."""
-    where = condition.tree if condition is not None else None
-    return lambda name, argument: Aggregate(name, (argument,), where=where)
-
-
-def _like(sqltype: SqlType, domain: Domain, limits: Interval | None, nullable: bool, integral: bool = False) -> Scalar:
-    return replace(literal(None, sqltype), domain=domain, limits=limits, nullable=nullable, integral=integral)
-
-
-def picked(value: Scalar, *, nullable: bool = True) -> Scalar:
-    """One of the values: what MIN and MAX give, and windows that look at another row."""
-    chosen = replace(value, nullable=nullable, constant=False, unit_bounds=None)
-    return replace(chosen, domain=BOTH) if value.sqltype.is_boolean else chosen
-
-
-def _is_bare(value: Scalar) -> bool:
-    """Whether to count a value tells nothing of an identifier: a column that nothing was computed of."""
-    return value.is_column and not value.computes_identifier
-
-
-def _identifying(*parts: Scalar | None) -> tuple[Scalar, ...]:
-    """What an aggregate tells about identifiers; to count a bare one tells nothing."""
-    return tuple(part for part in parts if part is not None and part.is_identifying)
-
-
-def exact_sum(
-    value: Scalar, hull: Interval | None, word: str, of_rows: Callable[[str, Node], Node]
-) -> tuple[Node, Node, Fraction]:
-    """(the sum, the number of values, what one unit of the sum is worth), in an exact type.
-
-    of_rows  makes an aggregate of its name and its argument
-    """
-    x = value.tree
-    if hull is not None:
-        clamped = term(value, word)
-        if clamped.is_decimal or clamped.is_integer:
-            return of_rows("sum", clamped.own(x)), of_rows("count", x), Fraction(1)
-        quanta = clamped.quanta(x)
-        return of_rows("sum", quanta), of_rows("count", quanta), clamped.quantum
-    limits = value.limits
-    narrow = value.sqltype.is_integer or (value.sqltype.is_decimal and value.sqltype.width <= 19)
-    if value.sqltype.is_boolean:
-        return of_rows("sum", Cast(x, BIGINT, tries=False)), of_rows("count", x), Fraction(1)
-    if limits is not None and narrow and limits.lower >= -(2**63) and limits.upper < 2**63:
-        return of_rows("sum", x), of_rows("count", x), Fraction(1)
-    raise error(
-        201,
-        f"{word} within one person's rows needs bounds, so that no order of rows shows in it",
-        hint="declare bounds for its columns, or write LEAST(GREATEST(x, 0), 100)",
-    )
-
-
-def total_as(value: Scalar, total: Node, scale: Fraction) -> tuple[SqlType, Node]:
-    """A sum in the type that SUM gives; in DOUBLE where the grid is coarser than the type (a declared step, very wide bounds)."""
-    sqltype = sum_type(value.sqltype)
-    if sqltype.is_float or scale != 1:
-        return DOUBLE, _worth(total, scale)
-    return sqltype, total
-
-
-def average(total: Node, count: Node, scale: Fraction) -> Node:
-    """A sum over the number of its values; NULL where there is none."""
-    return Binary("/", Bare(_worth(total, scale)), Call("NULLIF", (count, Number(0))))
-
-
-def _worth(total: Node, scale: Fraction) -> Node:
-    return Binary("*", Cast(total, DOUBLE, tries=False), Literal(scale, DOUBLE))

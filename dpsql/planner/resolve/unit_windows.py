@@ -7,28 +7,27 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.core.domains import UNBOUNDED, Domain
+from dpsql.aggregates.record import Exact
 from dpsql.core.errors import error
 from dpsql.core.spans import span_of
-from dpsql.core.sqltypes import DOUBLE
-from dpsql.expressions.literals import literal
-from dpsql.expressions.scalar import Scalar, finite_hull, one_form
-from dpsql.planner.grammar import name_of
+from dpsql.expressions.scalar import Scalar, one_form
+from dpsql.planner.grammar import name_of, record_of
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.syntax import parts_of
-from dpsql.planner.resolve.unit_groups import average, counted, decides, exact_sum, picked, sum_domain, total_as
+from dpsql.planner.resolve.unit_aggregates import UnitRows, counted, picked
+from dpsql.planner.resolve.unit_groups import decides
 from dpsql.relations.per_unit import Computed, windowed
 from dpsql.relations.relations import Named, Relation, derived
-from dpsql.sql.nodes import Aggregate, Call, Frame, Node, Number, Ordered, Over, Star
+from dpsql.sql.nodes import Call, Frame, Node, Number, Ordered, Over
 
 _RANKS: dict[type[exp.Expression], str] = {exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank"}
 _SHIFTS: dict[type[exp.Expression], str] = {exp.Lag: "lag", exp.Lead: "lead"}
 _ENDS: dict[type[exp.Expression], str] = {exp.FirstValue: "first_value", exp.LastValue: "last_value"}
 _BY_PLACE = (exp.RowNumber, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
 """What a tie would leave to chance."""
-_TOTALS = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
+_TOTALS: tuple[Exact, ...] = ("sum", "avg", "min", "max")
 _ADVICE = "use ROW_NUMBER, RANK, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN or MAX"
 
 
@@ -197,8 +196,12 @@ def _function(node: exp.Expression, scope: Scope, rows: int | None, over: Callab
         value = scalar(node.this, scope)
         name = _SHIFTS.get(type(node)) or _ENDS[type(node)]
         return Computed(over(Call(name, (value.tree, *_offset(node)))), picked(value), (value,))
-    if isinstance(node, _TOTALS):
-        return _total(node, scope, rows, over)
+    record = record_of(node)
+    plain = isinstance(node, exp.Count) and not isinstance(node.this, exp.Distinct)
+    if plain or (record is not None and record.exact in _TOTALS and record.build is None):
+        found = UnitRows(scope, rows, over, framed=True).computed(node)
+        if found is not None:
+            return found
     raise error(102, f"{name_of(node)} within one person's rows is not supported", hint=_ADVICE, span=span_of(node))
 
 
@@ -216,35 +219,3 @@ def _offset(node: exp.Expression) -> list[Node]:
     if not (isinstance(offset, exp.Literal) and offset.name.isdigit() and len(offset.name) < 7):
         raise error(106, "the offset of LAG and LEAD must be a constant", hint="write LAG(x, 1)", span=span_of(node))
     return [Number(int(offset.name))]
-
-
-def _total(node: exp.Expression, scope: Scope, rows: int | None, over: Callable[[Node], Node]) -> Computed:
-    def of_rows(name: str, argument: Node) -> Node:
-        return over(Aggregate(name, (argument,)))
-
-    if isinstance(node, exp.Count):
-        value = None if node.this is None or isinstance(node.this, exp.Star) else scalar(node.this, scope)
-        told = value is not None and value.is_identifying and not (value.is_column and not value.computes_identifier)
-        shows = (value,) if told and value is not None else ()
-        return Computed(of_rows("count", value.tree if value is not None else Star()), counted(0, rows), shows)
-    value = scalar(node.this, scope)
-    if isinstance(node, exp.Min | exp.Max):
-        name = "min" if isinstance(node, exp.Min) else "max"
-        return Computed(of_rows(name, one_form(value).tree), picked(value), (value,))
-    word = "SUM" if isinstance(node, exp.Sum) else "AVG"
-    hull = finite_hull(value)
-    total, count, scale = exact_sum(value, hull, word, of_rows)
-    shows = (value,) if value.is_identifying else ()
-    if word == "AVG":
-        domain: Domain = hull if hull is not None else UNBOUNDED
-        like = replace(literal(None, DOUBLE), domain=domain, nullable=True)
-        return Computed(average(total, count, scale), like, shows)
-    sqltype, tree = total_as(value, total, scale)
-    like = replace(
-        literal(None, sqltype),
-        domain=sum_domain(hull, rows),
-        limits=None if sqltype.is_float else sqltype.range,
-        nullable=True,
-        integral=value.integral and not sqltype.is_float,
-    )
-    return Computed(tree, like, shows)
