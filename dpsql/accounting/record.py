@@ -18,7 +18,7 @@ class Record:
 
     structure  one line for each key that was verified
     declared   the declarations that facts and snapshot are about; "" where there are neither
-    facts      names, as schema/facts.py gives them
+    facts      names, as schema/model.py gives them
     snapshot   (signature, content) of the prepared snapshot's files, keyed with the ledger's secret; None: there is none
     """
 

@@ -39,7 +39,7 @@ class Term:
     lower    [quanta] L' = floor(L/q)
     upper    [quanta] U' = ceil(U/q), larger than lower
     quantum  q, in the value's own unit
-    clamped  False only for data whose bounds were verified, and values of an exact type (planner/lower/uncut.py)
+    clamped  False only for data whose bounds were verified, and values of an exact type (planner/lower/cutting.py)
     """
 
     scalar: Scalar

@@ -2,21 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.vectors import Vector, Vectors
-from dpsql.answers.held import Held, Missing
 from dpsql.answers.questions import Questions
 from dpsql.answers.reusing import Reused, Reusing
-from dpsql.answers.topping_up import dearer, top_up
+from dpsql.answers.topping_up import TopUp, dearer, top_up
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.tables import NoisyTable
 from dpsql.schema.model import Analyst, Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A release that is to be bought.
+
+    part         what is bought of it: where a stored answer is sharpened, the difference
+    asked        the release as it was asked, with the noise that is in it at the end
+    fingerprint  under which it is stored
+    top_up       the stored answer that is sharpened, or None
+    """
+
+    part: CompiledRelease
+    asked: CompiledRelease
+    fingerprint: str
+    top_up: TopUp | None = None
+
+    @property
+    def name(self) -> str:
+        return self.part.release.name
+
+    @property
+    def rho(self) -> Fraction:
+        return self.part.release.loss.rho
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What there is of a statement before it is charged.
+
+    plan          with the noise that is really in what is read off stored answers
+    tables        of the releases that are stored, by name
+    missing       what is to be bought
+    fingerprints  of the answers that are read or bought
+    notes         what the reader of the answer has to know
+    """
+
+    plan: Compiled
+    tables: Mapping[str, NoisyTable]
+    missing: tuple[Missing, ...]
+    fingerprints: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Stored:

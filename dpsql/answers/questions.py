@@ -14,8 +14,8 @@ from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import GroupKey
 from dpsql.plan.tables import KeyValue
-from dpsql.planner.lower.uncut import groups_kept
-from dpsql.sql.identity import fingerprint
+from dpsql.planner.lower.cutting import groups_kept
+from dpsql.sql.trees import fingerprint
 
 
 @dataclass(frozen=True, slots=True)

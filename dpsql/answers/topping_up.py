@@ -17,8 +17,7 @@ from dpsql.core.loss import total
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Measure
 from dpsql.plan.tables import NoisyTable
-from dpsql.planner.noises import WIDEST_SCALE
-from dpsql.planner.pricing import NO_MU
+from dpsql.planner.pricing import NO_MU, WIDEST_SCALE
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dpsql.engines.signature import Signature, content
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import canonical, declared, verify, verify_public
 from dpsql.schema.model import Schema
-from dpsql.sql import identity
+from dpsql.sql import trees
 
 ASKED_ANEW = "the stored answers are of an earlier version of dpsql: each question is charged once more"
 
@@ -28,7 +28,7 @@ class Dataset:
     schema   as declared, with the columns of public tables and the domains they list filled in
     engine   reads the data, and only as long as it is this version
     version  random id of the approved contents: it tells nothing about them
-    facts    what was verified of this version, named by schema/facts.py: only ever to skip what is then the identity
+    facts    what was verified of this version, named by schema/model.py: only ever to skip what is then the identity
     notes    what whoever opened it has to be told, once
     """
 
@@ -65,7 +65,7 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
                 "the data, or the structure declared for it, is not approved",
                 hint="its owner must run `dpsql check` with this schema",
             )
-        notes += (ASKED_ANEW,) if ledger.asks_anew(identity.VERSION) else ()
+        notes += (ASKED_ANEW,) if ledger.asks_anew(trees.VERSION) else ()
         facts = read_record(ledger, version, declared(schema)).facts
         engine.limit(engine_memory(schema))
         require_unchanged(engine)

@@ -12,8 +12,7 @@ from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.locked import name
 from dpsql.engines.sources import too_long
 from dpsql.engines.values import literal, measured
-from dpsql.schema.facts import bounds_fact, rows_fact, unit_fact
-from dpsql.schema.model import ROW, Column, Reference, Schema, Table
+from dpsql.schema.model import ROW, Column, Reference, Schema, Table, bounds_fact, rows_fact, unit_fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def table_facts(engine: DuckDBEngine, schema: Schema, table: Table) -> TableFact
 
 
 def verified(schema: Schema, tables: tuple[TableFacts, ...]) -> frozenset[str]:
-    """The names of what these facts show to hold, as schema/facts.py gives them.
+    """The names of what these facts show to hold, as schema/model.py gives them.
 
     tables  the facts of every private table
     """

@@ -52,7 +52,6 @@ class Scalar:
     unit_bounds  declared bounds of a unit's total of a column
     ties      of EXISTS: the private keys of the row around it, which do no more than tie it to its own unit's rows. They are
               read, but no condition on an identifier
-    renames   whether a column is its one operand, under another name
     length    of text: the most characters that a value has, whatever the data holds; None where it is no text
     is_identifying       whether any part, however deep, is an identifier
     computes_identifier  whether something is computed of one; a bare one, however often it was carried on, is only itself
@@ -77,7 +76,6 @@ class Scalar:
     constant: bool = False
     unit_bounds: Interval | None = None
     ties: tuple[Scalar, ...] = ()
-    renames: bool = False
     length: int | None = None
     is_identifying: bool = field(init=False, compare=False, default=False)
     computes_identifier: bool = field(init=False, compare=False, default=False)

@@ -29,8 +29,7 @@ from dpsql.guard.identifiers import check_identifiers, check_unsized, is_unsized
 from dpsql.guard.leaving_out import Policy
 from dpsql.guard.memory import Memory
 from dpsql.guard.units import SampleUnits
-from dpsql.plan.limited import Bounded, Small
-from dpsql.plan.releases import Release
+from dpsql.plan.releases import Bounded, Release, Small
 from dpsql.plan.resolved import Block
 from dpsql.plan.tables import PublicTable
 from dpsql.schema import spent

@@ -11,7 +11,7 @@ from dpsql.core.domains import Unbounded
 from dpsql.core.errors import Error, error
 from dpsql.expressions.scalar import Scalar, goes_with
 from dpsql.guard.parts import boolean_parts
-from dpsql.plan.limited import Limited
+from dpsql.plan.releases import Limited
 from dpsql.plan.resolved import Block
 from dpsql.sql.duckdb import printed
 

@@ -26,7 +26,7 @@ from dpsql.guard.columns import Constants
 from dpsql.guard.drawing import Drawing, Drawn, count
 from dpsql.guard.sizes import Bought, Share
 from dpsql.plan.tables import PublicTable
-from dpsql.postprocess.walled import Walled
+from dpsql.postprocess.sandbox import Walled
 from dpsql.schema.model import UNIT_COLUMN, Column, Schema, Table, with_unit
 
 SAMPLE = "dpsql sample "

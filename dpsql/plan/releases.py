@@ -1,4 +1,4 @@
-"""Releases with their noise: what is bought, and what it costs."""
+"""Blocks whose rows of one unit are limited, and their releases with noise: what is bought, and what it costs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,55 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.aggregates.base import Estimate, Sensitivity, Statistic
+from dpsql.aggregates.base import Estimate, Limits, Sensitivity, Statistic
 from dpsql.aggregates.tally import Reading, Tallied, Terms
 from dpsql.core.errors import error
 from dpsql.core.events import Event
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss, total
+from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.events import threshold
 from dpsql.mechanisms.prices import costs_at_most
 from dpsql.mechanisms.threshold import delta_per_group
-from dpsql.plan.limited import Limited
-from dpsql.plan.resolved import Goal, GroupKey, Shell
+from dpsql.plan.resolved import Block, Bound, Goal, GroupKey, Shell
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A block with what one unit may contribute to it.
+
+    limits    enforced by the engine SQL
+    enforced  False only where the declared keys give a unit one row (verified structure): there is nothing to cut
+    """
+
+    block: Block
+    limits: Limits
+    enforced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Small:
+    """Aggregates that are in some group expected to be about few people.
+
+    condition  on the rows that they are about; None: all rows
+    outputs    their names
+    """
+
+    condition: Scalar | None
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """A resolved statement whose blocks are limited.
+
+    blocks  each after those that it reads
+    bounds  each after what it reads
+    """
+
+    blocks: tuple[Limited, ...]
+    bounds: tuple[Bound, ...]
+    shell: Shell
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,9 @@ from dpsql.aggregates.base import Estimate, Noise
 from dpsql.aggregates.record import Aggregate
 from dpsql.core.errors import Error, error
 from dpsql.mechanisms.additive import AdditiveNoise, smallest
-from dpsql.plan.limited import Limited
+from dpsql.plan.releases import Limited
 from dpsql.plan.resolved import Goal, Shell
-from dpsql.planner.noises import noisy, selecting
-from dpsql.planner.pricing import Pricing
+from dpsql.planner.pricing import Pricing, noisy, selecting
 from dpsql.planner.request import Parts, Request
 from dpsql.planner.shares import people_in_a_group
 

@@ -11,8 +11,7 @@ from dpsql.core.loss import PrivacyLoss, only_delta, total
 from dpsql.mechanisms.prices import costs_at_most, nominal
 from dpsql.plan.releases import Chosen, Comparison, Measure, Selection
 from dpsql.planner import accurate, shares
-from dpsql.planner.noises import noisy, selecting
-from dpsql.planner.pricing import MECHANISMS, Pricing
+from dpsql.planner.pricing import MECHANISMS, Pricing, noisy, selecting
 from dpsql.planner.request import Parts, Request
 
 MOST_NAMED = 6

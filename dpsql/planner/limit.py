@@ -17,7 +17,7 @@ from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import DOUBLE, SqlType
 from dpsql.expressions.scalar import Scalar
 from dpsql.expressions.temporal import moment
-from dpsql.plan.limited import Limited
+from dpsql.plan.releases import Limited
 from dpsql.plan.resolved import Block, GroupKey
 from dpsql.plan.tables import KeyValue
 from dpsql.planner.options import Options

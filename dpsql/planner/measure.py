@@ -10,14 +10,12 @@ from dpsql.aggregates.count import Rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.core.loss import NO_LOSS
 from dpsql.expressions.scalar import Scalar, tree_of
-from dpsql.plan.limited import Limited, Small
-from dpsql.plan.releases import Output, Read, Release, Suppression
+from dpsql.plan.releases import Limited, Output, Read, Release, Small, Suppression
 from dpsql.plan.resolved import Block
 from dpsql.planner.buying import buy_one
 from dpsql.planner.request import Parts, Request
 from dpsql.planner.statistics import statistics_of, sums_beside_rows
-from dpsql.sql.identity import VERSION, fingerprint
-from dpsql.sql.trees import tables
+from dpsql.sql.trees import VERSION, fingerprint, tables
 
 
 @dataclass(frozen=True, slots=True)

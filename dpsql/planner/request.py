@@ -9,7 +9,7 @@ from dpsql.aggregates.base import Estimate, Statistic
 from dpsql.aggregates.record import Aggregate
 from dpsql.aggregates.tally import Reading, Tallied
 from dpsql.core.loss import EpsilonDelta
-from dpsql.plan.limited import Limited
+from dpsql.plan.releases import Limited
 from dpsql.plan.resolved import Goal
 from dpsql.planner.pricing import Accounted, Pricing
 

@@ -23,8 +23,7 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
 from dpsql.aggregates.base import Limits
-from dpsql.plan.limited import Limited
-from dpsql.plan.releases import Measure
+from dpsql.plan.releases import Limited, Measure
 from dpsql.planner.limit import key_count
 from dpsql.planner.pricing import Pricing
 from dpsql.relations.relations import Relation

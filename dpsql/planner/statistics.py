@@ -26,10 +26,10 @@ from dpsql.core.cancellation import check
 from dpsql.core.domains import LARGEST_DOUBLE
 from dpsql.core.errors import error
 from dpsql.expressions.scalar import Scalar, tree_of
-from dpsql.plan.limited import Limited
+from dpsql.plan.releases import Limited
 from dpsql.plan.resolved import GroupKey
 from dpsql.planner.limit import as_listed, key_count
-from dpsql.planner.lower.keys import travelling
+from dpsql.planner.lower.rows import travelling
 from dpsql.planner.request import Parts
 from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Node

@@ -13,7 +13,7 @@ from dpsql.engines.loading import load, load_into
 from dpsql.engines.locked import connect, lock, name, one_select, run
 from dpsql.expressions.buckets import MACRO
 from dpsql.plan.tables import PublicTable
-from dpsql.postprocess.walled import Typed, Walled
+from dpsql.postprocess.sandbox import Typed, Walled
 from dpsql.schema import spent
 from dpsql.schema.model import Schema
 from dpsql.schema.qualifiers import MAIN

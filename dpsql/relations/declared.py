@@ -8,8 +8,7 @@ from dpsql.core.domains import hull
 from dpsql.core.errors import error
 from dpsql.expressions.scalar import NO_KEYS, NO_NAMES, Scalar, column
 from dpsql.relations.relations import From, Made, Named, Relation, UnitBound
-from dpsql.schema.facts import rows_fact, unit_fact
-from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
+from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, rows_fact, unit_fact, with_unit
 from dpsql.schema.paths import HeldKey, Name, held_keys, named_keys, unit_key
 from dpsql.sql.nodes import Column as ColumnNode
 from dpsql.sql.nodes import Node

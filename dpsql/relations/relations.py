@@ -262,7 +262,6 @@ def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:
         names=inner.names if inner.is_column else frozenset(),
         maybe=inner.maybe if inner.is_column else NO_KEYS,
         constant=inner.is_constant,
-        renames=True,
         length=inner.length,
     )
 
@@ -284,7 +283,6 @@ def computed_column(alias: str, name: str, like: Scalar, parts: tuple[Scalar, ..
         keys=NO_KEYS,
         names=frozenset(),
         maybe=NO_KEYS,
-        renames=False,
     )
 
 

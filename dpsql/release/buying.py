@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from dpsql.accounting import claims, failing
 from dpsql.accounting.charging import budget_of, certificate, request_of
 from dpsql.accounting.ledger import Asked, Ledger
-from dpsql.answers.held import Held, Missing
-from dpsql.answers.look_up import Stored
+from dpsql.answers.look_up import Held, Missing, Stored
 from dpsql.core import cancellation
 from dpsql.core.errors import Error, error
 from dpsql.core.loss import NO_LOSS, EpsilonDelta
@@ -28,7 +27,7 @@ from dpsql.plan.charges import Receipt
 from dpsql.plan.compiled import CompiledRelease, Verified
 from dpsql.plan.resolved import Bound
 from dpsql.plan.tables import NoisyTable, PublicTable
-from dpsql.planner.total.texts import Texts
+from dpsql.planner.total import Texts
 from dpsql.release.noisy import KeyTables, release
 from dpsql.release.staging import Staged
 from dpsql.schema.model import Analyst

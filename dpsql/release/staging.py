@@ -1,14 +1,15 @@
-"""The public side of one statement while its releases are made: bound tables, estimates and intervals, all of released values."""
+"""The public side of one statement while its releases are made: bound tables, estimates and intervals, all of released values; before
+the charge, empty tables that its columns are described by."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import overload
 
-from dpsql.answers.held import Held
+from dpsql.answers.look_up import Held
 from dpsql.core import cancellation
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import SqlType, parse_type
@@ -16,8 +17,9 @@ from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import Shell
 from dpsql.plan.tables import ROW_NUMBER, Accuracy, PublicTable, redrawn_table
+from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.sandbox import Sandbox
-from dpsql.release.estimating import Beside, Estimated, beside, end_of, estimate
+from dpsql.release.estimating import Beside, Estimated, beside, empty, end_of, estimate, typical
 from dpsql.release.noisy import KeyTables, key_list, wire_columns
 from dpsql.schema.model import RESERVED
 from dpsql.sql.duckdb import quoted
@@ -254,3 +256,49 @@ def _released_accuracy(table: Estimated, column: str, row: object) -> Accuracy |
     sqltype = dict(table.table.columns)[column]
     low, high = (end_of(number, sqltype) for number in interval)
     return Accuracy(low, high, float(LEVEL))
+
+
+Columns = tuple[tuple[str, str], ...]
+"""(name, DuckDB type) of each column."""
+
+
+def describe(compiled: Compiled, plain: str | None, catalog: DeclaredTables, sandbox: Sandbox) -> Columns:
+    """Names and types of the result. Raises 106 where the final query does not bind, or fails on typical values.
+
+    plain  the query as it was written, which DuckDB names columns after: POW(x, 2) is not POWER(x, 2)
+    """
+    sandbox.forget()
+    shell = compiled.plan.shell
+    if shell.plain_sql is None:
+        return sandbox.describe(shell.sql)
+    named = catalog.describe(shell.plain_sql)
+    written = _named(plain, catalog) if plain is not None else ()
+    if len(written) == len(named):
+        named = tuple((name, sqltype) for (name, _), (_, sqltype) in zip(written, named, strict=True))
+    if not compiled.releases:
+        return named
+    sandbox.need(shell.public)
+    tables: list[PublicTable] = []
+    for part in compiled.releases:
+        types = key_types(compiled, part, named)
+        tables += [empty(part.release, types), *(t.empty for t in read_beside(compiled, part.release, types))]
+    if not shell.public:
+        # what binds may still fail on its values, as a text where a list is asked for; a public table may be large
+        _load(map(typical, tables), sandbox)
+        sandbox.try_out(shell.sql)
+    _load(tables, sandbox)
+    shown = sandbox.describe(shell.sql)
+    return tuple((name, sqltype) for (name, _), (_, sqltype) in zip(named, shown, strict=False))
+
+
+def _load(tables: Iterable[PublicTable], sandbox: Sandbox) -> None:
+    for table in tables:
+        sandbox.load(table)
+
+
+def _named(plain: str, catalog: DeclaredTables) -> Columns:
+    """The columns of the statement as it was written; none where DuckDB does not read it as the parser did."""
+    try:
+        return catalog.describe(plain)
+    except Error:
+        return ()

@@ -28,8 +28,7 @@ from dpsql.planner.qualified import in_main
 from dpsql.planner.resolve import resolve
 from dpsql.planner.resolve.catalog import catalog_text
 from dpsql.release.buying import Bought, Patience
-from dpsql.release.shape import Columns, describe
-from dpsql.release.staging import LEVEL, Accuracies, Staged
+from dpsql.release.staging import LEVEL, Accuracies, Columns, Staged, describe
 from dpsql.session.result import Answer
 from dpsql.session.world import World
 

@@ -17,7 +17,7 @@ from dpsql.engines.locked import require_process
 from dpsql.guard.guarding import Remembered
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
 from dpsql.plan.charges import Receipt
-from dpsql.release.shape import Columns
+from dpsql.release.staging import Columns
 from dpsql.schema.model import Analyst, Schema
 from dpsql.session import answer as stages
 from dpsql.session.answer import Parameters

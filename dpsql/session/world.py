@@ -17,7 +17,7 @@ from dpsql.guard.sizes import Bought
 from dpsql.guard.units import SampleUnits
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan.charges import Receipt
-from dpsql.plan.limited import Bounded
+from dpsql.plan.releases import Bounded
 from dpsql.plan.tables import PublicTable
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Query, parse

@@ -43,7 +43,7 @@ NAMES = {
     "planner/parse.py": "FETCH NEXT ROW is written like a count named row",
     "planner/resolve/people.py": "DISTINCT as a clause",
     "planner/total/aggregates.py": "the checker's own rules for the few aggregates that are printed (rule 45)",
-    "planner/total/facts.py": "the checker believes no record: its second derivation knows the guards that are printed",
+    "planner/total/walk.py": "the checker believes no record: its second derivation knows the guards that are printed",
 }
 """Where an open end is still told apart, and why: at most these."""
 

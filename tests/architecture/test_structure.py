@@ -73,7 +73,7 @@ def test_no_float_decides_privacy() -> None:
     exact += [
         "planner/shares.py",
         "planner/buying.py",
-        "planner/noises.py",
+        "planner/pricing.py",
         "planner/request.py",
         "planner/statistics.py",
     ]

@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.aggregates import term
 from dpsql.core.errors import Error
-from dpsql.planner.total.texts import Texts
+from dpsql.planner.total import Texts
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic

@@ -11,7 +11,8 @@ import dpsql
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.planner.total import texts, total
+from dpsql.planner import total as texts
+from dpsql.planner.total import total
 from tests.attacks.observing import ordinary
 from tests.support import clinic
 

@@ -29,16 +29,16 @@ from dpsql.mechanisms.conversions import gaussian, rho_at_most
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan import releases
-from dpsql.plan.limited import Limited
-from dpsql.plan.releases import Measure, Plan, Release
+from dpsql.plan.releases import Limited, Measure, Plan, Release
 from dpsql.plan.resolved import Block
-from dpsql.planner import lower, noises, planning, pricing
-from dpsql.planner.lower import cutting, uncut, values
-from dpsql.planner.lower import keys as lower_keys
-from dpsql.planner.lower.keys import declared
+from dpsql.planner import lower, planning, pricing
+from dpsql.planner.lower import cutting, values
+from dpsql.planner.lower import rows as lower_keys
+from dpsql.planner.lower.rows import declared
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.resolve import connect, subqueries, unique, unit_groups, unit_windows
+from dpsql.planner.resolve import joined as joining
+from dpsql.planner.resolve import subqueries, unique, unit_groups, unit_windows
 from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.subqueries import Subqueries
 from dpsql.relations import joins, per_unit, relations
@@ -183,8 +183,8 @@ def two_corners_only(patch: Patch) -> None:
 
 
 def threshold_off_by_one(patch: Patch) -> None:
-    original = noises.threshold
-    patch.setattr(noises, "threshold", lambda noise, l0, delta: original(noise, l0, delta) - 1)
+    original = pricing.threshold
+    patch.setattr(pricing, "threshold", lambda noise, l0, delta: original(noise, l0, delta) - 1)
 
 
 def cut_off_one_too_early(patch: Patch) -> None:
@@ -200,12 +200,12 @@ def cut_off_one_too_early(patch: Patch) -> None:
 
 def shown_at_the_end_of_the_noise(patch: Patch) -> None:
     """A threshold of `most`: then keys that nobody has could be shown, and those that one person has twice as often."""
-    original = noises.Selection
-    patch.setattr(noises, "Selection", lambda place, tau, delta: original(place, tau - (delta == 0), delta))
+    original = pricing.Selection
+    patch.setattr(pricing, "Selection", lambda place, tau, delta: original(place, tau - (delta == 0), delta))
 
 
 def delta_of_the_cut_off_noise_unpaid(patch: Patch) -> None:
-    original = noises.Measure
+    original = pricing.Measure
 
     def unpaid(
         name: str, statistic: Statistic, s: base.Sensitivity, noise: AdditiveNoise, loss: PrivacyLoss
@@ -213,7 +213,7 @@ def delta_of_the_cut_off_noise_unpaid(patch: Patch) -> None:
         free = replace(loss, delta=Fraction(0)) if isinstance(noise, TruncatedLaplace) else loss
         return original(name, statistic, s, noise, free)
 
-    patch.setattr(noises, "Measure", unpaid)
+    patch.setattr(pricing, "Measure", unpaid)
 
 
 def cut_by_other_people(patch: Patch) -> None:
@@ -318,7 +318,7 @@ def pure_noise_with_the_rho_of_continuous_noise(patch: Patch) -> None:
         return replace(original(epsilon, delta), rho=Fraction(float(epsilon) + math.expm1(-float(epsilon))))
 
     original = pricing.pure
-    for module in (pricing, noises, laplace, truncated):
+    for module in (pricing, laplace, truncated):
         patch.setattr(module, "pure", pure)
 
 
@@ -407,7 +407,7 @@ def _expression_of_a_key(patch: Patch, functions: tuple[str, ...]) -> None:
         return original_keyed(relation, [Equality(e.left, inner(e.right)) for e in equalities])
 
     patch.setattr(joins, "keyed", keyed)
-    for module in (joins, connect):
+    for module in (joins, joining):
         patch.setattr(module, "public_equality", equality)
 
 
@@ -426,7 +426,7 @@ def rows_of_nobody(patch: Patch) -> None:
         return rewritten(rows(release, inputs, unit=unit), {owned: Literal(True, BOOLEAN)})
 
     patch.setattr(joins, "_joined", joined)
-    for module in (lower, uncut, values):
+    for module in (lower, cutting, values):
         patch.setattr(module, "rows_of", all_rows)
 
 
@@ -629,7 +629,7 @@ def any_source_has_the_column(patch: Patch) -> None:
 
 def a_row_of_its_own_meets_several(patch: Patch) -> None:
     """A declared multiplicity is enough at row level too, where nothing limits how often a row comes."""
-    for module in (joins, connect):
+    for module in (joins, joining):
         patch.setattr(module, "meets_few", lambda left, right, equalities: joins.matches(right, equalities) is not None)
 
 

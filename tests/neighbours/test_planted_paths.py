@@ -10,7 +10,8 @@ import pytest
 
 from dpsql.core.sqltypes import DOUBLE, VARCHAR
 from dpsql.expressions.scalar import Scalar
-from dpsql.planner.resolve import connect, subqueries
+from dpsql.planner.resolve import joined as joining
+from dpsql.planner.resolve import subqueries
 from dpsql.relations import declared, joins
 from dpsql.schema import checks, paths
 from dpsql.schema.model import Reference, Schema, Table
@@ -53,7 +54,7 @@ def names_are_compared(patch: Patch) -> None:
         return bool({(k.table, k.column) for k in one.held} & {(k.table, k.column) for k in other.held})
 
     patch.setattr(checks, "disagreements", lambda schema: iter(()))
-    for module in (joins, connect, subqueries):
+    for module in (joins, joining, subqueries):
         patch.setattr(module, "same_key", same_name)
 
 

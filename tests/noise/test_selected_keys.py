@@ -16,8 +16,7 @@ from dpsql.aggregates.base import Limits
 from dpsql.aggregates.count import Rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.mechanisms.source import SystemNoise
-from dpsql.planner.noises import noisy, selecting
-from dpsql.planner.pricing import Pricing
+from dpsql.planner.pricing import Pricing, noisy, selecting
 
 LEVEL = Fraction(95, 100)
 DRAWS = 20_000

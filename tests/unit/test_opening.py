@@ -20,8 +20,7 @@ from dpsql.core.domains import Categories, Interval, interval
 from dpsql.core.errors import Error
 from dpsql.dataset import opening, owner
 from dpsql.dataset.opening import open_dataset
-from dpsql.schema.facts import bounds_fact, rows_fact, unit_fact
-from dpsql.schema.model import Column, Schema
+from dpsql.schema.model import Column, Schema, bounds_fact, rows_fact, unit_fact
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "engines"))

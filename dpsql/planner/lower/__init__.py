@@ -32,10 +32,8 @@ from dpsql.aggregates.base import CUT, ROWS, Statistic, UnitSums
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import Bound
-from dpsql.planner.lower.cutting import cut
-from dpsql.planner.lower.keys import key_columns
-from dpsql.planner.lower.rows import UNIT, as_text, inputs_of, over, per_row, rows_of, worked_out
-from dpsql.planner.lower.uncut import verified
+from dpsql.planner.lower.cutting import cut, verified
+from dpsql.planner.lower.rows import UNIT, as_text, inputs_of, key_columns, over, per_row, rows_of, worked_out
 from dpsql.planner.lower.values import matchings, tallied
 from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Aggregate, Node, Own, own

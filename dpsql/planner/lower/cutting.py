@@ -1,12 +1,19 @@
-"""Cutting each unit's rows and groups to its limits: steps 3 and 4 of lower."""
+"""What of one unit the limits leave, and shorter SQL where data was verified to need no cut (rule 35)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from dpsql.aggregates.base import Limits
+from dpsql.aggregates.base import Limits, Statistic
+from dpsql.aggregates.term import Term
 from dpsql.core.sqltypes import BIGINT, VARCHAR
-from dpsql.planner.lower.rows import ONE, UNIT, ZERO, over
+from dpsql.expressions.arithmetic import narrow
+from dpsql.expressions.scalar import Scalar
+from dpsql.plan.compiled import Verified
+from dpsql.plan.releases import Release
+from dpsql.planner.lower.rows import ONE, UNIT, ZERO, over, per_row, rows_of
+from dpsql.schema.model import bounds_fact
 from dpsql.sql.nodes import (
     Aggregate,
     Bare,
@@ -81,3 +88,72 @@ def _numbered(turn: Node, before: Sequence[Node]) -> list[Node]:
 def hashed(*columns: Node) -> Node:
     texts = (Cast(column, VARCHAR, tries=False) for column in columns)
     return Call("md5", (Call("concat_ws", (Literal("|", VARCHAR), SECRET, *texts)),))
+
+
+def verified(
+    release: Release, statistics: list[Statistic], names: list[list[Node]], inputs: list[Scalar]
+) -> tuple[Verified, ...]:
+    """Shorter SQL for data on which the limits, and then also the clamps, were verified to change nothing (rule 35).
+
+    Why  where no unit has more rows than the limit that is enforced, and no more groups than that can be, every cut keeps
+         everything: the sums per unit add up to the sums of the rows
+    """
+    source = release.limited.block.source
+    sums = _uncut_sums(statistics, names)
+    if sums is None or not (release.limited.enforced and nothing_cut(release)):
+        return ()
+    unit = any(s.counts_units for s in statistics)
+    rows = rows_of(release, inputs, unit=unit)
+    found = [Verified(per_row(release, sums, rows), source.facts)]
+    bounded = [s.without_clamp() for s in statistics]
+    sums, facts = _uncut_sums(bounded, names), [_bounds_facts(t) for s in statistics for t in s.terms]
+    if bounded != statistics and sums is not None and all(f is not None for f in facts):
+        more = source.facts.union(*(f for f in facts if f is not None))
+        rows = rows_of(release, _narrowed(inputs, bounded), unit=unit)
+        found.insert(0, Verified(per_row(release, sums, rows), more))
+    return tuple(found)
+
+
+def _narrowed(inputs: list[Scalar], bounded: list[Statistic]) -> list[Scalar]:
+    """What unclamped statistics add up, computed in the fewest digits that the verified bounds allow."""
+    exact = {t.scalar.tree for s in bounded for t in s.terms if not t.clamped}
+    found = []
+    for scalar in inputs:
+        fewer = narrow(scalar) if scalar.tree in exact and not scalar.is_column else scalar
+        # The digits after the point say what a sum is worth.
+        found.append(fewer if fewer.sqltype.scale == scalar.sqltype.scale else scalar)
+    return found
+
+
+def _uncut_sums(statistics: list[Statistic], names: list[list[Node]]) -> list[tuple[Node, ...]] | None:
+    """Sums over rows as they are, people counted once each; None where one of them is no such sum."""
+    found = [s.uncut_sums(columns, UNIT) for s, columns in zip(statistics, names, strict=True)]
+    known = [sums for sums in found if sums is not None]
+    return known if len(known) == len(found) else None
+
+
+def nothing_cut(release: Release) -> bool:
+    """Whether units with no more rows than they are verified to have keep all of them."""
+    source, limits = release.limited.block.source, release.limited.limits
+    most = source.unit.max_rows if source.unit is not None else None
+    return most is not None and limits.rows >= most and groups_kept(release)
+
+
+def groups_kept(release: Release) -> bool:
+    """Whether the limit on groups is none: a unit cannot be in more."""
+    limits = release.limited.limits
+    listed = [len(key.values) for key in release.keys if key.values is not None]
+    declared = math.prod(listed) if len(listed) == len(release.keys) else limits.rows
+    constant = all(key.scalar.is_constant for key in release.keys)
+    return constant or limits.groups >= min(limits.rows, declared)
+
+
+def _bounds_facts(term: Term) -> frozenset[str] | None:
+    """What must be verified for a clamp to change nothing; None where no fact says so."""
+    if any(part.is_bounded for part in term.scalar.walk()):
+        return None
+    leaves = list(term.scalar.leaves())
+    if not all(leaf.origin for leaf in leaves):
+        return None
+    places = (leaf.origin.rpartition(".") for leaf in leaves)
+    return frozenset(bounds_fact(table, name) for table, _, name in places)

@@ -10,10 +10,8 @@ from dpsql.core.sqltypes import VARCHAR
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.compiled import CompiledMatching, CompiledTally, Verified
 from dpsql.plan.releases import Release
-from dpsql.planner.lower.cutting import KEEPS_ANY, cut, hashed
-from dpsql.planner.lower.keys import key_columns, only_declared
-from dpsql.planner.lower.rows import ROW_VALUE, UNIT, ZERO, inputs_of, over, rows_of
-from dpsql.planner.lower.uncut import nothing_cut
+from dpsql.planner.lower.cutting import KEEPS_ANY, cut, hashed, nothing_cut
+from dpsql.planner.lower.rows import ROW_VALUE, UNIT, ZERO, inputs_of, key_columns, only_declared, over, rows_of
 from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Cast, Is, Node, Number, Over, Own, Spread, Star, own
 from dpsql.sql.queries import Common, Derived, Item, Join, Select, Table, With

@@ -1,7 +1,7 @@
 """resolve: Query -> Resolved. Names, types and domains; queries over people become releases, the rest becomes the shell.
 
 query.py          which queries are private and which public
-sources.py        FROM: tables, WITH queries, subqueries; joined.py joins them, and connect.py finds the order of joins
+sources.py        FROM: tables, WITH queries, subqueries; joined.py joins them, in an order of its own
 private.py        a SELECT over people's rows: rows (unit_windows.py), groups within a unit (unit_groups.py), or a release
 people.py         a release, and the query over its released rows; key_lists.py: where its group keys come from
 public.py         a SELECT over public tables and releases
@@ -13,6 +13,7 @@ free.py, catalog.py, grouping_sets.py, pivot.py   statements that are answered, 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -26,14 +27,13 @@ from dpsql.planner.resolve.catalog import quoted_columns, spending_tables
 from dpsql.planner.resolve.ends import computed
 from dpsql.planner.resolve.free import free_answer
 from dpsql.planner.resolve.functions import check_buckets
-from dpsql.planner.resolve.growth import TOO_LONG, helped
 from dpsql.planner.resolve.people import rows_of_people, traced
 from dpsql.planner.resolve.pivot import unpivoted, with_values
 from dpsql.planner.resolve.query import query
 from dpsql.planner.resolve.sources import check_tables
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import without_own_functions
-from dpsql.schema.model import Schema
+from dpsql.schema.model import Column, Schema, Table
 
 
 def resolve(asked: Query, schema: Schema, types: PublicTypes | None = None) -> Resolved:
@@ -120,3 +120,52 @@ def _shell(statement: Statement, found: Public, plain: str) -> Shell:
     block = next(b for b in statement.blocks if b.name == found.release)
     texts = tuple(statement.text(node) if node is not None else None for node in computed(tree, block, found.direct))
     return Shell(statement.text(tree), plain, public, found.direct, numbered, computed=texts, release=found.release)
+
+
+TOO_LONG = "DPSQL-204"
+_LENGTHS = (128, 64, 32, 16, 8, 4)
+"""Lengths that are tried, the largest that helps is named."""
+_MOST_COLUMNS = 4
+
+
+def helped(problem: Error, tree: exp.Expression, schema: Schema, resolves: Callable[[Schema], object]) -> Error:
+    """The refusal with what to declare, found by trying it; as it is where no shorter column helps.
+
+    resolves  reads the statement with another schema, and raises where it is refused
+    """
+    for table, column in _texts(tree, schema):
+        if not _answers(_shortened(schema, table, column, _LENGTHS[-1]), resolves):
+            continue
+        shorter = [length for length in _LENGTHS if length < (column.longest or 0)]
+        fits = next((n for n in shorter if _answers(_shortened(schema, table, column, n), resolves)), _LENGTHS[-1])
+        what = f"declare length = {fits} for {table.name}.{column.name}"
+        problem.hint = f"{what} in the schema if no value is longer, or append fewer texts to each other"
+        break
+    return problem
+
+
+def _texts(tree: exp.Expression, schema: Schema) -> Iterator[tuple[Table, Column]]:
+    """Text columns of people's tables that the statement names, the longest first, and only a few."""
+    named = {node.name.lower() for node in tree.find_all(exp.Column)}
+    found = [
+        (table, column)
+        for table in schema.tables
+        if not table.public
+        for column in table.columns
+        if column.sqltype.is_text and column.name.lower() in named
+    ]
+    yield from sorted(found, key=lambda one: -(one[1].longest or 0))[:_MOST_COLUMNS]
+
+
+def _shortened(schema: Schema, table: Table, column: Column, length: int) -> Schema:
+    shorter = replace(table, columns=tuple(replace(c, length=length) if c is column else c for c in table.columns))
+    return replace(schema, tables=tuple(shorter if t is table else t for t in schema.tables))
+
+
+def _answers(schema: Schema, resolves: Callable[[Schema], object]) -> bool:
+    """Whether the length was all that was wrong."""
+    try:
+        resolves(schema)
+    except Error as other:
+        return other.code != TOO_LONG
+    return True

@@ -12,9 +12,8 @@ from dpsql.expressions.logic import compare, conjunction, truth
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.resolved import GroupKey
 from dpsql.planner.grammar import is_aggregate
-from dpsql.planner.resolve.connect import can_join, connect, equalities_between
 from dpsql.planner.resolve.correlated import Correlated, decorrelate
-from dpsql.planner.resolve.joined import from_clause, joined_scope, parts_scope
+from dpsql.planner.resolve.joined import can_join, connect, equalities_between, from_clause, joined_scope, parts_scope
 from dpsql.planner.resolve.people import bare_column, group_keys, grouping, release, rows_of_people
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope

@@ -28,9 +28,9 @@ from dpsql.relations.relations import From, Named, Relation, distinct_names
 from dpsql.schema.model import Schema
 from dpsql.schema.qualifiers import MAIN
 from dpsql.sql.duckdb import quoted
-from dpsql.sql.identity import fingerprint
 from dpsql.sql.nodes import Column
 from dpsql.sql.queries import Table
+from dpsql.sql.trees import fingerprint
 
 MOST_NODES = 10_000
 """How many syntax nodes a public query may have more than the statement has."""

@@ -18,8 +18,7 @@ from dpsql.expressions.conversion import unify
 from dpsql.expressions.lengths import LONGEST_BOUND
 from dpsql.expressions.logic import BOTH, compare, truth
 from dpsql.expressions.scalar import Scalar, goes_with, same_key
-from dpsql.planner.resolve.connect import columns_of, connect, reads_only
-from dpsql.planner.resolve.joined import from_clause, parts_scope
+from dpsql.planner.resolve.joined import columns_of, connect, from_clause, parts_scope, reads_only
 from dpsql.planner.resolve.people import aggregates, rows_of_people
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope

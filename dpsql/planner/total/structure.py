@@ -14,8 +14,7 @@ from dpsql.core.sqltypes import BOOLEAN, DOUBLE, FLOAT, VARCHAR, SqlType, decima
 from dpsql.expressions.known import NULL, Known, common, either, integer, of_type
 from dpsql.planner.total import casts
 from dpsql.planner.total.casts import boolean, constant, try_cast
-from dpsql.planner.total.facts import learnt
-from dpsql.planner.total.walk import Rule, Scope, Walk, type_of, unknown
+from dpsql.planner.total.walk import Rule, Scope, Walk, learnt, type_of, unknown
 
 
 def column(walk: Walk, node: exp.Expression, scope: Scope) -> Known:

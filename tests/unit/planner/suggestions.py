@@ -567,7 +567,7 @@ MORE = [
         "FROM person_year) "
         "WHERE x > 1",
     ),
-    # joins and FROM (resolve/sources.py, joined.py, connect.py)
+    # joins and FROM (resolve/sources.py, joined.py)
     Suggestion(
         "SELECT COUNT(*) FROM person JOIN plan ON person.site = plan.coinsurance_pct",
         "write ON person.plan = plan.plan",

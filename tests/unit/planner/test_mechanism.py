@@ -19,8 +19,7 @@ from dpsql.mechanisms.threshold import threshold
 from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan.compiled import Compiled
 from dpsql.plan.releases import Plan, Release
-from dpsql.planner.explain import explain
-from dpsql.planner.explain.priced import _loss_of_several, mechanism
+from dpsql.planner.explain import _loss_of_several, explain, mechanism
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.pricing import NO_MU, accounted

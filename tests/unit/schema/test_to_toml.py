@@ -30,7 +30,7 @@ from dpsql.schema import (
     to_toml,
 )
 from dpsql.schema.model import ACCOUNTINGS, MECHANISMS, WINDOWS
-from dpsql.schema.partition import MOST_VALUES, how_many
+from dpsql.schema.read import MOST_VALUES, how_many
 from dpsql.schema.roles import default_role
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
