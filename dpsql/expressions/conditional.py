@@ -10,7 +10,8 @@ from dpsql.core import domains
 from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval
 from dpsql.core.errors import error
 from dpsql.expressions.conversion import unify
-from dpsql.expressions.logic import truth
+from dpsql.expressions.literals import boolean_literal
+from dpsql.expressions.logic import disjunction, is_null, negation, truth
 from dpsql.expressions.scalar import Scalar, finite_hull, limits_of_any
 from dpsql.sql.nodes import Call, Case
 
@@ -117,3 +118,32 @@ def _smallest(bounds: list[Fraction | None]) -> Fraction | None:
 def is_chosen(scalar: Scalar) -> bool:
     """Whether a condition decides what a value is, somewhere in it."""
     return any(part.function in ("case", "nullif") for part in scalar.walk())
+
+
+def unit_there(value: Scalar) -> Scalar | None:
+    """When a value that is its row's own unit or NULL is the unit; None for a value that can be anything else.
+
+    Why  a join that equates units puts beside a row its own unit, or NULL where nothing is met; CASE and COALESCE choose among these.
+         So the different values that are not NULL are the units with a row for which this is true
+    """
+    if value.is_unit:
+        return boolean_literal(True)
+    if value.is_null:
+        return boolean_literal(False)
+    if any(key.is_unit for key in value.held_or_null):
+        return negation(is_null(value))
+    if value.function not in ("case", "coalesce"):
+        return None
+    chosen = value.function == "case"
+    conditions = value.args[: len(value.args) // 2 * 2 : 2] if chosen else ()
+    there = [unit_there(part) for part in (value.args[1::2] if chosen else value.args)]
+    default = unit_there(value.args[-1]) if chosen and len(value.args) % 2 else boolean_literal(False)
+    known = [part for part in there if part is not None]
+    if default is None or len(known) < len(there):
+        return None
+    if not chosen:
+        always = any(part.value is True for part in known)
+        return boolean_literal(True) if always else disjunction(known)
+    if all(part.value is True for part in known) and default.value is False:
+        return disjunction(list(conditions))
+    return case(list(zip(conditions, known, strict=True)), default)

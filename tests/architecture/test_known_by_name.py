@@ -31,7 +31,6 @@ _PARTS = frozenset({"year", "quarter", "month", "week", "day", "hour", "minute",
 
 CLASSES = {
     "planner/lower/__init__.py": "UnitSums | Matching: all ways in which units with several rows are put together",
-    "planner/lower/values.py": "the same",
 }
 NAMES = {
     "clients/repl/words.py": "examples of functions that the parser has a form of its own for",

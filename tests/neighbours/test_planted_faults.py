@@ -32,7 +32,7 @@ from dpsql.plan import releases
 from dpsql.plan.releases import Limited, Measure, Plan, Release
 from dpsql.plan.resolved import Block
 from dpsql.planner import lower, planning, pricing
-from dpsql.planner.lower import cutting, values
+from dpsql.planner.lower import cutting
 from dpsql.planner.lower import rows as lower_keys
 from dpsql.planner.lower.rows import declared
 from dpsql.planner.options import Options
@@ -426,7 +426,7 @@ def rows_of_nobody(patch: Patch) -> None:
         return rewritten(rows(release, inputs, unit=unit), {owned: Literal(True, BOOLEAN)})
 
     patch.setattr(joins, "_joined", joined)
-    for module in (lower, cutting, values):
+    for module in (lower, cutting):
         patch.setattr(module, "rows_of", all_rows)
 
 

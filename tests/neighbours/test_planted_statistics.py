@@ -26,7 +26,7 @@ from dpsql.core.sqltypes import HUGEINT
 from dpsql.mechanisms.conversions import CHOICE, choice
 from dpsql.plan.compiled import CompiledTally
 from dpsql.plan.releases import Release
-from dpsql.planner.lower import values
+from dpsql.planner import lower
 from dpsql.sql.nodes import Binary, Call, Node, Number, own
 from tests.support.cases import some
 from tests.support.neighbours import Cases, Violation
@@ -107,13 +107,13 @@ def moments_not_clamped(patch: Patch) -> None:
 
 def _of_tally(patch: Patch, changed: Callable[[str, Release], str]) -> None:
     """Change the SQL of tallies alone."""
-    original = values._tally
+    original = lower._tally
 
     def tally(release: Release, tally: Tally) -> CompiledTally:
         found = original(release, tally)
         return replace(found, sql=changed(found.sql, release))
 
-    patch.setattr(values, "_tally", tally)
+    patch.setattr(lower, "_tally", tally)
 
 
 def tally_not_cut(patch: Patch) -> None:

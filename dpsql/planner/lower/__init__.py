@@ -27,17 +27,32 @@ uncut      shorter SQL for verified data
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from dpsql.aggregates.base import CUT, ROWS, Statistic, UnitSums
-from dpsql.plan.compiled import CompiledRelease
+from dpsql.aggregates.base import CUT, ROWS, Matching, Statistic, UnitSums
+from dpsql.aggregates.tally import Tally
+from dpsql.core.sqltypes import VARCHAR
+from dpsql.expressions.scalar import Scalar
+from dpsql.plan.compiled import CompiledMatching, CompiledRelease, CompiledTally, Verified
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import Bound
-from dpsql.planner.lower.cutting import cut, verified
-from dpsql.planner.lower.rows import UNIT, as_text, inputs_of, key_columns, over, per_row, rows_of, worked_out
-from dpsql.planner.lower.values import matchings, tallied
+from dpsql.planner.lower.cutting import KEEPS_ANY, cut, hashed, nothing_cut, verified
+from dpsql.planner.lower.rows import (
+    ROW_VALUE,
+    UNIT,
+    ZERO,
+    as_text,
+    inputs_of,
+    key_columns,
+    only_declared,
+    over,
+    per_row,
+    rows_of,
+    worked_out,
+)
 from dpsql.sql.duckdb import printed
-from dpsql.sql.nodes import Aggregate, Node, Own, own
-from dpsql.sql.queries import Item
+from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Cast, Is, Node, Number, Over, Own, Spread, Star, own
+from dpsql.sql.queries import Common, Derived, Item, Join, Select, Table, With
 from dpsql.sql.trees import rewritten, tables
 
 
@@ -82,3 +97,112 @@ def _per_unit(release: Release, statistics: list[Statistic], names: list[list[No
         outer += [rewritten(tree, columns) for tree in part.outer]
     sums = [Item(as_text(Aggregate("sum", (tree,))), Own(f"s{i}")) for i, tree in enumerate(outer)]
     return over(limited, "limited", [*keys, *sums], group=tuple(keys))
+
+
+def tallied(release: Release) -> tuple[CompiledTally, ...]:
+    """The tallies that something of a release is chosen of, each once."""
+    different = {chosen.tallied.tally.identity: chosen.tallied.tally for chosen in release.chosen}
+    return tuple(_tally(release, tally) for tally in different.values())
+
+
+def _tally(release: Release, tally: Tally) -> CompiledTally:
+    """The rows of each group with each value. Where a unit may have several rows its values of a group are sorted, and of n that
+    are cut to c those at evenly spread places stay: a function of its own rows, at most c of them.
+    """
+    inputs = list(tally.inputs)
+    value = tally.value_of([own(f"x{i}") for i in range(len(inputs))])
+    enforced, limits = release.limited.enforced, release.limited.limits
+    if not enforced:
+        return CompiledTally(tally, printed(_counted(release, tally, value, rows_of(release, inputs))))
+    keys, known, listed = key_columns(release), Bare(Is(ROW_VALUE, "NOT NULL")), own("v0")
+    owners = (UNIT, *keys)
+    valued = over(rows_of(release, inputs), "counted", [*owners, Item(value, Own("v"))])
+    sorted_values = Call("list_sort", (Aggregate("list", (ROW_VALUE,), where=known),))
+    items = [Item(Aggregate("count", (ROW_VALUE,)), Own("r0")), Item(sorted_values, Own("v0"))]
+    by_unit = over(valued, "valued", [*owners, *items], group=owners)
+    limited = cut(by_unit, keys, limits, 1)
+    whole = Bare(Binary("=", own("c0"), own("r0")))
+    kept = Bare(Case(((whole, listed),), Spread(listed, own("r0"), own("c0"))))
+    column = Item(Call("unnest", (kept,)), Own("v"))
+    tree = _bucketed(tally, keys, over(limited, "limited", [*keys, column], where=(KEEPS_ANY,)))
+    return CompiledTally(tally, printed(tree), _verified_tally(release, tally, value, inputs))
+
+
+def _counted(release: Release, tally: Tally, value: Node, rows: Node) -> Node:
+    """Every row counts as it is; groups whose key is not declared are left out after that."""
+    keys = key_columns(release)
+    values = over(rows, "counted", [*keys, Item(value, Own("v"))])
+    return replace(_bucketed(tally, keys, values), having=only_declared(release.keys))
+
+
+def _bucketed(tally: Tally, keys: list[Node], values: Node) -> Select:
+    columns: list[Node] = [Item(Aggregate("count", (Star(),)), Own("s0"))]
+    if tally.summed:
+        columns.append(Item(Cast(Aggregate("sum", (ROW_VALUE,)), VARCHAR, tries=False), Own("s1")))
+    bucket = Item(tally.bucket_of(ROW_VALUE), Own("b"))
+    return over(values, "valued", [*keys, bucket, *columns], group=(*keys, own("b")))
+
+
+def _verified_tally(release: Release, tally: Tally, value: Node, inputs: list[Scalar]) -> tuple[Verified, ...]:
+    """Without the cut, where it was verified to leave everything (see `verified`)."""
+    if not nothing_cut(release):
+        return ()
+    rows = rows_of(release, inputs, unit=False)
+    return (Verified(_counted(release, tally, value, rows), release.limited.block.source.facts),)
+
+
+def matchings(release: Release) -> tuple[CompiledMatching, ...]:
+    """What of a release is counted by letting units take values."""
+    if not release.limited.enforced:
+        return ()
+    found = []
+    for i, measure in enumerate(release.measures):
+        (names,), inputs = inputs_of([measure.statistic])
+        part = measure.statistic.unit_sums(names)
+        if isinstance(part, Matching):
+            tree = _taking(release, part, rows_of(release, inputs))
+            found.append(CompiledMatching(i, printed(tree), _verified_matching(release, part, inputs)))
+    return tuple(found)
+
+
+def _taking(release: Release, part: Matching, rows: Node) -> Node:
+    """Each value that a unit brings to a group, in the orders of values and of units; capacities are cut as rows are.
+
+    Why  a unit needs no more of the limit on rows than it has different values, and takes no more than `most`
+    """
+    keys, limits = key_columns(release), release.limited.limits
+    owners, number, place = (UNIT, *keys), own("b"), own("w")
+    valued = over(rows, "counted", [Star(), Item(part.value, Own("v"))])
+    brought = Select(
+        (*owners, ROW_VALUE), Derived(valued, Own("valued")), (Bare(Is(ROW_VALUE, "NOT NULL")),), once=True
+    )
+    different = Select((ROW_VALUE,), Table(Own("brought")), once=True)
+    turn = Over(Call("row_number"), order=(hashed(ROW_VALUE), ROW_VALUE))
+    numbered = over(different, "different", [Item(ROW_VALUE, Own("w")), Item(turn, Own("b"))])
+    capacity = Call("LEAST", (Aggregate("count", (Star(),)), Number(part.most)))
+    both = Join("", Table(Own("brought")), Table(Own("numbered")), (Bare(Binary("=", ROW_VALUE, place)),))
+    taken = (Item(capacity, Own("r0")), Item(Aggregate("list", (number,)), Own("v0")))
+    by_unit = Select((*owners, *taken), both, group=owners)
+    limited = cut(by_unit, keys, limits, 1)
+    turns = Over(Call("row_number"), order=(hashed(UNIT), *owners))
+    placed = over(limited, "limited", [Star(), Item(turns, Own("t"))], where=(KEEPS_ANY,))
+    columns = [Item(Call("unnest", (own("v0"),)), Own("s0")), Item(own("c0"), Own("s1")), Item(own("t"), Own("s2"))]
+    return With(
+        (Common(Own("brought"), brought, kept=True), Common(Own("numbered"), numbered)),
+        over(placed, "placed", [*keys, *columns]),
+    )
+
+
+def _verified_matching(release: Release, part: Matching, inputs: list[Scalar]) -> tuple[Verified, ...]:
+    """Everybody takes what they bring, where no limit binds (see `verified`): as if one unit could take all of it."""
+    source, keys = release.limited.block.source, key_columns(release)
+    unit = source.unit
+    if not nothing_cut(release) or unit is None or unit.max_rows is None or part.most < unit.max_rows:
+        return ()
+    rows, number = rows_of(release, inputs, unit=False), own("n")
+    different = Item(Aggregate("count", (part.value,), distinct=True), Own("n"))
+    having = only_declared(release.keys)
+    counts = Select((*keys, different), Derived(rows, Own("counted")), group=tuple(keys), having=having)
+    places = Call("unnest", (Call("range", (number,)),))
+    columns = [Item(places, Own("s0")), Item(number, Own("s1")), Item(ZERO, Own("s2"))]
+    return (Verified(over(counts, "different", [*keys, *columns]), source.facts),)

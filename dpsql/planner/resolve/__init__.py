@@ -1,12 +1,12 @@
 """resolve: Query -> Resolved. Names, types and domains; queries over people become releases, the rest becomes the shell.
 
-query.py          which queries are private and which public
+query.py          which queries are private and which public; a SELECT over people's rows: rows (unit_windows.py), groups within a
+                  unit (unit_groups.py), both with unit_aggregates.py, or a release
 sources.py        FROM: tables, WITH queries, subqueries; joined.py joins them, in an order of its own
-private.py        a SELECT over people's rows: rows (unit_windows.py), groups within a unit (unit_groups.py), or a release
 people.py         a release, and the query over its released rows; key_lists.py: where its group keys come from
 public.py         a SELECT over public tables and releases
 subqueries.py     EXISTS, IN and scalar subqueries about a row; correlated.py makes joins of correlated ones
-scalars.py, functions.py, aggregates.py, arguments.py, scope.py   expressions and the names in them
+scalars.py, functions.py, aggregates.py, scope.py   expressions and the names in them
 ends.py           the ends of intervals as columns
 free.py, catalog.py, grouping_sets.py, pivot.py   statements that are answered, or written out, as others
 """

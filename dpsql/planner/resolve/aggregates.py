@@ -16,11 +16,11 @@ from dpsql.core.domains import Interval
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import HUGEINT
+from dpsql.expressions.conditional import unit_there
 from dpsql.expressions.logic import conjunction, truth
 from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.planner.grammar import BY_NODE, name_of, record_of
-from dpsql.planner.resolve.arguments import arguments, check_plain, distinct_value, given, unit_there
-from dpsql.planner.resolve.scalars import scalar
+from dpsql.planner.resolve.scalars import arguments, check_plain, distinct_value, given, scalar
 from dpsql.planner.resolve.scope import Scope
 
 _ADVICE = "use COUNT, SUM, AVG, MEDIAN, STDDEV, MODE or CORR"

@@ -15,8 +15,7 @@ from sqlglot import exp
 from dpsql.core.domains import Categories, Interval, Value
 from dpsql.core.sqltypes import SqlType
 from dpsql.planner.resolve.catalog import reads_catalog_only
-from dpsql.planner.resolve.having import said_of_groups
-from dpsql.planner.resolve.syntax import flat_conjuncts, unaliased, without_own_functions
+from dpsql.planner.resolve.syntax import all_of, flat_conjuncts, parts_of, unaliased, without_own_functions
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.schema.qualifiers import MAIN
 from dpsql.sql.duckdb import literal_sql
@@ -272,3 +271,63 @@ def _on_grid(lower: Fraction, upper: Fraction, sqltype: SqlType) -> tuple[Value,
 def _literal(value: Value, sqltype: SqlType) -> exp.Expression:
     """A declared value as a constant of the column's type."""
     return exp.cast(exp.maybe_parse(literal_sql(value, sqltype), dialect="duckdb"), str(sqltype), dialect="duckdb")
+
+
+_OF_NONE: dict[type[exp.Expression], str] = {exp.GT: "0", exp.GTE: "1", exp.NEQ: "0"}
+"""With which number each comparison says that there are rows."""
+_MIRRORED: dict[type[exp.Expression], str] = {exp.LT: "0", exp.LTE: "1", exp.NEQ: "0"}
+_SHOWN = ("expressions", "qualify", "order", "windows")
+
+
+def said_of_groups(select: exp.Select) -> exp.Expression | None:
+    """What HAVING asks of groups; None for nothing. Where the number of rows is asked for elsewhere too, it is compared all the same:
+    then a group that seems to be empty is left out, as it says.
+    """
+    having = select.args.get("having")
+    if having is None:
+        return None
+    whole: exp.Expression = having.this
+    parts = flat_conjuncts(whole)
+    kept = [part for part in parts if not _says_there_are_rows(part)]
+    if len(kept) == len(parts) or any(_counts_rows(node) for node in (*kept, *_shown(select))):
+        return whole
+    return all_of(kept) if kept else None
+
+
+def _says_there_are_rows(node: exp.Expression) -> bool:
+    node = _bare(node)
+    if not isinstance(node, exp.Binary):
+        return False
+    left, right = _bare(node.this), _bare(node.expression)
+    if _is_row_count(left):
+        return _is_number(right, _OF_NONE.get(type(node)))
+    return _is_row_count(right) and _is_number(left, _MIRRORED.get(type(node)))
+
+
+def _bare(node: exp.Expression) -> exp.Expression:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _is_number(node: exp.Expression, digits: str | None) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and node.name == digits
+
+
+def _is_row_count(node: exp.Expression) -> bool:
+    """COUNT(*), COUNT(1)."""
+    if not isinstance(node, exp.Count) or node.expressions or isinstance(node.parent, exp.Filter | exp.Window):
+        return False
+    return isinstance(node.this, exp.Star) or (isinstance(node.this, exp.Literal) and not node.this.is_string)
+
+
+def _counts_rows(node: exp.Expression) -> bool:
+    return any(_is_row_count(part) for part in parts_of(node))
+
+
+def _shown(select: exp.Select) -> list[exp.Expression]:
+    found: list[exp.Expression] = []
+    for name in _SHOWN:
+        value = select.args.get(name)
+        found += value if isinstance(value, list) else [value] if isinstance(value, exp.Expression) else []
+    return found

@@ -15,7 +15,7 @@ from sqlglot import exp
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.planner.grammar import is_aggregate, name_of, record_of
-from dpsql.planner.resolve.arguments import arguments
+from dpsql.planner.resolve.scalars import arguments
 from dpsql.planner.resolve.syntax import unaliased
 
 GROUPED = "grouped"

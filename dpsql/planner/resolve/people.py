@@ -18,8 +18,8 @@ from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.aggregates import Collector
 from dpsql.planner.resolve.ends import argument_of, end, is_end
+from dpsql.planner.resolve.free import said_of_groups
 from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
-from dpsql.planner.resolve.having import said_of_groups
 from dpsql.planner.resolve.key_lists import check_value_list, is_listed, key_lists
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope

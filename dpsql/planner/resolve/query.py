@@ -1,4 +1,6 @@
-"""A query of any shape -> private rows, or a public query over releases: which of the two it is, and who resolves it."""
+"""A query of any shape -> private rows, or a public query over releases: which of the two it is, and who resolves it. Of a SELECT that
+reads people's rows, rows of one unit stay private, and what aggregates over people becomes a release.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,28 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.core.cancellation import check
-from dpsql.core.errors import error
+from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.expressions.scalar import same_key
+from dpsql.expressions.logic import compare, conjunction, truth
+from dpsql.expressions.scalar import Scalar, same_key
+from dpsql.plan.resolved import GroupKey
+from dpsql.planner.grammar import is_aggregate
+from dpsql.planner.resolve.correlated import Correlated, decorrelate
 from dpsql.planner.resolve.grouping_sets import flatten
-from dpsql.planner.resolve.people import rows_of_people
-from dpsql.planner.resolve.private import private_select
+from dpsql.planner.resolve.joined import can_join, connect, equalities_between, from_clause, joined_scope, parts_scope
+from dpsql.planner.resolve.people import bare_column, group_keys, grouping, release, rows_of_people
 from dpsql.planner.resolve.public import public_select
-from dpsql.planner.resolve.sources import Source, glance, items, public_values, shown_names, source
+from dpsql.planner.resolve.scalars import scalar
+from dpsql.planner.resolve.scope import Scope
+from dpsql.planner.resolve.sources import Source, glance, items, public_values, relation, shown_names, source
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Query, Statement
-from dpsql.planner.resolve.syntax import replaced, unparenthesised
+from dpsql.planner.resolve.subqueries import Subqueries
+from dpsql.planner.resolve.syntax import parts_of, replaced, unparenthesised, where_parts
+from dpsql.planner.resolve.unit_groups import unit_groups
+from dpsql.planner.resolve.unit_windows import has_windows, unit_windows
+from dpsql.relations.joins import left_join
 from dpsql.relations.per_unit import union_all
+from dpsql.relations.relations import Named, Relation, filtered, projected
 
 FLAT = "already written out"
 """What marks the outer query of grouping sets, which reads released groups."""
@@ -176,3 +189,204 @@ def _union(statement: Statement, node: exp.Union, first: Private, second: Privat
     if not node.args.get("distinct"):
         return Private(united, node)
     return Private(statement.distinct(united, node), node)
+
+
+def private_select(statement: Statement, select: exp.Select, sources: dict[int, Source], env: Env) -> Query:
+    """Resolve a SELECT with people's rows in FROM.
+
+    Raises 301, 302 (rows or groups of people shown), 402 (joins and subqueries), 1xx (names, types, misplaced aggregates).
+    """
+    select, correlated = decorrelate(statement, select, sources, env)
+    nested = Subqueries(statement, env)
+    source, scope, conditions = _rows(statement, select, sources, correlated, nested, env)
+    source, scope = _restricted(source, scope, conditions)
+    nodes = grouping(select, scope)
+    aggregated = any(_over_people(p) for p in _shown(select))
+    if not nodes and not aggregated and select.args.get("group") is None:
+        return _row_level(statement, select, source, scope, env)
+    keys = group_keys(nodes, scope)
+    if any(_is_unit(key.scalar, source) for key in keys):
+        if env.top:
+            raise rows_of_people(Private(source, select, _grouped_by_unit(select, keys, source)), select)
+        if select.args.get("group") is None and not aggregated:
+            return _distinct(statement, select, source, scope)
+        return unit_groups(statement, select, source, scope, keys)
+    return release(statement, select, source, scope, keys, env)
+
+
+def _shown(select: exp.Select) -> list[exp.Expression]:
+    """Where an aggregate makes a SELECT an aggregating one."""
+    having, order = select.args.get("having"), select.args.get("order")
+    return [*select.expressions, *([having] if having is not None else []), *([order] if order is not None else [])]
+
+
+def _over_people(node: exp.Expression) -> bool:
+    return any(is_aggregate(part) for part in parts_of(node))
+
+
+def _grouped_by_unit(select: exp.Select, keys: list[GroupKey], source: Relation) -> exp.Expression | None:
+    group = select.args.get("group")
+    if group is None:
+        return None
+    at = next((i for i, key in enumerate(keys) if _is_unit(key.scalar, source)), 0)
+    found: exp.Expression = group.expressions[at] if at < len(group.expressions) else select
+    return found
+
+
+def _is_unit(key: Scalar, source: Relation) -> bool:
+    """Whether a grouping expression is the unit, or a private key of its rows, on a side that is always there (rule 2)."""
+    unit = source.unit.column if source.unit is not None else None
+    return bool(key.held) or (unit is not None and key.tree == unit.tree)
+
+
+# --- rows ---------------------------------------------------------------------------------------------------------
+
+
+def _rows(
+    statement: Statement,
+    select: exp.Select,
+    sources: dict[int, Source],
+    correlated: list[Correlated],
+    nested: Subqueries,
+    env: Env,
+) -> tuple[Relation, Scope, list[Scalar]]:
+    """FROM and WHERE: the joined relation, its scope, and the conditions that are left."""
+    joined = from_clause(statement, select, sources, nested, env.outer)
+    aliases = {p.alias.lower(): p.this for p in select.expressions if isinstance(p, exp.Alias)}
+    nodes = [*where_parts(select), *joined.filters]
+    late = [n for n in nodes if _reads_any(n, correlated)]
+    scope = parts_scope(joined.parts, joined.merged, nested, env.outer)
+    scope.aliases = aliases
+    conditions = [_condition(n, scope) for n in nodes if n not in late]
+    source, rest = connect(joined.parts, [*joined.conditions, *conditions], span_of(select.args["from_"]))
+    for one in correlated:
+        source = _with_subquery(statement, source, one, joined.merged, nested, env)
+    scope = joined_scope(source, joined.merged, nested, env.outer, sources.values())
+    scope.aliases = aliases
+    scope.hidden = frozenset(one.name.lower() for one in correlated)
+    return source, scope, [*rest, *(_condition(n, scope) for n in late)]
+
+
+def _reads_any(node: exp.Expression, correlated: list[Correlated]) -> bool:
+    names = {one.name for one in correlated}
+    return any(isinstance(part, exp.Column) and part.table in names for part in node.walk())
+
+
+def _condition(node: exp.Expression, scope: Scope) -> Scalar:
+    """One AND part of WHERE, where an alias of the SELECT list may stand for its expression if no column has that name."""
+    nested = next((p for p in parts_of(node) if is_aggregate(p)), None)
+    if nested is not None:
+        raise error(109, "WHERE cannot use an aggregate", hint="write it in HAVING", span=span_of(nested))
+    return truth(scalar(node, scope))
+
+
+def _with_subquery(
+    statement: Statement, source: Relation, one: Correlated, merged: dict[str, list[str]], nested: Subqueries, env: Env
+) -> Relation:
+    """A correlated subquery as what it stands for: a LEFT JOIN on its keys, which are unique there."""
+    right = relation(statement, Source(one.select, one.name, query=statement.query(one.select, env.inside(None))))
+    scope = joined_scope(source, merged, nested, env.outer)
+    keys = right.columns[: len(one.outer)]
+    conditions = [compare("=", scalar(node, scope), key.scalar) for node, key in zip(one.outer, keys, strict=True)]
+    equalities = equalities_between(source, right, conditions)
+    if len(equalities) < len(conditions) or not can_join(source, right, equalities):
+        raise error(
+            402,
+            "the subquery's condition cannot be made a join on its group keys",
+            hint="join it in FROM, grouped by what it is compared with",
+            span=span_of(one.node),
+        )
+    return left_join(source, right, equalities)
+
+
+def _restricted(source: Relation, scope: Scope, conditions: list[Scalar]) -> tuple[Relation, Scope]:
+    if not conditions:
+        return source, scope
+    found = conjunction(conditions)
+    kept = filtered(source, found)
+    return kept, scope.narrowed(kept.where)
+
+
+# --- private results ----------------------------------------------------------------------------------------------
+
+
+def _row_level(statement: Statement, select: exp.Select, source: Relation, scope: Scope, env: Env) -> Private:
+    """The rows themselves, through the SELECT list; windows within a unit are computed first."""
+    if env.top:
+        raise _shown_row_by_row(select, source, scope)
+    _refuse_limit(select)
+    if has_windows(select):
+        source, scope = unit_windows(statement, select, source, scope)
+    having = select.args.get("having")
+    if having is not None:
+        raise error(109, "HAVING needs an aggregate", hint="write the condition in WHERE", span=span_of(having))
+    columns = _columns(select, scope)
+    qualify = select.args.get("qualify")
+    if qualify is not None:
+        source = filtered(source, truth(scalar(qualify.this, scope)))
+    shown = projected(source, columns)
+    if select.args.get("distinct") is not None:
+        shown = statement.distinct(shown, select)
+    return Private(shown, select)
+
+
+def _shown_row_by_row(select: exp.Select, source: Relation, scope: Scope) -> Error:
+    """Why the rows cannot be the result; for a column, with the aggregate to write."""
+    first = select.expressions[0]
+    node = first.this if isinstance(first, exp.Alias) else first
+    found = scope.column(node) if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) else None
+    if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) and found is None:
+        return scope.unknown(node)
+    return bare_column(node, found) if found is not None else rows_of_people(Private(source, select), select)
+
+
+def _distinct(statement: Statement, select: exp.Select, source: Relation, scope: Scope) -> Private:
+    _refuse_limit(select)
+    shown = projected(source, _columns(select, scope))
+    return Private(statement.distinct(shown, select), select, select.expressions[0])
+
+
+def _refuse_limit(select: exp.Select) -> None:
+    """ORDER BY alone changes nothing in a subquery; LIMIT would let other people's rows decide which of one's own stay."""
+    for part in ("limit", "offset"):
+        value = select.args.get(part)
+        if value is not None:
+            raise error(
+                402,
+                f"{part.upper()} on rows of people would let one person's rows push out another's",
+                hint="aggregate first, then order and limit the groups",
+                span=span_of(value) or span_of(select),
+            )
+
+
+def _columns(select: exp.Select, scope: Scope) -> tuple[Named, ...]:
+    """The SELECT list as columns; `*` stands for all that FROM shows."""
+    found: list[Named] = []
+    for projection in select.expressions:
+        node = projection.this if isinstance(projection, exp.Alias) else projection
+        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+            found += _star(node, scope)
+        else:
+            found.append(Named("", projection.alias_or_name or f"column{len(found)}", scalar(node, scope)))
+    return tuple(found)
+
+
+def _star(node: exp.Expression, scope: Scope) -> list[Named]:
+    table = node.table.lower() if isinstance(node, exp.Column) else ""
+    if any(node.args.get(part) for part in ("except_", "except", "replace", "rename")):
+        raise error(102, "* with EXCLUDE or REPLACE is not supported", hint="name the columns", span=span_of(node))
+    shown: list[Named] = []
+    merged: set[str] = set()
+    for column in scope.names:
+        name = column.name.lower()
+        if column.source.lower() in scope.hidden or (table and column.source.lower() != table):
+            continue
+        if name in scope.merged and not table:
+            if name not in merged:
+                shown.append(Named(column.source, column.name, scope.merged[name]))
+            merged.add(name)
+        else:
+            shown.append(column)
+    if not shown:
+        raise error(105, f"there is no table {table!r} in this statement", hint="name one of FROM", span=span_of(node))
+    return [replace(c, scalar=scope.adjusted(c.scalar)) for c in shown]

@@ -1,16 +1,22 @@
-"""Syntax nodes of a private block -> total scalars: names here, operators and functions by their tables (functions.py)."""
+"""Syntax nodes of a private block -> total scalars: names here, operators and functions by their tables (functions.py).
+What may stand inside an aggregate, and the constants beside it."""
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from sqlglot import exp
 
+from dpsql.aggregates.distinct_values import combination
+from dpsql.aggregates.record import Constant, Given, Record
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.expressions.scalar import Scalar
-from dpsql.planner.grammar import SHELL_ONLY, is_aggregate, name_of
+from dpsql.planner.grammar import SHELL_ONLY, is_aggregate, name_of, named_arguments
 from dpsql.planner.resolve.functions import Build, builder_of
 from dpsql.planner.resolve.scope import Scope, text_of
+from dpsql.planner.resolve.syntax import parts_of
 
 
 def scalar(node: exp.Expression, scope: Scope) -> Scalar:
@@ -97,3 +103,89 @@ def _column(node: exp.Column, scope: Scope, build: Build) -> Scalar:
             305, f"{node.name} is neither grouped nor aggregated", hint=f"add it to GROUP BY, or write MAX({node.name})"
         )
     raise scope.unknown(node)
+
+
+_LONGEST = 50
+"""[characters] A number in the text."""
+
+
+def check_plain(argument: exp.Expression | None, words: str, example: str = "") -> None:
+    """Refuse what cannot stand inside an aggregate over people, such as in `example`."""
+    if argument is None:
+        raise error(106, f"{words} needs a value", hint=f"write {example or f'{words}(x)'}")
+    if isinstance(argument, exp.Distinct):
+        raise error(102, f"{words}(DISTINCT ...) is not supported", hint=f"write {words}(x)")
+    if isinstance(argument, exp.Order):
+        raise error(102, f"ORDER BY inside {words} changes nothing", hint=f"write {words}(x)")
+    nested = next((n for n in parts_of(argument) if is_aggregate(n) or isinstance(n, exp.Window)), None)
+    if nested is not None:
+        raise error(109, f"{name_of(nested)} stands inside {words}", hint="aggregate once")
+
+
+def distinct_value(node: exp.Distinct, scope: Scope) -> Scalar:
+    """The value of COUNT(DISTINCT a), (DISTINCT a, b) or (DISTINCT (a, b)). Raises 101, 109."""
+    values, whole = list(node.expressions), len(node.expressions) == 1
+    if whole and (listed := _respelt_list(values[0])):
+        values, whole = listed, False
+    while len(values) == 1 and isinstance(values[0], exp.Tuple | exp.Paren):
+        inner = values[0]
+        values = list(inner.expressions) if isinstance(inner, exp.Tuple) else [inner.this]
+    if not values or any(isinstance(value, exp.Star) for value in values):
+        what, hint = "COUNT(DISTINCT ...) needs columns", "write COUNT(*) for rows, COUNT(DISTINCT column) for values"
+        raise error(101, what, hint=hint, span=span_of(node))
+    for value in values:
+        check_plain(value, "COUNT(DISTINCT)")
+    found = [scalar(value, scope) for value in values]
+    return found[0] if len(found) == 1 else combination(found, whole)
+
+
+def _respelt_list(node: exp.Expression) -> list[exp.Expression]:
+    """What a tool had written as DISTINCT a, b and sends as CASE WHEN a IS NULL THEN NULL WHEN b IS NULL THEN NULL ELSE (a, b) END; []
+    for anything else."""
+    if not isinstance(node, exp.Case) or node.this is not None:
+        return []
+    listed = node.args.get("default")
+    values = list(listed.expressions) if isinstance(listed, exp.Tuple) else []
+    nulls = [exp.If(this=exp.Is(this=value.copy(), expression=exp.Null()), true=exp.Null()) for value in values]
+    return values if values and node.args["ifs"] == nulls else []
+
+
+def given(record: Record, node: exp.Expression, scope: Scope) -> Given:
+    """A call of an aggregate of one value and constants. Raises 102, 106, 109 for a value that cannot stand inside one."""
+    named = named_arguments(node) if isinstance(node, exp.Anonymous) else {}
+    argument, *rest = arguments(node) or (None,)
+    word = name_of(node).removesuffix("()")
+    check_plain(argument, word)
+    assert argument is not None
+    constants = tuple(_constant(part, scope) for part in rest)
+    return Given(
+        record,
+        word,
+        argument.sql(dialect="duckdb"),
+        scalar(argument, scope),
+        constants,
+        {name: _constant(part, scope) for name, part in named.items()},
+    )
+
+
+def arguments(node: exp.Expression) -> list[exp.Expression]:
+    """The arguments without a name, wherever the parser keeps them."""
+    if isinstance(node, exp.Anonymous):
+        return [part for part in node.expressions if not isinstance(part, exp.PropertyEQ)]
+    kept = (value if isinstance(value, list) else [value] for value in node.args.values())
+    return [part for parts in kept for part in parts if isinstance(part, exp.Expression)]
+
+
+def _constant(node: exp.Expression, scope: Scope) -> Constant:
+    if isinstance(node, exp.Array):
+        return tuple(_constant(part, scope) for part in node.expressions)
+    if isinstance(node, exp.Literal) and not node.is_string:
+        # as it is written: a parameter that is a float has an exponent
+        return Fraction(node.name) if len(node.name) < _LONGEST else None
+    try:
+        value = scalar(node, scope)
+    except Error:
+        return None
+    if not value.is_literal:
+        return None
+    return value.value if isinstance(value.value, str) else value.limits.lower if value.limits is not None else None

@@ -25,8 +25,7 @@ from dpsql.expressions.literals import literal
 from dpsql.expressions.logic import BOTH, truth
 from dpsql.expressions.scalar import Scalar, finite_hull, one_form
 from dpsql.planner.grammar import record_of
-from dpsql.planner.resolve.arguments import distinct_value, given
-from dpsql.planner.resolve.scalars import scalar
+from dpsql.planner.resolve.scalars import distinct_value, given, scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.relations.per_unit import Computed
 from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Cast, Chain, Literal, Node, Not, Number, Star
