@@ -59,9 +59,6 @@ class Pair(StatisticDefaults):
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.term.scalar,) if self.counted is None else (self.term.scalar, self.counted)
 
-    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        return ()
-
     @property
     def cells(self) -> int:
         return 3 if self.with_rows else 2

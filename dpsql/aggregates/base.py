@@ -164,11 +164,25 @@ class Statistic(Protocol):
 
 
 class StatisticDefaults:
-    """What is so for most statistics."""
+    """What is so for most statistics: one cell, which is one exact sum."""
 
     __slots__ = ()
 
     counts_units = False
+
+    @property
+    def cells(self) -> int:
+        return 1
+
+    @property
+    def sums(self) -> int:
+        return 1
+
+    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
+        return ()
+
+    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
+        return (sums[0],)
 
     def uncut_sums(self: Statistic, names: Sequence[Node], unit: Node) -> tuple[Node, ...] | None:
         return self.row_sums(names)

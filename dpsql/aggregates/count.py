@@ -46,11 +46,6 @@ class Rows(StatisticDefaults):
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.counted,) if self.counted is not None else ()
 
-    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        return ()
-
-    cells = 1
-    sums = 1
     terms = ()
 
     def sensitivity(self, limits: Limits) -> Sensitivity:
@@ -61,9 +56,6 @@ class Rows(StatisticDefaults):
 
     def unit_sums(self, names: Sequence[Node]) -> UnitSums:
         return UnitSums(counting(names[0] if names else None), (), (CUT,))
-
-    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
-        return (sums[0],)
 
     def adds_up(self, one_row: bool) -> bool:
         return True

@@ -31,11 +31,6 @@ class Units(StatisticDefaults):
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.counted,) if self.counted is not None else ()
 
-    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        return ()
-
-    cells = 1
-    sums = 1
     terms = ()
     counts_units = True
 
@@ -48,9 +43,6 @@ class Units(StatisticDefaults):
     def unit_sums(self, names: Sequence[Node]) -> UnitSums:
         there = Bare(Case(((Bare(Binary(">", ROWS, Number(0))), Number(1)),), Number(0)))
         return UnitSums(counting(names[0] if names else None), (), (there,))
-
-    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
-        return (sums[0],)
 
     def adds_up(self, one_row: bool) -> bool:
         return one_row

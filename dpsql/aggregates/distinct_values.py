@@ -68,11 +68,6 @@ class DistinctValues(StatisticDefaults):
     def inputs(self) -> tuple[Scalar, ...]:
         return (_known(self.value),) if self.counted is None else (_known(self.value), self.counted)
 
-    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        return ()
-
-    cells = 1
-    sums = 1
     terms = ()
 
     def sensitivity(self, limits: Limits) -> Sensitivity:
@@ -85,9 +80,6 @@ class DistinctValues(StatisticDefaults):
 
     def unit_sums(self, names: Sequence[Node]) -> Matching:
         return Matching(where_counted(names), self.most)
-
-    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
-        return (sums[0],)
 
     def adds_up(self, one_row: bool) -> bool:
         return False

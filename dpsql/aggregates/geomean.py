@@ -12,12 +12,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import overload
 
 from dpsql.aggregates.apart import AvgOfTwo
 from dpsql.aggregates.base import Column, Estimate, EstimateDefaults, Noise, Statistic
 from dpsql.aggregates.record import Aggregate, Record
-from dpsql.aggregates.resampling import Interval
+from dpsql.aggregates.resampling import Interval, Intervals
 from dpsql.aggregates.shared import mean
 from dpsql.core.sqltypes import DOUBLE, SqlType
 
@@ -47,7 +46,7 @@ class ExpOf(EstimateDefaults):
 
 
 @dataclass(frozen=True, slots=True)
-class _Exps(Sequence[Interval]):
+class _Exps(Intervals):
     """e to the power of the ends of intervals, each when it is read."""
 
     inner: Sequence[Interval]
@@ -55,14 +54,8 @@ class _Exps(Sequence[Interval]):
     def __len__(self) -> int:
         return len(self.inner)
 
-    @overload
-    def __getitem__(self, i: int) -> Interval: ...
-    @overload
-    def __getitem__(self, i: slice) -> list[Interval]: ...
-    def __getitem__(self, i: int | slice) -> Interval | list[Interval]:
-        if isinstance(i, slice):
-            return [self[j] for j in range(len(self))[i]]
-        found = self.inner[i]
+    def at(self, group: int) -> Interval:
+        found = self.inner[group]
         return None if found is None else (_exp(found[0]), _exp(found[1]))
 
 

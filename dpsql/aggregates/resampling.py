@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -65,9 +66,27 @@ def middle(values: Floats, level: Fraction) -> Interval:
     )
 
 
+class Intervals(Sequence[Interval]):
+    """The interval of each group, worked out when it is read."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def at(self, group: int) -> Interval:
+        """Of one group, counted from 0."""
+
+    @overload
+    def __getitem__(self, i: int) -> Interval: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Interval]: ...
+    def __getitem__(self, i: int | slice) -> Interval | list[Interval]:
+        places = range(len(self))[i]
+        return self.at(places) if isinstance(places, int) else [self.at(j) for j in places]
+
+
 @dataclass(slots=True)
-class Resampled(Sequence[Interval]):
-    """The interval of each group, worked out when it is read.
+class Resampled(Intervals):
+    """The intervals of columns that are computed of redrawn cells.
 
     cells   the released cells, one list each, as long as there are groups
     values  the column's values for exact cells, an array of one row a cell
@@ -89,16 +108,10 @@ class Resampled(Sequence[Interval]):
     def __len__(self) -> int:
         return len(self.shown)
 
-    @overload
-    def __getitem__(self, i: int) -> Interval: ...
-    @overload
-    def __getitem__(self, i: slice) -> list[Interval]: ...
-    def __getitem__(self, i: int | slice) -> Interval | list[Interval]:
-        if isinstance(i, slice):
-            return [self[j] for j in range(len(self))[i]]
-        if i not in self._found:
-            self._found[i] = self._interval(range(len(self))[i])
-        return self._found[i]
+    def at(self, group: int) -> Interval:
+        if group not in self._found:
+            self._found[group] = self._interval(group)
+        return self._found[group]
 
     def _interval(self, group: int) -> Interval:
         if not self.shown[group]:

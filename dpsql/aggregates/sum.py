@@ -50,12 +50,6 @@ class Total(StatisticDefaults):
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.term.scalar,) if self.counted is None else (self.term.scalar, self.counted)
 
-    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        return ()
-
-    cells = 1
-    sums = 1
-
     def sensitivity(self, limits: Limits) -> Sensitivity:
         return sensitivity_of_rows(limits, weight=self.term.magnitude, cells=1)
 
@@ -66,9 +60,6 @@ class Total(StatisticDefaults):
         rows = self.term.count(names[0], filtered(names[1:]))
         total = self.term.total(names[0], filtered(names[1:]))
         return UnitSums(rows, (("total", total),), (clamped_total(self.term, TOTAL, ROWS, CUT),))
-
-    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
-        return (sums[0],)
 
     def adds_up(self, one_row: bool) -> bool:
         return True

@@ -43,12 +43,6 @@ class UnitTotal(StatisticDefaults):
     def inputs(self) -> tuple[Scalar, ...]:
         return (self.value.scalar,) if self.counted is None else (self.value.scalar, self.counted)
 
-    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        return ()
-
-    cells = 1
-    sums = 1
-
     def sensitivity(self, limits: Limits) -> Sensitivity:
         most = self.term.magnitude
         return Sensitivity(limits.groups, most, limits.groups * most, limits.groups * most * most)
@@ -62,9 +56,6 @@ class UnitTotal(StatisticDefaults):
         clamped = Call("GREATEST", (low, Call("LEAST", (high, TOTAL))))
         there = Bare(Case(((Bare(Binary(">", ROWS, Number(0))), clamped),), Number(0)))
         return UnitSums(self.value.count(names[0], kept), (("total", self.value.total(names[0], kept)),), (there,))
-
-    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
-        return (sums[0],)
 
     def adds_up(self, one_row: bool) -> bool:
         return False
