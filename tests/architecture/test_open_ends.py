@@ -1,4 +1,4 @@
-"""A function and an aggregate that come as one record each work everywhere: tests/support/made_up.py adds them, in its own process.
+"""A function and aggregates that come as one record each work everywhere: tests/support/made_up.py adds them, in its own process.
 
 What is compared: answers with DuckDB's own words, refusals with those of any other function or aggregate.
 """
@@ -41,6 +41,7 @@ ANSWERS = {
     "alone": "SELECT pow(avg(sqrt(age)), 2) FROM patient",
     "beside others": "SELECT count(*), sum(age), pow(avg(sqrt(age)) FILTER (WHERE female), 2), avg(sqrt(age)) FROM patient",
     "of groups": "SELECT site, pow(avg(sqrt(even(age))), 2) FROM patient GROUP BY site ORDER BY site",
+    "with a constant": "SELECT site, avg(age * 3), count(*) FROM patient GROUP BY site ORDER BY site",
     "then": "SELECT pow(avg(sqrt(age)), 2) FROM patient",
     "again": "SELECT pow(avg(sqrt(age)), 2) FROM patient",
     "the function": "SELECT count(*), avg(even(age)) FROM patient WHERE even(age) > 30",
@@ -51,6 +52,8 @@ REFUSALS = {
     "nested": ("DPSQL-109", "ROOT_MEAN() stands inside AVG"),
     "in a condition": ("DPSQL-109", "WHERE cannot use an aggregate"),
     "over released rows": ("DPSQL-102", "write plain SQL, such as POW(AVG(SQRT(x)), 2)"),
+    "without its constant": ("DPSQL-106", "write MEAN_TIMES(x, 2)"),
+    "with a column for it": ("DPSQL-106", "write MEAN_TIMES(x, 2)"),
     "without bounds": ("DPSQL-201", "ROOT_MEAN(code) needs bounds"),
     "of two": ("DPSQL-106", "write ROOT_MEAN(x)"),
     "the function of two": ("DPSQL-106", "write EVEN(x)"),

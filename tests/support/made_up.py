@@ -1,4 +1,4 @@
-"""A function and an aggregate that nobody has, added as a newcomer would: one record each, in the registry. Run by itself, before
+"""A function and two aggregates that nobody has, added as a newcomer would: one record each, in the registry. Run by itself, before
 anything that reads the registries: python -m tests.support.made_up. Prints what every part of the house then says of them, as JSON.
 """
 
@@ -13,14 +13,18 @@ from fractions import Fraction
 
 from dpsql.aggregates import registry
 from dpsql.aggregates.base import Column, Estimate, EstimateDefaults, Noise, Statistic
-from dpsql.aggregates.record import Aggregate, Record
+from dpsql.aggregates.bounds import check_bounds
+from dpsql.aggregates.record import Aggregate, Built, Given, Record
 from dpsql.aggregates.shared import mean
 from dpsql.core.domains import UNBOUNDED, Interval
+from dpsql.core.errors import error
 from dpsql.core.sqltypes import DOUBLE, SqlType
 from dpsql.expressions import functions
+from dpsql.expressions.arithmetic import add_subtract_multiply
 from dpsql.expressions.conversion import convert
 from dpsql.expressions.functions.record import Function
 from dpsql.expressions.known import Known, Ruled, always
+from dpsql.expressions.literals import integer_literal
 from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.sql.nodes import Call
 
@@ -73,13 +77,37 @@ ROOT_MEAN = Record(
     plain="POW(AVG(SQRT(x)), 2)",
 )
 
+# --- an aggregate with a constant: the mean of a multiple -------------------------------------------------------------
+
+
+def _times(given: Given) -> Built:
+    check_bounds(given)
+    match given.constants:
+        case (Fraction(denominator=1) as times,) if not given.named and 0 < times < 100:
+            return Built(add_subtract_multiply("*", given.value, integer_literal(int(times))))
+    raise error(106, "MEAN_TIMES takes a value and a constant from 1 to 99", hint="write MEAN_TIMES(x, 2)")
+
+
+MEAN_TIMES = Record(
+    "mean_times",
+    {"MEAN_TIMES(x, 2)": "DOUBLE, the mean of a multiple"},
+    "the mean of {value}",
+    "AVG({value})",
+    build=_times,
+    read=mean,
+    adds="values and rows",
+    sampled="avg({v}){kept}",
+    plain="AVG(x * 2)",
+)
+
 
 def register() -> None:
     functions.FUNCTIONS += (EVEN,)
     functions.BY_NAME = {**functions.BY_NAME, "even": EVEN}
     functions.ENGINE = {**functions.ENGINE, **EVEN.engine}
-    registry.RECORDS += (ROOT_MEAN,)
-    registry.BY_SPELLING["root_mean"] = ROOT_MEAN
+    for record in (ROOT_MEAN, MEAN_TIMES):
+        registry.RECORDS += (record,)
+        registry.BY_SPELLING[record.name] = record
 
 
 # --- what the house says of them ----------------------------------------------------------------------------------
@@ -95,6 +123,9 @@ ASKED = {
     "nested": "SELECT AVG(ROOT_MEAN(age)) FROM patient",
     "in a condition": "SELECT COUNT(*) FROM patient WHERE ROOT_MEAN(age) > 3",
     "over released rows": "SELECT ROOT_MEAN(n) FROM (SELECT site, COUNT(*) AS n FROM patient GROUP BY site)",
+    "with a constant": "SELECT site, MEAN_TIMES(age, 3), COUNT(*) FROM patient GROUP BY site ORDER BY site",
+    "without its constant": "SELECT MEAN_TIMES(age) FROM patient",
+    "with a column for it": "SELECT MEAN_TIMES(age, age) FROM patient",
     "without bounds": "SELECT ROOT_MEAN(code) FROM patient",
     "of two": "SELECT ROOT_MEAN(age, age) FROM patient",
     "the function": "SELECT COUNT(*), AVG(EVEN(age)) FROM patient WHERE EVEN(age) > 30",
