@@ -58,10 +58,10 @@ def _interval(given: Given, low: str, high: str) -> Interval | None:
     if low not in given.named and high not in given.named:
         return None
     lower, upper = given.named.get(low), given.named.get(high)
-    if not isinstance(lower, Fraction) or not isinstance(upper, Fraction) or lower > upper:
+    if not isinstance(lower, int | Fraction) or not isinstance(upper, int | Fraction) or lower > upper:
         what = f"{low} and {high} of dp_sum must be constants, {low} first"
         raise error(106, what, hint=f"write dp_sum(x, {low} := 0, {high} := 100)")
-    return Interval(lower, upper)
+    return Interval(Fraction(lower), Fraction(upper))
 
 
 def check_bounds(given: Given) -> None:

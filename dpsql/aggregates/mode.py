@@ -171,8 +171,8 @@ def _one(given: Given) -> Built:
 
 def _several(given: Given) -> Built:
     match given.constants:
-        case (Fraction(denominator=1) as number,) if 1 <= number <= MOST:
-            places = range(1, int(number) + 1)
+        case (int() as number,) if 1 <= number <= MOST:
+            places = range(1, number + 1)
             return Built(_listed(given), tuple(map(Fraction, places)), listed=True)
     what = f"{given.word}() takes a column and a constant from 1 to {MOST}"
     raise error(106, what, hint="write APPROX_TOP_K(x, 3)")

@@ -250,10 +250,10 @@ def _asked(given: Given) -> Built:
 
 
 def _fraction(number: Constant, word: str) -> Fraction:
-    if not isinstance(number, Fraction) or not 0 <= number <= 1 or number.denominator > _FINEST_FRACTION:
+    if not isinstance(number, int | Fraction) or not 0 <= number <= 1 or number.denominator > _FINEST_FRACTION:
         what = f"{word}() needs a constant from 0 to 1 with at most 6 digits"
         raise error(106, what, hint="write QUANTILE_CONT(x, 0.9)")
-    return number
+    return Fraction(number)
 
 
 def _between(sqltype: SqlType) -> SqlType:

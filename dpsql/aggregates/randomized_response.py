@@ -158,10 +158,10 @@ def _epsilon(given: Given) -> Built:
         what = f"dp_randomized_response needs true or false, not {given.value.sqltype}"
         raise error(106, what, hint=f"{_HINT}, one of its values at a time")
     (epsilon,) = given.constants
-    if not isinstance(epsilon, Fraction) or not LEAST <= epsilon <= MOST:
+    if not isinstance(epsilon, int | Fraction) or not LEAST <= epsilon <= MOST:
         what = f"the epsilon of dp_randomized_response must be a constant from {float(LEAST):g} to {float(MOST):g}"
         raise error(106, what, hint=_HINT)
-    return Built(given.value, (epsilon,))
+    return Built(given.value, (Fraction(epsilon),))
 
 
 RANDOMIZED_RESPONSE = Record(

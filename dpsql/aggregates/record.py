@@ -28,8 +28,8 @@ Adds = Literal["rows", "values", "values and rows", "itself"]
 Part = Literal["sum", "count", "rows"]
 """A stored statistic of the same rows: SUM(x), COUNT(x), COUNT(*)."""
 Words = str | Callable[[str, Fraction | None], str]
-Constant = Fraction | str | tuple["Constant", ...] | None
-"""A number, a text, a list of them; None for anything else."""
+Constant = int | Fraction | str | tuple["Constant", ...] | None
+"""A whole number, another, a text, a list of them; None for anything else."""
 Exact = Literal["sum", "avg", "min", "max", "bool_and", "bool_or", "median"]
 """What is computed exactly of one unit's rows: functions of their multiset, bit for bit (planner/resolve/unit_aggregates.py)."""
 

@@ -83,8 +83,8 @@ ROOT_MEAN = Record(
 def _times(given: Given) -> Built:
     check_bounds(given)
     match given.constants:
-        case (Fraction(denominator=1) as times,) if not given.named and 0 < times < 100:
-            return Built(add_subtract_multiply("*", given.value, integer_literal(int(times))))
+        case (int() as times,) if not given.named and 0 < times < 100:
+            return Built(add_subtract_multiply("*", given.value, integer_literal(times)))
     raise error(106, "MEAN_TIMES takes a value and a constant from 1 to 99", hint="write MEAN_TIMES(x, 2)")
 
 

@@ -195,7 +195,7 @@ def _from_above(constant: Constant) -> Constant:
     """A share of rows, counted from the other end."""
     if isinstance(constant, tuple):
         return tuple(map(_from_above, constant))
-    return 1 - constant if isinstance(constant, Fraction) else constant
+    return 1 - constant if isinstance(constant, int | Fraction) else constant
 
 
 def _no_mechanism(node: exp.Expression) -> Error:

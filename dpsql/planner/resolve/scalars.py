@@ -181,7 +181,9 @@ def _constant(node: exp.Expression, scope: Scope) -> Constant:
         return tuple(_constant(part, scope) for part in node.expressions)
     if isinstance(node, exp.Literal) and not node.is_string:
         # as it is written: a parameter that is a float has an exponent
-        return Fraction(node.name) if len(node.name) < _LONGEST else None
+        if len(node.name) >= _LONGEST:
+            return None
+        return int(node.name) if node.name.isdigit() else Fraction(node.name)
     try:
         value = scalar(node, scope)
     except Error:

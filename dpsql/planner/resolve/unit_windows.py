@@ -196,9 +196,10 @@ def _function(node: exp.Expression, scope: Scope, rows: int | None, over: Callab
         value = scalar(node.this, scope)
         name = _SHIFTS.get(type(node)) or _ENDS[type(node)]
         return Computed(over(Call(name, (value.tree, *_offset(node)))), picked(value), (value,))
+    if isinstance(node.this, exp.Distinct):
+        raise error(102, "DISTINCT inside a window is not supported", hint="leave it out", span=span_of(node))
     record = record_of(node)
-    plain = isinstance(node, exp.Count) and not isinstance(node.this, exp.Distinct)
-    if plain or (record is not None and record.exact in _TOTALS and record.build is None):
+    if isinstance(node, exp.Count) or (record is not None and record.exact in _TOTALS and record.build is None):
         found = UnitRows(scope, rows, over, framed=True).computed(node)
         if found is not None:
             return found

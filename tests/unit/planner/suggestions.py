@@ -413,7 +413,7 @@ MORE = [
         "dp_sum(x, unit_lower := 0, unit_upper := 100)",
         "SELECT dp_sum(md_visits, unit_lower := 0, unit_upper := 100) FROM person_year",
     ),
-    # groups, rows and their order (resolve/people.py, private.py)
+    # groups, rows and their order (resolve/people.py, query.py)
     Suggestion("SELECT income FROM person", "write AVG(income)", "SELECT AVG(income) FROM person"),
     Suggestion("SELECT female FROM person", "write COUNT(female)", "SELECT COUNT(female) FROM person"),
     Suggestion("SELECT female FROM person", "add it to GROUP BY", "SELECT female FROM person GROUP BY female"),
