@@ -14,10 +14,11 @@ from dpsql.accounting.vectors import Vector
 from dpsql.answers.questions import Asked, Questions
 from dpsql.core.errors import error
 from dpsql.core.loss import total
+from dpsql.mechanisms.calibration import NO_MU
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Measure
 from dpsql.plan.tables import NoisyTable
-from dpsql.planner.pricing import NO_MU, WIDEST_SCALE
+from dpsql.planner.pricing import WIDEST_SCALE
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ gaussian        discrete Gaussian, for zero-concentrated differential privacy
 weighted        how wide a weighted sum of several draws is
 threshold       which private group keys may be shown
 truncated       discrete Laplace cut off on both sides, for a count that selects its own key
+calibration     the mechanisms that a price buys, a record each
 kept            the noise in stored answers
 events          what of each of them the ledger keeps
 randomized_response  answers that are turned round at random, one by one

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dpsql.core.errors import Error, error
 from dpsql.core.loss import PrivacyLoss, only_delta, total
+from dpsql.mechanisms.calibration import BY_NAME
 from dpsql.mechanisms.prices import costs_at_most, nominal
 from dpsql.plan.releases import Chosen, Comparison, Measure, Selection
 from dpsql.planner import accurate, shares
@@ -120,10 +121,9 @@ def _check_pure(parts: Parts, mechanism: str) -> None:
         key = next(key for i, key in enumerate(parts.limited.block.keys) if parts.limited.block.is_selected(i))
         what = "group keys that are not declared are selected at a delta, and this price has none"
         raise error(104, what, hint="declare the key's domain, or write delta=1e-9", span=key.span)
-    if mechanism == "gaussian" and parts.statistics:
-        raise error(
-            104, "Gaussian noise spends delta, and this price has none", hint="write mechanism=laplace, or delta=1e-9"
-        )
+    if not BY_NAME[mechanism].pure and parts.statistics:
+        what = f"{BY_NAME[mechanism].told.removeprefix('discrete ')} noise spends delta, and this price has none"
+        raise error(104, what, hint="write mechanism=laplace, or delta=1e-9")
 
 
 def _at_least(parts: Parts, amounts: Sequence[Fraction], pricing: Pricing, least: Fraction) -> Bought:

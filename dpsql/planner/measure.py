@@ -10,6 +10,7 @@ from dpsql.aggregates.count import Rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.core.loss import NO_LOSS
 from dpsql.expressions.scalar import Scalar, tree_of
+from dpsql.mechanisms.calibration import BY_NAME
 from dpsql.plan.releases import Limited, Output, Read, Release, Small, Suppression
 from dpsql.plan.resolved import Block
 from dpsql.planner.buying import buy_one
@@ -96,7 +97,7 @@ def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[s
         request.text,
         tuple((few.k, tree_of(small.condition), small.outputs) for small in few.small),
         # what is chosen has the error of its own terms: with another accountant it is another question
-        str(request.accounted) if request.mechanism != "laplace" and (block.selects or asked.tallied or reads) else "",
+        str(request.accounted) if not _is_pure(request.mechanism) and (block.selects or asked.tallied or reads) else "",
         _used(block, reads) if reads else (),
         identity,
     )
@@ -109,3 +110,7 @@ def _used(block: Block, reads: Mapping[str, str]) -> tuple[tuple[str, str], ...]
     scalars += [value for a in block.aggregates for value in a.values]
     read = tables(block.source.read()).union({part.bound for part in block.lists}, *(tables(s.tree) for s in scalars))
     return tuple((name, made) for name, made in reads.items() if name in read)
+
+
+def _is_pure(mechanism: str) -> bool:
+    return mechanism in BY_NAME and BY_NAME[mechanism].pure

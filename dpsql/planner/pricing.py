@@ -8,39 +8,33 @@ noise has the rho that its share of epsilon and delta can be converted from.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context
 from fractions import Fraction
 from math import exp, log
 
-from dpsql.aggregates.base import Limits, Statistic
+from dpsql.aggregates.base import Limits, Sensitivity, Statistic
 from dpsql.aggregates.tally import Tallied, Terms
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.loss import EpsilonDelta, total
 from dpsql.core.spans import Span
+from dpsql.mechanisms.calibration import BY_NAME, Moved, Target
 from dpsql.mechanisms.conversions import (
-    approximate,
     epsilon_at_least_rho,
     epsilon_at_most_rho,
-    gaussian,
     pure,
     rho_at_most,
 )
 from dpsql.mechanisms.exact_choice import Kind
-from dpsql.mechanisms.gaussian import DiscreteGaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.reach import largest_mu_squared, largest_rho
 from dpsql.mechanisms.threshold import threshold
-from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan.releases import Measure, Selection
 from dpsql.schema.model import Privacy
 
-MECHANISMS = ("laplace", "gaussian")
+MECHANISMS = tuple(BY_NAME)
 SHARE = Fraction(1, 4)
 """Of delta, for each of two accountants that are joined with the pure one (accounting/filters.py)."""
-NO_MU = Fraction(10**30)
-"""The square of a mu that no total has room for."""
 _DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 _LEAST = Fraction(1, 10**15)
 
@@ -84,7 +78,7 @@ def accounted(privacy: Privacy) -> Accounted:
 class Pricing:
     """Amounts of one release: of rho, or of epsilon.
 
-    mechanism  "laplace" or "gaussian"
+    mechanism  by its name
     by_rho     whether amounts are rho
     delta      [probability] of each part that spends some
     for_grid   [probability] the most that the grid of Gaussian noise may spend in a part; where it needs more, no mu is claimed
@@ -100,7 +94,7 @@ class Pricing:
     @property
     def kind(self) -> Kind:
         """How one of several candidates is chosen."""
-        return "exponential" if self.mechanism == "gaussian" else "permute_and_flip"
+        return BY_NAME[self.mechanism].kind
 
     def of_epsilon(self, epsilon: Fraction) -> Fraction:
         """The amount that a price of epsilon is."""
@@ -115,18 +109,9 @@ class Pricing:
         """A statistic with the noise that costs an amount."""
         check()
         sensitivity = statistic.sensitivity(limits)
-        if self.mechanism == "laplace":
-            noise = DiscreteLaplace.for_loss(sensitivity.l1, amount)
-            return Measure(name, statistic, sensitivity, noise, pure(amount))
-        if self.by_rho:
-            fine = DiscreteGaussian.for_rho(sensitivity.l2_squared, amount)
-            loss = gaussian(fine.rho(sensitivity.l2_squared), fine.approximation_delta(sensitivity.l0, self.most))
-            if loss.delta > self.for_grid:
-                loss = replace(loss, delta=Fraction(0), mu_squared=NO_MU)
-            return Measure(name, statistic, sensitivity, fine, loss)
-        price = EpsilonDelta(amount, self.delta)
-        fine = DiscreteGaussian.for_loss(sensitivity.l2_squared, price)
-        return Measure(name, statistic, sensitivity, fine, approximate(price, fine.rho(sensitivity.l2_squared)))
+        target = Target(amount, self.by_rho, self.delta, self.for_grid, self.most)
+        noise, loss = BY_NAME[self.mechanism].calibrate(moved(sensitivity), target)
+        return Measure(name, statistic, sensitivity, noise, loss)
 
     def terms(self, tallied: Tallied, limits: Limits, amount: Fraction) -> Terms:
         """The terms on which something is released of a tally for an amount."""
@@ -182,12 +167,17 @@ def selecting(
     """
     measure, delta = noisy(name, units, limits, amount, pricing), pricing.delta
     tau = threshold(measure.noise, measure.sensitivity.l0, delta)
-    if pricing.mechanism == "laplace":
-        cut = TruncatedLaplace.for_loss(measure.sensitivity.l0, EpsilonDelta(amount, delta))
-        if cut.most + 1 < tau:
+    ended = BY_NAME[pricing.mechanism].cut
+    if ended is not None:
+        cut = ended(measure.sensitivity.l0, EpsilonDelta(amount, delta))
+        if cut.shows_from is not None and cut.shows_from < tau:
             chosen = Measure(name, units, measure.sensitivity, cut, pure(amount, delta))
-            return chosen, Selection(0, cut.most + 1, Fraction(0))
+            return chosen, Selection(0, cut.shows_from, Fraction(0))
     return measure, Selection(0, tau, delta)
+
+
+def moved(sensitivity: Sensitivity) -> Moved:
+    return Moved(sensitivity.l1, sensitivity.l2_squared, sensitivity.l0)
 
 
 def too_wide(span: Span | None = None) -> Error:

@@ -9,6 +9,7 @@ from dpsql.aggregates.base import Estimate, Statistic
 from dpsql.aggregates.record import Aggregate
 from dpsql.aggregates.tally import Reading, Tallied
 from dpsql.core.loss import EpsilonDelta
+from dpsql.mechanisms.calibration import BY_NAME
 from dpsql.plan.releases import Limited
 from dpsql.plan.resolved import Goal
 from dpsql.planner.pricing import Accounted, Pricing
@@ -51,7 +52,7 @@ class Request:
 
     def pricing(self, parts: Parts, mechanism: str) -> Pricing:
         """What the price is divided in. Where nothing has noise added, everything has an epsilon."""
-        by_rho = self.accounted.by_rho and mechanism == "gaussian" and bool(parts.statistics)
+        by_rho = self.accounted.by_rho and not BY_NAME[mechanism].pure and bool(parts.statistics)
         grid = self.price.delta * _FOR_GRIDS / max(1, len(parts.statistics))
         return Pricing(mechanism, by_rho, parts.delta(self.price, mechanism, by_rho), grid, self.accounted.epsilon)
 
@@ -87,7 +88,7 @@ class Parts:
 
         by_rho  Gaussian noise then spends next to nothing of it: it stands for noise that is not on a grid
         """
-        count = len(self.statistics) * (mechanism == "gaussian" and not by_rho) + self.selects
+        count = len(self.statistics) * (not BY_NAME[mechanism].pure and not by_rho) + self.selects
         rest = price.delta * (1 - _FOR_GRIDS) if by_rho else price.delta
         return rest / count if count else Fraction(0)
 

@@ -23,9 +23,10 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
 from dpsql.aggregates.base import Limits
+from dpsql.mechanisms.calibration import BY_NAME
 from dpsql.plan.releases import Limited, Measure
 from dpsql.planner.limit import key_count
-from dpsql.planner.pricing import Pricing
+from dpsql.planner.pricing import Pricing, moved
 from dpsql.relations.relations import Relation
 
 LEVEL = Fraction(95, 100)
@@ -86,8 +87,7 @@ def by_error(squares: Sequence[Fraction], by_rho: bool = False) -> tuple[Fractio
 
 
 def _square(measure: Measure, mechanism: str) -> Fraction:
-    s = measure.sensitivity
-    return Fraction(s.l2_squared if mechanism == "gaussian" else s.l1**2)
+    return Fraction(BY_NAME[mechanism].square(moved(measure.sensitivity)))
 
 
 def _roots(numbers: Sequence[Fraction], degree: int) -> list[Fraction]:

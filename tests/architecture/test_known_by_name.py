@@ -1,5 +1,6 @@
 """Open ends are asked, not told apart: outside its own folder no test for the class of a function, aggregate, statistic, estimate,
-noise, event, accountant or relation, no comparison with the name of a function or an aggregate, and no default that picks an estimate.
+noise, event, accountant or relation, no comparison with the name of a function, an aggregate or a mechanism, and no default that picks
+an estimate.
 
 Closed by design, so not looked for: the parser's nodes (what a statement may hold is the grammar, planner/grammar.py), the trees that
 are printed (sql/), types and domains (core/), kinds of statements, group keys and releases (plan/), what is exact within one unit (the
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from dpsql.aggregates.registry import RECORDS
 from dpsql.expressions.functions import BY_NAME
+from dpsql.mechanisms.calibration import BY_NAME as MECHANISMS
 
 ROOT = Path(__file__).parents[2]
 OPEN = ("accounting", "aggregates", "expressions", "mechanisms", "relations")
@@ -24,7 +26,7 @@ CLOSED = frozenset(
     {"and", "or", "not", "in", "exists", "is null", "=", "<>", "<", "<=", ">", ">=", "is not distinct from"}
 )
 _HOLDS_A_NAME = re.compile(
-    r"\b(function|name|word|this|call|called|spelling)(\.(lower|upper)\(\))?\)?(\.(lower|upper)\(\))?$"
+    r"\b(function|mechanism|name|word|this|call|called|spelling)(\.(lower|upper)\(\))?\)?(\.(lower|upper)\(\))?$"
 )
 """What is compared when it is a name."""
 _PARTS = frozenset({"year", "quarter", "month", "week", "day", "hour", "minute", "second"})
@@ -33,6 +35,7 @@ CLASSES = {
     "planner/lower/__init__.py": "UnitSums | Matching: all ways in which units with several rows are put together",
 }
 NAMES = {
+    "accounting/spending.py": "what a statement of the default price loses, before there is one",
     "clients/repl/words.py": "examples of functions that the parser has a form of its own for",
     "guard/leaving_out.py": "what a row adds under CASE is worked out again",
     "guard/void.py": "decides by itself, over invented values, whether a condition is void",
@@ -49,8 +52,8 @@ NAMES = {
 
 @cache
 def _names() -> frozenset[str]:
-    """Of functions and aggregates: as SQL calls them, and as their own folders do."""
-    found = {name for record in RECORDS for name in (record.name, *record.spellings)} | set(BY_NAME)
+    """Of functions and aggregates, as SQL calls them and as their own folders do, and of mechanisms."""
+    found = {name for record in RECORDS for name in (record.name, *record.spellings)} | set(BY_NAME) | set(MECHANISMS)
     for path in sorted((ROOT / "dpsql/expressions").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Scalar", "replace"):
@@ -144,7 +147,11 @@ def test_no_class_is_tested_for() -> None:
 
 
 def test_no_name_is_compared() -> None:
-    found = {name for name, own, path in _modules(ROOT) if own not in ("expressions", "aggregates") and _by_name(path)}
+    found = {
+        name
+        for name, own, path in _modules(ROOT)
+        if own not in ("expressions", "aggregates", "mechanisms") and _by_name(path)
+    }
     assert found == set(NAMES)
 
 
@@ -207,6 +214,7 @@ PLANTED = {
     "match word:\n    case 'dp_sum' | 'other':\n        pass": "name",
     "match tree:\n    case Call(name='isnan'):\n        pass": "name",
     "x = {'median': 1}[call.name]": "name",
+    "x = request.mechanism != 'laplace'": "name",
     "_WIDTHS = {'AVG': 1, 'SUM': 2}": "name",
     "def f(s) -> Estimate:\n    match s:\n        case A():\n            return 1\n    return 2": "default",
     "def f(s) -> Estimate:\n    match s:\n        case A():\n            return 1\n        case _:\n            return 2": "default",

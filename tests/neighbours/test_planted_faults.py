@@ -23,7 +23,7 @@ from dpsql.core.domains import Interval
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.core.sqltypes import BOOLEAN, DOUBLE, HUGEINT
 from dpsql.expressions.scalar import NO_KEYS, NULL_TYPE, Scalar
-from dpsql.mechanisms import laplace, truncated
+from dpsql.mechanisms import calibration, laplace, truncated
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.conversions import gaussian, rho_at_most
 from dpsql.mechanisms.gaussian import DiscreteGaussian
@@ -284,7 +284,7 @@ def noise_divided(patch: Patch) -> None:
 
 def gaussian_noise_charged_half(patch: Patch) -> None:
     """rho is half of what sigma gives; the plan refuses it."""
-    patch.setattr(pricing, "gaussian", lambda rho, delta: gaussian(rho / 2, delta))
+    patch.setattr(calibration, "gaussian", lambda rho, delta: gaussian(rho / 2, delta))
 
 
 def gaussian_noise_charged_half_unseen(patch: Patch) -> None:
@@ -301,13 +301,13 @@ def gaussian_noise_of_half_the_variance(patch: Patch) -> None:
         return DiscreteGaussian(original(l2_squared, rho).sigma_squared / 2)
 
     patch.setattr(DiscreteGaussian, "for_rho", staticmethod(for_rho))
-    patch.setattr(pricing, "gaussian", lambda rho, delta: gaussian(rho / 2, delta))
+    patch.setattr(calibration, "gaussian", lambda rho, delta: gaussian(rho / 2, delta))
     patch.setattr(DiscreteGaussian, "covers", lambda *_: True)
 
 
 def gaussian_noise_has_a_mu_for_free(patch: Patch) -> None:
     """mu is that of rho alone, half of mu squared."""
-    patch.setattr(pricing, "gaussian", lambda rho, delta: replace(gaussian(rho, delta), mu_squared=rho))
+    patch.setattr(calibration, "gaussian", lambda rho, delta: replace(gaussian(rho, delta), mu_squared=rho))
     patch.setattr(DiscreteGaussian, "covers", lambda *_: True)
 
 
@@ -318,7 +318,7 @@ def pure_noise_with_the_rho_of_continuous_noise(patch: Patch) -> None:
         return replace(original(epsilon, delta), rho=Fraction(float(epsilon) + math.expm1(-float(epsilon))))
 
     original = pricing.pure
-    for module in (pricing, laplace, truncated):
+    for module in (calibration, pricing, laplace, truncated):
         patch.setattr(module, "pure", pure)
 
 

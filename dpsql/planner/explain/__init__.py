@@ -11,6 +11,7 @@ from __future__ import annotations
 from dpsql.core.escaping import harmless
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.wording import counted, listed, number
+from dpsql.mechanisms.calibration import BY_NAME
 from dpsql.mechanisms.conversions import together
 from dpsql.mechanisms.prices import nominal
 from dpsql.plan.compiled import Compiled, CompiledRelease
@@ -120,15 +121,13 @@ def _computed(compiled: Compiled) -> list[str]:
     return [f"  computed from released values, without intervals: {counted(made, 'column')}"] if made else []
 
 
-_NAMES = {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian"}
-
-
 def mechanism(release: Release) -> list[str]:
     """What "auto" took, and why; nothing where the caller named one."""
     found = release.compared
     if found is None:
         return []
-    name, other = _NAMES[found.mechanism], "Gaussian" if found.mechanism == "laplace" else "Laplace"
+    name = BY_NAME[found.mechanism].told
+    other = next(m.told.removeprefix("discrete ") for m in BY_NAME.values() if m.name != found.mechanism)
     if found.share is None:
         return [f"mechanism: {name}, as {other} noise would be too large at this price"]
     return [f"mechanism: {name}, its {found.what} is {number(float(f'{float(found.share):.2g}'))} of the {other}'s"]

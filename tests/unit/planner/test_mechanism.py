@@ -12,6 +12,7 @@ import pytest
 from dpsql.aggregates.tally import Terms
 from dpsql.core.errors import Error, InternalError
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss, only_delta, total
+from dpsql.mechanisms.calibration import NO_MU
 from dpsql.mechanisms.conversions import pure, rho_at_most
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
@@ -22,7 +23,7 @@ from dpsql.plan.releases import Plan, Release
 from dpsql.planner.explain import _loss_of_several, explain, mechanism
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.pricing import NO_MU, accounted
+from dpsql.planner.pricing import accounted
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import open_session
