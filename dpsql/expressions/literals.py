@@ -36,6 +36,11 @@ def as_float(number: Fraction, sqltype: SqlType) -> Fraction:
     return Fraction(struct.unpack("f", struct.pack("f", float(number)))[0] if sqltype == FLOAT else float(number))
 
 
+def shortest(number: int | Fraction, sqltype: SqlType) -> str:
+    """The shortest digits that say a floating-point value."""
+    return repr(float(as_float(Fraction(number), sqltype)))
+
+
 def number_literal(text: str) -> Scalar:
     """A number as the user wrote it: digits are INTEGER, BIGINT or HUGEINT, a point makes DECIMAL, an exponent DOUBLE."""
     if "e" in text.lower():

@@ -7,14 +7,13 @@ from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 
-import numpy as np
-
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.record import Aggregate
 from dpsql.core import domains
 from dpsql.core.domains import Categories
 from dpsql.core.errors import Error, error
-from dpsql.core.sqltypes import DOUBLE, SqlType
+from dpsql.core.sqltypes import SqlType
+from dpsql.expressions.literals import shortest
 from dpsql.expressions.scalar import Scalar
 from dpsql.expressions.temporal import moment
 from dpsql.plan.releases import Limited
@@ -136,7 +135,7 @@ def wire(value: domains.Value, scalar: Scalar, as_text: bool) -> KeyValue:
         whole, point, fraction = str(moment(scalar, Fraction(value))).partition(".")
         return f"{whole}{point}{fraction.rstrip('0')}"
     if sqltype.is_float and not scalar.integral:
-        return repr(float(value) if sqltype == DOUBLE else float(np.float32(value)))
+        return shortest(value, sqltype)
     if sqltype.is_decimal and not scalar.integral:
         return decimal_text(Fraction(value), sqltype.scale)
     return str(int(value)) if as_text else int(value)
