@@ -68,7 +68,8 @@ class AvgOfTwo(EstimateDefaults):
         values: list[object] = [
             v if known else None for v, known in zip((value * quantum).tolist(), shown.tolist(), strict=True)
         ]
-        return Column(values, Ends(np.where(shown, below * quantum, np.nan), np.where(shown, above * quantum, np.nan)))
+        ends = Ends(*(np.where(shown, end * quantum, np.nan) for end in (below, above)))
+        return Column(values, ends.within(low * quantum, high * quantum, quantum))
 
 
 def _feasible(one: Floats, other: Floats, ratios: Floats) -> tuple[Floats, Floats]:

@@ -6,6 +6,7 @@ is nobody's value here) is not counted by COUNT(x). A group without rows has the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +17,7 @@ from dpsql.aggregates.base import (
     CUT,
     Column,
     EstimateDefaults,
+    Floats,
     Limits,
     Noise,
     Sensitivity,
@@ -30,6 +32,9 @@ from dpsql.expressions.functions.numbers import float_test
 from dpsql.expressions.logic import conjunction, is_null, negation
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.sql.nodes import Aggregate, Node, Star
+
+_SLACK = 1e-6
+"""What floats may be off by: no end is rounded past a whole number that it stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,12 @@ class CountOf(EstimateDefaults):
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
         h = self.half_width(noise, level)
         if self.used == self.width == 1:
-            return Column(list(cells[0]), Ends.around(cells[0], h))
+            return Column(list(cells[0]), Ends.around(cells[0], h, 1, 0))
         exact = np.sum([np.array(cell, dtype=float) for cell in cells[: self.used]], axis=0) / self.width
-        return Column([int(c) for c in np.rint(exact).tolist()], Ends.around(exact, h))
+        return counted(exact, h)
+
+
+def counted(exact: Floats, h: float) -> Column:
+    """Counts that are fractions, rounded; their intervals end at whole numbers, as a count is one."""
+    ends = Ends(np.ceil(exact - h - _SLACK), np.floor(exact + h + _SLACK)).within(0, math.inf, 1)
+    return Column([int(c) for c in np.rint(exact).tolist()], ends)

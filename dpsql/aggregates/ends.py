@@ -1,7 +1,8 @@
-"""The intervals of a released column, as the arrays of their ends."""
+"""The intervals of a released column, as the arrays of their ends: within what is possible, and never of width 0."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload
@@ -19,10 +20,23 @@ class Ends(Sequence[tuple[float, float] | None]):
     high: Floats
 
     @staticmethod
-    def around(values: Sequence[float] | Floats, h: float) -> Ends:
+    def around(values: Sequence[float] | Floats, h: float, grid: float, least: float = -math.inf) -> Ends:
         found = np.array(values, dtype=np.float64)
         with np.errstate(over="ignore"):
-            return Ends(found - h, found + h)
+            return Ends(found - h, found + h).within(least, math.inf, grid)
+
+    def within(self, least: float, most: float, grid: float) -> Ends:
+        """The part of each interval that is possible; where it would be one value alone, that value and a step of the grid around it.
+
+        Why  the exact value lies between `least` and `most`, so it leaves no interval that it was in. One of width 0 would call a value
+             exact that is not; how wide it is made depends on the grid alone
+        """
+        low, high = np.clip(self.low, least, most), np.clip(self.high, least, most)
+        alone = low >= high
+        return Ends(
+            np.where(alone, np.clip(low - grid, least, most), low),
+            np.where(alone, np.clip(high + grid, least, most), high),
+        )
 
     def __len__(self) -> int:
         return len(self.low)

@@ -88,9 +88,12 @@ class Grid:
         return self.term.lower + bucket
 
     def between(self, low: int, high: int) -> tuple[float, float]:
-        """The values that were counted from `low` to `high` [quanta], within the declared bounds; they are rounded after the clamp."""
+        """The values that were counted from `low` to `high` [quanta], within the declared bounds; they are rounded after the clamp.
+
+        One value alone would be called exact: the next ones on the grid go with it.
+        """
         part = self.term
-        around = Fraction(0) if part.is_integer or part.is_decimal else Fraction(1, 2)
+        around = Fraction(low == high) if part.is_integer or part.is_decimal else Fraction(1, 2)
         least, most = max(Fraction(part.lower), low - around), min(Fraction(part.upper), high + around)
         bounds = finite_hull(part.scalar)
         assert bounds is not None  # a term has some

@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.aggregates.base import Column, EstimateDefaults, Floats, Noise
+from dpsql.aggregates.count import counted
 from dpsql.aggregates.formulas import Formula, Seen
 from dpsql.aggregates.moments import Moments, Numbers
 from dpsql.aggregates.resampling import Resampled
@@ -53,8 +54,7 @@ class CountOfMoments(EstimateDefaults):
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
         h = self.half_width(noise, level)
         used = cells if self.all_rows or not self.moments.with_rows else cells[:-1]
-        exact = [sum(group) / self.moments.weight for group in zip(*used, strict=True)]
-        return Column([round(c) for c in exact], [(c - h, c + h) for c in exact])
+        return counted(np.array([sum(group) / self.moments.weight for group in zip(*used, strict=True)]), h)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,11 @@ class OfMoments(EstimateDefaults):
         return Fraction(moved, self.moments.weight)
 
     @property
+    def _step(self) -> float:
+        """The grid of the number; what has no unit has none of its own."""
+        return float(self.over_rows) if self.over_rows is not None else 2.0**-20
+
+    @property
     def _terms(self) -> tuple[int, ...]:
         """By role, x and then y, the places of the terms."""
         places = tuple(range(len(self.moments.terms)))
@@ -126,7 +131,9 @@ class OfMoments(EstimateDefaults):
         least, most = self.formula.within(seen.low(), [seen.width(role) for role in range(len(self._terms))])
         found: list[object] = [v if s else None for v, s in zip(values.tolist(), shown.tolist(), strict=True)]
         known = (clear > KNOWN).tolist()
-        return Column(found, Resampled(cells, noise, level, self.values, least, most, shown.tolist(), known))
+        return Column(
+            found, Resampled(cells, noise, level, self.values, least, most, self._step, shown.tolist(), known)
+        )
 
     def values(self, cells: Numbers) -> Floats:
         """The number for each group, NaN where it is unknown."""

@@ -121,7 +121,7 @@ class ResponsesOf:
             value = (p * yes - q * no) / (p - q)
             h = math.hypot(flat, spread * math.sqrt(max(0, yes + no) + more)) + half
             values.append(value)
-            intervals.append((value - h, value + h))
+            intervals.append((max(0.0, value - h), max(1.0, value + h)))
         return Column(values, intervals)
 
     def _spread(self, level: Fraction) -> float:

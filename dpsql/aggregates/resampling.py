@@ -91,6 +91,7 @@ class Resampled(Intervals):
     cells   the released cells, one list each, as long as there are groups
     values  the column's values for exact cells, an array of one row a cell
     least, most  what every value lies between
+    step    by which an interval of width 0 is widened
     shown   whether a group has a value
     known   whether anything is known of where it lies; else the interval is from `least` to `most`
     """
@@ -101,6 +102,7 @@ class Resampled(Intervals):
     values: Callable[[Floats], Floats]
     least: float
     most: float
+    step: float
     shown: Sequence[bool]
     known: Sequence[bool]
     _found: dict[int, Interval] = field(default_factory=dict)
@@ -119,4 +121,7 @@ class Resampled(Intervals):
         if not self.known[group]:
             return self.least, self.most
         found = middle(self.values(redrawn([cell[group] for cell in self.cells], self.noise)), self.level)
-        return None if found is None else (max(self.least, found[0]), min(self.most, found[1]))
+        if found is None:
+            return None
+        low, high = (max(self.least, min(self.most, end)) for end in found)
+        return (low, high) if low < high else (max(self.least, low - self.step), min(self.most, high + self.step))

@@ -124,9 +124,9 @@ def column_in_type(sums: Sequence[int], quantum: Fraction, sqltype: SqlType, h: 
     held = sqltype.range
     if most > LARGEST_DOUBLE or (held is not None and not (-most in held and most in held)):
         exact = [to_double(s * quantum) for s in sums]
-        return [in_type(s, quantum, sqltype) for s in sums], Ends.around(exact, h)
+        return [in_type(s, quantum, sqltype) for s in sums], Ends.around(exact, h, float(quantum))
     exact = [s * quantum.numerator / quantum.denominator for s in sums]
-    return _values(sums, exact, quantum, sqltype), Ends.around(exact, h)
+    return _values(sums, exact, quantum, sqltype), Ends.around(exact, h, float(quantum))
 
 
 def _values(sums: Sequence[int], exact: list[float], quantum: Fraction, sqltype: SqlType) -> list[object]:

@@ -134,8 +134,8 @@ def test_squares_of_half_widths_add_up_to_enough(level: float) -> None:
         rows = round(sigma**2 / (p * q))
         on = terms(1 + 1 / Fraction(scale))
         column = ResponsesOf(asked).column([[rows], [0]], on, Fraction(str(level)))
-        low, high = column.intervals[0]  # type: ignore[misc]
-        h = (high - low) / 2 * (p - q) / max(sigma, scale)
+        _, high = column.intervals[0]  # type: ignore[misc]
+        h = (high - float(str(column.values[0]))) * (p - q) / max(sigma, scale)
         s, a, b = (part / max(sigma, scale) for part in (sigma, p * scale, q * scale))
         phi = np.exp(-((s * t) ** 2) / 2) / ((1 + (a * t) ** 2) * (1 + (b * t) ** 2))
         inside = 2 / pi * (np.sum(np.sin(h * t) / t * phi) + h / 2) * (t[1] - t[0])
