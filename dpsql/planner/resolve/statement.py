@@ -172,11 +172,8 @@ class Statement:
     # --- public queries -------------------------------------------------------------------------------------------
 
     def text(self, tree: exp.Expression) -> str:
-        """The SQL of a public query.
-
-        Casts and integer division over released values give NULL where the engine would raise: the price is paid by then.
-        """
-        return DUCKDB.generate(tree.transform(_total) if self.reads(tree)[1] else tree, comments=False)
+        """The SQL of a public query; over released values it is total."""
+        return total_text(tree) if self.reads(tree)[1] else DUCKDB.generate(tree, comments=False)
 
     def sized(self, query: Public) -> Public:
         """The query, unless WITH queries that read each other twice have made it too large (107)."""
@@ -274,10 +271,19 @@ def _written_names(tree: exp.Expression) -> tuple[str, ...]:
     return tuple(p.alias_or_name for p in named) if len(named) == len(tree.expressions) else ()
 
 
+def total_text(tree: exp.Expression) -> str:
+    """The SQL of what is computed from released values.
+
+    Casts and integer division give NULL where the engine would raise, for the price is paid by then; a ratio over a noisy zero is NULL
+    as well, not inf: it says nothing.
+    """
+    return DUCKDB.generate(tree.transform(_total), comments=False)
+
+
 def _total(node: exp.Expression) -> exp.Expression:
     if type(node) is exp.Cast:
         return exp.TryCast(this=node.this, to=node.args["to"])
-    if isinstance(node, exp.IntDiv | exp.Mod):
+    if isinstance(node, exp.Div | exp.IntDiv | exp.Mod) and not _is_another_number(node.expression):
         node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
     record = record_of(node)
     if record is not None and record.largest < math.inf:
@@ -286,6 +292,11 @@ def _total(node: exp.Expression) -> exp.Expression:
     if function is not None and function.tried and node.find(exp.AggFunc, exp.Window) is None:
         return exp.Try(this=node.copy())
     return node
+
+
+def _is_another_number(node: exp.Expression) -> bool:
+    """Whether a divisor is a number other than zero."""
+    return isinstance(node, exp.Literal) and not node.is_string and node.to_py() != 0
 
 
 def _within(node: exp.Expression, largest: float) -> None:
