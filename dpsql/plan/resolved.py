@@ -140,6 +140,7 @@ class Shell:
     direct      for each output column the released column that it shows unchanged, or None
     computed    for each output column its text over a redrawn table, where it is computed from one row of a release; or None
     release     the block whose rows it shows one by one, or None
+    notes       what is to be known of the answer, by the text alone
     written     the statement for people, where it holds what only dpsql knows and `plain_sql` does not; or None
     empty       whether it is answered from the declared tables alone, which are empty
     spent       the tables of what was spent that it reads (schema/spent.py); then it reads nothing else
@@ -155,6 +156,7 @@ class Shell:
     computed: tuple[str | None, ...] = ()
     release: str | None = None
     written: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
@@ -82,11 +83,16 @@ class Accuracy:
         """low and high as numbers: days since 1970, of dates and times."""
         return _number(self.low), _number(self.high)
 
-    @property
-    def half_width(self) -> float:
-        """[the column's own unit; days, of dates and times]"""
+    def error(self, value: object) -> float | None:
+        """How far the exact value may be from the one that is shown: the longer side of the interval.
+
+        [the column's own unit; days, of dates and times]. None of what is no number and no time, such as NULL.
+        """
+        if isinstance(value, bool) or not isinstance(value, int | float | Decimal | date):
+            return None
+        shown = _number(value) if isinstance(value, date) else float(value)
         low, high = self.ends
-        return (high - low) / 2
+        return max(high - shown, shown - low)
 
 
 def _number(end: float | date) -> float:

@@ -226,6 +226,20 @@ class Accuracies(Sequence[tuple[Accuracy | None, ...]]):
     positions: list[object]
     computed: Computed | None = None
 
+    @staticmethod
+    def nothing(columns: int, rows: int) -> Accuracies:
+        """Of values that have no error."""
+        return Accuracies({}, (None,) * columns, [0] * rows)
+
+    @property
+    def noisy(self) -> tuple[bool, ...]:
+        """Of each column, whether its values may have intervals: so by the statement alone."""
+        computed = self.computed.wanted if self.computed is not None else ()
+        return tuple(
+            source[1] in self.tables[source[0]].intervals if source is not None else i in computed
+            for i, source in enumerate(self.direct)
+        )
+
     def __len__(self) -> int:
         return len(self.positions)
 

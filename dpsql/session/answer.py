@@ -22,6 +22,7 @@ from dpsql.plan.charges import Receipt
 from dpsql.plan.compiled import Compiled
 from dpsql.planner import explain as words
 from dpsql.planner.accurate import name_of
+from dpsql.planner.explain.remarks import remarks
 from dpsql.planner.parse import Catalog, Explain, Parsed, Query, Setting, parse
 from dpsql.planner.planning import bound, calibrate
 from dpsql.planner.qualified import in_main
@@ -57,14 +58,15 @@ def answer(text: str, parameters: Parameters, world: World) -> Answer:
             return _without_releases(statement, world)
         planned = plan(statement, world)
         columns = describe(planned.plan, statement.plain, world.catalog, world.sandbox)
+    told = remarks(planned.plan.plan, world.schema)
     if planned.plan.plan.shell.empty:
-        return _from_declared(planned.plan, columns, world)
+        return replace(_from_declared(planned.plan, columns, world), remarks=told)
     try:
         bought = _bought(planned, columns, world)
     except BudgetError as raised:
         refused = raised
     else:
-        found = _finished(bought, columns, world)
+        found = replace(_finished(bought, columns, world), remarks=told)
         if asked is not None and _is_kept(statement, found):
             own = [world.stored.fingerprint(part) for part in planned.plan.releases if part.release.parts]
             world.recent.put(
@@ -155,7 +157,7 @@ def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
     tables = {part.release.name: staged.estimated(part) for part in held.plan.releases}
     _, rows = sandbox.run(shell.sql)
     sandbox.still_there(shell.public)
-    accuracy = Accuracies({}, (None,) * len(columns), [0] * len(rows))
+    accuracy = Accuracies.nothing(len(columns), len(rows))
     if shell.traced:
         positions, rows = [row[-1] for row in rows], [row[:-1] for row in rows]
         accuracy = Accuracies(
@@ -203,8 +205,7 @@ def _from_declared(plan: Compiled, columns: Columns, world: World) -> Answer:
 
 
 def _free(columns: Sequence[tuple[str, str]], rows: list[tuple[object, ...]], world: World) -> Answer:
-    accuracy = Accuracies({}, (None,) * len(columns), [0] * len(rows))
-    return Answer(tuple(columns), rows, accuracy, world.receipt(NO_LOSS))
+    return Answer(tuple(columns), rows, Accuracies.nothing(len(columns), len(rows)), world.receipt(NO_LOSS))
 
 
 def _explained(query: Query, world: World) -> str:

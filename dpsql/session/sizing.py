@@ -126,7 +126,7 @@ def _price(schema: Schema, epsilon: Fraction | None, columns: int, left: Fractio
 def _bought(session: Session, ledger: Ledger, one: Histogram, price: Fraction) -> tuple[list[Counted], PrivacyLoss]:
     """One histogram, kept as soon as it is released."""
     answer = session.execute(f"/* dpsql: epsilon={exact(price)} */ {one.sql}")
-    widths = [bar.half_width for row in answer.accuracy for bar in row[-1:] if bar is not None]
+    widths = [width for width in answer.errors()[-1:] if width is not None]
     cells = counted(one, answer.rows, max(widths, default=0.0))
     charge = next(c for c in Answers(ledger).charges_of(answer.fingerprints) if c is not None)
     remembered.keep_sizes(ledger, charge, {one.name: written(one.column, cells)})

@@ -87,11 +87,12 @@ def test_the_main_job(schema: Path) -> None:
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["site", "people", "mean_income"]
     assert [line.split()[0] for line in lines[2:8]] == ["1", "2", "3", "4", "5", "6"]
-    assert lines[8].startswith("95 % error: people +-50, mean_income +-")
-    assert lines[9] == "6 rows; price: epsilon 0.1; remaining: epsilon 3.9, delta 5e-07"
+    assert lines[8] == "note: rows with other values of site than those declared are left out"
+    assert lines[9].startswith("95 % error: people +-50, mean_income +-")
+    assert lines[10] == "6 rows; price: epsilon 0.1; remaining: epsilon 3.9, delta 5e-07"
     again = dpsql(str(schema), *TABLE, "-c", MAIN_JOB)
     assert again.stdout.splitlines()[:8] == lines[:8]
-    assert again.stdout.splitlines()[9] == "6 rows; stored answer, free; remaining: epsilon 3.9, delta 5e-07"
+    assert again.stdout.splitlines()[10] == "6 rows; stored answer, free; remaining: epsilon 3.9, delta 5e-07"
 
 
 def test_a_file_and_standard_input(schema: Path, tmp_path: Path) -> None:

@@ -85,6 +85,65 @@ def test_privacy_and_accuracy(connection: dpsql.Connection) -> None:
     assert (again.privacy.cached, again.privacy.releases, again.privacy.epsilon) == (True, 0, 0)
 
 
+def test_errors_are_the_longest_sides_of_intervals(connection: dpsql.Connection) -> None:
+    """The line under a result says no less than a cell of it."""
+    cursor = connection.execute(
+        "SELECT site, COUNT(*) AS n, AVG(income) AS a, MEDIAN(income) AS m FROM person GROUP BY site"
+    )
+    for column, error in enumerate(cursor.errors):
+        cells = [
+            (row[column], intervals[column]) for row, intervals in zip(cursor.fetchall(), cursor.accuracy, strict=True)
+        ]
+        cursor.scroll(0, "absolute")
+        sides = [
+            max(i.high - float(str(v)), float(str(v)) - i.low) for v, i in cells if i is not None and v is not None
+        ]
+        assert error == (max(sides) if sides else None) and (error is None) == (column == 0)
+
+
+def test_errors_as_columns(connection: dpsql.Connection) -> None:
+    cursor = connection.execute("SELECT site, COUNT(*) AS n, SUM(income) AS n_low FROM person GROUP BY site")
+    first = cursor.fetchone()
+    ends = cursor.with_ends()
+    assert ends.description is not None and [column[:2] for column in ends.description] == [
+        *(("site", "INTEGER"), ("n", "BIGINT"), ("n_low_", "DOUBLE"), ("n_high", "DOUBLE")),
+        *(("n_low", "DOUBLE"), ("n_low_low", "DOUBLE"), ("n_low_high", "DOUBLE")),
+    ]
+    second = ends.fetchone()
+    assert first is not None and second is not None and second[0] == 2 and second[2] < second[1] < second[3]
+    assert (second[2], second[3]) == (cursor.accuracy[1][1].low, cursor.accuracy[1][1].high)  # type: ignore[union-attr]
+    assert len(ends.fetchall()) == 4 and len(cursor.fetchall()) == 5 and ends.privacy == cursor.privacy
+    public = connection.execute("SELECT plan FROM plan LIMIT 0").with_ends()
+    assert public.description is not None and len(public.description) == 1
+
+
+def test_what_is_so_of_every_answer_to_a_statement(connection: dpsql.Connection) -> None:
+    """By the text alone: it is no warning, and is the same of a stored answer."""
+    left_out = ("rows with other values of site than those declared are left out",)
+    for sql, notes in {
+        "SELECT site, COUNT(*) AS n FROM person GROUP BY site": left_out,
+        "SELECT COUNT(*) AS n FROM person GROUP BY CASE WHEN site < 3 THEN site ELSE 3 END": left_out,
+        "SELECT COUNT(*) AS n FROM person GROUP BY CASE WHEN site < 3 THEN 1 ELSE 2 END": (),
+        "SELECT female, COUNT(*) AS n FROM person GROUP BY female": (),
+        "SELECT DISTINCT site FROM person": (
+            "the values of site are those declared, whether the data hold them or not",
+        ),
+        "SELECT MAX(income) FROM person": ("MIN and MAX are the declared bounds, not values of the data",),
+    }.items():
+        for _ in range(2):
+            cursor = connection.execute(sql)
+            assert (cursor.notes, cursor.messages) == (notes, [])
+
+
+@pytest.mark.parametrize("ratio", ["n / none", "n // none", "n % none", "1 / none", "none / none"])
+def test_a_ratio_over_a_noisy_zero_is_null(connection: dpsql.Connection, ratio: str) -> None:
+    sql = f"SELECT {ratio} AS r FROM (SELECT COUNT(*) AS n, COUNT(*) - COUNT(*) AS none FROM person) AS counted"
+    assert connection.execute(sql).fetchall() == [(None,)]
+    inside = ratio.replace("none", "(COUNT(*) - COUNT(*))").replace("n ", "COUNT(*) ")
+    cursor = connection.execute(f"SELECT {inside} AS r FROM person")
+    assert cursor.fetchall() == [(None,)] and cursor.accuracy == [(None,)]
+
+
 def test_other_shells_over_the_same_release_are_free(connection: dpsql.Connection) -> None:
     first = dict(connection.execute("SELECT site, COUNT(*) AS n FROM person GROUP BY site").fetchall())
     other = connection.execute(

@@ -96,6 +96,32 @@ def test_lists(connection: dpsql.Connection) -> None:
     assert list(cursor.fetch_df()["q"]) == [expected]
 
 
+@pytest.mark.parametrize("accuracy", [False, True])
+def test_errors_travel(connection: dpsql.Connection, accuracy: bool) -> None:
+    cursor = connection.execute(BY_SITE)
+    first = cursor.fetchall()[0]
+    low = cursor.accuracy[0][1].low  # type: ignore[union-attr]
+    names = (
+        ["site", "n", "n_low", "n_high", "income", "income_low", "income_high"] if accuracy else ["site", "n", "income"]
+    )
+    for fetch in (cursor.fetch_df, cursor.fetch_polars, cursor.fetch_arrow_table):
+        cursor.scroll(0, "absolute")
+        frame = fetch(accuracy=accuracy)
+        columns = list(frame.columns) if fetch != cursor.fetch_arrow_table else frame.column_names
+        assert columns == names and str(frame["n"][0]) == str(first[1]) and cursor.fetchall() == []
+        assert not accuracy or float(str(frame["n_low"][0])) == low
+
+
+def test_a_pandas_frame_says_what_it_cost(connection: dpsql.Connection, tmp_path: Path) -> None:
+    cursor = connection.execute(BY_SITE)
+    errors = dict(zip(("n", "income"), cursor.errors[1:], strict=True))
+    frame = cursor.fetch_df(accuracy=True)
+    said = frame.attrs["dpsql"]
+    assert (said["error"], said["notes"]) == (errors, list(cursor.notes)) and said["epsilon"] in (0.0, 0.1)
+    frame.to_parquet(tmp_path / "by site.parquet")
+    assert pandas.read_parquet(tmp_path / "by site.parquet").attrs["dpsql"] == said
+
+
 def test_a_column_of_nothing_but_null() -> None:
     columns, rows = [("x", '"NULL"')], [(None,), (None,)]
     assert arrow_table(columns, rows).schema == pyarrow.schema([("x", pyarrow.null())])

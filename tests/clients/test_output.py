@@ -49,6 +49,16 @@ class Result:
     def rowcount(self) -> int:
         return len(self.rows)
 
+    @property
+    def rownumber(self) -> int:
+        return self.position
+
+    def _intervals(self, start: int = 0, stop: int | None = None) -> Sequence[tuple[Accuracy | None, ...]]:
+        return [*self.accuracy, *[(None,) * len(self.names)] * (len(self.rows) - len(self.accuracy))][start:stop]
+
+    def with_ends(self) -> Result:
+        return Result([*self.names, "more"], [(*row, 1) for row in self.rows])
+
     def fetchmany(self, size: int) -> list[Row]:
         found = list(self.rows[self.position : self.position + size])
         self.position += len(found)
@@ -336,15 +346,12 @@ def test_what_is_cut() -> None:
 
 def test_colours_are_asked_for() -> None:
     rows = [(5, "a")]
-    noisy = Result(["n", "t"], rows, accuracy=[(Accuracy(-25.0, 35.0, 0.95), None)])
-    assert "\x1b" not in written(noisy, "table", bars=True)
+    noisy = Result(["n", "t"], rows, accuracy=[(Accuracy(0.0, 35.0, 0.95), None)])
+    plain = "      n  t\n-------  -\n~5 +-30  a\n~ marks a value that is smaller than its 95 % error\n"
+    assert written(noisy, "table", bars=True) == plain
     noisy.position = 0
     text = written(noisy, "table", bars=True, colour=True)
-    assert (
-        re.sub("\x1b\\[\\d*m", "", text)
-        == "     n                t\n--------------------  -\n5 +-30 noise > value  a\n"
-    )
-    assert "\x1b[33mnoise > value\x1b[0m" in text
+    assert re.sub("\x1b\\[\\d*m", "", text) == plain and "\x1b[1m" in text
 
 
 @pytest.mark.parametrize("mode", ["table", "vertical", "markdown", "html"])
@@ -352,23 +359,31 @@ def test_error_bars_in_what_people_read(mode: str) -> None:
     rows = [(1, 830, 9643.940786, None), (2, 12, 0.5123456, 7)]
     accuracy = [
         (None, Accuracy(800.0, 860.0, 0.95), Accuracy(8444.0, 10843.0, 0.95), None),
-        (None, Accuracy(-18.0, 42.0, 0.95), Accuracy(0.481, 0.5445, 0.95), Accuracy(7.0, 7.0, 0.95)),
+        (None, Accuracy(0.0, 42.0, 0.95), Accuracy(0.481, 0.5445, 0.95), Accuracy(7.0, 7.0, 0.95)),
     ]
     result = Result(["site", "people", "mean", "none"], rows, accuracy=accuracy)
-    text = written(result, mode, bars=True).replace("&gt;", ">")
-    for seen in ("830 +-30", "9644 +-1,200", "12 +-30 noise > value", "0.512 +-0.033", "7 +-0"):
+    text = written(result, mode, bars=True).replace("\\~", "~")
+    for seen in ("830 +-30", "9600 +-1,200", "~12 +-30", "0.512 +-0.033", "7 +-0"):
         assert seen in re.sub(" +", " ", text)
+    result.position = 0
+    alone = written(result, mode).replace("\\~", "~")
+    assert all(f"{number}" in alone for number in (830, 9600, "~12", "0.512", 7)) and "+-" not in alone
     if mode == "table":
+        legend = "~ marks a value that is smaller than its 95 % error"
         assert text.splitlines()[2:] == [
-            "   1  830 +-30                 9644 +-1,200",
-            "   2   12 +-30 noise > value  0.512 +-0.033  7 +-0",
+            "   1  830 +-30   9600 +-1,200",
+            "   2  ~12 +-30  0.512 +-0.033  7 +-0",
+            legend,
         ]
+        assert alone.splitlines()[2:] == ["   1     830   9600", "   2     ~12  0.512     7", legend]
 
 
 @pytest.mark.parametrize("mode", ["csv", "tsv", "json", "jsonl"])
-def test_programs_are_given_numbers_alone(mode: str) -> None:
-    result = Result(["n"], [(830,)], accuracy=[(Accuracy(800.0, 860.0, 0.95),)])
-    assert "+-" not in written(result, mode, bars=True)
+def test_programs_are_given_errors_as_columns(mode: str) -> None:
+    result = Result(["n"], [(830.123,)], accuracy=[(Accuracy(800.0, 860.0, 0.95),)])
+    text = written(result, mode, bars=True)
+    assert "more" in text and "830.123" in text and "+-" not in text
+    assert "more" not in written(result, mode)
 
 
 def test_error_bars_of_the_rows_that_are_left() -> None:
@@ -397,9 +412,10 @@ def test_the_line_under_a_result() -> None:
     free = SimpleNamespace(
         epsilon=Fraction(0), delta=0, remaining=Fraction(39, 10), remaining_delta=5e-7, cached=False, releases=0
     )
-    accuracy = [(None, Accuracy(1.0, 4.0, 0.95))]
     beside = SimpleNamespace(in_memory=False)
-    cursor = SimpleNamespace(privacy=free, description=[("a",), ("b\x1b",)], accuracy=accuracy, connection=beside)
+    cursor = SimpleNamespace(
+        privacy=free, description=[("a", "DATE"), ("b\x1b", "DOUBLE")], errors=[2.0, 1.5], connection=beside
+    )
     left = "remaining: epsilon 3.9, delta 5e-07"
     assert status(cursor, 1) == f"1 row; free; {left}"  # type: ignore[arg-type]
     assert status(cursor, 12345, 0.126) == f"12,345 rows in 0.13 s; free; {left}"  # type: ignore[arg-type]
@@ -407,7 +423,7 @@ def test_the_line_under_a_result() -> None:
     assert status(cursor, 1) == f"1 row; free; {left}; the ledger is in memory"  # type: ignore[arg-type]
     beside.in_memory = False
     free.cached = True
-    assert status(cursor, 2) == f"95 % error: b\\x1b +-1.5\n2 rows; stored answer, free; {left}"  # type: ignore[arg-type]
+    assert status(cursor, 2) == f"95 % error: a +-2 days, b\\x1b +-1.5\n2 rows; stored answer, free; {left}"  # type: ignore[arg-type]
     free.cached, free.releases, free.epsilon, free.delta = False, 1, Fraction(1, 10), 1e-9
     assert status(cursor, 0).endswith(f"0 rows; price: epsilon 0.1, delta 1e-09; {left}")  # type: ignore[arg-type]
 

@@ -195,8 +195,19 @@ def test_public_names_are_those_that_are_known(connection: dpsql.Connection) -> 
     known |= {"schema", "Warning", "messages", "in_memory", "describe"}
     assert {name for name in dir(connection) if name[0] != "_"} - errors == known
     assert {name for name in dir(connection.cursor()) if name[0] != "_"} == {
-        *("accuracy", "arraysize", "certificates", "close", "connection", "description", "execute", "executemany"),
+        *(
+            "accuracy",
+            "arraysize",
+            "certificates",
+            "close",
+            "connection",
+            "description",
+            "errors",
+            "execute",
+            "executemany",
+        ),
         *("fetch_arrow_table", "fetch_df", "fetch_polars", "fetchall", "fetchmany", "fetchone", "lastrowid"),
         *("messages", "notes", "plan", "privacy", "rowcount", "rownumber", "scroll", "setinputsizes", "setoutputsize"),
+        "with_ends",
     }
     assert not any(isinstance(value, Session) for _, value in inside(connection))

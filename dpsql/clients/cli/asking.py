@@ -89,7 +89,8 @@ class Writer:
         """Ask one statement and write its result, up to the reader."""
         with connection.execute(statement.sql) as cursor:
             rows = self._rows(cursor, statement)
-            for note in cursor.notes:
+            warned = [str(warning) for _, warning in cursor.messages]
+            for note in cursor.notes if self._status else warned:
                 self._beside.write(harmless(f"note: {note}") + "\n")
             if self._status:
                 line = status(cursor, rows)

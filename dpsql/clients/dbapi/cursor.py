@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import TracebackType
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Parameters = Sequence[object] | Mapping[str, object]
 Row = tuple[object, ...]
+Columns = Sequence[tuple[str, str]]
 Made = TypeVar("Made")
 Description = tuple[str, str, None, None, int | None, int | None, None]
 """Name, type code, display size, internal size, precision, scale, null_ok."""
@@ -177,7 +178,18 @@ class Cursor:
     @property
     def accuracy(self) -> list[tuple[Accuracy | None, ...]]:
         """Parallel to the rows: per cell an interval that holds the exact value with its level, or None."""
-        return list(self._executed().accuracy)
+        return self._intervals()
+
+    @property
+    def errors(self) -> list[float | None]:
+        """Of each column the largest 95 % error of its values, as the line under a result says it; None where none has one."""
+        return self._executed().errors()
+
+    def with_ends(self) -> Cursor:
+        """The same result from here on, where `x_low` and `x_high` follow each column x that may have errors."""
+        found = Cursor(self._connection)
+        found._answer, found._asked, found._position = self._result().with_ends(), self._asked, self._position
+        return found
 
     @property
     def plan(self) -> str | None:
@@ -192,8 +204,9 @@ class Cursor:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the guard warns of, in mode "warn"; a line each."""
-        return tuple(map(harmless, self._executed().notes))
+        """What is to be known of the answer, a line each: what the guard warns of, and what is so by the statement alone."""
+        answer = self._executed()
+        return tuple(map(harmless, (*answer.notes, *answer.remarks)))
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
@@ -210,13 +223,11 @@ class Cursor:
             raise error(802, "a number of rows is 0 or more", hint="write fetchmany(10)")
         start = self._position
         self._position = min(len(rows), start + wanted)
-        return rows[start : self._position]
+        return list(rows[start : self._position])
 
     def fetchall(self) -> list[Row]:
         """All rows that are left."""
-        rows = self._rest()
-        self._position += len(rows)
-        return rows
+        return self.fetchmany(len(self._result().rows))
 
     def scroll(self, value: int, mode: str = "relative") -> None:
         """Go to another row: so many further, or with mode "absolute" to that index. IndexError where there is none."""
@@ -239,23 +250,36 @@ class Cursor:
 
     # --- data frames --------------------------------------------------------------------------------------------------
 
-    def fetch_arrow_table(self) -> pyarrow.Table:
-        """All rows that are left as an Arrow table; needs pyarrow."""
+    def fetch_arrow_table(self, *, accuracy: bool = False) -> pyarrow.Table:
+        """All rows that are left as an Arrow table; needs pyarrow. With `accuracy` as of `with_ends`."""
         from dpsql.clients.dbapi.frames import arrow_table
 
-        return self._all_as(arrow_table(self._result().columns, self._rest()))
+        return self._all_as(arrow_table, accuracy)
 
-    def fetch_df(self) -> pandas.DataFrame:
-        """All rows that are left as a pandas frame; needs pandas."""
+    def fetch_df(self, *, accuracy: bool = False) -> pandas.DataFrame:
+        """All rows that are left as a pandas frame; needs pandas. With `accuracy` as of `with_ends`.
+
+        `frame.attrs["dpsql"]` says what it cost and how exact it is, in values that every writer of frames takes along.
+        """
         from dpsql.clients.dbapi.frames import pandas_frame
 
-        return self._all_as(pandas_frame(self._result().columns, self._rest()))
+        answer, privacy = self._result(), self.privacy
+        frame = self._all_as(pandas_frame, accuracy)
+        names = [name for name, _ in answer.columns]
+        frame.attrs["dpsql"] = {
+            "epsilon": float(privacy.epsilon),
+            "delta": float(privacy.delta),
+            "cached": privacy.cached,
+            "error": {name: e for name, e in zip(names, answer.errors(), strict=True) if e is not None},
+            "notes": list(self.notes),
+        }
+        return frame
 
-    def fetch_polars(self) -> polars.DataFrame:
-        """All rows that are left as a polars frame; needs polars."""
+    def fetch_polars(self, *, accuracy: bool = False) -> polars.DataFrame:
+        """All rows that are left as a polars frame; needs polars. With `accuracy` as of `with_ends`."""
         from dpsql.clients.dbapi.frames import polars_frame
 
-        return self._all_as(polars_frame(self._result().columns, self._rest()))
+        return self._all_as(polars_frame, accuracy)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """All rows that are left, for any library that reads Arrow's PyCapsule interface; needs pyarrow."""
@@ -293,6 +317,10 @@ class Cursor:
         self._answer, self._asked, self._position = None, None, 0
         self.messages = []
 
+    def _intervals(self, start: int = 0, stop: int | None = None) -> list[tuple[Accuracy | None, ...]]:
+        """The accuracy of some rows: those of all rows take long where there are many."""
+        return self._executed().accuracy[start:stop]
+
     def _executed(self) -> Answer:
         self._check_open()
         if self._answer is None:
@@ -306,12 +334,13 @@ class Cursor:
             raise error(802, "there are no results to fetch", hint="execute a SELECT, SHOW, DESCRIBE or EXPLAIN first")
         return answer
 
-    def _rest(self) -> list[Row]:
-        return self._result().rows[self._position :]
-
-    def _all_as(self, made: Made) -> Made:
-        """Nothing is left once it is made."""
-        self._position = len(self._result().rows)
+    def _all_as(self, make: Callable[[Columns, Sequence[Row]], Made], accuracy: bool) -> Made:
+        """All that is left, as another library's own; nothing is left once it is made."""
+        answer = self._result()
+        if accuracy:
+            answer = answer.with_ends()
+        made = make(answer.columns, answer.rows[self._position :])
+        self._position = len(answer.rows)
         return made
 
 

@@ -85,10 +85,12 @@ def polars_frame(columns: Columns, rows: Rows) -> polars.DataFrame:
         raise error(802, f"a polars frame cannot have two columns named {twice}", hint="rename one with AS")
 
     def series(kind: ResultType, values: list[object]) -> polars.Series:
-        return library.Series(values=values, dtype=_polars_type(library, kind), strict=True)
+        found: polars.Series = library.Series(values=values, dtype=_polars_type(library, kind), strict=True)
+        return found
 
     made = [_made("polars", column, values, series) for column, values in _with_values(columns, rows)]
-    return library.DataFrame([one.alias(name) for name, one in zip(names, made, strict=True)])
+    frame: polars.DataFrame = library.DataFrame([one.alias(name) for name, one in zip(names, made, strict=True)])
+    return frame
 
 
 def _polars_type(polars: ModuleType, kind: ResultType) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpsql.clients.dbapi.cursor import Cursor, Privacy
-from dpsql.clients.output.bars import widest
+from dpsql.clients.output.bars import widths
 from dpsql.clients.output.table import number
 from dpsql.core.escaping import harmless
 
@@ -46,14 +46,14 @@ def short_type(sqltype: str) -> str:
 
 
 def column_labels(cursor: Cursor) -> list[tuple[str, str]]:
-    """Name and label of each column: its short type, and plus or minus its widest 95 % error where it has one."""
+    """Name and label of each column: its short type, and plus or minus its largest 95 % error where it has one."""
     columns = cursor.description or []
     # What was free has no errors, and may have a million rows.
     bought = cursor.privacy.releases or cursor.privacy.cached
-    widths = widest(len(columns), cursor.accuracy if bought else [])
+    known = widths(columns, cursor.errors if bought else [None] * len(columns))
     return [
         (harmless(name), short_type(str(kind)) + (f" ±{width}" if width is not None else ""))
-        for (name, kind, *_), width in zip(columns, widths, strict=True)
+        for (name, kind, *_), width in zip(columns, known, strict=True)
     ]
 
 

@@ -1,9 +1,9 @@
-"""Error bars as text: of one value, and of a whole result."""
+"""Error bars as text: of one value, and of a whole result. Both are the longer side of an interval, rounded up to two digits."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -13,42 +13,51 @@ from dpsql.clients.output.cells import brief_text
 if TYPE_CHECKING:
     from dpsql.plan.tables import Accuracy
 
-NOISE = "noise > value"
+MARK = "~"
+"""Before a value that is smaller than its error."""
+MARKED = f"{MARK} marks a value that is smaller than its 95 % error"
 
 
-def error_bars(names: Sequence[str], accuracy: Iterable[Sequence[Accuracy | None]]) -> str | None:
-    """One line: per column the widest 95 % interval, as plus or minus."""
-    known = zip(names, widest(len(names), accuracy), strict=True)
-    parts = [f"{name} +-{width}" for name, width in known if width is not None]
+def error_bars(columns: Sequence[Sequence[object]], errors: Sequence[float | None]) -> str | None:
+    """One line: the largest error of each column, as plus or minus."""
+    parts = [f"{column[0]} +-{width}" for column, width in zip(columns, widths(columns, errors), strict=True) if width]
     return "95 % error: " + ", ".join(parts) if parts else None
 
 
-def widest(columns: int, accuracy: Iterable[Sequence[Accuracy | None]]) -> list[str | None]:
-    """Of each column half the width of its widest interval, rounded up, with its unit where that is not the column's own."""
-    found: list[tuple[float, str] | None] = [None] * columns
-    for row in accuracy:
-        for i, cell in enumerate(row[:columns]):
-            if cell is not None:
-                one = cell.half_width, " days" if isinstance(cell.low, date) else ""
-                found[i] = max(found[i] or one, one)
-    return [None if one is None else rounded_up(one[0]) + one[1] for one in found]
+def widths(columns: Sequence[Sequence[object]], errors: Sequence[float | None]) -> list[str | None]:
+    """The errors of a result's columns, each with its unit where that is not the column's own.
 
-
-def with_bar(value: object, accuracy: Accuracy | None) -> tuple[str, str, str]:
-    """A value as the text of itself, of its error, and of what is to be said of both; what has no error is itself alone.
-
-    The value has the decimals of its error; where its interval is lopsided, the error is the longer side.
+    columns  begin with a name and a type
     """
-    if accuracy is None or isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        return brief_text(value), "", ""
-    number = float(value)
-    low, high = accuracy.ends
-    error = max(high - number, number - low)
-    if not math.isfinite(error) or not math.isfinite(number):
-        return brief_text(value), "+-inf", NOISE
-    decimals = max(0, -_place(error)) if error > 0 else 10
-    text = str(value) if isinstance(value, int) else f"{value:.{decimals}f}" if error > 0 else brief_text(value)
-    return text, f"+-{rounded_up(error)}", NOISE if abs(number) < error else ""
+    days = [str(column[1]).startswith(("DATE", "TIMESTAMP")) for column in columns]
+    return [None if e is None else rounded_up(e) + " days" * d for e, d in zip(errors, days, strict=True)]
+
+
+def with_bar(value: object, accuracy: Accuracy | None) -> tuple[str, str]:
+    """A value as text, rounded to the second digit of its error and marked where it is smaller, and the error; "" without one."""
+    error = accuracy.error(value) if accuracy is not None else None
+    if error is None:
+        return brief_text(value), ""
+    bar = f"+-{rounded_up(error)}"
+    if isinstance(value, date):
+        return brief_text(value), f"{bar} days"
+    assert isinstance(value, int | float | Decimal)
+    if not math.isfinite(error):
+        return MARK + brief_text(value), "+-inf"
+    text = _rounded(value, _place(error)) if error > 0 else brief_text(value)
+    return MARK * (abs(float(value)) < error) + text, bar
+
+
+def is_marked(row: Sequence[object], accuracy: Sequence[Accuracy | None]) -> bool:
+    """Whether a value of a row is smaller than its error."""
+    return any(with_bar(*cell)[0].startswith(MARK) for cell in zip(row, accuracy, strict=True) if cell[1] is not None)
+
+
+def _rounded(value: float | Decimal, place: int) -> str:
+    """A number without the digits below a power of ten."""
+    if isinstance(value, int):
+        return str(round(value, -max(0, place)))
+    return f"{round(value, -place):.{max(0, -place)}f}"
 
 
 def rounded_up(width: float) -> str:

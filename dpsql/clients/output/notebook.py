@@ -6,7 +6,7 @@ import math
 from decimal import Decimal
 from html import escape
 
-from dpsql.clients.output.bars import rounded_up
+from dpsql.clients.output.bars import MARKED, is_marked, rounded_up, with_bar
 from dpsql.clients.output.cells import brief_text
 from dpsql.clients.output.table import number
 from dpsql.core.escaping import harmless
@@ -39,7 +39,7 @@ def _cell(value: object, accuracy: Accuracy | None) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return f'<td style="text-align: left">{_text(brief_text(value))}</td>'
     bar = f' <span style="{_DIM}">{error_bar(float(value), accuracy)}</span>' if accuracy is not None else ""
-    return f'<td style="text-align: right">{_text(brief_text(value))}{bar}</td>'
+    return f'<td style="text-align: right">{_text(with_bar(value, accuracy)[0])}{bar}</td>'
 
 
 def error_bar(value: float, accuracy: Accuracy) -> str:
@@ -65,14 +65,22 @@ def _status(answer: Answer) -> list[str]:
         said.append(f"the first {MOST_ROWS} are shown")
     if len(answer.columns) > MOST_COLUMNS:
         said.append(f"the first {MOST_COLUMNS} of {len(answer.columns)} columns are shown")
-    if any(cell is not None for row in answer.accuracy[: min(count, MOST_ROWS)] for cell in row):
+    accuracy = answer.accuracy[:MOST_ROWS]
+    if any(cell is not None for row in accuracy for cell in row):
         said.append("± is the 95 % error of the noise")
+    if any(map(is_marked, answer.rows, accuracy)):
+        said.append(MARKED)
     loss, left = answer.receipt.loss, answer.receipt.remaining
     if answer.releases:
         said.append(f"price: epsilon {number(nominal(loss))}" + (f", delta {number(loss.delta)}" if loss.delta else ""))
     else:
         said.append("stored answer, free" if answer.cached else "free")
-    return [*said, f"remaining: epsilon {number(left.epsilon)}, delta {number(left.delta)}", *answer.notes]
+    return [
+        *said,
+        f"remaining: epsilon {number(left.epsilon)}, delta {number(left.delta)}",
+        *answer.notes,
+        *answer.remarks,
+    ]
 
 
 def _text(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, TypeAlias
 
-from dpsql.clients.output.bars import NOISE, error_bars, with_bar
+from dpsql.clients.output.bars import with_bar
 from dpsql.clients.output.cells import columns_of, cut
 from dpsql.core.escaping import harmless
 
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 
     from dpsql.plan.tables import Accuracy
 
-__all__ = ["MOST_ROWS", "error_bars", "fitted", "number", "table", "vertical"]
-
 MOST_ROWS = 10_000
 NARROWEST = 8  # columns that a text is cut to at most
 GAP = "  "
-_BOLD, _DIM, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[33m", "\x1b[0m"
+_BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 Row = Sequence[object]
 Accuracies: TypeAlias = "Sequence[Sequence[Accuracy | None]]"
@@ -44,18 +42,20 @@ def fitted(
     accuracy: Accuracies | None = None,
     width: int | None = None,
     *,
+    bars: bool = False,
     colour: bool = False,
     mark: str = "...",
 ) -> str | None:
     """A header, a rule and the rows; numbers to the right. None where it cannot be as narrow as asked.
 
-    accuracy  parallel to the rows: each value is drawn with its error
+    accuracy  parallel to the rows: no value has more digits than it supports
+    bars      each value is drawn with its error
     width     columns that there are; names and texts are cut to fit, numbers never
     mark      what stands where something was cut
     """
     right = [bool(rows) and _is_numeric(rows, i) for i in range(len(names))]
-    grid = _cells(rows, accuracy)
-    heads = [_above(harmless(name), [row[i] for row in grid]) for i, name in enumerate(names)]
+    grid = _cells(rows, accuracy, bars)
+    heads = [harmless(name) for name in names]
     widths = _widths(heads, grid, right, width)
     if widths is None:
         return None
@@ -65,34 +65,38 @@ def fitted(
 
     paint = _painter(colour)
     lines = [paint(line(heads), _BOLD), paint(GAP.join("-" * w for w in widths), _DIM)]
-    lines += [_marked(line(texts), paint) for texts in grid]
+    lines += [line(texts) for texts in grid]
     return "\n".join(lines)
 
 
 def vertical(
-    names: Sequence[str], rows: Sequence[Row], accuracy: Accuracies | None = None, *, colour: bool = False
+    names: Sequence[str],
+    rows: Sequence[Row],
+    accuracy: Accuracies | None = None,
+    *,
+    bars: bool = False,
+    colour: bool = False,
 ) -> Iterator[str]:
     """Each row as a text: one line a value, under the number of the row."""
     heads = [harmless(name) for name in names]
     width = max(columns_of(head) for head in heads)
     paint = _painter(colour)
     for i, row in enumerate(rows):
-        texts = _cells([row], accuracy[i : i + 1] if accuracy is not None else None)[0]
+        texts = _cells([row], accuracy[i : i + 1] if accuracy is not None else None, bars)[0]
         lines = [paint(f"-- row {i + 1:,} --", _DIM)]
         for head, text in zip(heads, texts, strict=True):
-            lines.append(f"{paint(_padded(head, width, False), _BOLD)}{GAP}{_marked(text, paint)}".rstrip())
+            lines.append(f"{paint(_padded(head, width, False), _BOLD)}{GAP}{text}".rstrip())
         yield "\n".join(lines) + "\n"
 
 
-def _cells(rows: Sequence[Row], accuracy: Accuracies | None) -> list[list[str]]:
+def _cells(rows: Sequence[Row], accuracy: Accuracies | None, bars: bool) -> list[list[str]]:
     """The values as text for people; with their errors, values and errors below one another."""
-    bars = accuracy if accuracy is not None else [()] * len(rows)
-    parts = [
-        [with_bar(value, bar[i] if i < len(bar) else None) for i, value in enumerate(row)]
-        for row, bar in zip(rows, bars, strict=True)
-    ]
+    known = accuracy if accuracy is not None else [(None,) * len(row) for row in rows]
+    parts = [[with_bar(*cell) for cell in zip(*both, strict=True)] for both in zip(rows, known, strict=True)]
+    if not bars:
+        return [[harmless(text) for text, _ in row] for row in parts]
     columns = range(len(rows[0]) if rows else 0)
-    widest = [[max(len(row[i][part]) for row in parts) for part in (0, 1, 2)] for i in columns]
+    widest = [[max(len(row[i][part]) for row in parts) for part in (0, 1)] for i in columns]
     return [[harmless(_joined(texts, widest[i])) for i, texts in enumerate(row)] for row in parts]
 
 
@@ -101,17 +105,9 @@ def _is_numeric(rows: Sequence[Row], column: int) -> bool:
     return all(row[column] is None or isinstance(row[column], int | float | Decimal) for row in rows)
 
 
-def _joined(texts: tuple[str, str, str], widest: Sequence[int]) -> str:
-    """A value, its error and what is said of both; where no value of the column has an error, the value alone."""
-    if not widest[1]:
-        return texts[0]
-    joined = f"{texts[0]:>{widest[0]}} {texts[1]:<{widest[1]}}"
-    return f"{joined} {texts[2]:<{widest[2]}}" if widest[2] else joined
-
-
-def _above(head: str, texts: Sequence[str]) -> str:
-    """A name that stands above the values, not above what is said of some of them."""
-    return head + " " * (len(NOISE) + 1) if any(text.endswith(NOISE) for text in texts) else head
+def _joined(texts: tuple[str, str], widest: Sequence[int]) -> str:
+    """A value and its error; where no value of the column has one, the value alone."""
+    return f"{texts[0]:>{widest[0]}} {texts[1]:<{widest[1]}}" if widest[1] else texts[0]
 
 
 def _widths(
@@ -140,7 +136,3 @@ def _padded(text: str, width: int, right: bool) -> str:
 
 def _painter(colour: bool) -> Callable[[str, str], str]:
     return (lambda text, code: f"{code}{text}{_PLAIN}") if colour else (lambda text, code: text)
-
-
-def _marked(text: str, paint: Callable[[str, str], str]) -> str:
-    return text.replace(NOISE, paint(NOISE, _YELLOW))

@@ -136,9 +136,7 @@ def accuracy(desk: Desk, argument: str) -> None:
     if chosen is not None:
         desk.bars = chosen
         desk.screen.tell(
-            'The 95 % error stands beside each number; "noise > value" marks those that are mostly noise.'
-            if chosen
-            else "The 95 % error stands under the result alone."
+            "The 95 % error stands beside each number." if chosen else "The 95 % error stands under the result alone."
         )
 
 

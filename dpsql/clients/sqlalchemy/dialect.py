@@ -19,10 +19,12 @@ from dpsql.clients.sqlalchemy.compiler import DpsqlCompiler, DpsqlIdentifiers, D
 from dpsql.clients.sqlalchemy.reflection import Facts, Relation
 from dpsql.clients.sqlalchemy.types import WRITTEN
 from dpsql.clients.sqlalchemy.url import MEMORY, read_url, wrong
+from dpsql.plan.tables import Accuracy
 from dpsql.planner.options import NAMES
 from dpsql.schema import spent
 from dpsql.schema.model import Schema
 from dpsql.schema.qualifiers import MAIN
+from dpsql.session.result import Answer
 
 OPTIONS = "dpsql_options"
 """The execution option that holds a statement's own: `connection.execution_options(dpsql_options="epsilon=0.2, max_groups=3")`."""
@@ -33,12 +35,20 @@ _SETTINGS = "dpsql settings"
 class DpsqlContext(DefaultExecutionContext):
     """One statement.
 
-    privacy  what it cost, also when the rows have been read and the cursor is closed: `result.context.privacy`
-    notes    what the guard warns of
+    What it leaves is there also when the rows have been read and the cursor is closed: `result.context.privacy`.
+
+    privacy   what it cost
+    notes     what is to be known of the answer
     """
 
     privacy: Privacy | None = None
     notes: tuple[str, ...] = ()
+    _answer: Answer | None = None
+
+    @property
+    def accuracy(self) -> list[tuple[Accuracy | None, ...]]:
+        """Parallel to the rows: per cell an interval, or None. They are made when they are read, while the connection is open."""
+        return list(self._answer.accuracy) if self._answer is not None else []
 
 
 class DpsqlDialect(DefaultDialect):
@@ -135,7 +145,7 @@ class DpsqlDialect(DefaultDialect):
     ) -> None:
         cursor.execute(_with_options(statement, context), parameters)
         if context is not None:
-            context.privacy, context.notes = cursor.privacy, cursor.notes
+            context.privacy, context.notes, context._answer = cursor.privacy, cursor.notes, cursor._answer
 
     def do_execute_no_params(self, cursor: Cursor, statement: str, context: DpsqlContext | None = None) -> None:
         self.do_execute(cursor, statement, (), context)

@@ -6,21 +6,21 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from dpsql.clients.output.bars import error_bars, with_bar
-from dpsql.clients.output.cells import brief_text
+from dpsql.clients.output.bars import MARKED, error_bars, is_marked, with_bar
 from dpsql.clients.output.table import MOST_ROWS, fitted, number, vertical
 from dpsql.clients.terminal import streams
 from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:
     from dpsql.clients.dbapi.cursor import Cursor
-    from dpsql.clients.output.table import Accuracies, Row
+    from dpsql.plan.tables import Accuracy
 
 MODES: tuple[str, ...] = ("table", "vertical", "csv", "tsv", "json", "jsonl", "markdown", "html")
 FOR_PEOPLE = (
     "table",
     "vertical",
 )  # the line under the rows belongs to the result; in the others a result is its rows alone
+FOR_PROGRAMS = ("csv", "tsv", "json", "jsonl")
 BATCH = 1000  # rows that are text at once
 _NUMBER = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|REAL|DECIMAL.*)", re.IGNORECASE)
 
@@ -30,16 +30,18 @@ def show(
 ) -> int:
     """Write the rows that the cursor still has, and return their number. A statement without a result writes nothing.
 
-    bars    draw each noisy value with its 95 % error, in the modes that people read; the others hold numbers alone
+    bars    draw each noisy value with its 95 % error; in the modes that programs read, x_low and x_high stand beside x
     width   columns of the terminal: a table is cut to it, or drawn one line a value where that would leave nothing to read
     colour  with ANSI colours
     """
+    if bars and mode in FOR_PROGRAMS and cursor.description:
+        cursor = cursor.with_ends()
     names = [column[0] for column in cursor.description or []]
     if not names:
         return 0
     if mode in FOR_PEOPLE:
         return _draw(cursor, names, mode, out, bars, width, colour)
-    counted = _Counted(cursor, bars and mode in ("markdown", "html"))
+    counted = _Counted(cursor, bars)
     target = _Harmless(out) if out.isatty() else out
     match mode:
         case "csv":
@@ -65,9 +67,9 @@ def status(cursor: Cursor, rows: int, seconds: float | None = None) -> str:
     rows  of the result, as `show` counted them
     """
     privacy = cursor.privacy
-    names = [column[0] for column in cursor.description or []]
+    # what was free has no errors, and may have a million rows
     paid = privacy.releases or privacy.cached
-    lines = [error_bars(names, cursor.accuracy) if paid else None]
+    lines = [error_bars(cursor.description or [], cursor.errors) if paid else None]
     price = "stored answer, free" if privacy.cached else "free"
     if privacy.releases:
         price = f"price: epsilon {number(privacy.epsilon)}" + (
@@ -86,23 +88,20 @@ def _draw(
 ) -> int:
     rows = cursor.fetchall()
     shown = rows if mode == "vertical" else rows[:MOST_ROWS]
-    accuracy = _accuracy(cursor, rows, len(shown)) if bars else None
+    start = cursor.rowcount - len(rows)
+    accuracy = cursor._intervals(start, start + len(shown))
     mark = "…" if _can_show(out, "…") else "..."
-    drawn = fitted(names, shown, accuracy, width, colour=colour, mark=mark) if mode == "table" else None
+    drawn = fitted(names, shown, accuracy, width, bars=bars, colour=colour, mark=mark) if mode == "table" else None
     if drawn is not None:
         out.write(drawn + "\n")
     else:
-        for text in vertical(names, shown, accuracy, colour=colour):
+        for text in vertical(names, shown, accuracy, bars=bars, colour=colour):
             out.write(text)
+    if any(map(is_marked, shown, accuracy)):
+        out.write(MARKED + "\n")
     if len(shown) < len(rows):
         out.write(f"... {len(rows) - len(shown):,} more rows\n")
     return len(rows)
-
-
-def _accuracy(cursor: Cursor, rows: Sequence[Row], most: int) -> Accuracies:
-    """Parallel to the last rows of the cursor, as many as are drawn."""
-    start = cursor.rowcount - len(rows)
-    return cursor.accuracy[start : start + most]
 
 
 def _right(cursor: Cursor) -> list[bool]:
@@ -123,15 +122,18 @@ class _Counted:
             yield batch
 
     def texts(self) -> Iterator[list[list[str]]]:
-        """The values as text for people; where errors are drawn, the rows are read at once, for errors count from the last row."""
-        if not self._bars:
-            for batch in self.rows():
-                yield [[brief_text(value) for value in row] for row in batch]
-            return
-        rows = self._cursor.fetchall()
-        self.count = len(rows)
-        for row, accuracy in zip(rows, _accuracy(self._cursor, rows, len(rows)), strict=True):
-            yield [[" ".join(filter(None, with_bar(v, a))) for v, a in zip(row, accuracy, strict=True)]]
+        """The values as text for people, with their errors where these are drawn."""
+        start = self._cursor.rownumber or 0
+        for batch in self.rows():
+            accuracy = self._cursor._intervals(start, start + len(batch))
+            start += len(batch)
+            yield [
+                [self._text(*cell) for cell in zip(*both, strict=True)] for both in zip(batch, accuracy, strict=True)
+            ]
+
+    def _text(self, value: object, accuracy: Accuracy | None) -> str:
+        text, bar = with_bar(value, accuracy)
+        return f"{text} {bar}" if self._bars and bar else text
 
 
 class _Harmless:

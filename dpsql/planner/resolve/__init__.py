@@ -31,7 +31,7 @@ from dpsql.planner.resolve.people import rows_of_people, traced
 from dpsql.planner.resolve.pivot import unpivoted, with_values
 from dpsql.planner.resolve.query import query
 from dpsql.planner.resolve.sources import check_tables
-from dpsql.planner.resolve.statement import Env, Private, Public, Statement
+from dpsql.planner.resolve.statement import Env, Private, Public, Statement, total_text
 from dpsql.planner.resolve.syntax import without_own_functions
 from dpsql.schema.model import Column, Schema, Table
 
@@ -66,10 +66,9 @@ def _resolve(asked: Query, schema: Schema, types: PublicTypes | None) -> Resolve
         return Resolved((), (), Shell(text, text, (), (), traced=False, empty=True, spent=spent))
     free = free_answer(tree, schema)
     if free is not None:
-        shell = Shell(
-            DUCKDB.generate(free, comments=False), _text(without_own_functions(tree)), (), (), traced=False, empty=True
-        )
-        return Resolved((), (), shell)
+        text, notes = DUCKDB.generate(free[0], comments=False), free[1]
+        plain = _text(without_own_functions(tree))
+        return Resolved((), (), Shell(text, plain, (), (), traced=False, empty=True, notes=notes))
     plain = _text(without_own_functions(tree))
     if tree.find(exp.Pivot) is not None:
         listed = partial(declared_values, schema)
@@ -118,7 +117,7 @@ def _shell(statement: Statement, found: Public, plain: str) -> Shell:
     if not numbered or found.release is None:
         return Shell(statement.text(tree), plain, public, found.direct, numbered)
     block = next(b for b in statement.blocks if b.name == found.release)
-    texts = tuple(statement.text(node) if node is not None else None for node in computed(tree, block, found.direct))
+    texts = tuple(total_text(node) if node is not None else None for node in computed(tree, block, found.direct))
     return Shell(statement.text(tree), plain, public, found.direct, numbered, computed=texts, release=found.release)
 
 

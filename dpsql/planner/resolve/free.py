@@ -30,8 +30,11 @@ _HOLDS: dict[type[exp.Expression], tuple[int, ...]] = {
 """Which orders of its two sides a comparison holds for."""
 
 
-def free_answer(tree: exp.Expression, schema: Schema) -> exp.Expression | None:
-    """The tree to run on the empty declared tables, where its answer is the statement's on any data; else None.
+BOUNDS = "MIN and MAX are the declared bounds, not values of the data"
+
+
+def free_answer(tree: exp.Expression, schema: Schema) -> tuple[exp.Expression, tuple[str, ...]] | None:
+    """The tree to run on the empty declared tables, where its answer is the statement's on any data, and what to note of it; else None.
 
     Why    WHERE that no row passes and LIMIT 0 leave nothing of any table; a literal is no fact about one; a declared bound and
            the declared names are public. A subquery outside FROM and WHERE could still read a public table's rows, so it is none.
@@ -40,11 +43,12 @@ def free_answer(tree: exp.Expression, schema: Schema) -> exp.Expression | None:
     if tree.find(exp.Pivot) is not None:
         return None
     if reads_catalog_only(tree, schema):
-        return tree.copy()
+        return tree.copy(), ()
     if _no_rows_asked(tree) or (isinstance(tree, exp.Select) and _no_row_passes(tree)):
-        return without_own_functions(tree)
+        return without_own_functions(tree), ()
     if isinstance(tree, exp.Select):
-        return _one_literal_row(tree, schema) or _declared_extremes(tree, schema)
+        row, bounds = _one_literal_row(tree, schema), _declared_extremes(tree, schema)
+        return (row, ()) if row is not None else (bounds, (BOUNDS,)) if bounds is not None else None
     return None
 
 

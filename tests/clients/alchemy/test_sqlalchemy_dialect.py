@@ -600,9 +600,9 @@ def test_options_of_a_statement(engine: sa.engine.Engine) -> None:
 def test_what_a_statement_cost(engine: sa.engine.Engine) -> None:
     with engine.connect() as connection:
         result = connection.execute(sa.text(PAID))
-        assert result.cursor.accuracy[0][1].level == 0.95, "as long as the rows are not all read"
         assert len(result.fetchall()) == 6
-        privacy = result.context.privacy
+        privacy, accuracy = result.context.privacy, result.context.accuracy
+        assert len(accuracy) == 6 and accuracy[0][1].level == 0.95, "when the rows are read, too"
     assert (privacy.epsilon, privacy.cached, privacy.remaining) == (Decimal("0.1"), False, Decimal("3.9"))
 
 

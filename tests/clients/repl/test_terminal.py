@@ -244,11 +244,11 @@ def test_every_command(session: Terminal, tmp_path: Path) -> None:
     assert "above the owner's cap" in ask("\\eps 500")
     assert "set for this session" in ask("SET dp_epsilon = 0.25;")
 
-    assert "noise > value" in ask("\\accuracy on")
+    assert "stands beside each number" in ask("\\accuracy on")
     shown = ask("SELECT COUNT(*) AS n FROM patient;")
-    beside = re.search(r"(-?\d+) (?:±|\+-)(\d+)", shown)
+    beside = re.search(r"(~?)(-?\d+) (?:±|\+-)(\d+)", shown)
     # the noise is real: of 8 patients 14 may be released
-    assert beside is not None and ("noise > value" in shown) == (int(beside[2]) > abs(int(beside[1])))
+    assert beside is not None and (beside[1] == "~") == (int(beside[3]) > abs(int(beside[2])))
     assert "under the result alone" in ask("\\accuracy off")
     assert "Write \\accuracy on" in ask("\\accuracy maybe")
 

@@ -98,7 +98,7 @@ def free(sql: str, schema: Schema) -> exp.Expression | None:
     before = tree.copy()
     found = free_answer(tree, schema)
     assert tree == before, "the argument was changed"
-    return found
+    return found[0] if found is not None else None
 
 
 def answered(sql: str, schema: Schema, declared: DeclaredTables) -> list[tuple[object, ...]]:
