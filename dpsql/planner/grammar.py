@@ -16,6 +16,7 @@ from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.planner.calls import BY_PLAIN_NAME
+from dpsql.planner.constructs import FUNCTIONS, LEAVE_OUT, LISTED, PARTS, SPELLINGS, construct
 from dpsql.schema.model import RESERVED
 
 # Parts that change nothing, or that only print differently.
@@ -183,25 +184,6 @@ ALLOWED_NAMES = SCALAR_NAMES | AGGREGATE_NAMES | END_NAMES
 _QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
 """What takes a list of constants."""
 
-_FIXES: dict[str, str] = {
-    "recursive": "write out the steps, each as a WITH query of its own",
-    "Sample": "ask over all rows; the noise already protects people",
-    "TableSample": "ask over all rows; the noise already protects people",
-    "Lateral": "write the condition in WHERE",
-    "HistogramAgg": "GROUP BY width_bucket(x, 0, 100, 10)",
-}
-_NAMED_FIXES = {"histogram": _FIXES["HistogramAgg"]}
-
-
-_WORDS = {
-    "PercentileCont": "QUANTILE_CONT",
-    "PercentileDisc": "QUANTILE_DISC",
-    "Stddev": "STDDEV",
-    "Variance": "VARIANCE",
-    "GroupConcat": "STRING_AGG",
-}
-"""What DuckDB calls what the parser has another name for."""
-
 
 def check_nodes(tree: exp.Expression) -> None:
     """Refuse (102, 103) the first node, or part of a node, that the grammar does not have; and names of dpsql's own (105)."""
@@ -211,6 +193,8 @@ def check_nodes(tree: exp.Expression) -> None:
         check()
         if isinstance(node, exp.Identifier):
             _check_name(node, names)
+        if isinstance(node, exp.Select):
+            _check_select(node)
         parts = ALLOWED.get(type(node))
         if parts is None:
             raise unsupported(node)
@@ -227,6 +211,28 @@ def check_nodes(tree: exp.Expression) -> None:
                 "a function in FROM could read a file, a setting or the catalog",
                 hint="name a declared table",
                 span=span_of(node),
+            )
+
+
+def _check_select(select: exp.Select) -> None:
+    """Refuse a SELECT of nothing (101), and positions in ORDER BY that no column has (105)."""
+    if not select.expressions:
+        raise error(101, "SELECT names no column", hint="write SELECT COUNT(*) FROM ...", span=span_of(select))
+    if select.args.get("order") is None or any(part.is_star for part in select.expressions):
+        return
+    for ordered in select.args["order"].expressions:
+        place = ordered.this if isinstance(ordered, exp.Ordered) else ordered
+        if (
+            isinstance(place, exp.Literal)
+            and place.name.isdigit()
+            and not 1 <= int(place.name) <= len(select.expressions)
+        ):
+            words = f"no column has the position {place.name[:20]}"
+            raise error(
+                105,
+                words,
+                hint=f"name one, or write its number, at most {len(select.expressions)}",
+                span=span_of(place),
             )
 
 
@@ -286,48 +292,38 @@ def named_arguments(node: exp.Anonymous) -> dict[str, exp.Expression]:
 
 def name_of(node: exp.Expression) -> str:
     """What the user calls a construct."""
-    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
-        return name_of(node.this)
-    if "word" in node.meta:
-        return f"{node.meta['word'].upper()[:40]}()"
-    if isinstance(node, exp.Anonymous):
-        return f"{str(node.this).upper()[:40]}()"
-    if isinstance(node, exp.Func):
-        return f"{_WORDS.get(type(node).__name__) or node.sql_name()}()"
-    return type(node).__name__
+    return f"{str(node.this).upper()[:40]}()" if isinstance(node, exp.Anonymous) else construct(node)[0]
 
 
 def _functions() -> list[str]:
     """What can be called, in lower case."""
     named = [name.lower() for node in ALLOWED if issubclass(node, exp.Func) for name in node.sql_names()]
-    return sorted({*named, *(word.lower() for word in _WORDS.values()), *ALLOWED_NAMES})
+    return sorted({*named, *(word.lower() for word in SPELLINGS.values()), *ALLOWED_NAMES})
 
 
 def unsupported(node: exp.Expression) -> Error:
-    hint = _FIXES.get(type(node).__name__)
+    words, hint = construct(node)
     if isinstance(node, exp.Anonymous):
         word = str(node.this).lower().strip('"')
         if word in ALLOWED_NAMES:
             what = "write it in SELECT, HAVING or ORDER BY of a query about people's rows, without quotes"
             return error(102, f"{word.upper()[:40]}() cannot stand here", hint=what, span=span_of(node))
         near = difflib.get_close_matches(word, _functions(), 1, cutoff=0.8)
-        hint = _NAMED_FIXES.get(word) or (f"did you mean {near[0].upper()}()?" if near else None)
-    if hint is None and isinstance(node, exp.Func):
-        hint = "see grammar_notes for the functions that can be used"
-    return error(102, f"{name_of(node)} is not supported", hint=hint or "leave it out", span=span_of(node))
+        words, found = f"{word.upper()[:40]}()", f"did you mean {near[0].upper()}()?" if near else LISTED
+        hint = FUNCTIONS.get(word, found)
+    return error(102, f"{words} is not supported", hint=hint, span=span_of(node))
 
 
 def _unsupported_part(node: exp.Expression, name: str, value: object) -> Error:
     first = value[0] if isinstance(value, list) else value
-    if isinstance(first, exp.Expression):
-        known = _FIXES.get(type(first).__name__)
-        words = type(first).__name__ if type(first) not in ALLOWED else name.strip("_").upper()
-        return error(
-            102, f"{words} is not supported here", hint=known or "leave it out", span=span_of(first) or span_of(node)
-        )
+    part = first if isinstance(first, exp.Expression) else None
+    unnamed = f"an argument of {name_of(node)}" if isinstance(node, exp.Func) else "this part"
+    words, hint = PARTS.get(name, (unnamed, LEAVE_OUT))
+    if part is not None and type(part) not in ALLOWED:
+        words, hint = construct(part)
     return error(
         102,
-        f"{name.strip('_').upper().replace('_', ' ')} is not supported here",
-        hint=_FIXES.get(name, "leave it out"),
-        span=span_of(node),
+        f"{words} is not supported here",
+        hint=hint,
+        span=(span_of(part) if part is not None else None) or span_of(node),
     )

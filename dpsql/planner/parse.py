@@ -14,13 +14,14 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parser import Parser
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from dpsql.core.errors import Error, error
+from dpsql.core.errors import error
 from dpsql.core.spans import Span
 from dpsql.planner.calls import check_calls, hidden, listing, respelt, restored
 from dpsql.planner.grammar import check_nodes
 from dpsql.planner.options import Options, read_comment, read_piece, set_option
 from dpsql.planner.parameters import bind, is_text, names_the_moment
 from dpsql.planner.tokens import numbered, with_tops
+from dpsql.planner.unreadable import not_a_question, unreadable
 from dpsql.schema import spent
 
 LONGEST = 200_000
@@ -118,7 +119,7 @@ def _parse(sql: str, parameters: Sequence[object] | Mapping[str, object], now: d
 
 def _query(sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping[str, object], now: datetime) -> Query:
     if tokens[0].text.upper() not in QUESTIONS:
-        raise _not_a_question(tokens[0])
+        raise not_a_question(tokens[0])
     written, options = tokens, _comment_options(tokens)
     tokens, options = _lift_clause(tokens, options)
     topped = with_tops(tokens)
@@ -207,11 +208,6 @@ def _explained(sql: str, word: Token) -> list[Token]:
     return tokens
 
 
-def _not_a_question(token: Token) -> Error:
-    word = token.text.split()[0].upper()[:30] if token.text.split() else token.text
-    return error(103, f"{word} is not a question about the data", hint="write SELECT ...", span=_span(token))
-
-
 def _setting(word: str, tokens: list[Token]) -> Setting:
     """SET dp_epsilon = 0.2 and RESET dp_epsilon."""
     text = " ".join(t.text for t in tokens[1:])
@@ -232,7 +228,7 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Query | Catalog:
 
     SHOW of what was spent is the query that it means.
     """
-    rest, options = tokens[1:], _comment_options(tokens)
+    rest, options, shown = tokens[1:], _comment_options(tokens), ""
     if word == "SHOW":
         shown = " ".join(t.text.upper() if t.token_type == TokenType.VAR else "?" for t in rest)
         if shown == "TABLES":
@@ -249,7 +245,7 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Query | Catalog:
     raise error(
         103,
         f"{word} can only name the declared tables and what was spent",
-        hint=f"write {shows if word == 'SHOW' else 'DESCRIBE and the name of one'}",
+        hint=f"write {'DESCRIBE and the name of one' if word != 'SHOW' or 'COLUMNS' in shown else shows}",
         span=Span(tokens[0].start, tokens[-1].end + 1),
     )
 
@@ -306,7 +302,7 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
     except ParseError as failure:
         problem = failure
     if problem is not None:
-        raise _unreadable(sql, problem)
+        raise unreadable(tokens, problem)
     if len(trees) != 1 or trees[0] is None:
         raise error(101, "this is not one statement", hint="send one SELECT at a time")
     tree = trees[0]
@@ -347,21 +343,3 @@ def _keep_words(tree: exp.Expression, sql: str) -> None:
     for node in tree.find_all(exp.Func):
         if "start" in node.meta and sql[node.meta["start"] : node.meta["end"] + 1].isidentifier():
             node.meta["word"] = sql[node.meta["start"] : node.meta["end"] + 1]
-
-
-def _unreadable(sql: str, problem: ParseError) -> Error:
-    """Our own words: the parser's carry colour codes."""
-    place = problem.errors[0] if problem.errors else {}
-    near = str(place.get("highlight") or "").strip()[:40]
-    span = _span_at(sql, near)
-    return error(
-        101,
-        f"the text is not readable SQL{f' near {near}' if near else ''}",
-        hint="check the words just before it",
-        span=span,
-    )
-
-
-def _span_at(sql: str, near: str) -> Span | None:
-    at = sql.find(near) if near and sql.count(near) == 1 else -1
-    return Span(at, at + len(near)) if at >= 0 else None

@@ -26,7 +26,7 @@ Typed = tuple[str, str]
 """(name, type as DuckDB writes it)"""
 
 _TEXTS = {
-    106: "the statement does not fit together: a function, operator or clause meets a type that it does not take",
+    106: "a function, operator or clause meets what it does not take",
     706: "the released result could not be post-processed; what was charged stays charged",
     707: "a public table cannot be read",
 }
@@ -90,7 +90,9 @@ class Walled:
         except (Exception, KeyboardInterrupt) as fault:
             known = 901 if isinstance(fault, Error) else code
             problem = ending(fault) or error(
-                known, _TEXTS.get(known, "something other than one question reached the sandbox")
+                known,
+                _TEXTS.get(known, "something other than one question reached the sandbox"),
+                hint="ask its parts one by one: EXPLAIN is free" if known == 106 else "",
             )
         raise problem
 

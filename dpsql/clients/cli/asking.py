@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 import dpsql
 from dpsql.clients.cli.complaints import complain
 from dpsql.clients.terminal.show import FOR_PEOPLE, show, status
-from dpsql.clients.terminal.statements import Statement, split
+from dpsql.clients.terminal.statements import Statement, read_text, split
 from dpsql.core.errors import Error, error
 from dpsql.core.escaping import harmless
 
@@ -50,16 +50,14 @@ def read(path: str) -> str:
     """The text of a file; `-` is standard input. Raises 802."""
     if path == "-" and sys.stdin is not None and sys.stdin.isatty():
         print("write statements that end in ; and then Ctrl-D (or give them with -c)", file=sys.stderr)
+    if path != "-":
+        return read_text(path)
     try:
-        if path == "-":
-            given = getattr(sys.stdin, "buffer", None)  # as UTF-8, whatever the locale is
-            return given.read().decode("utf-8-sig") if given is not None else sys.stdin.read() if sys.stdin else ""
-        with open(path, encoding="utf-8-sig") as file:
-            return file.read()
+        given = getattr(sys.stdin, "buffer", None)  # as UTF-8, whatever the locale is
+        return given.read().decode("utf-8-sig") if given is not None else sys.stdin.read() if sys.stdin else ""
     except (OSError, UnicodeDecodeError):
         pass
-    name = STANDARD_INPUT if path == "-" else path
-    raise error(802, f"{name} cannot be read as text", hint="name a readable UTF-8 file")
+    raise error(802, f"{STANDARD_INPUT} cannot be read as text", hint="write UTF-8")
 
 
 class Writer:

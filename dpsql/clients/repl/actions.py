@@ -13,6 +13,8 @@ from dpsql.clients.output.table import fitted, number, vertical
 from dpsql.clients.repl.desk import Desk
 from dpsql.clients.repl.scanner import entries
 from dpsql.clients.terminal import show as output
+from dpsql.clients.terminal.statements import read_text
+from dpsql.core.errors import Error
 from dpsql.schema.model import Table
 
 SECONDS = 2.0
@@ -199,10 +201,9 @@ def read(desk: Desk, argument: str) -> None:
         desk.screen.tell("Write \\i FILE", "error")
         return
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError):
-        desk.screen.tell(f"{path} cannot be read as text; name a readable UTF-8 file", "error")
+        text = read_text(str(path))
+    except Error as problem:
+        desk.screen.tell(f"{problem.message}; {problem.hint}", "error")
         raise Stopped from None
     if desk.reading >= DEEPEST:
         desk.screen.tell(f"{path} is not read: more than {DEEPEST} files read one another", "error")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpsql.core.errors import error
 from dpsql.core.spans import Span, caret
 
 if TYPE_CHECKING:
@@ -52,6 +55,18 @@ class Statement:
             return f"{line}\n  {named}{caret(self.text, span).lstrip()}"
         alone = not self.name and not self.text[: self.start].strip()
         return line if alone else f"{line}\n  {named}line {self.text.count(chr(10), 0, self.word) + 1}"
+
+
+def read_text(path: str) -> str:
+    """The text of a file. Raises 802."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return file.read()
+    except OSError as problem:
+        why, hint = f"{path} cannot be read: {os.strerror(problem.errno or errno.EIO)}", "name a file that is there"
+    except UnicodeDecodeError:
+        why, hint = f"{path} is no text in UTF-8", "name a text file"
+    raise error(802, why, hint=hint)
 
 
 def split(text: str, name: str | None = None) -> list[Statement]:

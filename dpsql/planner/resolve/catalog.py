@@ -37,7 +37,7 @@ def no_table(qualifier: str, name: str, schema: Schema, span: Span | None) -> Er
     if qualifier.lower() == spent.SCHEMA:
         near = difflib.get_close_matches(name.lower(), list(spent.TABLES), 1)
         hint = f"did you mean {spent.SCHEMA}.{near[0]}?" if near else f"there are {', '.join(spent.full_names())}"
-    elif near := difflib.get_close_matches(name.lower(), [n.lower() for n in declared], 1):
+    elif near := difflib.get_close_matches(name.lower(), [n.lower() for n in declared], 1, 0.7):
         hint = f"did you mean {next(n for n in declared if n.lower() == near[0])}?"
     elif not qualifier and name.lower() in spent.TABLES:
         hint = f"did you mean {spent.SCHEMA}.{name.lower()}?"

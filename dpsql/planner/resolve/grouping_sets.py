@@ -144,7 +144,9 @@ class _Levels:
             position = int(node.name) if node.name.isdigit() else 0
             if not 1 <= position <= len(projections):
                 words = f"GROUP BY {node.name[:20]} names no column"
-                raise error(305, words, hint=f"write 1 to {len(projections)}", span=span_of(node))
+                raise error(
+                    305, words, hint=f"name one, or write its number, at most {len(projections)}", span=span_of(node)
+                )
             return unaliased(projections[position - 1])
         return self.alias_of(node) or node
 

@@ -239,7 +239,7 @@ def _grouping(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.Exp
             raise error(
                 305,
                 f"GROUP BY {node.name[:20]} names no column",
-                hint=f"write 1 to {len(select.expressions)}",
+                hint=f"name one, or write its number, at most {len(select.expressions)}",
                 span=span_of(node),
             )
         node = unaliased(select.expressions[position - 1])

@@ -109,13 +109,12 @@ class Scope:
     def unknown(self, node: exp.Column) -> Error:
         shown = [n.name for n in self.names if n.source.lower() not in self.hidden]
         sources = sorted({n.source for n in self.names if n.source.lower() not in self.hidden})
-        near = difflib.get_close_matches(node.name.lower(), [n.lower() for n in shown], 1)
+        near = difflib.get_close_matches(node.name.lower(), [n.lower() for n in shown], 1, 0.7)
         meant = next((n for n in shown if near and n.lower() == near[0]), None)
-        hint = (
-            f"did you mean {meant}?"
-            if meant
-            else "its columns are " + ", ".join(shown[:12]) + ", ..." * (len(shown) > 12)
-        )
+        hint = f"did you mean {meant}?"
+        if meant is None:
+            hint = "its columns are " + ", ".join(shown[:12]) + ", ..." * (len(shown) > 12)
+            hint += "; a text stands in single quotes" * bool(node.this.args.get("quoted"))
         where = sources[0] if len(sources) == 1 else " or ".join(sources)
         return error(105, f"there is no column {node.name!r} in {where}", hint=hint, span=span_of(node))
 

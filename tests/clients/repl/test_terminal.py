@@ -281,7 +281,7 @@ def test_every_command(session: Terminal, tmp_path: Path) -> None:
     read = ask(f"\\i {tmp_path}/q.sql")
     assert "eleven" in read and "Timing is off" in read and "DPSQL-105" in read
     assert "q.sql is read no further" in read and "twelve" not in read
-    assert "cannot be read as text" in ask("\\i /no/such/file")
+    assert "/no/such/file cannot be read: No such file" in ask("\\i /no/such/file")
 
     ask("SELECT COUNT(*) AS n FROM patient;")
     terminal.clear()

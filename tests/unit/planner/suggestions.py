@@ -124,8 +124,8 @@ LISTED = [
     ),
     Suggestion(
         "SELECT COUNT(*) FROM person CROSS JOIN LATERAL (SELECT * FROM person_year y WHERE y.year > person.site) z;",
-        "write the condition in WHERE",
-        "SELECT COUNT(*) FROM person JOIN person_year y USING (person_id) WHERE y.year > person.site",
+        "JOIN the subquery on the privacy unit",
+        "SELECT COUNT(*) FROM person JOIN (SELECT * FROM person_year) z ON z.person_id = person.person_id AND z.year > person.site",
     ),
     # a public FROM that looks at people
     Suggestion(
@@ -156,8 +156,8 @@ LISTED = [
     ),
     Suggestion(
         "SELECT COUNT(*) FROM person WHERE income >= ALL (SELECT income FROM person);",
-        "leave it out",
-        "SELECT COUNT(*) FROM person",
+        "compare with one value",
+        "SELECT COUNT(*) FROM person WHERE income >= (SELECT AVG(income) FROM person)",
     ),
     Suggestion(
         "SELECT COUNT(*) FROM person WHERE EXISTS (SELECT 1 FROM person_year WHERE medical_usd > 30000);",
@@ -202,8 +202,8 @@ LISTED = [
     ),
     Suggestion(
         "SELECT COUNT(*) FROM person WHERE random() < 0.5;",
-        "the functions that can be used",
-        "SELECT COUNT(*) FROM person WHERE abs(income) < 0.5",
+        "leave it out",
+        "SELECT COUNT(*) FROM person",
     ),
     Suggestion(
         "SELECT AVG(x) FROM (SELECT person_id, AVG(income) OVER () AS x FROM person);",
@@ -457,8 +457,8 @@ MORE = [
     ),
     Suggestion(
         "SELECT DISTINCT ON (site) site, COUNT(*) FROM person GROUP BY site",
-        "leave it out",
-        "SELECT DISTINCT site, COUNT(*) FROM person GROUP BY site",
+        "write GROUP BY",
+        "SELECT site, COUNT(*) FROM person GROUP BY site",
     ),
     Suggestion(
         "SELECT COUNT(*) FROM (SELECT person_id FROM person HAVING female)",
@@ -467,8 +467,8 @@ MORE = [
     ),
     Suggestion(
         "SELECT COUNT(*) FROM (SELECT * EXCLUDE (income) FROM person)",
-        "leave it out",
-        "SELECT COUNT(*) FROM (SELECT * FROM person)",
+        "name the columns that are to be shown",
+        "SELECT COUNT(*) FROM (SELECT person_id, site FROM person)",
     ),
     Suggestion(
         "SELECT site, COUNT(*) FROM person p JOIN person_year y USING (person_id) GROUP BY site HAVING year > 3",
@@ -767,4 +767,129 @@ MORE = [
         "SELECT COUNT(*) FROM (SELECT person_id, ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY income) AS n FROM "
         "person) WHERE n = 1",
     ),
+    # slips of the pen, and other engines' SQL
+    Suggestion("SELCT COUNT(*) FROM person", "did you mean SELECT?", "SELECT COUNT(*) FROM person"),
+    Suggestion("SELECT COUNT(*) FORM person", "did you mean FROM in place of FORM?", "SELECT COUNT(*) FROM person"),
+    Suggestion(
+        "SELECT COUNT(*) FROM person WERE site = 1",
+        "did you mean WHERE in place of WERE?",
+        "SELECT COUNT(*) FROM person WHERE site = 1",
+    ),
+    Suggestion(
+        "SELECT site, COUNT(*) FROM person GROUP site",
+        "write GROUP BY",
+        "SELECT site, COUNT(*) FROM person GROUP BY site",
+    ),
+    Suggestion(
+        "SELECT site COUNT(*) FROM person GROUP BY site",
+        "a comma may be missing before COUNT",
+        "SELECT site, COUNT(*) FROM person GROUP BY site",
+    ),
+    Suggestion(
+        "SELECT COUNT(*) FROM person WHERE site =",
+        "the statement ends too early",
+        "SELECT COUNT(*) FROM person WHERE site = 1",
+    ),
+    Suggestion(
+        "SELECT TOP 5 site, COUNT(*) FROM person GROUP BY site",
+        "write LIMIT 5 at the end",
+        "SELECT site, COUNT(*) FROM person GROUP BY site LIMIT 5",
+    ),
+    Suggestion(
+        "SELECT `site`, COUNT(*) FROM person GROUP BY 1",
+        "in double quotes",
+        'SELECT "site", COUNT(*) FROM person GROUP BY 1',
+    ),
+    Suggestion(
+        'SELECT COUNT(*) FROM person WHERE site = "1"',
+        "a text stands in single quotes",
+        "SELECT COUNT(*) FROM person WHERE site = '1'",
+    ),
+    Suggestion(
+        "SELECT COUNT(*) FROM person WHERE INTERVAL 1 DAY > INTERVAL 2 DAY",
+        "such as d + INTERVAL 1 DAY",
+        "SELECT DATE '2020-01-01' + INTERVAL 1 DAY",
+    ),
+    Suggestion(
+        "SELECT (site, female), COUNT(*) FROM person GROUP BY 1",
+        "write its columns one by one",
+        "SELECT site, female, COUNT(*) FROM person GROUP BY 1, 2",
+    ),
+    Suggestion(
+        "SELECT COUNT(*) FROM person WHERE @site = 1", "write abs(x)", "SELECT COUNT(*) FROM person WHERE abs(site) = 1"
+    ),
+    Suggestion(
+        "SELECT COUNT(*) FROM person WHERE CAST(plan AS VARCHAR) ~ '1'",
+        "write regexp_matches(x, 'pattern')",
+        "SELECT COUNT(*) FROM person WHERE regexp_matches(CAST(plan AS VARCHAR), '1')",
+    ),
+    Suggestion(
+        "SELECT dp_sum(income, lower => 0, upper => 100) FROM person",
+        "write name := value",
+        "SELECT dp_sum(income, lower := 0, upper := 100) FROM person",
+    ),
+    Suggestion(
+        "SELECT COUNT(*) FROM person WHERE ISNULL(income)",
+        "write x IS NULL",
+        "SELECT COUNT(*) FROM person WHERE income IS NULL",
+    ),
+    Suggestion(
+        "SELECT TO_CHAR(DATE '2020-01-01', 'YYYY')",
+        "write strftime(d, '%Y-%m')",
+        "SELECT strftime(DATE '2020-01-01', '%Y-%m')",
+    ),
+    Suggestion(
+        "SELECT SUM(TO_NUMBER(plan)) FROM person",
+        "write TRY_CAST(x AS DOUBLE)",
+        "SELECT COUNT(TRY_CAST(plan AS DOUBLE)) FROM person",
+    ),
+    Suggestion(
+        "SELECT ARRAY_AGG(plan) FROM person",
+        "SELECT x, COUNT(*) FROM t GROUP BY x",
+        "SELECT plan, COUNT(*) FROM person GROUP BY plan",
+    ),
+    Suggestion("SELECT FOO(income) FROM person", "SHOW FUNCTIONS lists", "SHOW FUNCTIONS"),
+    Suggestion("SELECT AVERAGE(income) FROM person", "write AVG(x)", "SELECT AVG(income) FROM person"),
+    Suggestion("SELECT dp_count(income) FROM person", "write COUNT(*)", "SELECT COUNT(*) FROM person"),
+    Suggestion(
+        "SELECT CAST(income AS MONEY), COUNT(*) FROM person GROUP BY 1",
+        "write BIGINT, DOUBLE",
+        "SELECT CAST(income AS BIGINT) // 1000, COUNT(*) FROM person GROUP BY 1",
+    ),
+    Suggestion("SELECT COUNT(income, site) FROM person", "write one", "SELECT COUNT(income) FROM person"),
+    Suggestion("SELECT AVG(*) FROM person", "name a column", "SELECT AVG(income) FROM person"),
+    Suggestion("SELECT #1, COUNT(*) FROM person", "name the column", "SELECT site, COUNT(*) FROM person GROUP BY site"),
+    Suggestion(
+        "SELECT COUNT(*) FROM person GROUP BY site WITH TOTALS",
+        "write GROUP BY ROLLUP (a, b)",
+        "SELECT COUNT(*) FROM person GROUP BY ROLLUP (site)",
+    ),
+    Suggestion(
+        "SELECT site, COUNT(*) FROM person GROUP BY site FETCH FIRST 5 ROWS WITH TIES",
+        "write LIMIT and a number",
+        "SELECT site, COUNT(*) FROM person GROUP BY site LIMIT 5",
+    ),
+    Suggestion(
+        "SELECT COUNT(*) FROM person WHERE CAST(plan AS VARCHAR) = e'1'",
+        "write it in single quotes: 'text'",
+        "SELECT COUNT(*) FROM person WHERE CAST(plan AS VARCHAR) = '1'",
+    ),
+    Suggestion(
+        "SELECT site & 1, COUNT(*) FROM person GROUP BY 1",
+        "write // and % instead",
+        "SELECT site % 2, COUNT(*) FROM person GROUP BY 1",
+    ),
+    Suggestion(
+        "SELECT site, COUNT(*) FROM person GROUP BY 1 ORDER BY 3",
+        "at most 2",
+        "SELECT site, COUNT(*) FROM person GROUP BY 1 ORDER BY 2",
+    ),
+    Suggestion("SHOW COLUMNS FROM person", "write DESCRIBE", "DESCRIBE person"),
+    Suggestion("SUMMARIZE person", "write DESCRIBE", "DESCRIBE person"),
+    Suggestion(
+        "CREATE VIEW v AS SELECT COUNT(*) AS n FROM person",
+        "write WITH name AS (SELECT ...) SELECT ...",
+        "WITH v AS (SELECT COUNT(*) AS n FROM person) SELECT n FROM v",
+    ),
+    Suggestion("SELECT", "write SELECT COUNT(*) FROM ...", "SELECT COUNT(*) FROM person"),
 ]
