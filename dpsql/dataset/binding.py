@@ -143,6 +143,12 @@ def _kept(what: bytes) -> Path | None:
 
 
 def _other(ledger: Ledger, found: Mark) -> Error:
+    if found.path and Path(found.path) == Path(ledger.store.path).resolve():
+        return error(
+            714,
+            f"the ledger {shown(found.path)}, which counts what was asked of the data, is there no more: this one is new",
+            hint="put it back; to begin with nothing spent, the owner runs `dpsql check SCHEMA --new-ledger`",
+        )
     bound = f"the ledger {shown(found.path)}" if found.path else "another ledger"
     return error(
         714,

@@ -26,7 +26,12 @@ def describe(path: Path) -> list[DraftTable]:
 
 
 def _folder(connection: duckdb.DuckDBPyConnection, path: Path) -> list[DraftTable]:
-    files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+    try:
+        files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+    except OSError:
+        files = None
+    if files is None:
+        raise error(707, f"the folder {path} may not be read", hint="allow this user to read it")
     return [_table(connection, sources.Source(file.stem, file), file.name) for file in files]
 
 

@@ -118,11 +118,11 @@ def _unreadable(path: Path) -> str | None:
     if any(c in str(path) for c in "*?["):
         return "a source is one file, so its path may not contain * ? ["
     if not path.is_file():
-        return "there is no such file"
+        return "there is no such file; correct source, or put it there"
     try:
         path.open("rb").close()
     except OSError:
-        return "the file may not be read"
+        return "the file may not be read; allow this user to"
     return None
 
 

@@ -38,7 +38,7 @@ def bind(tree: exp.Expression, parameters: Parameters, now: datetime) -> exp.Exp
     given = {str(i + 1) for i in range(len(parameters))} if not isinstance(parameters, Mapping) else set(parameters)
     if given - used:
         raise error(
-            108, f"{len(given)} parameters are given, {len(used)} are used", hint="give one value for each placeholder"
+            108, f"parameters: {len(given)} given, {len(used)} used", hint="give one value for each placeholder"
         )
     return bound
 
@@ -73,8 +73,14 @@ def _typed(text: str, sqltype: str) -> exp.Expression:
     return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(sqltype, dialect="duckdb"))
 
 
+_NUMBERS = tuple("biuf")
+"""The kinds of numpy's types that are booleans and numbers."""
+
+
 def constant(value: object, name: str) -> exp.Expression:
-    """A Python value as a constant of the tree."""
+    """A Python value, or a number of numpy's, as a constant of the tree."""
+    if type(value).__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "") in _NUMBERS:
+        value = value.item() if getattr(value, "shape", None) == () else value  # type: ignore[attr-defined]
     match value:
         case None:
             return exp.Null()
@@ -92,7 +98,10 @@ def constant(value: object, name: str) -> exp.Expression:
             return _typed(value.replace(tzinfo=None).isoformat(sep=" "), "TIMESTAMP")
         case date():
             return _typed(value.isoformat(), "DATE")
-    raise error(108, f"parameter {name} is a {type(value).__name__}", hint="give a number, text, date, boolean or None")
+    hint = "give a number, text, date, boolean or None"
+    if isinstance(value, list | tuple | set | frozenset):
+        hint = "write IN (?, ?), with one ? for each value"
+    raise error(108, f"parameter {name} is of the type {type(value).__name__}", hint=hint)
 
 
 def _is_writable(value: int | float | Decimal | Fraction) -> bool:

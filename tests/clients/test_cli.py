@@ -95,6 +95,46 @@ def test_the_main_job(schema: Path) -> None:
     assert again.stdout.splitlines()[10] == "6 rows; stored answer, free; remaining: epsilon 3.9, delta 5e-07"
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--acuracy", "x.toml"], "there is no option --acuracy; did you mean --accuracy?"),
+        (["--bogus", "x.toml"], "there is no option --bogus; dpsql --help lists them"),
+        (["chek", "x.toml"], "did you mean dpsql check?"),
+        (["x.toml", "SELECT 1"], "SELECT 1 has no option before it; write a statement behind -c"),
+    ],
+)
+def test_a_slip_on_the_command_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(words)
+    assert said in capsys.readouterr().err
+
+
+def test_errors_as_columns_of_files(schema: Path) -> None:
+    sql = "SELECT site, COUNT(*) AS n FROM person GROUP BY site ORDER BY site"
+    for mode in ("csv", "tsv", "json", "jsonl"):
+        text = dpsql(str(schema), "--mode", mode, "--accuracy", "-c", sql).stdout
+        for name in ("site", "n", "n_low", "n_high"):
+            assert name in text.splitlines()[0 if mode != "json" else 1]
+        assert "site_low" not in text and "note" not in text
+        plain = dpsql(str(schema), "--mode", mode, "-c", sql).stdout
+        assert "n_low" not in plain and len(plain.splitlines()) == len(text.splitlines())
+
+
+def test_a_file_that_is_not_there(schema: Path, tmp_path: Path) -> None:
+    assert "nosuch.sql cannot be read: No such file" in dpsql(str(schema), "-f", str(tmp_path / "nosuch.sql")).stderr
+    (tmp_path / "bytes.sql").write_bytes(b"\xff\xfe")
+    assert "bytes.sql is no text in UTF-8" in dpsql(str(schema), "-f", str(tmp_path / "bytes.sql")).stderr
+
+
+def test_a_ledger_that_is_gone_is_told(schema: Path) -> None:
+    assert dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person").returncode == 0
+    for file in schema.parent.glob("*.ledger*"):
+        file.unlink()
+    gone = dpsql(str(schema), "-c", "SELECT COUNT(*) FROM person")
+    assert gone.returncode == 4 and "is there no more: this one is new; put it back" in gone.stderr
+
+
 def test_a_file_and_standard_input(schema: Path, tmp_path: Path) -> None:
     (tmp_path / "q.sql").write_text("\ufeffSELECT COUNT(*) AS n\nFROM person; -- a comment\n", encoding="utf-8")
     assert "remaining" in dpsql(str(schema), *TABLE, "-f", str(tmp_path / "q.sql")).stdout

@@ -6,13 +6,16 @@ Exit codes: 0 answered, 1 refused, 2 usage or schema, 3 budget exhausted, 4 engi
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 from collections.abc import Sequence
 
+from dpsql import __version__
 from dpsql.clients.cli.complaints import FAILED, INTERRUPTED, complain
 from dpsql.clients.terminal.show import MODES
 
+OPTIONS = ("--accuracy", "--analyst", "--help", "--ledger", "--mode", "--no-status", "--status", "--version")
 VERBS = ("init", "check", "budget", "guard")
 EPILOG = """without -c and -f, statements are read from standard input; in a terminal, a session opens.
 
@@ -68,12 +71,24 @@ def _close_output() -> None:
 
 
 def _ask(given: list[str]) -> int:
-    options = _parser().parse_args(given)
+    parser = _parser()
+    options, unread = parser.parse_known_args(given)
+    if unread:
+        parser.error(_meant(unread[0], options.schema))
     if options.asked is None and sys.stdin is not None and sys.stdin.isatty():
         return _session(options)
     from dpsql.clients.cli.asking import ask
 
     return ask(options)
+
+
+def _meant(word: str, schema: str) -> str:
+    """What is wrong with a word of the command line that means nothing, and what to write."""
+    if word.startswith("-"):
+        near = difflib.get_close_matches(word.partition("=")[0], OPTIONS, 1, 0.7)
+        return f"there is no option {word}; " + (f"did you mean {near[0]}?" if near else "dpsql --help lists them")
+    verb = difflib.get_close_matches(schema, VERBS, 1, 0.7)
+    return f"did you mean dpsql {verb[0]}?" if verb else f"{word} has no option before it; write a statement behind -c"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -83,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"dpsql {__version__}")
     parser.add_argument("schema", metavar="SCHEMA", help="path of a schema.toml")
     sql, file = "statements, with ; between them; may be given more than once", "a file of them (- is standard input)"
     parser.add_argument("-c", dest="asked", metavar="SQL", action="append", type=lambda text: ("sql", text), help=sql)

@@ -9,6 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dpsql.core.errors import Error
@@ -118,6 +119,8 @@ def test_an_unknown_option_is_told_the_nearest() -> None:
         ("SELECT ?", [0.5], "SELECT 0.5e0"),
         ("SELECT ?", [datetime(2020, 1, 2, 3, 4, 5)], "SELECT CAST('2020-01-02 03:04:05' AS TIMESTAMP)"),
         ("SELECT '?', ?", ["x"], "SELECT '?', 'x'"),
+        ("SELECT ?, ?", [np.int64(-2), np.float64(0.5)], "SELECT -2, 0.5e0"),
+        ("SELECT ?, ?", [np.bool_(True), np.uint8(3)], "SELECT TRUE, 3"),
     ],
 )
 def test_parameters_become_constants(sql: str, parameters: object, bound: str) -> None:
@@ -130,6 +133,7 @@ def test_parameters_become_constants(sql: str, parameters: object, bound: str) -
         ("SELECT ?", []), ("SELECT ?", [1, 2]), ("SELECT :a", {"b": 1}), ("SELECT $2", [1, 2]), ("SELECT ?", [b"x"]),
         ("SELECT ?", [float("nan")]), ("SELECT ?", [float("inf")]), ("SELECT ?", [[1]]), ("SELECT ?", {"a": 1}), ("SELECT 1", [1]),
         ("SELECT ?", [object()]), ("SELECT ?", [Decimal("NaN")]),
+        ("SELECT ?", [np.datetime64("2020-01-01", "ns")]), ("SELECT ?", [np.array([1])]), ("SELECT ?", [np.float64("nan")]),
     ],
 )  # fmt: skip
 def test_parameters_that_do_not_fit(sql: str, parameters: object) -> None:
