@@ -39,8 +39,11 @@ class Surely(EstimateDefaults):
         return None
 
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
-        ends = self.rows.column(cells, noise, level).intervals
-        return Column([self.shown if end is not None and end[0] > 0 else None for end in ends], [None] * len(ends))
+        """Why  with `level` the exact number is in the interval; noise of less than half a row leaves the number itself"""
+        found, h = self.rows.column(cells, noise, level), self.rows.half_width(noise, level)
+        exact = h is not None and h < 0.5
+        known = [end is not None and (end[0] > 0 or (exact and end[1] > 1)) for end in found.intervals]
+        return Column([self.shown if above else None for above in known], [None] * len(known))
 
 
 def _record(

@@ -79,7 +79,7 @@ def test_a_multiple_of_a_count_is_as_wide_as_the_count(session: Session) -> None
 def test_ends_in_every_clause(session: Session) -> None:
     session._world.release._noise = ZeroNoise()
     counted = session.execute("SELECT site, COUNT(*) AS n FROM patient GROUP BY site ORDER BY n DESC, site").rows
-    sql = "SELECT site, COUNT(*) AS n FROM patient GROUP BY site HAVING dp_high(n) > 0 ORDER BY dp_low(n) DESC, site"
+    sql = "SELECT site, COUNT(*) AS n FROM patient GROUP BY site HAVING dp_high(n) > 0 ORDER BY dp_high(n) DESC, site"
     assert session.execute(sql).rows == counted
     nested = "SELECT * FROM (SELECT site, COUNT(*) AS n, dp_low(n) AS low FROM patient GROUP BY ALL) WHERE low > -1000"
     assert sorted(row[:2] for row in session.execute(nested).rows) == sorted(counted)
