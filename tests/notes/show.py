@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 
-from dpsql.clients.output.table import table
+from dpsql.clients.output.table import fitted
 from dpsql.core.errors import Error
 from dpsql.plan.compiled import Compiled
 from dpsql.schema.mistakes import Mistakes
@@ -50,7 +50,7 @@ def answer(case: Case) -> str:
     """The rows without noise, as the command line prints them."""
     # anew: what other pages asked is not added up for this one
     given = opened(case.schema).session.execute(f"/* dpsql: fresh */ {case.fence.body}", case.fence.parameters)
-    text = table([name for name, _ in given.columns], given.rows)
+    text = fitted([name for name, _ in given.columns], given.rows)
     return "\n".join(line.rstrip() for line in text.split("\n"))
 
 

@@ -165,18 +165,11 @@ def _plot(report: BudgetReport) -> str:
     from datetime import datetime
 
     from dpsql.clients.terminal.plot import EIGHTHS, plot
+    from dpsql.clients.terminal.show import can_show
     from dpsql.mechanisms.prices import nominal
 
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     width = shutil.get_terminal_size().columns if known else WIDTH
     moments = [datetime.fromisoformat(entry.time) for entry in report.charges]
     prices = [float(nominal(entry.loss)) for entry in report.charges]
-    return "epsilon charged, added up\n" + plot(moments, prices, width, plain=not _can_show(EIGHTHS))
-
-
-def _can_show(text: str) -> bool:
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
+    return "epsilon charged, added up\n" + plot(moments, prices, width, plain=not can_show(sys.stdout, EIGHTHS))

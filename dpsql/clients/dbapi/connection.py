@@ -7,7 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-from dpsql.clients.dbapi.cursor import Cursor, Parameters, Privacy
+from dpsql.clients.dbapi.cursor import Cursor, Parameters
+from dpsql.clients.output.prices import Privacy
 from dpsql.core import errors
 from dpsql.core.errors import error
 from dpsql.mechanisms.prices import nominal

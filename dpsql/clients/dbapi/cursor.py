@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 from dpsql.clients.dbapi.types import read_type
+from dpsql.clients.output.prices import Privacy
 from dpsql.core import errors
 from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
@@ -28,28 +27,6 @@ Columns = Sequence[tuple[str, str]]
 Made = TypeVar("Made")
 Description = tuple[str, str, None, None, int | None, int | None, None]
 """Name, type code, display size, internal size, precision, scale, null_ok."""
-
-
-@dataclass(frozen=True, slots=True)
-class Privacy:
-    """What one statement cost.
-
-    epsilon, delta    of this statement; 0 where it was free or stored. Gaussian noise has no epsilon without a delta: of it, the
-                      epsilon that a pure mechanism of the same rho may have, as it was asked
-    remaining         [nats] the largest epsilon that one more statement may cost, of the dataset's total and the analyst's caps
-    remaining_delta   [probability] the same for the delta of thresholds
-    cached            whether everything came from stored answers
-    releases          how many releases were charged
-    rho               [zCDP] of this statement
-    """
-
-    epsilon: Fraction
-    delta: Fraction
-    remaining: Fraction
-    remaining_delta: Fraction
-    cached: bool
-    releases: int
-    rho: Fraction = Fraction(0)
 
 
 class Connected(Protocol):
@@ -291,7 +268,7 @@ class Cursor:
 
         if self._answer is None or not self._answer.columns or self._closed or not self._connection._is_open:
             return None
-        return html(self._answer)
+        return html(self._answer, self.privacy)
 
     # --- open and closed ----------------------------------------------------------------------------------------------
 

@@ -16,13 +16,13 @@ from harlequin.statements import split
 from harlequin.transaction_mode import HarlequinTransactionMode
 
 from dpsql.clients.dbapi.connection import Connection
-from dpsql.clients.dbapi.cursor import Cursor, Privacy
+from dpsql.clients.dbapi.cursor import Cursor
 from dpsql.clients.harlequin.catalog import catalog, search
 from dpsql.clients.harlequin.completions import completions
 from dpsql.clients.harlequin.rows import Columns, columns_of
 from dpsql.clients.harlequin.screen import Screen, current_screen, plain
 from dpsql.clients.harlequin.status import column_labels, greeting, left, price
-from dpsql.clients.output.table import number
+from dpsql.clients.output.prices import Privacy, number
 from dpsql.core.errors import Error
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Schema

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
-from fractions import Fraction
 
 from harlequin.adapter import HarlequinConnection
 from harlequin.catalog import Catalog, CatalogItem, CatalogSearchResult, InteractiveCatalogItem
 from harlequin.driver import HarlequinDriver
 
+from dpsql.clients.declared import value_text
 from dpsql.clients.harlequin.status import short_type
-from dpsql.clients.output.table import number
-from dpsql.core.domains import Categories, Interval, Unbounded, Value
+from dpsql.core.domains import Categories, Interval, Unbounded
 from dpsql.core.escaping import harmless
 from dpsql.core.sqltypes import SqlType
 from dpsql.schema import spent
@@ -22,7 +20,6 @@ from dpsql.schema.model import Column, Schema, Table
 from dpsql.sql.duckdb import quoted
 
 FEW = 6  # values of a domain that are listed; of longer ones only their number
-_EPOCH = datetime(1970, 1, 1)
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 
 
@@ -112,26 +109,14 @@ def column_label(schema: Schema, table: Table, column: Column) -> str:
 def _domain(column: Column) -> str:
     match column.domain:
         case Interval(lower=lower, upper=upper):
-            low, high = (_value(bound, column.sqltype) for bound in (lower, upper))
-            return f"{low} to {high}"
+            return f"{value_text(lower, column.sqltype)} to {value_text(upper, column.sqltype)}"
         case Categories(values=values):
             if column.sqltype.is_boolean:
                 return ""
-            shown = [_value(value, column.sqltype) for value in values[:FEW]]
+            shown = [harmless(value_text(value, column.sqltype)) for value in values[:FEW]]
             return ", ".join(shown) if len(values) <= FEW else f"{len(values):,} values"
         case Unbounded():
             return ""
-
-
-def _value(value: Value, sqltype: SqlType) -> str:
-    """A bound or a value of a domain, as it is written in SQL without the quotes."""
-    if isinstance(value, str):
-        return harmless(value)
-    if sqltype.name == "DATE":
-        return (_EPOCH + timedelta(days=int(value))).date().isoformat()
-    if sqltype.name == "TIMESTAMP":
-        return (_EPOCH + timedelta(microseconds=int(value))).isoformat(" ")
-    return str(value) if isinstance(value, int) else number(Fraction(value))
 
 
 # --- what the context menu offers: free statements, in a new buffer to be run or not --------------------------------

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpsql.clients.dbapi.cursor import Cursor, Privacy
+from dpsql.clients.dbapi.cursor import Cursor
+from dpsql.clients.output import prices
 from dpsql.clients.output.bars import widths
-from dpsql.clients.output.table import number
+from dpsql.clients.output.prices import Privacy
 from dpsql.core.escaping import harmless
 
 _TYPES = {
@@ -63,17 +64,14 @@ def left(privacy: Privacy) -> str:
     if remaining <= 0:
         return "ε 0 left"
     unit = Fraction(10) ** (math.floor(math.log10(remaining)) - 3)
-    return f"ε {number(remaining // unit * unit)} left"
+    return f"ε {prices.number(remaining // unit * unit)} left"
 
 
 def price(privacy: Privacy, notes: Sequence[str]) -> str | None:
     """What a statement cost, what is left, and what the guard warns of; None where there is nothing to tell."""
     lines = [f"note: {note}" for note in notes]
-    if privacy.releases:
-        delta = f", delta {number(privacy.delta)}" if privacy.delta else ""
-        lines.append(f"price: epsilon {number(privacy.epsilon)}{delta}; remaining: {_remaining(privacy)}")
-    elif privacy.cached:
-        lines.append(f"stored answer, free; remaining: {_remaining(privacy)}")
+    if privacy.releases or privacy.cached:
+        lines.append(f"{prices.price(privacy)}; remaining: {prices.left(privacy)}")
     return "\n".join(lines) or None
 
 
@@ -82,8 +80,4 @@ def greeting(dataset: str, who: str, privacy: Privacy, usual: str) -> str:
 
     usual  the price of a statement that names none
     """
-    return f"{dataset}, as {who}; remaining: {_remaining(privacy)}. A question costs epsilon {usual} unless it says otherwise."
-
-
-def _remaining(privacy: Privacy) -> str:
-    return f"epsilon {number(privacy.remaining)}, delta {number(privacy.remaining_delta)}"
+    return f"{dataset}, as {who}; remaining: {prices.left(privacy)}. A question costs epsilon {usual} unless it says otherwise."

@@ -8,9 +8,8 @@ from html import escape
 
 from dpsql.clients.output.bars import MARKED, is_marked, rounded_up, with_bar
 from dpsql.clients.output.cells import brief_text
-from dpsql.clients.output.table import number
+from dpsql.clients.output.prices import Privacy, left, price
 from dpsql.core.escaping import harmless
-from dpsql.mechanisms.prices import nominal
 from dpsql.plan.tables import Accuracy
 from dpsql.session.result import Answer
 
@@ -20,7 +19,7 @@ LONGEST = 200  # characters of a cell
 _DIM = "opacity: 0.6"
 
 
-def html(answer: Answer) -> str:
+def html(answer: Answer, privacy: Privacy) -> str:
     """The first rows of a result, its price and what is left. Every text in it is escaped."""
     names = [name for name, _ in answer.columns[:MOST_COLUMNS]]
     rows = answer.rows[:MOST_ROWS]
@@ -30,7 +29,7 @@ def html(answer: Answer) -> str:
         for row, accuracy in zip(rows, answer.accuracy[: len(rows)], strict=True)
     )
     table = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
-    return f'{table}\n<p style="{_DIM}">{escape(harmless("; ".join(_status(answer))))}</p>'
+    return f'{table}\n<p style="{_DIM}">{escape(harmless("; ".join(_status(answer, privacy))))}</p>'
 
 
 def _cell(value: object, accuracy: Accuracy | None) -> str:
@@ -57,7 +56,7 @@ def error_bar(value: float, accuracy: Accuracy) -> str:
     return f"± {rounded_up(max(below, above))}"
 
 
-def _status(answer: Answer) -> list[str]:
+def _status(answer: Answer, privacy: Privacy) -> list[str]:
     """Rows, what the bars mean, price and what is left, as under a result of the command line."""
     count = len(answer.rows)
     said = [f"{count:,} row{'s' * (count != 1)}"]
@@ -70,17 +69,7 @@ def _status(answer: Answer) -> list[str]:
         said.append("± is the 95 % error of the noise")
     if any(map(is_marked, answer.rows, accuracy)):
         said.append(MARKED)
-    loss, left = answer.receipt.loss, answer.receipt.remaining
-    if answer.releases:
-        said.append(f"price: epsilon {number(nominal(loss))}" + (f", delta {number(loss.delta)}" if loss.delta else ""))
-    else:
-        said.append("stored answer, free" if answer.cached else "free")
-    return [
-        *said,
-        f"remaining: epsilon {number(left.epsilon)}, delta {number(left.delta)}",
-        *answer.notes,
-        *answer.remarks,
-    ]
+    return [*said, price(privacy), f"remaining: {left(privacy)}", *answer.notes, *answer.remarks]
 
 
 def _text(text: str) -> str:

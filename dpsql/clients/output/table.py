@@ -11,8 +11,6 @@ from dpsql.clients.output.cells import columns_of, cut
 from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from dpsql.plan.tables import Accuracy
 
 MOST_ROWS = 10_000
@@ -22,18 +20,6 @@ _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 Row = Sequence[object]
 Accuracies: TypeAlias = "Sequence[Sequence[Accuracy | None]]"
-
-
-def number(value: Fraction) -> str:
-    """A short decimal of an amount of budget."""
-    return f"{float(value):.6g}"
-
-
-def table(names: Sequence[str], rows: Sequence[Row]) -> str:
-    """A header, a rule and the rows, as wide as they are."""
-    drawn = fitted(names, rows[:MOST_ROWS])
-    assert drawn is not None
-    return drawn + (f"\n... {len(rows) - MOST_ROWS:,} more rows" if len(rows) > MOST_ROWS else "")
 
 
 def fitted(

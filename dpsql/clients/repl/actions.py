@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpsql.clients import declared
-from dpsql.clients.output.table import fitted, number, vertical
+from dpsql.clients.output.prices import number
+from dpsql.clients.output.table import fitted, vertical
 from dpsql.clients.repl.desk import Desk
 from dpsql.clients.repl.scanner import entries
 from dpsql.clients.terminal import show as output
@@ -65,8 +66,7 @@ def domain(desk: Desk, argument: str) -> None:
         return
     column = table.column(name)
     if column is None:
-        near = difflib.get_close_matches(name.lower(), [c.name for c in table.columns], 1)
-        hint = f"did you mean {near[0]}?" if near else f"\\d {table.name} lists its columns"
+        hint = _meant(name, [c.name for c in table.columns], f"\\d {table.name} lists its columns")
         desk.screen.tell(f"There is no column {name[:60]!r} in {table.name}; {hint}", "error")
         return
     desk.screen.tell("\n".join(declared.domain(column, table)))
@@ -77,10 +77,14 @@ def _table(desk: Desk, name: str) -> Table | None:
     table = desk.schema.table(name)
     if table is None:
         names = [t.name for t in desk.schema.tables]
-        near = difflib.get_close_matches(name.lower(), names, 1)
-        hint = f"did you mean {near[0]}?" if near else f"the tables are {', '.join(names)}"
+        hint = _meant(name, names, f"the tables are {', '.join(names)}")
         desk.screen.tell(f"There is no table {name[:60]!r}; {hint}", "error")
     return table
+
+
+def _meant(name: str, names: Sequence[str], otherwise: str) -> str:
+    near = difflib.get_close_matches(name.lower(), names, 1, 0.7)
+    return f"did you mean {near[0]}?" if near else otherwise
 
 
 def _draw(desk: Desk, names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import dpsql
 from dpsql.clients.declared import name_sql
-from dpsql.clients.output.table import number
+from dpsql.clients.output.prices import number
 from dpsql.clients.repl.desk import Desk
 
 KEYS = """Enter sends a statement that ends with ; and else begins a new line. Esc Enter sends at once.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
-from dpsql.clients.output.table import number
+from dpsql.clients.output.prices import amounts, left, number
 from dpsql.clients.repl import running
 from dpsql.clients.repl.interrupts import Interrupts
 from dpsql.clients.repl.scanner import is_command
@@ -20,7 +20,8 @@ from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:
     from dpsql.clients.dbapi.connection import Connection
-    from dpsql.clients.dbapi.cursor import Cursor, Privacy
+    from dpsql.clients.dbapi.cursor import Cursor
+    from dpsql.clients.output.prices import Privacy
     from dpsql.schema.model import Schema
 
 LARGE = Fraction(1, 4)
@@ -175,9 +176,7 @@ class Desk:
         fits = all(asked <= left for asked, left in pairs)
         if not price.releases or not fits or not any(asked > left * LARGE for asked, left in pairs):
             return True
-        costs = f"epsilon {number(price.epsilon)}" + (f", delta {number(price.delta)}" if price.delta else "")
-        left = f"epsilon {number(price.remaining)}, delta {number(price.remaining_delta)}"
-        return self.editor.confirm(f"This costs {costs} of what is left, {left}. Ask it? [y/N] ")
+        return self.editor.confirm(f"This costs {amounts(price)} of what is left, {left(price)}. Ask it? [y/N] ")
 
     # --- what is shown ------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,8 @@ from sqlalchemy.exc import ArgumentError, NoSuchTableError
 
 import dpsql
 from dpsql.clients.dbapi.connection import Connection as DbapiConnection
-from dpsql.clients.dbapi.cursor import Cursor, Parameters, Privacy
+from dpsql.clients.dbapi.cursor import Cursor, Parameters
+from dpsql.clients.output.prices import Privacy
 from dpsql.clients.sqlalchemy import reflection
 from dpsql.clients.sqlalchemy.compiler import DpsqlCompiler, DpsqlIdentifiers, DpsqlTypes
 from dpsql.clients.sqlalchemy.reflection import Facts, Relation

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from dpsql.clients.output.bars import MARKED, error_bars, is_marked, with_bar
-from dpsql.clients.output.table import MOST_ROWS, fitted, number, vertical
+from dpsql.clients.output.prices import left, price
+from dpsql.clients.output.table import MOST_ROWS, fitted, vertical
 from dpsql.clients.terminal import streams
 from dpsql.core.escaping import harmless
 
@@ -70,14 +71,9 @@ def status(cursor: Cursor, rows: int, seconds: float | None = None) -> str:
     # what was free has no errors, and may have a million rows
     paid = privacy.releases or privacy.cached
     lines = [error_bars(cursor.description or [], cursor.errors) if paid else None]
-    price = "stored answer, free" if privacy.cached else "free"
-    if privacy.releases:
-        price = f"price: epsilon {number(privacy.epsilon)}" + (
-            f", delta {number(privacy.delta)}" if privacy.delta else ""
-        )
     counted = f"{rows:,} row{'s' * (rows != 1)}" + (f" in {seconds:.2f} s" if seconds is not None else "")
     lines.append(
-        f"{counted}; {price}; remaining: epsilon {number(privacy.remaining)}, delta {number(privacy.remaining_delta)}"
+        f"{counted}; {price(privacy)}; remaining: {left(privacy)}"
         f"{'; the ledger is in memory' * cursor.connection.in_memory}"
     )
     return "\n".join(harmless(line) for line in lines if line)
@@ -90,7 +86,7 @@ def _draw(
     shown = rows if mode == "vertical" else rows[:MOST_ROWS]
     start = cursor.rowcount - len(rows)
     accuracy = cursor._intervals(start, start + len(shown))
-    mark = "…" if _can_show(out, "…") else "..."
+    mark = "…" if can_show(out, "…") else "..."
     drawn = fitted(names, shown, accuracy, width, bars=bars, colour=colour, mark=mark) if mode == "table" else None
     if drawn is not None:
         out.write(drawn + "\n")
@@ -146,7 +142,8 @@ class _Harmless:
         return self._out.write(harmless(text, kept="\n\t"))
 
 
-def _can_show(out: TextIO, text: str) -> bool:
+def can_show(out: TextIO, text: str) -> bool:
+    """Whether an output has the characters of a text."""
     try:
         text.encode(getattr(out, "encoding", None) or "utf-8")
     except (UnicodeEncodeError, LookupError):

@@ -1,0 +1,50 @@
+"""What a statement cost, and what is left, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Privacy:
+    """What one statement cost.
+
+    epsilon, delta    of this statement; 0 where it was free or stored. Gaussian noise has no epsilon without a delta: of it, the
+                      epsilon that a pure mechanism of the same rho may have, as it was asked
+    remaining         [nats] the largest epsilon that one more statement may cost, of the dataset's total and the analyst's caps
+    remaining_delta   [probability] the same for the delta of thresholds
+    cached            whether everything came from stored answers
+    releases          how many releases were charged
+    rho               [zCDP] of this statement
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    remaining: Fraction
+    remaining_delta: Fraction
+    cached: bool
+    releases: int
+    rho: Fraction = Fraction(0)
+
+
+def number(value: Fraction) -> str:
+    """A short decimal of an amount of budget."""
+    return f"{float(value):.6g}"
+
+
+def price(privacy: Privacy) -> str:
+    """What a statement cost."""
+    if privacy.releases:
+        return f"price: {amounts(privacy)}"
+    return "stored answer, free" if privacy.cached else "free"
+
+
+def amounts(privacy: Privacy) -> str:
+    """Epsilon, and delta where there is any."""
+    return f"epsilon {number(privacy.epsilon)}" + (f", delta {number(privacy.delta)}" if privacy.delta else "")
+
+
+def left(privacy: Privacy) -> str:
+    """What one more statement may cost."""
+    return f"epsilon {number(privacy.remaining)}, delta {number(privacy.remaining_delta)}"
