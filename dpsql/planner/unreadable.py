@@ -54,8 +54,6 @@ def _likely(tokens: Sequence[Token], at: int) -> str:
         return "write ? for a parameter, and give its value beside the statement"
     if here in ("`", "["):
         return 'write names as they are, or in double quotes: "site"'
-    if before == "TOP":
-        return f"write LIMIT {tokens[at].text[:20]} at the end"
     if before in ("GROUP", "ORDER", "PARTITION") and here != "BY":
         return f"write {before} BY"
     for word in (before, here):

@@ -791,11 +791,6 @@ MORE = [
         "SELECT COUNT(*) FROM person WHERE site = 1",
     ),
     Suggestion(
-        "SELECT TOP 5 site, COUNT(*) FROM person GROUP BY site",
-        "write LIMIT 5 at the end",
-        "SELECT site, COUNT(*) FROM person GROUP BY site LIMIT 5",
-    ),
-    Suggestion(
         "SELECT `site`, COUNT(*) FROM person GROUP BY 1",
         "in double quotes",
         'SELECT "site", COUNT(*) FROM person GROUP BY 1',
