@@ -6,7 +6,7 @@ has touched data: its errors are constant text, and the charge stands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -17,12 +17,13 @@ from dpsql.core.errors import BudgetError, Error
 from dpsql.core.escaping import harmless
 from dpsql.core.loss import NO_LOSS, total
 from dpsql.core.wording import number
+from dpsql.expressions.scalar import Scalar
 from dpsql.guard.guarding import Judged
 from dpsql.plan.charges import Receipt
 from dpsql.plan.compiled import Compiled
+from dpsql.plan.releases import Plan, Release
 from dpsql.planner import explain as words
 from dpsql.planner.accurate import name_of
-from dpsql.planner.explain.remarks import remarks
 from dpsql.planner.parse import Catalog, Explain, Parsed, Query, Setting, parse
 from dpsql.planner.planning import bound, calibrate
 from dpsql.planner.qualified import in_main
@@ -30,8 +31,10 @@ from dpsql.planner.resolve import resolve
 from dpsql.planner.resolve.catalog import catalog_text
 from dpsql.release.buying import Bought, Patience
 from dpsql.release.staging import LEVEL, Accuracies, Columns, Staged, describe
+from dpsql.schema.model import Schema
 from dpsql.session.result import Answer
 from dpsql.session.world import World
+from dpsql.sql.nodes import Case
 
 Parameters = Sequence[object] | Mapping[str, object]
 
@@ -58,7 +61,7 @@ def answer(text: str, parameters: Parameters, world: World) -> Answer:
             return _without_releases(statement, world)
         planned = plan(statement, world)
         columns = describe(planned.plan, statement.plain, world.catalog, world.sandbox)
-    told = remarks(planned.plan.plan, world.schema)
+    told = _remarks(planned.plan.plan, world.schema)
     if planned.plan.plan.shell.empty:
         return replace(_from_declared(planned.plan, columns, world), remarks=told)
     try:
@@ -176,6 +179,47 @@ def _is_kept(query: Query, found: Answer) -> bool:
     if query.timed or query.options.fresh or not found.fingerprints:
         return False
     return len(found.rows) <= MOST_ROWS and is_plain(found.columns)
+
+
+# --- what is to be known of an answer by its text and the declarations alone (rule 54) ---------------------------------
+
+
+def _remarks(plan: Plan, schema: Schema) -> tuple[str, ...]:
+    """Notes of an answer: which rows its declared group keys leave out, and which of its values are declarations."""
+    paid = _names([release for release in plan.releases if release.parts], schema)
+    free = _names([release for release in plan.releases if not release.parts], schema)
+    left_out = (f"rows with other values of {' and '.join(paid)} than those declared are left out",) if paid else ()
+    declared = (
+        (f"the values of {' and '.join(free)} are those declared, whether the data hold them or not",) if free else ()
+    )
+    return (*plan.shell.notes, *left_out, *declared)
+
+
+def _names(releases: list[Release], schema: Schema) -> list[str]:
+    """The columns of people that decide whether a row has a key of its list."""
+    return list(dict.fromkeys(name for release in releases for name in _deciding(release, schema)))
+
+
+def _deciding(release: Release, schema: Schema) -> Iterator[str]:
+    block = release.limited.block
+    for position, key in enumerate(block.keys):
+        for leaf in () if block.is_selected(position) else _leaves(key.scalar):
+            owner, _, name = leaf.origin.rpartition(".")
+            table = schema.table(owner)
+            if table is not None and not table.public and not leaf.sqltype.is_boolean:
+                yield name
+
+
+def _leaves(scalar: Scalar) -> Iterator[Scalar]:
+    """The columns whose values a key is made of: of CASE those of its branches, since one of them is taken whatever the rest holds."""
+    if isinstance(scalar.tree, Case):
+        for value in (*scalar.args[1::2], *scalar.args[len(scalar.args) // 2 * 2 :]):
+            yield from _leaves(value)
+    elif scalar.is_column:
+        yield scalar
+    else:
+        for part in scalar.args:
+            yield from _leaves(part)
 
 
 # --- statements that release nothing ----------------------------------------------------------------------------------
