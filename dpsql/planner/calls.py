@@ -14,15 +14,19 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from dpsql.aggregates.registry import RECORDS
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.expressions.functions import BY_NAME, FUNCTIONS, REFUSED
+from dpsql.expressions.functions import BY_NAME, FUNCTIONS, REFUSED, documents
 from dpsql.expressions.functions.record import Function
 
 _HIDDEN = "function "
 """A blank is in no word of SQL."""
 BY_PLAIN_NAME = frozenset(name for name, function in BY_NAME.items() if not function.syntax) | frozenset(REFUSED)
 """The functions that the parser has no form of its own for."""
-_WITH_SYNTAX: dict[type[exp.Expression], str] = {exp.Substring: "substring"}
-
+_WITH_SYNTAX: dict[type[exp.Expression], str] = {
+    exp.Substring: "substring",
+    exp.JSONExtractScalar: "json_extract_string",
+    exp.JSONExtract: "json_extract",
+}
+_ARROWS = (TokenType.ARROW, TokenType.DARROW)
 
 SPELLINGS: dict[str, Callable[..., exp.Expression]] = {
     **dict.fromkeys(("std", "stdev"), lambda x: exp.Stddev(this=x)),
@@ -64,6 +68,9 @@ def hidden(tokens: Sequence[Token], names: Container[str] = BY_PLAIN_NAME) -> li
         called = token.token_type not in _QUOTED and _is_called(tokens, place)
         if called and name in names and not (name == "replace" and _is_star(tokens, place - 1)):
             token = Token(TokenType.VAR, _HIDDEN + name, token.line, token.col, token.start, token.end, token.comments)
+        elif token.token_type == TokenType.STRING and place and tokens[place - 1].token_type in _ARROWS:
+            # read as a path it would lose its spelling, and a path of a form of its own is an error of the parser
+            token = Token(TokenType.IDENTIFIER, _HIDDEN + token.text, token.line, token.col, token.start, token.end)
         found.append(token)
     return found
 
@@ -82,15 +89,27 @@ def _is_star(tokens: Sequence[Token], place: int) -> bool:
 
 
 def restored(tree: exp.Expression) -> None:
-    """Give the hidden functions of a tree their names back; a relation may be called by one too."""
+    """Give the hidden functions of a tree their names back, a relation may be called by one too; and documents' paths their text."""
+    for part in tree.find_all(exp.JSONExtract, exp.JSONExtractScalar):
+        path = part.args["expression"]
+        if isinstance(path, exp.JSONPath):
+            # of a number, which the parser makes $[n] of
+            part.set("expression", exp.Literal.string(path.sql("duckdb").strip("'")))
+        elif path.name.startswith(_HIDDEN):
+            part.set("expression", exp.Literal.string(path.name.removeprefix(_HIDDEN)))
     for node in tree.find_all(exp.Anonymous, exp.Identifier):
         if isinstance(node.this, str) and node.this.startswith(_HIDDEN):
             node.set("this", node.this.removeprefix(_HIDDEN))
 
 
 def function_of(node: exp.Expression) -> Function | None:
-    """The record of a call by name."""
-    return BY_NAME.get(str(node.this).lower()) if isinstance(node, exp.Anonymous) else None
+    """The record of a call by name, or by a form of the parser's own."""
+    return BY_NAME.get(_name_of(node))
+
+
+def _name_of(node: exp.Expression) -> str:
+    """The function that is called, by its name or by a form of the parser's own; "" for what is none."""
+    return str(node.this).lower() if isinstance(node, exp.Anonymous) else _WITH_SYNTAX.get(type(node), "")
 
 
 def listing() -> str:
@@ -119,7 +138,7 @@ def check_calls(tree: exp.Expression) -> None:
     """Raise 102 or 106 for calls with another number of arguments, and with constants that cannot be taken; nothing may fail after the
     charge, over released rows too."""
     for node in tree.find_all(exp.Anonymous, *_WITH_SYNTAX):
-        name = str(node.this).lower() if isinstance(node, exp.Anonymous) else _WITH_SYNTAX[type(node)]
+        name = _name_of(node)
         problem: Error | None = None
         try:
             _check(name, node)
@@ -131,7 +150,9 @@ def check_calls(tree: exp.Expression) -> None:
 
 
 def _check(name: str, node: exp.Expression) -> None:
-    if name in REFUSED and isinstance(node, exp.Anonymous):
+    if isinstance(node, exp.JSONExtract) and isinstance(around(node), exp.JSONExtract | exp.JSONExtractScalar):
+        documents.path(_value(node.expression))
+    elif name in REFUSED:
         why, hint = REFUSED[name]
         raise error(102, f"{name.upper()}() is not supported: {why}", hint=hint)
     function = BY_NAME.get(name)
@@ -151,11 +172,23 @@ def _check(name: str, node: exp.Expression) -> None:
         function.check([_value(arg) for arg in args])
 
 
+def around(node: exp.Expression) -> object:
+    """What a node is a part of, whatever parentheses are around it."""
+    above = node.parent
+    while isinstance(above, exp.Paren):
+        above = above.parent
+    return above
+
+
 def arguments(node: exp.Expression) -> list[exp.Expression]:
     """The arguments of a call, in the order of SQL."""
     if isinstance(node, exp.Anonymous):
         return list(node.expressions)
-    return [part for name in ("this", "start", "length") if isinstance(part := node.args.get(name), exp.Expression)]
+    return [
+        part
+        for name in ("this", "start", "length", "expression")
+        if isinstance(part := node.args.get(name), exp.Expression)
+    ]
 
 
 def _value(node: exp.Expression) -> object:

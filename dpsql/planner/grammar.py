@@ -15,7 +15,7 @@ from dpsql.aggregates.registry import BY_SPELLING, RECORDS, called
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.planner.calls import BY_PLAIN_NAME
+from dpsql.planner.calls import BY_PLAIN_NAME, around
 from dpsql.planner.constructs import FUNCTIONS, LEAVE_OUT, LISTED, PARTS, SPELLINGS, construct
 from dpsql.schema.model import RESERVED
 
@@ -131,6 +131,7 @@ SCALARS: dict[type[exp.Expression], set[str]] = {
         for node in (
             exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.DPipe,
             exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.StartsWith,
+            exp.JSONExtract, exp.JSONExtractScalar,
         )
     },
     **{node: {"this", "expression", "expressions"} for node in (exp.And, exp.Or)},
@@ -203,7 +204,7 @@ def check_nodes(tree: exp.Expression) -> None:
                 raise _unsupported_part(node, name, value)
         if isinstance(node, exp.Anonymous) and str(node.this).lower() not in ALLOWED_NAMES:
             raise unsupported(node)
-        if isinstance(node, exp.Array) and not isinstance(_around(node), (*_QUANTILES, exp.Any)):
+        if isinstance(node, exp.Array) and not isinstance(around(node), (*_QUANTILES, exp.Any)):
             raise unsupported(node)
         if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
             raise error(
@@ -234,14 +235,6 @@ def _check_select(select: exp.Select) -> None:
                 hint=f"name one, or write its number, at most {len(select.expressions)}",
                 span=span_of(place),
             )
-
-
-def _around(node: exp.Expression) -> object:
-    """What a node is a part of, whatever parentheses are around it."""
-    above = node.parent
-    while isinstance(above, exp.Paren):
-        above = above.parent
-    return above
 
 
 def _check_name(node: exp.Identifier, names: dict[str, str]) -> None:

@@ -14,14 +14,16 @@ import pytest
 
 from dpsql.core.domains import Interval, hull, interval
 from dpsql.core.errors import Error
-from dpsql.core.sqltypes import DATE
+from dpsql.core.sqltypes import DATE, VARCHAR
 from dpsql.expressions.functions import BY_NAME, FUNCTIONS
 from dpsql.expressions.functions.patterns import groups_of
 from dpsql.expressions.functions.record import Function
+from dpsql.expressions.known import of_type
 from dpsql.expressions.scalar import column
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Query, parse
 from dpsql.planner.resolve.scope import Scope
+from dpsql.planner.total import derived
 from dpsql.sql.nodes import Column
 from tests.laws.test_scalars import built, check, scopes_of
 from tests.support import clinic
@@ -89,6 +91,71 @@ def test_other_spellings(call: str, scope: Scope, connection: duckdb.DuckDBPyCon
     rows = connection.execute(f"SELECT {text_of(scalar)}, {plain} FROM patient").fetchall()
     assert rows and all(alike(ours, other) for ours, other in rows), call
     check(connection, [scalar], "patient", declared=True)
+
+
+DOCUMENTS = (
+    '{"a": {"b": [7, "x"], "c-d": 0, "n": null, "e f": true}}',
+    '{"a": 1e20, "a.b": 2, "": 3}', '[5, {"a": "t"}]', '"a"', "null", "", "{", "[" * 500,
+    '{"a": "\\u0000\\u00e9\\n"}', '{"a": [1e9, -1e20, 1.0, -0, -0.0, 1E+20, 123456789012345678901234567890, 0.000001]}', None,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "note ->> '$.a'", "note ->> 'a'", "note ->> '$.a.b[1]'", "note ->> '$.a.c-d'", "note ->> '$.a.\"e f\"'", "note ->> '$[1].a'",
+        "note ->> '$'", "note ->> 'a.b'", "note ->> 0", "(note -> 'a') ->> '$.b[0]'", "note::JSON ->> 'a'", "JSON_VALID(note)",
+        "JSON_EXTRACT_PATH_TEXT(note, '$.a')", "note ->> 'a' = '1' OR note ->> '$.a' LIKE '{%'",
+    ],
+)  # fmt: skip
+def test_documents(call: str, scope: Scope) -> None:
+    (scalar,) = built([call], scope)
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE patient AS SELECT unnest($1) AS note", [list(DOCUMENTS)])
+        text, _ = derived(f"SELECT {text_of(scalar)} AS x FROM patient", {"patient": {"note": of_type(VARCHAR)}})
+        ours = connection.execute(text).fetchall()
+        plain = connection.execute(f"SELECT TRY({call}) FROM patient").fetchall()
+    assert ours == plain and len(set(plain)) > 1
+
+
+def test_a_part_of_a_document_is_not_longer_than_is_reckoned() -> None:
+    chance = random.Random(4)
+    numbers = [
+        "1e20",
+        "-1e20",
+        "1e9",
+        "1E9",
+        "0",
+        "-0",
+        "1.0",
+        "1e-9",
+        "99e19",
+        "0.1e21",
+        "18446744073709551616",
+        "1e308",
+        "0e9",
+    ]
+    texts = [f"[{','.join([number] * 60)}]" for number in numbers]
+    texts += [f"[{','.join(chance.choices(numbers, k=40))}]" for _ in range(200)]
+    texts += [f"[{chance.randint(-99, 99)}.{chance.randint(0, 99)}e{chance.randint(-30, 30)}]" for _ in range(3_000)]
+    with duckdb.connect() as connection:
+        for text in texts:
+            found = connection.execute("SELECT length(json_extract_string($1, '$'))", [text]).fetchone()
+            assert found is not None and found[0] <= 5 * len(text), text
+
+
+@pytest.mark.parametrize("path", ["$..a", "$.*", "$.a[*]", "/a", "", "$.", "$[", "$.a[1:2]", '$."a', "$a"])
+def test_paths_that_the_engine_would_not_read_or_read_as_a_list_are_refused(path: str, tmp_path: Path) -> None:
+    for call in (f"note ->> '{path}'", f"json_extract_string(note, '{path}')", f"(note -> '{path}') ->> 'a'"):
+        with pytest.raises(Error, match="DPSQL-102: the path into a document"):
+            parse(f"SELECT COUNT({call}) FROM patient")
+
+
+@pytest.mark.parametrize("call", ["JSON_EXTRACT(note, '$.a')", "(note -> 'a')", "note ->> city"])
+def test_what_is_no_text_of_a_document_is_refused_with_what_to_write(call: str) -> None:
+    with pytest.raises(Error) as refused:
+        parse(f"SELECT COUNT(*), MAX(a) FROM (SELECT {call} AS a FROM patient) AS t")
+    assert refused.value.code == "DPSQL-102" and "$.key" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize("name", ["length", "LCASE", "Strpos", "std", "nvl", "IFF"])

@@ -63,6 +63,9 @@ VALUES: dict[str, list[str]] = {
         "'1e2147483648'",
         "'true'",
         "'9999999-12-31'",
+        """'{"key": "a", "list": [1e20, {"b": null}]}'""",
+        """'{"key": {"key": [-1e9, 2e20]}}'""",
+        "repeat('[', 9000)",
     ],
     "BOOLEAN": ["true", "false"],
     "DATE": [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpsql.expressions.functions import calendar, choices, formats, numbers, patterns, text
+from dpsql.expressions.functions import calendar, choices, documents, formats, numbers, patterns, text
 from dpsql.expressions.functions.record import Function, Rule
 
 FUNCTIONS: tuple[Function, ...] = (
@@ -12,6 +12,7 @@ FUNCTIONS: tuple[Function, ...] = (
     *numbers.FUNCTIONS,
     *text.FUNCTIONS,
     *patterns.FUNCTIONS,
+    *documents.FUNCTIONS,
     *calendar.FUNCTIONS,
     *formats.FUNCTIONS,
 )
@@ -23,6 +24,10 @@ REFUSED: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(
         ("md5", "sha1", "sha256", "hash"),
         ("a hash stands for the very value that it is of", "group by the value, or by a part of it"),
+    ),
+    **dict.fromkeys(
+        ("json_extract", "json_value", "json_query", "json_extract_path"),
+        ("a part of a document is no value to compute with", "write JSON_EXTRACT_STRING(x, '$.key'), which is text"),
     ),
     "initcap": ("the engine has no such function", "write UPPER(LEFT(x, 1)) || LOWER(SUBSTRING(x, 2))"),
     "age": ("an interval of months and days is no number", "write DATE_DIFF('year', d, e)"),

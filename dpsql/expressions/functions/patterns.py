@@ -9,11 +9,10 @@ from functools import partial
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import BOOLEAN, VARCHAR
-from dpsql.expressions.functions.record import Constants, Function, is_small, is_text
+from dpsql.expressions.functions.record import Constants, Function, as_text, is_small, is_text
 from dpsql.expressions.known import Known, Ruled, always, of_type
-from dpsql.expressions.literals import literal
 from dpsql.expressions.logic import BOTH
-from dpsql.expressions.scalar import NULL_TYPE, Scalar
+from dpsql.expressions.scalar import Scalar
 from dpsql.sql.nodes import Call
 
 LONGEST_PATTERN = 1_000
@@ -219,32 +218,22 @@ def _check_replace(constants: Constants) -> None:
 # --- scalars ----------------------------------------------------------------------------------------------------------
 
 
-def _text(scalar: Scalar, function: str) -> Scalar:
-    if scalar.sqltype == NULL_TYPE:
-        return literal(None, VARCHAR)
-    if not scalar.sqltype.is_text:
-        raise error(
-            106, f"{function.upper()} needs text, not {scalar.sqltype}", hint="write CAST(... AS VARCHAR) around it"
-        )
-    return scalar
-
-
 def matches(function: str, text: Scalar, pattern: Scalar, options: Scalar | None = None) -> Scalar:
     """REGEXP_MATCHES, REGEXP_FULL_MATCH."""
-    args = [_text(text, function), pattern, *([options] if options is not None else [])]
+    args = [as_text(text, function), pattern, *([options] if options is not None else [])]
     tree = Call(function, tuple(a.tree for a in args))
     return Scalar(function, tuple(args), tree, BOOLEAN, BOTH, None, text.nullable)
 
 
 def _extract(text: Scalar, pattern: Scalar, group: Scalar | None = None, options: Scalar | None = None) -> Scalar:
     """What matches, or one group of it; an empty text where nothing does."""
-    args = [_text(text, "regexp_extract"), pattern, *(a for a in (group, options) if a is not None)]
+    args = [as_text(text, "regexp_extract"), pattern, *(a for a in (group, options) if a is not None)]
     tree = Call("regexp_extract", tuple(a.tree for a in args))
     return Scalar("regexp_extract", tuple(args), tree, VARCHAR, UNBOUNDED, None, text.nullable, length=args[0].length)
 
 
 def _replace(text: Scalar, pattern: Scalar, new: Scalar, options: Scalar | None = None) -> Scalar:
-    args = [_text(text, "regexp_replace"), pattern, new, *([options] if options is not None else [])]
+    args = [as_text(text, "regexp_replace"), pattern, new, *([options] if options is not None else [])]
     written = new.value if isinstance(new.value, str) else ""
     long = args[0].length or 0
     # matches may be empty, so there is one more than letters; what all of them hold is no longer than the text

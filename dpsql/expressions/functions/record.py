@@ -14,7 +14,8 @@ from dpsql.core.domains import interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, VARCHAR, SqlType
 from dpsql.expressions.known import NOTHING, Known, Ruled, always, of_type
-from dpsql.expressions.scalar import Scalar
+from dpsql.expressions.literals import literal
+from dpsql.expressions.scalar import NULL_TYPE, Scalar
 
 Kind = Literal["value", "constant", "word", "period"]
 """Of an argument: an expression; a constant, over released rows too; a word such as month, with quotes or without; INTERVAL 7 DAY."""
@@ -79,6 +80,16 @@ class Function:
         number = f"{least} to {most}" if self.optional and not self.repeats else f"{least}"
         takes = f"{number} or more arguments" if self.repeats else f"{number} argument{'s' * (most > 1)}"
         raise error(106, f"{word.upper()} takes {takes}", hint=f"write {self.example}")
+
+
+def as_text(scalar: Scalar, function: str) -> Scalar:
+    """A text as it is, NULL as one of text. Raises 106."""
+    if scalar.sqltype == NULL_TYPE:
+        return literal(None, VARCHAR)
+    if not scalar.sqltype.is_text:
+        hint = "write CAST(... AS VARCHAR) around it"
+        raise error(106, f"{function.upper()} needs text, not {scalar.sqltype}", hint=hint)
+    return scalar
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------

@@ -9,12 +9,12 @@ from dpsql.core.domains import UNBOUNDED, interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR
 from dpsql.expressions.casting import cast
-from dpsql.expressions.functions.record import Constants, Function, is_small, is_text, text_and_numbers, texts
+from dpsql.expressions.functions.record import Constants, Function, as_text, is_small, is_text, text_and_numbers, texts
 from dpsql.expressions.known import Known, Ruled, always, decided, within
 from dpsql.expressions.lengths import LONGEST
 from dpsql.expressions.literals import literal
 from dpsql.expressions.logic import BOTH
-from dpsql.expressions.scalar import NULL_TYPE, Scalar
+from dpsql.expressions.scalar import Scalar
 from dpsql.sql.nodes import Bare, Between, Binary, Call, Case, Cast, Number
 
 _MOST = 2**31
@@ -29,18 +29,8 @@ _OF_PLAIN: dict[str, Callable[[str], str]] = {
 }
 
 
-def _text(scalar: Scalar, function: str) -> Scalar:
-    if scalar.sqltype == NULL_TYPE:
-        return literal(None, VARCHAR)
-    if not scalar.sqltype.is_text:
-        raise error(
-            106, f"{function.upper()} needs text, not {scalar.sqltype}", hint="write CAST(... AS VARCHAR) around it"
-        )
-    return scalar
-
-
 def length(scalar: Scalar) -> Scalar:
-    scalar = _text(scalar, "length")
+    scalar = as_text(scalar, "length")
     if isinstance(scalar.value, str) and scalar.value.isascii():
         return literal(len(scalar.value), BIGINT)
     limits = interval(0, _MOST)
@@ -51,7 +41,7 @@ def length(scalar: Scalar) -> Scalar:
 
 def change(function: str, scalar: Scalar) -> Scalar:
     """LOWER, UPPER, TRIM, LTRIM, RTRIM."""
-    scalar = _text(scalar, function)
+    scalar = as_text(scalar, function)
     if isinstance(scalar.value, str) and scalar.value.isascii() and function in _OF_PLAIN:
         return literal(_OF_PLAIN[function](scalar.value), VARCHAR)
     return Scalar(function, (scalar,), Call(function, (scalar.tree,)), VARCHAR, UNBOUNDED, None, scalar.nullable)
@@ -59,21 +49,21 @@ def change(function: str, scalar: Scalar) -> Scalar:
 
 def part(function: str, scalar: Scalar, positions: list[Scalar]) -> Scalar:
     """SUBSTRING(x, start[, length]), LEFT(x, n), RIGHT(x, n), with constant positions."""
-    scalar = _text(scalar, function)
+    scalar = as_text(scalar, function)
     tree = Call(function, (scalar.tree, *(a.tree for a in positions)))
     return Scalar(function, (scalar, *positions), tree, VARCHAR, UNBOUNDED, None, scalar.nullable)
 
 
 def contains(function: str, scalar: Scalar, other: Scalar) -> Scalar:
     """STARTS_WITH, ENDS_WITH, CONTAINS."""
-    scalar, other = _text(scalar, function), _text(other, function)
+    scalar, other = as_text(scalar, function), as_text(other, function)
     nullable = scalar.nullable or other.nullable
     return Scalar(function, (scalar, other), Call(function, (scalar.tree, other.tree)), BOOLEAN, BOTH, None, nullable)
 
 
 def concatenate(left: Scalar, right: Scalar) -> Scalar:
     """left || right"""
-    left, right = _text(left, "||"), _text(right, "||")
+    left, right = as_text(left, "||"), as_text(right, "||")
     if isinstance(left.value, str) and isinstance(right.value, str):
         return literal(left.value + right.value, VARCHAR)
     tree = Binary("||", left.tree, right.tree)
@@ -97,33 +87,33 @@ def _long(scalar: Scalar) -> int:
 
 def position(text: Scalar, part: Scalar) -> Scalar:
     """STRPOS(text, part): where the part begins, from 1; 0 where it does not stand there."""
-    text, part = _text(text, "strpos"), _text(part, "strpos")
+    text, part = as_text(text, "strpos"), as_text(part, "strpos")
     tree, nullable = Call("strpos", (text.tree, part.tree)), text.nullable or part.nullable
     return Scalar("strpos", (text, part), tree, BIGINT, UNBOUNDED, interval(0, _MOST), nullable, integral=True)
 
 
 def _replace(text: Scalar, old: Scalar, new: Scalar) -> Scalar:
-    args = [_text(a, "replace") for a in (text, old, new)]
+    args = [as_text(a, "replace") for a in (text, old, new)]
     # each letter may be one that is replaced; an empty text is found nowhere
     return _kept("replace", args, _long(args[0]) * max(1, _long(args[2])))
 
 
 def _split_part(text: Scalar, separator: Scalar, place: Scalar) -> Scalar:
-    return _kept("split_part", [_text(text, "split_part"), _text(separator, "split_part"), place])
+    return _kept("split_part", [as_text(text, "split_part"), as_text(separator, "split_part"), place])
 
 
 def _reverse(text: Scalar) -> Scalar:
-    return _kept("reverse", [_text(text, "reverse")])
+    return _kept("reverse", [as_text(text, "reverse")])
 
 
 def _repeat(text: Scalar, times: Scalar) -> Scalar:
-    text = _text(text, "repeat")
+    text = as_text(text, "repeat")
     return _kept("repeat", [text, times], _long(text) * max(_number(times), 0))
 
 
 def _padded(function: str) -> Callable[..., Scalar]:
     def build(text: Scalar, length: Scalar, fill: Scalar | None = None) -> Scalar:
-        args = [_text(text, function), length, fill if fill is not None else literal(" ", VARCHAR)]
+        args = [as_text(text, function), length, fill if fill is not None else literal(" ", VARCHAR)]
         return _kept(function, args, max(_number(length), 0))
 
     return build
@@ -144,18 +134,18 @@ def _concat(*parts: Scalar) -> Scalar:
 def _concat_ws(separator: Scalar, *parts: Scalar) -> Scalar:
     args = [part if part.sqltype.is_text else cast(part, VARCHAR) for part in parts if not part.is_null]
     args = args or [literal("", VARCHAR)]
-    first = _text(separator, "concat_ws")
+    first = as_text(separator, "concat_ws")
     length = sum(map(_long, args)) + _long(first) * (len(args) - 1)
     return _kept("concat_ws", [first, *args], length, nullable=first.nullable)
 
 
 def _translate(text: Scalar, old: Scalar, new: Scalar) -> Scalar:
-    return _kept("translate", [_text(a, "translate") for a in (text, old, new)], _long(text))
+    return _kept("translate", [as_text(a, "translate") for a in (text, old, new)], _long(text))
 
 
 def _ascii(text: Scalar) -> Scalar:
     """The number of the first letter, 0 of an empty text."""
-    text = _text(text, "ascii")
+    text = as_text(text, "ascii")
     return Scalar(
         "ascii",
         (text,),

@@ -10,7 +10,7 @@ from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.expressions import arithmetic, buckets, casting, conditional, division, logic, temporal
-from dpsql.expressions.functions import BY_NAME, numbers, patterns, text
+from dpsql.expressions.functions import BY_NAME, documents, numbers, patterns, text
 from dpsql.expressions.functions.record import Period
 from dpsql.expressions.literals import NULL, boolean_literal, integer_literal, number_literal, text_literal
 from dpsql.expressions.scalar import Scalar
@@ -293,6 +293,16 @@ def _record(name: str, *parts: str) -> Builder:
     return built
 
 
+def _document(node: exp.Expression, build: Build) -> Scalar:
+    """text ->> 'path', text -> 'path' ->> 'path', with casts to JSON, which change nothing."""
+    at, inner = documents.path(node.expression.name), node.this
+    while isinstance(inner, exp.Paren | exp.JSONExtract) or (isinstance(inner, exp.Cast) and inner.to.is_type("json")):
+        if isinstance(inner, exp.JSONExtract):
+            at = documents.inside(documents.path(inner.expression.name), at)
+        inner = inner.this
+    return documents.extract(build(inner), text_literal(at))
+
+
 def _similar(node: exp.Expression, build: Build) -> Scalar:
     pattern = node.args["expression"]
     if not (isinstance(pattern, exp.Literal) and pattern.is_string):
@@ -346,6 +356,7 @@ BUILDERS: dict[type[exp.Expression], Builder] = {
     exp.Substring: _record("substring", "this", "start", "length"),
     exp.StrPosition: _record("strpos", "this", "substr"),
     exp.StartsWith: _record("starts_with", "this", "expression"),
+    exp.JSONExtractScalar: _document,
     exp.SimilarTo: _similar,
     exp.Extract: lambda node, build: temporal.extract(node.this.name, build(node.expression)),
 }
