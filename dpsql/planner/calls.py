@@ -14,7 +14,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from dpsql.aggregates.registry import RECORDS
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.expressions.functions import BY_NAME, FUNCTIONS, REFUSED, documents
+from dpsql.expressions.functions import BY_NAME, FUNCTIONS, REFUSED, documents, zones
 from dpsql.expressions.functions.record import Function
 
 _HIDDEN = "function "
@@ -25,6 +25,7 @@ _WITH_SYNTAX: dict[type[exp.Expression], str] = {
     exp.Substring: "substring",
     exp.JSONExtractScalar: "json_extract_string",
     exp.JSONExtract: "json_extract",
+    exp.AtTimeZone: "convert_timezone",
 }
 _ARROWS = (TokenType.ARROW, TokenType.DARROW)
 
@@ -37,6 +38,7 @@ SPELLINGS: dict[str, Callable[..., exp.Expression]] = {
     "favg": lambda x: exp.Avg(this=x),
     "nvl": lambda x, y: exp.Coalesce(this=x, expressions=[y]),
     "date_sub": lambda x, y: exp.Sub(this=x, expression=y),
+    "convert_timezone": lambda a, b, x: exp.AtTimeZone(this=exp.AtTimeZone(this=x, zone=a), zone=b),
     "iff": lambda x, y, z: exp.If(this=x, true=y, false=z),
 }
 """What other engines, and older ones, call functions of ours."""
@@ -158,6 +160,9 @@ def _check(name: str, node: exp.Expression) -> None:
     function = BY_NAME.get(name)
     if function is None:
         return
+    if isinstance(node, exp.AtTimeZone) and not isinstance(around(node), exp.AtTimeZone) and _zones(node) % 2:
+        what = "one AT TIME ZONE gives a moment, whose text depends on where a program runs"
+        raise error(102, what, hint=zones.INSTEAD)
     args = arguments(node)
     word = str(node.meta.get("word") or name)
     function.check_count(word, len(args))
@@ -172,6 +177,14 @@ def _check(name: str, node: exp.Expression) -> None:
         function.check([_value(arg) for arg in args])
 
 
+def _zones(node: exp.Expression) -> int:
+    """How often AT TIME ZONE stands behind each other."""
+    found = 0
+    while isinstance(node, exp.AtTimeZone):
+        found, node = found + 1, node.this.unnest()
+    return found
+
+
 def around(node: exp.Expression) -> object:
     """What a node is a part of, whatever parentheses are around it."""
     above = node.parent
@@ -184,6 +197,10 @@ def arguments(node: exp.Expression) -> list[exp.Expression]:
     """The arguments of a call, in the order of SQL."""
     if isinstance(node, exp.Anonymous):
         return list(node.expressions)
+    if isinstance(node, exp.AtTimeZone):
+        inner = node.this.unnest()
+        zone = inner.args["zone"] if isinstance(inner, exp.AtTimeZone) else node.args["zone"]
+        return [zone, node.args["zone"], inner.this]
     return [
         part
         for name in ("this", "start", "length", "expression")

@@ -123,6 +123,7 @@ SCALARS: dict[type[exp.Expression], set[str]] = {
     exp.Substring: {"this", "start", "length"},
     exp.Trim: {"this", "position"},
     exp.StrPosition: {"this", "substr"},
+    exp.AtTimeZone: {"this", "zone"},
     exp.SimilarTo: {"this", "expression"},
     exp.Any: {"this"},
     exp.WidthBucket: {"this", "min_value", "max_value", "num_buckets"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpsql.expressions.functions import calendar, choices, documents, formats, numbers, patterns, text
+from dpsql.expressions.functions import calendar, choices, documents, formats, numbers, patterns, text, zones
 from dpsql.expressions.functions.record import Function, Rule
 
 FUNCTIONS: tuple[Function, ...] = (
@@ -15,6 +15,7 @@ FUNCTIONS: tuple[Function, ...] = (
     *documents.FUNCTIONS,
     *calendar.FUNCTIONS,
     *formats.FUNCTIONS,
+    *zones.FUNCTIONS,
 )
 BY_NAME: Mapping[str, Function] = {name: function for function in FUNCTIONS for name in function.names}
 """By each name that SQL has for it, in lower case."""

@@ -14,7 +14,7 @@ from dpsql.expressions.functions import BY_NAME, documents, numbers, patterns, t
 from dpsql.expressions.functions.record import Period
 from dpsql.expressions.literals import NULL, boolean_literal, integer_literal, number_literal, text_literal
 from dpsql.expressions.scalar import Scalar
-from dpsql.planner.calls import function_of
+from dpsql.planner.calls import arguments, function_of
 from dpsql.planner.grammar import unsupported
 from dpsql.planner.resolve.syntax import flat
 
@@ -283,6 +283,13 @@ def _anonymous(node: exp.Expression, build: Build) -> Scalar:
     return function.build(*args)
 
 
+def _called(node: exp.Expression, build: Build) -> Scalar:
+    """A function that the parser has a form for, with its arguments."""
+    function = function_of(node)
+    assert function is not None
+    return function.build(*map(build, arguments(node)))
+
+
 def _record(name: str, *parts: str) -> Builder:
     """A function that the parser has a form for, with the parts that are its arguments."""
 
@@ -353,10 +360,11 @@ BUILDERS: dict[type[exp.Expression], Builder] = {
     exp.TryCast: _cast,
     exp.WidthBucket: lambda node, build: buckets.width_bucket(build(node.this), _buckets(node)),
     exp.Trim: _trim,
-    exp.Substring: _record("substring", "this", "start", "length"),
+    exp.Substring: _called,
     exp.StrPosition: _record("strpos", "this", "substr"),
     exp.StartsWith: _record("starts_with", "this", "expression"),
     exp.JSONExtractScalar: _document,
+    exp.AtTimeZone: _called,
     exp.SimilarTo: _similar,
     exp.Extract: lambda node, build: temporal.extract(node.this.name, build(node.expression)),
 }
