@@ -36,6 +36,8 @@ _RANGES = {
     "hour": (0, 23),
     "minute": (0, 59),
     "second": (0, 59),
+    "millisecond": (0, 59_999),
+    "microsecond": (0, 59_999_999),
 }
 _OF_YEARS: dict[str, Callable[[int, int], tuple[int, int]]] = {
     "decade": lambda first, last: (first // 10, last // 10),
@@ -58,6 +60,8 @@ _SYNONYMS = {
     "hours": "hour",
     "minutes": "minute",
     "seconds": "second",
+    "milliseconds": "millisecond",
+    "microseconds": "microsecond",
     "mon": "month",
     "mons": "month",
     "y": "year",
@@ -82,6 +86,8 @@ _STEPS = {
     "second": timedelta(seconds=1),
 }
 MONTHS = {"year": 12, "quarter": 3, "month": 1}
+_MOST_SHIFT = 10_000 * 366 * DAY
+"""[microseconds] Of a shift; what lies further is beyond the calendar."""
 
 
 def part_name(text: str) -> str:
@@ -143,7 +149,7 @@ def extract(part: str, scalar: Scalar) -> Scalar:
         domain = domains.integers(interval(*_OF_YEARS[part](ends[0], ends[1]))) or limits
     elif part in _RANGES:
         limits = interval(*_RANGES[part])
-        domain = domains.integers(limits) or UNBOUNDED
+        domain = domains.integers(limits) or limits
     else:
         raise error(
             102, f"EXTRACT({part[:20]} ...) is not supported", hint="use " + ", ".join(["year", *_RANGES, *_OF_YEARS])
@@ -258,32 +264,55 @@ def days_between(left: Scalar, right: Scalar) -> Scalar:
     return replace(result, domain=domains.subtract(a, b)) if a is not None and b is not None else result
 
 
-def shift(scalar: Scalar, amount: int, unit: str) -> Scalar:
-    """x + INTERVAL amount unit, a TIMESTAMP; for a constant amount."""
+def shift(scalar: Scalar, amount: Scalar, unit: str) -> Scalar:
+    """x + amount * INTERVAL 1 unit, a TIMESTAMP; NULL where the amount is more than 10,000 years."""
     unit = part_name(unit)
     scalar = _temporal(scalar, "INTERVAL arithmetic")
-    if (unit not in FIXED_UNITS and unit not in MONTHS) or abs(amount) > 10_000:
-        raise error(
-            102, "an interval must be a constant of at most 10000 years, months, weeks, days, hours, minutes or seconds"
-        )
-    bounds = domains.hull(scalar.domain)
-    domain: Domain = UNBOUNDED
-    if bounds is not None:
-        ends = [_shifted(moment(scalar, b), amount, unit) for b in (bounds.lower, bounds.upper)]
-        if ends[0] is not None and ends[1] is not None:
-            domain = interval(microseconds(ends[0]), microseconds(ends[1]))
-    if scalar.is_literal and isinstance(domain, domains.Unbounded):
+    if (unit not in FIXED_UNITS and unit not in MONTHS) or not amount.sqltype.is_integer:
+        what = "an interval is a whole number of years, months, weeks, days, hours, minutes or seconds"
+        raise error(102, what, hint="write d + INTERVAL 7 DAY, or d + n * INTERVAL 1 DAY")
+    most = _MOST_SHIFT // _width(unit)
+    if isinstance(amount.value, int) and abs(amount.value) > most:
+        raise error(102, f"an interval has at most {most:,} {unit}s", hint="write a smaller interval")
+    domain = _shifted_domain(scalar, amount, most, unit)
+    if scalar.is_literal and amount.is_literal and isinstance(domain, domains.Unbounded):
         raise error(106, "the shifted date leaves the years 1 to 9999", hint="write a smaller interval")
     tree = guarded(scalar, Binary("+", scalar.tree, span(amount, unit)))
-    nullable = scalar.nullable or isinstance(domain, domains.Unbounded)
-    return Scalar("shift", (scalar,), tree, TIMESTAMP, domain, None, nullable)
+    if not amount.is_literal:
+        tree = Case(((Bare(Between(amount.tree, Number(-most), Number(most))), tree),))
+    nullable = scalar.nullable or amount.nullable or isinstance(domain, domains.Unbounded)
+    args = (scalar,) if amount.is_literal else (scalar, amount)
+    return Scalar("shift", args, tree, TIMESTAMP, domain, None, nullable)
 
 
-def span(amount: int, unit: str) -> Node:
-    """A constant INTERVAL."""
+def _shifted_domain(scalar: Scalar, amount: Scalar, most: int, unit: str) -> Domain:
+    """What is shifted never decreases in the date, nor in the amount."""
+    bounds, amounts = domains.hull(scalar.domain), domains.hull(amount.domain)
+    if bounds is None or amounts is None:
+        return UNBOUNDED
+    ends = [
+        _shifted(moment(scalar, end), math.floor(number), unit)
+        for end, number in ((bounds.lower, amounts.lower), (bounds.upper, amounts.upper))
+    ]
+    if ends[0] is None or ends[1] is None or max(abs(amounts.lower), abs(amounts.upper)) > most:
+        return UNBOUNDED
+    return interval(microseconds(ends[0]), microseconds(ends[1]))
+
+
+def _width(unit: str) -> int:
+    """[microseconds] The most that a unit of time lasts."""
+    return FIXED_UNITS.get(unit) or MONTHS[unit] * 31 * DAY
+
+
+def span(amount: Scalar, unit: str) -> Node:
+    """An INTERVAL of an amount that is known to be small."""
     name = "months" if unit in MONTHS else f"{unit}s"
     number = INTEGER if unit in MONTHS or unit in ("day", "week") else BIGINT
-    return Call(f"to_{name}", (Cast(Number(amount * MONTHS.get(unit, 1)), number, tries=False),))
+    months = MONTHS.get(unit, 1)
+    if isinstance(amount.value, int):
+        return Call(f"to_{name}", (Cast(Number(amount.value * months), number, tries=False),))
+    tree: Node = Cast(amount.tree, number, tries=False)
+    return Call(f"to_{name}", (tree if months == 1 else Bare(Binary("*", tree, Number(months))),))
 
 
 def _shifted(when: datetime, amount: int, unit: str) -> datetime | None:

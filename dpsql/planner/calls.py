@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.aggregates.registry import RECORDS
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
+from dpsql.core.sqltypes import VARCHAR
 from dpsql.expressions.functions import BY_NAME, FUNCTIONS, REFUSED, documents, zones
 from dpsql.expressions.functions.record import Function
+from dpsql.expressions.literals import literal
 
+_DUCKDB = Dialect.get_or_raise("duckdb")
 _HIDDEN = "function "
 """A blank is in no word of SQL."""
 BY_PLAIN_NAME = frozenset(name for name, function in BY_NAME.items() if not function.syntax) | frozenset(REFUSED)
@@ -36,6 +40,17 @@ SPELLINGS: dict[str, Callable[..., exp.Expression]] = {
     "varp": lambda x: exp.VariancePop(this=x),
     **dict.fromkeys(("fsum", "sumkahan", "kahan_sum"), lambda x: exp.Sum(this=x)),
     "favg": lambda x: exp.Avg(this=x),
+    "average": lambda x: exp.Avg(this=x),
+    "every": lambda x: exp.LogicalAnd(this=x),
+    "ndv": lambda x: exp.Count(this=exp.Distinct(expressions=[x])),
+    **dict.fromkeys(("percentile", "approx_percentile"), lambda x, q: exp.ApproxQuantile(this=x, quantile=q)),
+    "mid": lambda x, start, length: exp.Substring(this=x, start=start, length=length),
+    "btrim": lambda x: exp.Trim(this=x),
+    "isnull": lambda x: exp.Paren(this=exp.Is(this=x, expression=exp.Null())),
+    "zeroifnull": lambda x: exp.Coalesce(this=x, expressions=[exp.Literal.number(0)]),
+    "nullifzero": lambda x: exp.Nullif(this=x, expression=exp.Literal.number(0)),
+    "some": lambda x: exp.Any(this=x),
+    "all": lambda x: exp.All(this=x),
     "nvl": lambda x, y: exp.Coalesce(this=x, expressions=[y]),
     "date_sub": lambda x, y: exp.Sub(this=x, expression=y),
     "convert_timezone": lambda a, b, x: exp.AtTimeZone(this=exp.AtTimeZone(this=x, zone=a), zone=b),
@@ -102,6 +117,19 @@ def restored(tree: exp.Expression) -> None:
     for node in tree.find_all(exp.Anonymous, exp.Identifier):
         if isinstance(node.this, str) and node.this.startswith(_HIDDEN):
             node.set("this", node.this.removeprefix(_HIDDEN))
+
+
+def spelt_out(text: str, x: exp.Expression, condition: exp.Expression | None = None) -> exp.Expression:
+    """SQL of one value x as a tree, with a value in its place; its aggregates of the rows of a WHERE."""
+    tree = _DUCKDB.parser().parse(hidden(_DUCKDB.tokenize(text)), text)[0]
+    assert isinstance(tree, exp.Expression)
+    restored(tree)
+
+    def filtered(node: exp.Expression) -> exp.Expression:
+        held = condition is not None and isinstance(node, exp.AggFunc)
+        return exp.Filter(this=node, expression=condition.copy()) if held and condition is not None else node
+
+    return tree.transform(lambda node: x.copy() if isinstance(node, exp.Column) else node).transform(filtered)
 
 
 def function_of(node: exp.Expression) -> Function | None:
@@ -213,5 +241,21 @@ def _value(node: exp.Expression) -> object:
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         return -int(node.this.name) if node.this.name.isdigit() else None
     if not isinstance(node, exp.Literal):
-        return None
+        return _folded(node)
     return node.name if node.is_string else int(node.name) if node.name.isdigit() else float(node.name)
+
+
+def _folded(node: exp.Expression) -> str | None:
+    """The text that a function of constant texts gives, such as LOWER('A'); None for anything else."""
+    function = function_of(node)
+    if isinstance(node, exp.Paren):
+        found = _value(node.this)
+        return found if isinstance(found, str) else None
+    if isinstance(node, exp.DPipe):
+        left, right = _value(node.this), _value(node.expression)
+        return left + right if isinstance(left, str) and isinstance(right, str) else None
+    values = [_value(arg) for arg in arguments(node)] if function is not None else []
+    if function is None or not all(isinstance(value, str) for value in values):
+        return None
+    made = function.build(*(literal(str(value), VARCHAR) for value in values)).value
+    return made if isinstance(made, str) else None

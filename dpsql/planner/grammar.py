@@ -121,11 +121,12 @@ SCALARS: dict[type[exp.Expression], set[str]] = {
     exp.Anonymous: {"this", "expressions"},
     exp.PropertyEQ: {"this", "expression"},
     exp.Substring: {"this", "start", "length"},
-    exp.Trim: {"this", "position"},
+    exp.Trim: {"this", "position", "expression"},
     exp.StrPosition: {"this", "substr"},
     exp.AtTimeZone: {"this", "zone"},
     exp.SimilarTo: {"this", "expression"},
     exp.Any: {"this"},
+    exp.All: {"this"},
     exp.WidthBucket: {"this", "min_value", "max_value", "num_buckets"},
     **{
         node: {"this", "expression"}
@@ -198,14 +199,14 @@ def check_nodes(tree: exp.Expression) -> None:
         if isinstance(node, exp.Select):
             _check_select(node)
         parts = ALLOWED.get(type(node))
-        if parts is None:
+        if parts is None or (isinstance(node, exp.All) and not isinstance(node.this.unnest(), exp.Array)):
             raise unsupported(node)
         for name, value in node.args.items():
             if value and name not in parts and name not in _HARMLESS:
                 raise _unsupported_part(node, name, value)
         if isinstance(node, exp.Anonymous) and str(node.this).lower() not in ALLOWED_NAMES:
             raise unsupported(node)
-        if isinstance(node, exp.Array) and not isinstance(around(node), (*_QUANTILES, exp.Any)):
+        if isinstance(node, exp.Array) and not isinstance(around(node), (*_QUANTILES, exp.Any, exp.All)):
             raise unsupported(node)
         if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
             raise error(

@@ -51,7 +51,7 @@ REFUSALS = {
     "with an accuracy": ("DPSQL-104", "the error of ROOT_MEAN depends on what is released"),
     "nested": ("DPSQL-109", "ROOT_MEAN() stands inside AVG"),
     "in a condition": ("DPSQL-109", "WHERE cannot use an aggregate"),
-    "over released rows": ("DPSQL-102", "write plain SQL, such as POW(AVG(SQRT(x)), 2)"),
+    "over released rows": ("DPSQL-102", "write plain SQL, such as POW(AVG(SQRT(n)), 2)"),
     "without its constant": ("DPSQL-106", "write MEAN_TIMES(x, 2)"),
     "with a column for it": ("DPSQL-106", "write MEAN_TIMES(x, 2)"),
     "without bounds": ("DPSQL-201", "ROOT_MEAN(code) needs bounds"),

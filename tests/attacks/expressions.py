@@ -198,6 +198,15 @@ UNARY = (
     *(text for text in templates() if "{1}" not in text),
 )
 BINARY = (
+    "{0} + {1} * INTERVAL 1 MONTH",
+    "{0} - INTERVAL ({1}) DAY",
+    "{0} + {1} * INTERVAL 7 HOUR",
+    "{0} + {1} * INTERVAL 3 SECOND",
+    "DATE '2020-02-29' - {1}",
+    "TRIM(BOTH {1} FROM {0})",
+    "LTRIM({0}, {1})",
+    "{0} ->> 'key'",
+    "{0} <> ALL([1, 2])",
     *(text for text in templates() if "{1}" in text),
     "{0} - {1} > INTERVAL 3 MONTH",
     "INTERVAL '1' SECOND >= {0} - {1}",

@@ -143,8 +143,9 @@ def test_a_cast_that_may_raise_is_made_in_one_place() -> None:
         'scalar.py: nan, zero = Cast(Literal("nan", VARCHAR), t, tries=False), Cast(Number(0), t, tries=False)',
         "division.py: zero = Cast(Number(0), both, tries=False)",
         "temporal.py: tree = guarded(scalar, Cast(start, scalar.sqltype, tries=False))",
-        'temporal.py: return Call(f"to_{name}", (Cast(Number(amount * MONTHS.get(unit, 1)), number, tries=False),))',
-        'calendar.py: tree = Cast(Call("time_bucket", (temporal.span(amount, unit), scalar.tree)), scalar.sqltype, tries=False)',
+        'temporal.py: return Call(f"to_{name}", (Cast(Number(amount.value * months), number, tries=False),))',
+        "temporal.py: tree: Node = Cast(amount.tree, number, tries=False)",
+        'calendar.py: Call("time_bucket", (temporal.span(integer_literal(amount), unit), scalar.tree)), scalar.sqltype, tries=False',
         'text.py: letter = Call("chr", (Cast(number.tree, INTEGER, tries=False),))',
         "buckets.py: number, low, high = (Cast(part, DOUBLE, tries=False) for part in (x, lower, upper))",
     }

@@ -277,6 +277,7 @@ GROUPED_RESULTS = [
     "SELECT site, female, COUNT(*) FROM patient GROUP BY ROLLUP (site, female)",
     "SELECT site, city, SUM(age), COUNT(score) FROM patient WHERE city IS NOT NULL GROUP BY ROLLUP (site, city) HAVING COUNT(*) > 0",
     "SELECT site, female, COUNT(*), AVG(age) FROM patient GROUP BY CUBE (site, female)",
+    "SELECT site, GEOMEAN(age + 1), GEOMEAN(age + 1) FILTER (WHERE female) FROM patient GROUP BY ROLLUP (site) HAVING COUNT(*) > 0",
     "SELECT site, female, COUNT(*), GROUPING(site) FROM patient GROUP BY GROUPING SETS ((site), (female), ())",
     "SELECT p.site, v.year, COUNT(*) FROM patient p JOIN visit v USING (patient_id) GROUP BY ROLLUP (p.site, v.year) "
     "HAVING COUNT(*) > 0",
@@ -284,8 +285,17 @@ GROUPED_RESULTS = [
     "PIVOT (SELECT year, drug FROM item JOIN visit USING (visit_id)) ON drug IN (1, 2) USING COUNT(*), AVG(year) AS mean GROUP BY year",
     "SELECT * FROM (PIVOT (SELECT city, site, age FROM patient) ON site IN (1, 2) USING SUM(age) GROUP BY city)",
 ]
+FUNCTIONS = [
+    """SELECT COUNT(*), AVG(age) FROM patient WHERE ('{"k": ["' || city || '", 7]}') ->> '$.k[0]' LIKE 'A%'""",
+    """SELECT SUM(CAST(('{"k": {"n": ' || age || '}}') ->> '$.k.n' AS INTEGER) // 100 + 1) FROM patient WHERE age BETWEEN 0 AND 99""",
+    "SELECT YEAR(born + age * INTERVAL 1 MONTH) // 10 AS d, COUNT(*) FROM patient GROUP BY 1 HAVING COUNT(*) > 0",
+    "SELECT COUNT(*) FROM patient WHERE born - INTERVAL (site) YEAR > DATE '1980-01-01' AND born + site < DATE '2000-01-01'",
+    "SELECT HOUR(CAST(born AS TIMESTAMP) AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo') AS h, COUNT(*) FROM patient "
+    "GROUP BY 1 HAVING COUNT(*) > 0",
+    "SELECT COUNT(*) FROM patient WHERE TRIM(BOTH 'Ae' FROM city) <> city AND site <> ALL([2, 3]) AND EXTRACT(epoch FROM born) > 0",
+]
 EVERYTHING = [
-    *INNER, *SELF, *OUTER, *SEMI, *PUBLIC, *WITH, *SCALARS, *PER_UNIT, *WINDOWS, *SETS, *GROUPED_RESULTS,
+    *INNER, *SELF, *OUTER, *SEMI, *PUBLIC, *WITH, *SCALARS, *PER_UNIT, *WINDOWS, *SETS, *GROUPED_RESULTS, *FUNCTIONS,
 ]  # fmt: skip
 
 

@@ -30,6 +30,10 @@ REFUSED: Mapping[str, tuple[str, str]] = {
         ("json_extract", "json_value", "json_query", "json_extract_path"),
         ("a part of a document is no value to compute with", "write JSON_EXTRACT_STRING(x, '$.key'), which is text"),
     ),
+    **dict.fromkeys(
+        ("list_contains", "list_has", "array_contains", "array_has", "unnest", "string_split", "split", "str_split"),
+        ("a list is no value to compute with", "keep what it lists as rows of a table, or write SPLIT_PART(x, '-', 1)"),
+    ),
     "initcap": ("the engine has no such function", "write UPPER(LEFT(x, 1)) || LOWER(SUBSTRING(x, 2))"),
     "age": ("an interval of months and days is no number", "write DATE_DIFF('year', d, e)"),
 }

@@ -14,6 +14,7 @@ from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, TIMESTAMP, VARCHAR
 from dpsql.expressions import temporal
 from dpsql.expressions.functions.record import Function, Period
 from dpsql.expressions.known import SPAN, Known, Ruled, always, decided
+from dpsql.expressions.literals import integer_literal
 from dpsql.expressions.scalar import Scalar
 from dpsql.expressions.temporal import DAY, guarded, moment, part_name
 from dpsql.sql.nodes import Bare, Between, Call, Case, Cast, Chain, Is, Literal, Number
@@ -23,6 +24,7 @@ YEARS = {DATE: interval(-719_162, 2_932_896), TIMESTAMP: interval(-719_162 * DAY
 _PARTS = {
     "year": (-10, 10_010), "month": (1, 12), "day": (1, 31), "quarter": (1, 4), "week": (1, 53), "dayofweek": (0, 6),
     "isodow": (1, 7), "dayofyear": (1, 366), "hour": (0, 23), "minute": (0, 59), "second": (0, 59),
+    "millisecond": (0, 59_999), "microsecond": (0, 59_999_999),
     "decade": (-1, 1_001), "century": (-1, 101), "isoyear": (-10, 10_010), "yearweek": (-1_100, 1_001_100),
 }  # fmt: skip
 _UNITS = {
@@ -49,6 +51,11 @@ def _epoch(scalar: Scalar) -> Scalar:
     domain: Domain = Interval(bounds.lower * unit - 1, bounds.upper * unit + 1) if bounds is not None else UNBOUNDED
     tree = guarded(scalar, Call("epoch", (scalar.tree,)))
     return Scalar("epoch", (scalar,), tree, DOUBLE, domain, None, scalar.nullable or bounds is None)
+
+
+def part(name: str, scalar: Scalar) -> Scalar:
+    """EXTRACT(name FROM x), DATE_PART('name', x): a whole number, but of the epoch."""
+    return _epoch(scalar) if temporal.part_name(name) == "epoch" else temporal.extract(name, scalar)
 
 
 def _last_day(scalar: Scalar) -> Scalar:
@@ -92,7 +99,9 @@ def _time_bucket(period: Period, scalar: Scalar) -> Scalar:
     if scalar.sqltype == DATE and fixed is not None and fixed < DAY:
         raise error(106, "a date has no time of day", hint="write TIME_BUCKET(INTERVAL 1 DAY, d)")
     start = partial(_bucket, amount * fixed if fixed else 0, amount * temporal.MONTHS.get(unit, 0))
-    tree = Cast(Call("time_bucket", (temporal.span(amount, unit), scalar.tree)), scalar.sqltype, tries=False)
+    tree = Cast(
+        Call("time_bucket", (temporal.span(integer_literal(amount), unit), scalar.tree)), scalar.sqltype, tries=False
+    )
     domain = temporal.listed(scalar, start)
     nullable = scalar.nullable or isinstance(domain, domains.Unbounded)
     return Scalar("time_bucket", (scalar,), guarded(scalar, tree), scalar.sqltype, domain, None, nullable)
@@ -162,16 +171,15 @@ def _apart(args: Sequence[Known]) -> Ruled | None:
 
 
 def _span(name: str) -> Callable[[Sequence[Known]], Ruled | None]:
-    """TO_DAYS(n) and its kin: an INTERVAL of a constant."""
+    """TO_DAYS(n) and its kin: an INTERVAL of a number of limited size."""
 
     def rule(args: Sequence[Known]) -> Ruled | None:
         if len(args) != 1 or args[0].limits is None or not args[0].sqltype.is_integer:
             return None
-        limits = args[0].limits
-        if max(abs(limits.lower), abs(limits.upper)) > 1_000_000:
+        ends = sorted(x * _UNITS[name] for x in (args[0].limits.lower, args[0].limits.upper))
+        if max(-ends[0], ends[1]) > -_FARTHEST.lower:
             return None
-        ends = sorted(x * _UNITS[name] for x in (limits.lower, limits.upper))
-        return always(Known(SPAN, Interval(min(ends[0], Fraction(0)), max(ends[1], Fraction(0))), null=False))
+        return always(Known(SPAN, Interval(min(ends[0], Fraction(0)), max(ends[1], Fraction(0))), null=args[0].null))
 
     return rule
 
@@ -227,12 +235,25 @@ FUNCTIONS = (
         "DATE_PART('month', d)",
         "BIGINT, as EXTRACT(month FROM d)",
         ("word", "value"),
-        temporal.extract,
+        part,
         {"date_part": _date_part},
     ),
     *(
         _part(name)
-        for name in ("year", "quarter", "month", "hour", "minute", "second", "decade", "century", "isoyear", "yearweek")
+        for name in (
+            "year",
+            "quarter",
+            "month",
+            "hour",
+            "minute",
+            "second",
+            "decade",
+            "century",
+            "isoyear",
+            "yearweek",
+            "millisecond",
+            "microsecond",
+        )
     ),
     _part("day", "dayofmonth"),
     _part("dayofweek", "dow", "weekday"),
@@ -268,14 +289,14 @@ FUNCTIONS = (
         "DATE_ADD(d, INTERVAL 7 DAY)",
         "TIMESTAMP",
         ("value", "period"),
-        lambda scalar, period: temporal.shift(scalar, period.amount, period.unit),
+        lambda scalar, period: temporal.shift(scalar, integer_literal(period.amount), period.unit),
     ),
     Function(
         ("date_sub",),
         "DATE_SUB(d, INTERVAL 7 DAY)",
         "TIMESTAMP",
         ("value", "period"),
-        lambda scalar, period: temporal.shift(scalar, -period.amount, period.unit),
+        lambda scalar, period: temporal.shift(scalar, integer_literal(-period.amount), period.unit),
     ),
     Function(
         ("last_day",), "LAST_DAY(d)", "DATE, of the month", ("value",), _last_day, {"last_day": of_calendar(_last)}

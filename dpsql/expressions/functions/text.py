@@ -39,9 +39,11 @@ def length(scalar: Scalar) -> Scalar:
     )
 
 
-def change(function: str, scalar: Scalar) -> Scalar:
-    """LOWER, UPPER, TRIM, LTRIM, RTRIM."""
+def change(function: str, scalar: Scalar, letters: Scalar | None = None) -> Scalar:
+    """LOWER, UPPER; TRIM, LTRIM, RTRIM of blanks, or of some letters."""
     scalar = as_text(scalar, function)
+    if letters is not None:
+        return _kept(function, [scalar, as_text(letters, function)])
     if isinstance(scalar.value, str) and scalar.value.isascii() and function in _OF_PLAIN:
         return literal(_OF_PLAIN[function](scalar.value), VARCHAR)
     return Scalar(function, (scalar,), Call(function, (scalar.tree,)), VARCHAR, UNBOUNDED, None, scalar.nullable)
@@ -94,6 +96,8 @@ def position(text: Scalar, part: Scalar) -> Scalar:
 
 def _replace(text: Scalar, old: Scalar, new: Scalar) -> Scalar:
     args = [as_text(a, "replace") for a in (text, old, new)]
+    if all(isinstance(a.value, str) for a in args) and old.value:
+        return literal(str(text.value).replace(str(old.value), str(new.value)), VARCHAR)
     # each letter may be one that is replaced; an empty text is found nowhere
     return _kept("replace", args, _long(args[0]) * max(1, _long(args[2])))
 
@@ -126,6 +130,8 @@ def _number(scalar: Scalar) -> int:
 def _concat(*parts: Scalar) -> Scalar:
     """NULL adds nothing, and what is no text is cast."""
     args = [part if part.sqltype.is_text else cast(part, VARCHAR) for part in parts if not part.is_null]
+    if all(isinstance(a.value, str) for a in args):
+        return literal("".join(str(a.value) for a in args), VARCHAR)
     if len(args) < 2:
         args += [literal("", VARCHAR)] * (2 - len(args))
     return _kept("concat", args, sum(map(_long, args)), nullable=False)
@@ -228,9 +234,23 @@ def _check_padding(constants: Constants) -> None:
         raise error(102, "what a text is padded with must be a constant text", hint="write LPAD(x, 5, '0')")
 
 
-def _changed(name: str, *names: str, safe: bool = True) -> Function:
+def _changed(name: str, *names: str) -> Function:
     return Function(
-        (name, *names), f"{name.upper()}(a)", "text", ("value",), partial(change, name), {name: texts(1)}, safe=safe
+        (name, *names), f"{name.upper()}(a)", "text", ("value",), partial(change, name), {name: texts(1)}, safe=True
+    )
+
+
+def _trimmed(name: str, *, syntax: bool = False) -> Function:
+    return Function(
+        (name,),
+        f"{name.upper()}(a)",
+        f"text; {name.upper()}(a, 'xy') without these letters at its ends" if name == "trim" else "text",
+        ("value", "value"),
+        partial(change, name),
+        {name: lambda args: texts(len(args))(args) if len(args) in (1, 2) else None},
+        optional=1,
+        safe=True,
+        syntax=syntax,
     )
 
 
@@ -272,9 +292,9 @@ FUNCTIONS = (
     ),
     _changed("lower", "lcase"),
     _changed("upper", "ucase"),
-    Function(("trim",), "TRIM(a)", "text", ("value",), partial(change, "trim"), {"trim": texts(1)}, syntax=True),
-    _changed("ltrim"),
-    _changed("rtrim"),
+    _trimmed("trim", syntax=True),
+    _trimmed("ltrim"),
+    _trimmed("rtrim"),
     _part("substring", "SUBSTRING(a, 1, 3)", optional=1, syntax=True),
     _part("left", "LEFT(a, 3)"),
     _part("right", "RIGHT(a, 3)"),

@@ -172,7 +172,8 @@ class Collector:
         check_plain(argument, words, record.example if record.takes == 2 else "")
         value, text = scalar(argument, self.scope), argument.sql(dialect="duckdb")
         if record.inside:
-            bounds, plain = finite_hull(value), value.sqltype.is_boolean or value.sqltype.is_temporal
+            bounds = finite_hull(value)
+            plain = value.is_identifying or not (value.sqltype.is_number or value.is_null)
             if not plain:
                 value = scalar(exp.Anonymous(this=record.inside, expressions=[argument.copy()]), self.scope)
             if not plain and finite_hull(value) is None:

@@ -10,7 +10,7 @@ from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.expressions import arithmetic, buckets, casting, conditional, division, logic, temporal
-from dpsql.expressions.functions import BY_NAME, documents, numbers, patterns, text
+from dpsql.expressions.functions import BY_NAME, calendar, documents, numbers, patterns, text
 from dpsql.expressions.functions.record import Period
 from dpsql.expressions.literals import NULL, boolean_literal, integer_literal, number_literal, text_literal
 from dpsql.expressions.scalar import Scalar
@@ -38,7 +38,7 @@ def _literal(node: exp.Expression, build: Build) -> Scalar:
 def _binary(operator: str) -> Builder:
     def built(node: exp.Expression, build: Build) -> Scalar:
         left, right = node.args["this"], node.args["expression"]
-        if operator in "+-" and (isinstance(right, exp.Interval) or isinstance(left, exp.Interval)):
+        if operator in "+-" and (_interval(right) or _interval(left)):
             return _shift(operator, left, right, build)
         a, b = build(left), build(right)
         if operator in "+-" and a.sqltype.is_temporal:
@@ -51,19 +51,40 @@ def _binary(operator: str) -> Builder:
 def _temporal(operator: str, left: Scalar, right: Scalar) -> Scalar:
     if operator == "-" and right.sqltype.is_temporal:
         return temporal.days_between(left, right)
-    if right.is_literal and isinstance(right.value, int) and left.sqltype.name == "DATE":
-        shifted = temporal.shift(left, right.value if operator == "+" else -right.value, "day")
-        return casting.cast(shifted, left.sqltype)
-    raise error(106, "a date can be shifted by a constant only", hint="write d + INTERVAL 7 DAY")
+    if right.sqltype.is_integer and left.sqltype.name == "DATE":
+        return casting.cast(temporal.shift(left, _signed(operator, right), "day"), left.sqltype)
+    raise error(106, "a date can be shifted by whole days or an interval", hint="write d + INTERVAL 7 DAY")
+
+
+def _signed(operator: str, amount: Scalar) -> Scalar:
+    return amount if operator == "+" else arithmetic.negative(amount)
+
+
+def _interval(node: exp.Expression) -> tuple[exp.Expression, exp.Expression | None] | None:
+    """INTERVAL 7 DAY, INTERVAL (n) DAY and n * INTERVAL 7 DAY: the interval, and what it is taken so many times of; else None."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Interval):
+        times = inner.this if isinstance(inner.this, exp.Paren) else None
+        return (exp.Interval(this=exp.Literal.number(1), unit=inner.args.get("unit")) if times else inner), times
+    if isinstance(inner, exp.Mul):
+        sides = [(inner.this, inner.expression), (inner.expression, inner.this)]
+        return next(((side.unnest(), other) for side, other in sides if isinstance(side.unnest(), exp.Interval)), None)
+    return None
 
 
 def _shift(operator: str, left: exp.Expression, right: exp.Expression, build: Build) -> Scalar:
-    if isinstance(left, exp.Interval):
-        if operator == "-" or isinstance(right, exp.Interval):
+    if _interval(left):
+        if operator == "-" or _interval(right):
             raise error(106, "an interval can be added to a date only", hint="write d + INTERVAL 7 DAY")
         left, right = right, left
-    period = _period(right)
-    return temporal.shift(build(left), period.amount * (1 if operator == "+" else -1), period.unit)
+    found = _interval(right)
+    assert found is not None
+    period, times = _period(found[0]), found[1]
+    amount = integer_literal(period.amount)
+    if times is not None:
+        number = build(times)
+        amount = number if period.amount == 1 else arithmetic.add_subtract_multiply("*", number, amount)
+    return temporal.shift(build(left), _signed(operator, amount), period.unit)
 
 
 def _period(node: exp.Expression) -> Period:
@@ -108,7 +129,13 @@ def _compare(operator: str) -> Builder:
             if operator != "=":
                 raise error(102, f"{operator} ANY is not supported", hint="write x = ANY([1, 2]), or x IN (1, 2)")
             return logic.in_list(build(left), [build(option) for option in _listed(right)])
-        if operator in ("=", "<>") and isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+        if isinstance(right, exp.All):
+            if operator != "<>":
+                raise error(102, f"{operator} ALL is not supported", hint="write x <> ALL([1, 2]), or x NOT IN (1, 2)")
+            return logic.negation(logic.in_list(build(left), [build(option) for option in _listed(right)]))
+        if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+            if operator not in ("=", "<>"):
+                raise error(102, f"rows are not compared by {operator}", hint="write a < 1 OR (a = 1 AND b < 2)")
             found = _row(left, right, build)
             return found if operator == "=" else logic.negation(found)
         apart = _apart(operator, left, right, build)
@@ -117,11 +144,12 @@ def _compare(operator: str) -> Builder:
     return built
 
 
-def _listed(node: exp.Any) -> list[exp.Expression]:
+def _listed(node: exp.Any | exp.All) -> list[exp.Expression]:
     """The constants of ANY([1, 2]) and ANY(ARRAY[1, 2])."""
-    inner = node.this.unnest()
+    inner, word = node.this.unnest(), type(node).__name__.upper()
     if not isinstance(inner, exp.Array) or not inner.expressions:
-        raise error(102, "ANY takes a list of constants", hint="write x = ANY([1, 2])")
+        what = "x = ANY([1, 2])" if word == "ANY" else "x <> ALL([1, 2])"
+        raise error(102, f"{word} takes a list of constants", hint=f"write {what}")
     return list(inner.expressions)
 
 
@@ -260,7 +288,8 @@ def check_buckets(tree: exp.Expression) -> None:
 
 def _trim(node: exp.Expression, build: Build) -> Scalar:
     side = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
-    return text.change(side, build(node.args["this"]))
+    letters = node.args.get("expression")
+    return text.change(side, build(node.args["this"]), build(letters) if letters is not None else None)
 
 
 def _unary(function: Callable[[Scalar], Scalar]) -> Builder:
@@ -311,11 +340,11 @@ def _document(node: exp.Expression, build: Build) -> Scalar:
 
 
 def _similar(node: exp.Expression, build: Build) -> Scalar:
-    pattern = node.args["expression"]
-    if not (isinstance(pattern, exp.Literal) and pattern.is_string):
+    pattern = build(node.args["expression"])
+    if not isinstance(pattern.value, str):
         raise error(102, "the pattern of SIMILAR TO must be a constant text", hint="write x SIMILAR TO 'a.*'")
-    patterns.groups_of(pattern.name)
-    return patterns.matches("regexp_full_match", build(node.args["this"]), build(pattern))
+    patterns.groups_of(pattern.value)
+    return patterns.matches("regexp_full_match", build(node.args["this"]), pattern)
 
 
 BUILDERS: dict[type[exp.Expression], Builder] = {
@@ -366,5 +395,5 @@ BUILDERS: dict[type[exp.Expression], Builder] = {
     exp.JSONExtractScalar: _document,
     exp.AtTimeZone: _called,
     exp.SimilarTo: _similar,
-    exp.Extract: lambda node, build: temporal.extract(node.this.name, build(node.expression)),
+    exp.Extract: lambda node, build: calendar.part(node.this.name, build(node.expression)),
 }

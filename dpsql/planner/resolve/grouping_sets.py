@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
+from dpsql.planner.calls import spelt_out
 from dpsql.planner.grammar import is_aggregate, name_of, record_of
 from dpsql.planner.resolve.scalars import arguments
 from dpsql.planner.resolve.syntax import unaliased
@@ -275,6 +276,8 @@ class _Levels:
                 return self.total(call, condition)
             case "mean" if len(arguments(call)) == 1:
                 return self.mean(call, argument, condition)
+        if record is not None and record.plain:
+            return self.rewrite(spelt_out(record.plain, argument, condition))
         raise _not_additive(node, name_of(call))
 
     def mean(self, call: exp.Expression, argument: exp.Expression, condition: exp.Expression | None) -> exp.Expression:

@@ -7,6 +7,7 @@ from sqlglot import exp
 from dpsql.aggregates.record import Record
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
+from dpsql.planner.calls import spelt_out
 from dpsql.planner.grammar import OF_PEOPLE, name_of, record_of
 from dpsql.planner.resolve import unique
 from dpsql.planner.resolve.correlated import HIDDEN_KEY, Correlated, hidden_name, split
@@ -25,7 +26,7 @@ def public_select(statement: Statement, select: exp.Select, sources: dict[int, S
         raise error(
             102,
             f"{name_of(own)} is about people's rows, and these are public",
-            hint=f"write plain SQL, such as {_plain(record_of(own))}",
+            hint=f"write plain SQL, such as {_plain(record_of(own), own)}",
             span=span_of(own),
         )
     wrong = next((p for p in parts_of(select) if is_end(p)), None)
@@ -59,9 +60,11 @@ def public_select(statement: Statement, select: exp.Select, sources: dict[int, S
     return statement.sized(Public(tree, unique.of_select(tree, shown)))
 
 
-def _plain(record: Record | None) -> str:
+def _plain(record: Record | None, call: exp.Anonymous) -> str:
     """What gives of public rows what an aggregate over people gives."""
-    return record.plain if record is not None and record.plain else "SUM(x) or AVG(x)"
+    if record is None or not record.plain or not call.expressions:
+        return "SUM(x) or AVG(x)"
+    return spelt_out(record.plain, call.expressions[0]).sql(dialect="duckdb")
 
 
 def _shown(statement: Statement, found: Source) -> unique.Shown:

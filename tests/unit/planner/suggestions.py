@@ -757,6 +757,44 @@ MORE = [
         "SELECT COUNT(*) FROM person WHERE LN(income) / LN(3) > 1",
     ),
     Suggestion(
+        "SELECT COUNT(*) FROM person WHERE JSON_VALUE(CAST(site AS VARCHAR), '$.a') = '1'",
+        "write JSON_EXTRACT_STRING(x, '$.key')",
+        "SELECT COUNT(*) FROM person WHERE JSON_EXTRACT_STRING(CAST(site AS VARCHAR), '$.a') = '1'",
+    ),
+    Suggestion(
+        "SELECT COUNT(*) FROM person WHERE CAST(site AS VARCHAR) ->> '$..a' = '1'",
+        "write a ->> '$.key[0]'",
+        "SELECT COUNT(*) FROM person WHERE CAST(site AS VARCHAR) ->> '$.a[0]' = '1'",
+    ),
+    Suggestion(
+        "SELECT COUNT(*) FROM person WHERE TIMESTAMP '2020-01-01' AT TIME ZONE 'UTC' > '2020-01-01'",
+        "AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'",
+        "SELECT COUNT(*) FROM person WHERE TIMESTAMP '2020-01-01' AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin' > '2020-01-01'",
+    ),
+    Suggestion(
+        "SELECT COUNT(*) FROM person WHERE (site, plan) < (3, 2)",
+        "a < 1 OR (a = 1 AND b < 2)",
+        "SELECT COUNT(*) FROM person WHERE site < 3 OR (site = 3 AND plan < 2)",
+    ),
+    Suggestion(
+        "SELECT COUNT(*) FROM person WHERE CAST(site AS VARCHAR) ~ '1'",
+        "write REGEXP_MATCHES(x, 'a.*')",
+        "SELECT COUNT(*) FROM person WHERE REGEXP_MATCHES(CAST(site AS VARCHAR), '1')",
+    ),
+    Suggestion(
+        "SELECT GEOMEAN(c) FROM (SELECT site, COUNT(*) AS c FROM person GROUP BY site)",
+        "write plain SQL, such as EXP(AVG(LN(c)))",
+        "SELECT EXP(AVG(LN(c))) FROM (SELECT site, COUNT(*) AS c FROM person GROUP BY site)",
+    ),
+    Suggestion(
+        "SELECT GEOMEAN(person_id) FROM person", "count people instead: COUNT(*)", "SELECT COUNT(*) FROM person"
+    ),
+    Suggestion(
+        "SELECT REGR_SLOPE(income) FROM person",
+        "REGR_SLOPE(y, x)",
+        "SELECT REGR_SLOPE(income, education_years) FROM person",
+    ),
+    Suggestion(
         "SELECT COUNT(*) FROM person WHERE CAST(site AS JSON) IS NULL",
         "use BIGINT, DOUBLE",
         "SELECT COUNT(*) FROM person WHERE CAST(site AS BIGINT) IS NULL",
