@@ -7,7 +7,7 @@ from fractions import Fraction
 from dpsql.aggregates.record import Built, Given
 from dpsql.core.domains import Interval, Unbounded, hull
 from dpsql.core.errors import Error, error
-from dpsql.core.sqltypes import DOUBLE, INTEGER
+from dpsql.core.sqltypes import DOUBLE, INTEGER, TIME
 from dpsql.expressions.conditional import case
 from dpsql.expressions.functions.numbers import float_test
 from dpsql.expressions.literals import NULL, literal
@@ -70,11 +70,13 @@ def check_bounds(given: Given) -> None:
     if value.sqltype.is_boolean and not given.record.booleans:
         hint = f"write {words}(CAST({given.shown[:60]} AS INTEGER))"
         raise error(106, f"{words} needs a number, not BOOLEAN", hint=hint)
-    if value.sqltype.is_temporal and not given.record.temporal:
-        hint = f"write {words}(date_diff('day', DATE '2000-01-01', {given.shown[:60]}))"
+    if value.sqltype.is_counted and not given.record.temporal:
+        inside = given.shown[:60]
+        number = f"HOUR({inside})" if value.sqltype == TIME else f"date_diff('day', DATE '2000-01-01', {inside})"
+        hint = f"write {words}({number})"
         raise error(106, f"{words} needs a number, not {value.sqltype}", hint=hint)
     declared = finite_hull(value) if value.sqltype.is_number else hull(value.domain)
-    if (value.sqltype.is_number or value.sqltype.is_temporal) and declared is None:
+    if (value.sqltype.is_number or value.sqltype.is_counted) and declared is None:
         raise without_bounds(given, value)
 
 
@@ -89,6 +91,8 @@ def without_bounds(given: Given, value: Scalar) -> Error:
     declare = f"declare bounds for {', '.join(names)} or " if names else ""
     if given.record.bounded:
         instead = f"write {given.record.bounded.format(value=shown)}"
+    elif value.sqltype == TIME:
+        instead = f"add WHERE {shown} BETWEEN TIME '00:00:00' AND TIME '23:59:59'"
     elif value.sqltype.is_temporal:
         instead = f"add WHERE {shown} BETWEEN {value.sqltype} '2000-01-01' AND {value.sqltype} '2030-01-01'"
     elif value.is_column:

@@ -12,12 +12,12 @@ from dpsql.aggregates.sum import in_type
 from dpsql.aggregates.telling import Say, clamped, has_bounds, where
 from dpsql.aggregates.term import WIDEST, Term
 from dpsql.core.domains import UNBOUNDED, hull
-from dpsql.core.sqltypes import DATE, HUGEINT, SqlType
+from dpsql.core.sqltypes import DATE, HUGEINT, TIME, SqlType
 from dpsql.core.wording import number
 from dpsql.expressions.conversion import convert
 from dpsql.expressions.literals import literal
 from dpsql.expressions.scalar import Scalar, finite_hull, tree_of
-from dpsql.expressions.temporal import DAY, difference, moment_text
+from dpsql.expressions.temporal import DAY, difference, moment_text, since_midnight
 from dpsql.sql.nodes import Binary, Node, Number
 
 MOST_BUCKETS = 2**16
@@ -34,7 +34,7 @@ class Grid:
 
     term    the value, clamped; NULL and NaN are not counted. Its quanta are the buckets, as wide as `widest` asks
     moment  the date or time that the value is the number of
-    unit    DATE where it is a number of days since 1970, TIMESTAMP where it is one of microseconds
+    unit    DATE where it is a number of days since 1970, TIMESTAMP where it is one of microseconds, TIME where these are since midnight
     """
 
     term: Term
@@ -116,7 +116,7 @@ def grid(aggregate: Aggregate, value: Scalar, most: int) -> Grid:
 
     Why  a date beyond the years that can be computed with is NULL, so its row is in no bucket: it has one or none, as any row
     """
-    if not value.sqltype.is_temporal:
+    if not value.sqltype.is_counted:
         return Grid(aggregate.term(value, most), aggregate.condition)
     placed = _number(convert(value, aggregate.sqltype), in_days=value.sqltype == DATE)
     return Grid(aggregate.term(placed, most), aggregate.condition, value, aggregate.sqltype)
@@ -125,7 +125,11 @@ def grid(aggregate: Aggregate, value: Scalar, most: int) -> Grid:
 def _number(moment: Scalar, in_days: bool) -> Scalar:
     """Days since 1970 of a date, microseconds of a time."""
     sqltype, within = moment.sqltype, hull(moment.domain)
-    placed = difference("day" if sqltype == DATE else "microsecond", literal(0, sqltype), moment)
+    placed = (
+        since_midnight(moment)
+        if sqltype == TIME
+        else difference("day" if sqltype == DATE else "microsecond", literal(0, sqltype), moment)
+    )
     step = moment.step
     if sqltype != DATE and step is None:
         units = (DAY,) if in_days else (DAY // 86_400, DAY // 86_400_000, 1)
@@ -141,7 +145,7 @@ def as_value(quanta: int, term: Term, sqltype: SqlType) -> object:
     if bounds is not None:
         # the grid begins and ends with whole quanta, which may lie beyond them
         value = max(bounds.lower, min(bounds.upper, value))
-    if sqltype.is_temporal:
+    if sqltype.is_counted:
         return moment_text(value, sqltype)
     if sqltype.is_integer and sqltype != HUGEINT:
         held = sqltype.range

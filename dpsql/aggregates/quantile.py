@@ -38,7 +38,7 @@ from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms
 from dpsql.aggregates.telling import Say
 from dpsql.core.errors import error
 from dpsql.core.events import Event
-from dpsql.core.sqltypes import DOUBLE, TIMESTAMP, SqlType
+from dpsql.core.sqltypes import DOUBLE, TIME, TIMESTAMP, SqlType
 from dpsql.core.wording import number
 from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.conversions import PURE
@@ -260,7 +260,7 @@ def _between(sqltype: SqlType) -> SqlType:
     """A value between two of a type."""
     if sqltype.is_decimal or sqltype.is_float:
         return sqltype
-    return TIMESTAMP if sqltype.is_temporal else DOUBLE
+    return TIME if sqltype == TIME else TIMESTAMP if sqltype.is_temporal else DOUBLE
 
 
 DISCRETE = Record(

@@ -80,7 +80,7 @@ class Record:
     squares     of an aggregate of two values (y, x), which of them it needs the square of
     sqltype     of its column, by its value's
     booleans    whether it takes BOOLEAN
-    temporal    whether it takes DATE and TIMESTAMP
+    temporal    whether it takes DATE, TIMESTAMP and TIME
     inside      the function of its value that it is of, in place of the value
     build       what a call with more than values asks for; raises Error
     bounded     how a call brings bounds of its own, over {value}

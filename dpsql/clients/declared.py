@@ -39,6 +39,8 @@ def value_text(value: Value, sqltype: SqlType) -> str:
         return str(EPOCH + timedelta(days=int(value)))
     if sqltype.name == "TIMESTAMP":
         return str(datetime(1970, 1, 1) + timedelta(microseconds=int(value)))
+    if sqltype.name == "TIME":
+        return str((datetime(1970, 1, 1) + timedelta(microseconds=int(value))).time())
     number = Fraction(value)
     return f"{int(number):,}".replace(",", "") if number.denominator == 1 else f"{float(number):.10g}"
 
@@ -46,7 +48,7 @@ def value_text(value: Value, sqltype: SqlType) -> str:
 def value_sql(value: Value, sqltype: SqlType) -> str:
     """A declared value as a statement writes it."""
     shown = value_text(value, sqltype)
-    return "'" + shown.replace("'", "''") + "'" if isinstance(value, str) or sqltype.is_temporal else shown
+    return "'" + shown.replace("'", "''") + "'" if isinstance(value, str) or sqltype.is_counted else shown
 
 
 def domain_text(column: Column, most: int = FEW) -> str:

@@ -20,7 +20,7 @@ INTEGER_BITS: dict[str, tuple[int, bool]] = {
     "UINTEGER": (32, False),
     "UBIGINT": (64, False),
 }
-OTHER_TYPES = ("BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "DATE", "TIMESTAMP")
+OTHER_TYPES = ("BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "DATE", "TIMESTAMP", "TIME")
 _SYNONYMS = {
     "INT": "INTEGER",
     "INT1": "TINYINT",
@@ -76,6 +76,11 @@ class SqlType:
         return self.name in ("DATE", "TIMESTAMP")
 
     @property
+    def is_counted(self) -> bool:
+        """Whether a value is held as a whole number: of days since 1970, or of microseconds since then or since midnight."""
+        return self.is_temporal or self.name == "TIME"
+
+    @property
     def is_text(self) -> bool:
         return self.name == "VARCHAR"
 
@@ -103,6 +108,7 @@ def _range(sqltype: SqlType) -> Interval | None:
 
 
 BOOLEAN, VARCHAR, DATE, TIMESTAMP = SqlType("BOOLEAN"), SqlType("VARCHAR"), SqlType("DATE"), SqlType("TIMESTAMP")
+TIME = SqlType("TIME")
 INTEGER, BIGINT, HUGEINT = SqlType("INTEGER"), SqlType("BIGINT"), SqlType("HUGEINT")
 FLOAT, DOUBLE = SqlType("FLOAT"), SqlType("DOUBLE")
 COMBINATION = SqlType("ROW")

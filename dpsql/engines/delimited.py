@@ -22,6 +22,7 @@ _INFERRED = (
     ("DOUBLE", r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?"),
     ("DATE", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
     ("TIMESTAMP", r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"),
+    ("TIME", r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"),
     ("BOOLEAN", r"(?i:true|false)"),
 )
 """The ways of writing values of a type; a leading zero is that of a code, so such a column stays text."""

@@ -167,7 +167,7 @@ def _comparable(column: str, sqltype: SqlType) -> str:
     """The value in its domain's unit; unlike `measured` it keeps an infinite DOUBLE, which a clamp changes."""
     if sqltype.is_float:
         return f"CASE WHEN NOT isnan({column}) THEN {column} END"
-    return measured(column, sqltype) if sqltype.is_temporal else column
+    return measured(column, sqltype) if sqltype.is_counted else column
 
 
 def _unit(engine: DuckDBEngine, schema: Schema, table: Table) -> UnitFacts:

@@ -18,6 +18,8 @@ def measured(column: str, sqltype: SqlType) -> str:
         return f"CASE WHEN isfinite({column}) THEN date_diff('day', DATE '1970-01-01', {column}) END"
     if sqltype.name == "TIMESTAMP":
         return f"CASE WHEN isfinite({column}) THEN epoch_us({column}) END"
+    if sqltype.name == "TIME":
+        return f"date_diff('microsecond', TIME '00:00:00', {column})"
     return f"CAST({column} AS VARCHAR)" if sqltype.is_decimal else column
 
 

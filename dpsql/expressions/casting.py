@@ -8,9 +8,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.core import domains
-from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval
+from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, interval
 from dpsql.core.errors import error
-from dpsql.core.sqltypes import SqlType
+from dpsql.core.sqltypes import TIME, TIMESTAMP, SqlType
 from dpsql.expressions.conversion import decimal_of, scaled
 from dpsql.expressions.literals import literal, read_text
 from dpsql.expressions.scalar import NULL_TYPE, Scalar, finite_hull
@@ -30,7 +30,7 @@ def cast(scalar: Scalar, sqltype: SqlType) -> Scalar:
     if scalar.is_literal and isinstance(scalar.value, str) and not sqltype.is_text:
         return (
             replace(read_text(scalar, sqltype), sqltype=sqltype)
-            if sqltype.is_temporal
+            if sqltype.is_counted
             else _number_of_text(scalar, sqltype)
         )
     _check(scalar.sqltype, sqltype)
@@ -54,7 +54,10 @@ def _number_of_text(scalar: Scalar, sqltype: SqlType) -> Scalar:
 
 def _check(source: SqlType, target: SqlType) -> None:
     """Refuse conversions that have no meaning, such as a date as a number."""
-    if source.is_temporal and not (target.is_temporal or target.is_text):
+    if TIME in (source, target) and not (source.is_text or target.is_text or (source, target) == (TIMESTAMP, TIME)):
+        hint = "cast a timestamp" if target == TIME else "compare it with TIME '12:00:00', or write HOUR(...)"
+        raise error(106, f"a value of type {source} cannot be cast to {target}", hint=hint)
+    if source.is_temporal and not (target.is_counted or target.is_text):
         raise error(
             106,
             f"a value of type {source} cannot be cast to {target}",
@@ -75,6 +78,8 @@ def _image(scalar: Scalar, target: SqlType) -> tuple[Domain, bool]:
         return _texts(scalar), True
     if target.is_boolean:
         return Categories((False, True)), not source.is_text
+    if target == TIME:
+        return interval(0, 86_399_999_999), source == TIMESTAMP
     if source.is_temporal:
         return _moments(scalar, target), True
     return UNBOUNDED, False

@@ -62,7 +62,7 @@ def _holding(chosen: Scalar, values: list[Scalar]) -> Scalar:
 def extreme(function: str, scalars: list[Scalar]) -> Scalar:
     """LEAST or GREATEST, which skip NULLs; with a constant inside both, it is an explicit clamp even of an unbounded value."""
     typed, sqltype = unify(scalars, function.upper())
-    if not (sqltype.is_number or sqltype.is_temporal or sqltype.is_text):
+    if not (sqltype.is_number or sqltype.is_counted or sqltype.is_text):
         raise error(106, f"{function.upper()} needs numbers, dates or text", hint="write CASE instead")
     tree = Call(function, tuple(s.tree for s in typed))
     nullable = all(s.nullable for s in typed)
@@ -84,7 +84,7 @@ def lowest(scalar: Scalar) -> Fraction | None:
         return _smallest([lowest(a) for a in scalar.args])
     if scalar.function == "convert" and scalar.sqltype.is_number:
         return lowest(scalar.args[0])
-    bounds = finite_hull(scalar) if not scalar.sqltype.is_temporal else domains.hull(scalar.domain)
+    bounds = finite_hull(scalar) if not scalar.sqltype.is_counted else domains.hull(scalar.domain)
     return bounds.lower if bounds is not None else None
 
 
@@ -101,7 +101,7 @@ def highest(scalar: Scalar) -> Fraction | None:
         return max(b for b in found if b is not None) if all(b is not None for b in found) else None
     if scalar.function == "convert" and scalar.sqltype.is_number:
         return highest(scalar.args[0])
-    bounds = finite_hull(scalar) if not scalar.sqltype.is_temporal else domains.hull(scalar.domain)
+    bounds = finite_hull(scalar) if not scalar.sqltype.is_counted else domains.hull(scalar.domain)
     return bounds.upper if bounds is not None else None
 
 

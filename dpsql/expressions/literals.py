@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
@@ -17,6 +17,8 @@ from dpsql.sql.nodes import Literal
 
 _NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
+_TIME = re.compile(r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?")
+
 
 def literal(value: Value | None, sqltype: SqlType) -> Scalar:
     """A constant of a type; dates in days and timestamps in microseconds since 1970."""
@@ -26,7 +28,7 @@ def literal(value: Value | None, sqltype: SqlType) -> Scalar:
         value = as_float(Fraction(value), sqltype)
     domain: Domain = Categories((value,))
     number = None if isinstance(value, str) or sqltype.is_boolean else Fraction(value)
-    limits = Interval(number, number) if number is not None and not sqltype.is_temporal else None
+    limits = Interval(number, number) if number is not None and not sqltype.is_counted else None
     integral = limits is not None and limits.lower.denominator == 1
     return Scalar("literal", (), Literal(value, sqltype), sqltype, domain, limits, integral=integral, value=value)
 
@@ -82,7 +84,10 @@ def days(day: date) -> int:
     return (day - EPOCH).days
 
 
-def microseconds(moment: datetime) -> int:
+def microseconds(moment: datetime | time) -> int:
+    """Since 1970-01-01, or since midnight."""
+    if isinstance(moment, time):
+        moment = datetime.combine(EPOCH, moment)
     return (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
 
 
@@ -102,6 +107,9 @@ def _parsed(text: str, sqltype: SqlType) -> Scalar | None:
             return literal(days(date.fromisoformat(text)), sqltype)
         if sqltype.name == "TIMESTAMP":
             return literal(microseconds(datetime.fromisoformat(text).replace(tzinfo=None)), sqltype)
+        if sqltype.name == "TIME":
+            found = time.fromisoformat(text) if _TIME.fullmatch(text) else None
+            return literal(microseconds(found), sqltype) if found is not None else None
         if sqltype.is_boolean:
             return literal({"true": True, "t": True, "false": False, "f": False}[text.lower()], sqltype)
         if _NUMBER.fullmatch(text) is None:

@@ -16,7 +16,7 @@ from fractions import Fraction
 from dpsql.core import domains
 from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, interval
 from dpsql.core.errors import error
-from dpsql.core.sqltypes import BIGINT, DATE, INTEGER, TIMESTAMP, VARCHAR, SqlType
+from dpsql.core.sqltypes import BIGINT, DATE, INTEGER, TIME, TIMESTAMP, VARCHAR, SqlType
 from dpsql.expressions.conversion import convert
 from dpsql.expressions.literals import days, microseconds
 from dpsql.expressions.scalar import Scalar
@@ -98,9 +98,8 @@ def part_name(text: str) -> str:
 
 def _temporal(scalar: Scalar, function: str) -> Scalar:
     if not scalar.sqltype.is_temporal:
-        raise error(
-            106, f"{function} needs a date or timestamp, not {scalar.sqltype}", hint="write CAST(... AS DATE) around it"
-        )
+        hint = "compare it, or write HOUR(...)" if scalar.sqltype == TIME else "write CAST(... AS DATE) around it"
+        raise error(106, f"{function} needs a date or timestamp, not {scalar.sqltype}", hint=hint)
     return scalar
 
 
@@ -126,6 +125,8 @@ def moment_of(sqltype: SqlType, value: Fraction) -> datetime:
 def moment_text(value: Fraction, sqltype: SqlType) -> str:
     """A value of a type as the engine writes it."""
     when = moment_of(sqltype, value)
+    if sqltype == TIME:
+        return when.time().isoformat()
     return when.date().isoformat() if sqltype == DATE else when.isoformat(" ")
 
 
@@ -136,6 +137,8 @@ def value_of(sqltype: SqlType, when: datetime) -> int:
 def extract(part: str, scalar: Scalar) -> Scalar:
     """EXTRACT(part FROM x), BIGINT."""
     part = part_name(part)
+    if scalar.sqltype == TIME:
+        return _of_time(part, scalar)
     scalar = _temporal(scalar, "EXTRACT")
     bounds = domains.hull(scalar.domain)
     domain: Domain
@@ -156,6 +159,29 @@ def extract(part: str, scalar: Scalar) -> Scalar:
         )
     tree = guarded(scalar, Call("date_part", (Literal(part, VARCHAR), scalar.tree)))
     return Scalar("extract", (scalar,), tree, BIGINT, domain, limits, scalar.nullable or bounds is None, integral=True)
+
+
+_OF_DAY = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1_000, "microsecond": 1}
+
+
+def _of_time(part: str, scalar: Scalar) -> Scalar:
+    """A part of a time of day, which each has: the hour of its last, 24:00:00, is 24."""
+    if part not in _OF_DAY:
+        raise error(102, f"a time of day has no {part[:20]}", hint="use " + ", ".join(_OF_DAY))
+    limits = interval(0, 24) if part == "hour" else interval(*_RANGES[part])
+    bounds = domains.hull(scalar.domain)
+    domain: Domain = domains.integers(limits) or limits
+    if part == "hour" and bounds is not None:
+        hours = (Fraction(math.floor(end / _OF_DAY[part])) for end in (bounds.lower, bounds.upper))
+        domain = domains.integers(Interval(*hours)) or domain
+    tree = Call("date_part", (Literal(part, VARCHAR), scalar.tree))
+    return Scalar("extract", (scalar,), tree, BIGINT, domain, limits, scalar.nullable, integral=True)
+
+
+def since_midnight(scalar: Scalar) -> Scalar:
+    """The microseconds of a time of day."""
+    tree = Call("date_diff", (Literal("microsecond", VARCHAR), Literal(0, TIME), scalar.tree))
+    return Scalar("date_diff", (scalar,), tree, BIGINT, scalar.domain, interval(0, DAY), scalar.nullable, integral=True)
 
 
 def truncate(part: str, scalar: Scalar) -> Scalar:

@@ -69,7 +69,7 @@ def _histogram(table: Table, column: Column) -> Histogram | None:
         sql = f"SELECT {here} AS cell, COUNT(*) FROM {source} GROUP BY 1"
         return Histogram(name, column, sql, lambda keys: (_value(keys[0], domain), None))
     is_date = column.sqltype.name == "DATE"
-    if not isinstance(domain, Interval) or domain.upper <= domain.lower or column.sqltype.is_temporal > is_date:
+    if not isinstance(domain, Interval) or domain.upper <= domain.lower or column.sqltype.is_counted > is_date:
         return None
     low = Fraction(0) if is_date else domain.lower
     number = f"date_diff('day', {literal_sql(domain.lower, column.sqltype)}, {here})" if is_date else here

@@ -84,6 +84,8 @@ def _around(place: str, sqltype: SqlType, known: Sequence[Value], slots: int) ->
         return f"{place} < 0.5"
     if sqltype.is_temporal:
         return f"TRY_CAST(DATE '2000-01-01' + floor({place} * 10000)::INTEGER AS {sqltype})"
+    if sqltype.name == "TIME":
+        return f"TIME '00:00:00' + to_seconds(floor({place} * 86399)::INTEGER)"
     arms = []
     for low, high, value in _placed([v for v in known if isinstance(v, str) == sqltype.is_text], slots):
         (below, above), width = _beside(value), (high - low) / 4

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, time
 from fractions import Fraction
 
 import numpy as np
@@ -170,7 +170,7 @@ def _values(known: Sizes, column: Column, place: Floats) -> Drawn:
     low = np.array([float(cell.value) for cell in known.shares])
     spans = np.array([float(cell.end - cell.value) if cell.end is not None else 0.0 for cell in known.shares])  # type: ignore[operator]
     found = low[at] + np.clip((place * ends[-1] - ends[at]) / weights[at] + 1, 0, 1) * spans[at]
-    if column.sqltype.is_integer or column.sqltype.is_temporal:
+    if column.sqltype.is_integer or column.sqltype.is_counted:
         found = np.floor(found)
     return Drawn(np.clip(found, float(domain.lower), float(domain.upper)))
 
@@ -181,7 +181,7 @@ def _picked(values: Sequence[object], place: Floats) -> Array:
 
 def _declared(value: object) -> object:
     """A value as declarations have it: days, microseconds."""
-    if isinstance(value, datetime):
+    if isinstance(value, datetime | time):
         return microseconds(value)
     return days(value) if isinstance(value, date) else value
 

@@ -78,7 +78,7 @@ def _declared(column: Column) -> tuple[Share, ...]:
 
 def _even(column: Column) -> int:
     """What the last of whole values has beyond it, as each has up to the next."""
-    return int(column.sqltype.is_integer or column.sqltype.is_temporal)
+    return int(column.sqltype.is_integer or column.sqltype.is_counted)
 
 
 def _usual(column: Column, declared: Sizes) -> Sizes:

@@ -207,6 +207,8 @@ def _item(array: str, sqltype: SqlType) -> str:
         return f"DATE '1970-01-01' + CAST({array} AS INTEGER)"
     if sqltype.name == "TIMESTAMP":
         return f"make_timestamp(CAST({array} AS BIGINT))"
+    if sqltype.name == "TIME":
+        return f"CAST(make_timestamp(CAST({array} AS BIGINT)) AS TIME)"
     return f"{array} <> 0" if sqltype.is_boolean else f"TRY_CAST({array} AS {sqltype})"
 
 

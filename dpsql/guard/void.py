@@ -183,20 +183,20 @@ def _points(column: Scalar, conditions: Sequence[Scalar]) -> list[Point] | None:
 def _numbers(column: Scalar, conditions: Sequence[Scalar], marks: set[Fraction]) -> Iterator[Fraction]:
     """Numbers, days or microseconds, within the declared bounds if there are any."""
     domain = column.domain if isinstance(column.domain, Interval) else None
-    if column.sqltype.is_temporal and domain is None:
+    if column.sqltype.is_counted and domain is None:
         return
     ends = (
         {domain.lower, domain.upper} if domain is not None else {min(marks, default=0) - 1, max(marks, default=0) + 1}
     )
     marks = {*marks, *ends}
-    if column.integral or column.sqltype.is_temporal:
+    if column.integral or column.sqltype.is_counted:
         marks = {Fraction(m.__floor__() + i) for m in marks for i in (-1, 0, 1, 2)}
         calendar = any(part.function in _CALENDAR for c in conditions for part in c.walk())
         if domain is not None and column.sqltype.is_temporal and calendar:
             marks |= {start - i for start in _months(column, domain) for i in (0, 1)}
     inside = sorted(m for m in marks if domain is None or m in domain)
     yield from inside
-    if not (column.integral or column.sqltype.is_temporal):
+    if not (column.integral or column.sqltype.is_counted):
         yield from ((a + b) / 2 for a, b in pairwise(inside))
 
 

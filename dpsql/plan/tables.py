@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 
 from dpsql.core.errors import error
@@ -71,16 +71,16 @@ class PublicTable:
 class Accuracy:
     """low <= the exact value of the limited and clamped data <= high, with probability `level`, in the column's own unit.
 
-    low, high  numbers; of a DATE dates, of a TIMESTAMP times
+    low, high  numbers; of a DATE dates, of a TIMESTAMP times, of a TIME times of day
     """
 
-    low: float | date
-    high: float | date
+    low: float | date | time
+    high: float | date | time
     level: float
 
     @property
     def ends(self) -> tuple[float, float]:
-        """low and high as numbers: days since 1970, of dates and times."""
+        """low and high as numbers: days since 1970, of dates and times, or since midnight."""
         return _number(self.low), _number(self.high)
 
     def error(self, value: object) -> float | None:
@@ -95,7 +95,9 @@ class Accuracy:
         return max(high - shown, shown - low)
 
 
-def _number(end: float | date) -> float:
+def _number(end: float | date | time) -> float:
+    if isinstance(end, time):
+        end = datetime.combine(date(1970, 1, 1), end)
     if isinstance(end, datetime):
         return (end - datetime(1970, 1, 1)) / timedelta(days=1)
     return float((end - date(1970, 1, 1)).days) if isinstance(end, date) else end

@@ -9,12 +9,12 @@ Words = tuple[str, str]
 
 LEAVE_OUT = "leave it out"
 LISTED = "SHOW FUNCTIONS lists what there is"
-_TYPES = "write BIGINT, DOUBLE, DECIMAL(18, 2), VARCHAR, DATE or TIMESTAMP"
+_TYPES = "write BIGINT, DOUBLE, DECIMAL(18, 2), VARCHAR, DATE, TIMESTAMP or TIME"
 _ALL_ROWS = "ask over all rows; the noise already protects people"
 _BITS = "write // and % instead"
 _TEXT = "a text written like this", "write it in single quotes: 'text'"
 _LIST = "a list in [...]", "write x IN (1, 2)"
-_ARROW = "-> or ->>", "dpsql reads no JSON and no lambdas: leave them out"
+_ARROW = "-> or a lambda", "write a ->> '$.key.of_it' for a part of a document"
 _ROW_LIMIT = "WITH TIES or PERCENT", "write LIMIT and a number"
 _SHOWN = "name the columns that are to be shown"
 
@@ -22,7 +22,6 @@ CONSTRUCTS: dict[str, Words] = {
     "Abs": ("@", "write abs(x), or ? for a parameter"),
     "All": ("ALL over a query", "compare with one value"),
     "Array": _LIST,
-    "AtTimeZone": ("AT TIME ZONE", "leave it out: times have no zone"),
     "BitString": _TEXT,
     "BitwiseAnd": ("&", _BITS),
     "BitwiseLeftShift": ("<<", _BITS),
@@ -42,8 +41,6 @@ CONSTRUCTS: dict[str, Words] = {
     "HistogramAgg": ("HISTOGRAM()", "GROUP BY width_bucket(x, 0, 100, 10)"),
     "Interval": ("an INTERVAL by itself", "add it to a date, such as d + INTERVAL 1 DAY"),
     "Into": ("SELECT INTO", "leave INTO out: dpsql keeps no tables"),
-    "JSONExtract": _ARROW,
-    "JSONExtractScalar": _ARROW,
     "Kwarg": ("=>", "write name := value"),
     "Lambda": _ARROW,
     "Lateral": ("LATERAL", "JOIN the subquery on the privacy unit"),

@@ -15,7 +15,7 @@ from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.literals import shortest
 from dpsql.expressions.scalar import Scalar
-from dpsql.expressions.temporal import moment
+from dpsql.expressions.temporal import moment, moment_text
 from dpsql.plan.releases import Limited
 from dpsql.plan.resolved import Block, GroupKey
 from dpsql.plan.tables import KeyValue
@@ -136,6 +136,9 @@ def wire(value: domains.Value, scalar: Scalar, as_text: bool) -> KeyValue:
         return f"{whole}{point}{fraction.rstrip('0')}"
     if sqltype.is_float and not scalar.integral:
         return shortest(value, sqltype)
+    if sqltype.name == "TIME":
+        whole, point, fraction = moment_text(Fraction(value), sqltype).partition(".")
+        return f"{whole}{point}{fraction.rstrip('0')}"
     if sqltype.is_decimal and not scalar.integral:
         return decimal_text(Fraction(value), sqltype.scale)
     return str(int(value)) if as_text else int(value)

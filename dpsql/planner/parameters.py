@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
 
@@ -98,6 +98,8 @@ def constant(value: object, name: str) -> exp.Expression:
             return _typed(value.replace(tzinfo=None).isoformat(sep=" "), "TIMESTAMP")
         case date():
             return _typed(value.isoformat(), "DATE")
+        case time() if value.tzinfo is None:
+            return _typed(value.isoformat(), "TIME")
     hint = "give a number, text, date, boolean or None"
     if isinstance(value, list | tuple | set | frozenset):
         hint = "write IN (?, ?), with one ? for each value"

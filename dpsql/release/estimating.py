@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, time
 from fractions import Fraction
 
 import numpy as np
 
 from dpsql.aggregates.base import Column, Noise
 from dpsql.aggregates.resampling import points
-from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, SqlType
+from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, TIME, SqlType
 from dpsql.expressions.temporal import moment_of
 from dpsql.mechanisms.side_by_side import SideBySide
 from dpsql.plan.releases import Output, Release
@@ -107,6 +107,8 @@ def _typical(sqltype: SqlType) -> object:
             return "2000-01-01"
         case "TIMESTAMP":
             return "2000-01-01 00:00:00"
+        case "TIME":
+            return "00:00:00"
         case "FLOAT" | "DOUBLE":
             return 1.5
         case "DECIMAL":
@@ -153,7 +155,7 @@ def beside(asked: Release, key_types: dict[str, SqlType], level: Fraction) -> tu
 
 def _end_columns(asked: Release) -> Typed:
     names = [*(output.name for output in asked.outputs), *(read.name for read in asked.read)]
-    types = {name: sqltype if sqltype.is_temporal else DOUBLE for name, sqltype in _columns(asked, {})}
+    types = {name: sqltype if sqltype.is_counted else DOUBLE for name, sqltype in _columns(asked, {})}
     return *((end_column(name, low), types[name]) for name in names for low in (True, False)), (ROW_NUMBER, BIGINT)
 
 
@@ -164,16 +166,16 @@ def _ends(found: Estimated) -> tuple[list[object], ...]:
         known = [intervals[i] for i in range(rows)]
         for side in (0, 1):
             ends = [None if end is None else end_of(end[side], types[name]) for end in known]
-            columns.append([str(end) if isinstance(end, date) else end for end in ends])
+            columns.append([str(end) if isinstance(end, date | time) else end for end in ends])
     return *columns, list(found.table.data[-1])
 
 
-def end_of(number: float, sqltype: SqlType) -> float | date:
+def end_of(number: float, sqltype: SqlType) -> float | date | time:
     """An end of an interval in a column's own unit: of DATE and TIMESTAMP, a number of days or microseconds since 1970, the moment."""
-    if not sqltype.is_temporal:
+    if not sqltype.is_counted:
         return number
     found = moment_of(sqltype, Fraction(number))
-    return found.date() if sqltype == DATE else found
+    return found.date() if sqltype == DATE else found.time() if sqltype == TIME else found
 
 
 def draws_of(groups: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import date, datetime, time
 from fractions import Fraction
 from typing import cast
 
@@ -245,6 +245,8 @@ def _read(value: object, sqltype: SqlType) -> int | Fraction | str | None:
         return days(value) if isinstance(value, date) and not isinstance(value, datetime) else None
     if sqltype.name == "TIMESTAMP":
         return microseconds(value) if isinstance(value, datetime) and value.tzinfo is None else None
+    if sqltype.name == "TIME":
+        return microseconds(value) if isinstance(value, time) else None
     found = number(value)
     if found is not None and found.denominator == 1:
         return int(found)
@@ -257,6 +259,8 @@ def _kind(sqltype: SqlType) -> str:
         return "texts"
     if sqltype.name == "TIMESTAMP":
         return "times without a zone"
+    if sqltype.name == "TIME":
+        return "times of day"
     if sqltype.is_temporal:
         return "dates"
     return "whole numbers" if sqltype.is_integer else "numbers"
@@ -265,4 +269,6 @@ def _kind(sqltype: SqlType) -> str:
 def _example(sqltype: SqlType) -> str:
     if sqltype.name == "TIMESTAMP":
         return "[2020-01-01T00:00:00, 2024-12-31T23:59:59]"
+    if sqltype.name == "TIME":
+        return "[08:00:00, 18:00:00]"
     return "[2020-01-01, 2024-12-31]" if sqltype.is_temporal else "[0, 100]"

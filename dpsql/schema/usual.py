@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
@@ -71,6 +71,8 @@ def _read(key: str, sqltype: SqlType) -> Value:
     if sqltype.name == "TIMESTAMP":
         moment = datetime.fromisoformat(key)
         return microseconds(moment) if moment.tzinfo is None else _none(key)
+    if sqltype.name == "TIME":
+        return microseconds(time.fromisoformat(key))
     found = number(Decimal(key))
     if found is None or (sqltype.is_integer and found.denominator != 1):
         return _none(key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 
 from dpsql.core.domains import Categories, Interval, Value
@@ -101,7 +101,7 @@ def _value(value: Value, sqltype: SqlType) -> str:
     """One bound or domain value, in the notation of the column's type."""
     if isinstance(value, str):
         return quoted(value)
-    return _moment(Fraction(value), sqltype) if sqltype.is_temporal else exact(Fraction(value))
+    return _moment(Fraction(value), sqltype) if sqltype.is_counted else exact(Fraction(value))
 
 
 def _moment(value: Fraction, sqltype: SqlType) -> str:
@@ -110,7 +110,8 @@ def _moment(value: Fraction, sqltype: SqlType) -> str:
         try:
             if sqltype.name == "DATE":
                 return (EPOCH + timedelta(days=int(value))).date().isoformat()
-            return (EPOCH + timedelta(microseconds=int(value))).isoformat()
+            moment = EPOCH + timedelta(microseconds=int(value))
+            return moment.time().isoformat() if sqltype.name == "TIME" else moment.isoformat()
         except OverflowError:
             pass
     raise error(801, f"{value} is not a {sqltype} between the years 1 and 9999, so a schema file cannot say it")
@@ -121,8 +122,10 @@ def days(value: date) -> int:
     return (value - EPOCH.date()).days
 
 
-def microseconds(value: datetime) -> int:
-    """Microseconds since 1970-01-01, of a time without a zone."""
+def microseconds(value: datetime | time) -> int:
+    """Microseconds since 1970-01-01, of a time without a zone; of a time of day since midnight."""
+    if isinstance(value, time):
+        value = datetime.combine(EPOCH, value)
     return (value - EPOCH) // timedelta(microseconds=1)
 
 

@@ -152,7 +152,7 @@ def _named(value: Value | None, end: Fraction | None, column: Column) -> str:
 
 
 def _said(value: Value, column: Column) -> str:
-    if column.sqltype.is_temporal:
+    if column.sqltype.is_counted:
         most = column.domain.upper if isinstance(column.domain, Interval) else Fraction(value)
         day = Fraction(int(min(Fraction(value), most)))
         return literal_sql(day, column.sqltype).partition("'")[2].rstrip("'")

@@ -44,7 +44,7 @@ def literal_sql(value: Value | None, sqltype: SqlType) -> str:
         return "NULL" if sqltype.name == "NULL" else f"CAST(NULL AS {sqltype})"
     if isinstance(value, str):
         text = "'" + value.replace("'", "''") + "'"
-        return f"{sqltype} {text}" if sqltype.is_temporal else text
+        return f"{sqltype} {text}" if sqltype.is_counted else text
     if sqltype.is_boolean:
         return "true" if value else "false"
     number = Fraction(value)
@@ -52,6 +52,8 @@ def literal_sql(value: Value | None, sqltype: SqlType) -> str:
         return f"DATE '{EPOCH + timedelta(days=int(number))}'"
     if sqltype.name == "TIMESTAMP":
         return f"TIMESTAMP '{datetime(1970, 1, 1) + timedelta(microseconds=int(number))}'"
+    if sqltype.name == "TIME":
+        return f"TIME '{(datetime(1970, 1, 1) + timedelta(microseconds=int(number))).time()}'"
     if sqltype.is_float:
         return f"CAST({float(number)!r} AS {sqltype})"
     if sqltype.is_decimal:

@@ -134,7 +134,7 @@ class Literal(Node):
             letters = len(repr(float(value))) + cast
         elif sqltype.is_decimal:
             letters = max(len(str(int(value * 10**sqltype.scale))), sqltype.scale + 2) + 2 + cast
-        elif sqltype.is_temporal:
+        elif sqltype.is_counted:
             letters = 40
         else:
             letters = len(str(int(value))) + 2

@@ -26,6 +26,7 @@ CASTS = (
     "BOOLEAN",
     "DATE",
     "TIMESTAMP",
+    "TIME",
 )
 PARTS = (
     "year",

@@ -292,6 +292,8 @@ FUNCTIONS = [
     "SELECT COUNT(*) FROM patient WHERE born - INTERVAL (site) YEAR > DATE '1980-01-01' AND born + site < DATE '2000-01-01'",
     "SELECT HOUR(CAST(born AS TIMESTAMP) AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo') AS h, COUNT(*) FROM patient "
     "GROUP BY 1 HAVING COUNT(*) > 0",
+    "SELECT HOUR(CAST(CAST(born AS TIMESTAMP) + age * INTERVAL 37 MINUTE AS TIME)) AS h, COUNT(*) FROM patient "
+    "GROUP BY 1 HAVING COUNT(*) > 0",
     "SELECT COUNT(*) FROM patient WHERE TRIM(BOTH 'Ae' FROM city) <> city AND site <> ALL([2, 3]) AND EXTRACT(epoch FROM born) > 0",
 ]
 EVERYTHING = [

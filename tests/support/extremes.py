@@ -96,10 +96,11 @@ VALUES: dict[str, list[str]] = {
         "'9999-12-30 00:00:00.000001'",
         "'0001-12-31 (BC)'",
     ],
+    "TIME": ["'00:00:00'", "'24:00:00'", "'23:59:59.999999'", "'12:30:00.5'", "'08:00:00'"],
 }
 TYPES = tuple(VALUES)
 NUMBERS = tuple(t for t in TYPES if t in INTEGERS or t.startswith(("DECIMAL", "FLOAT", "DOUBLE")))
-TEMPORAL = ("DATE", "TIMESTAMP")
+TEMPORAL = ("DATE", "TIMESTAMP", "TIME")
 
 
 def column(side: str, sqltype: str) -> str:
@@ -110,6 +111,8 @@ def column(side: str, sqltype: str) -> str:
 def _declared(sqltype: str) -> str:
     if sqltype in NUMBERS:
         return ", bounds = [0, 40]"
+    if sqltype == "TIME":
+        return ", bounds = [08:00:00, 18:00:00]"
     if sqltype in TEMPORAL:
         return (
             ", bounds = [1999-12-30, 2001-01-05]"

@@ -122,7 +122,12 @@ def _on(side: str, column: str, sqltype: str) -> str:
     """A column's values on a side of zero, of the epoch, or of the empty text."""
     if sqltype == "BOOLEAN":
         return f"({column} AND {'false' if side == 'low' else 'NULL'})"
-    middle = {"VARCHAR": "''", "DATE": "DATE '1970-01-01'", "TIMESTAMP": "TIMESTAMP '1970-01-01'"}.get(sqltype, "0")
+    middle = {
+        "VARCHAR": "''",
+        "DATE": "DATE '1970-01-01'",
+        "TIMESTAMP": "TIMESTAMP '1970-01-01'",
+        "TIME": "TIME '08:00:00'",
+    }.get(sqltype, "0")
     least = f"CASE WHEN {column} <= {middle} THEN {column} END"
     if side == "one":
         return f"CASE WHEN {column} IS NOT NULL THEN CAST({middle} AS {sqltype}) END"

@@ -24,7 +24,7 @@ def test_a_type_is_named_as_duckdb_names_it(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["blob", "INTEGER[]", "STRUCT(a INT)", "decimal(39,2)", "decimal(2,3)", "", "interval", "time"]
+    "text", ["blob", "INTEGER[]", "STRUCT(a INT)", "decimal(39,2)", "decimal(2,3)", "", "interval", "timetz"]
 )
 def test_other_types_are_unknown(text: str) -> None:
     assert parse_type(text) is None

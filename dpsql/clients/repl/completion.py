@@ -272,7 +272,7 @@ def _values(place: Place, schema: Schema, opened: Token | None) -> Iterator[Cand
         return
     written = opened.value if opened is not None else place.prefix
     for value in column.domain.values:
-        quoted = isinstance(value, str) or column.sqltype.is_temporal
+        quoted = isinstance(value, str) or column.sqltype.is_counted
         shown = declared.value_text(value, column.sqltype)
         if (opened is not None and not quoted) or not shown.lower().startswith(written.lower()):
             continue

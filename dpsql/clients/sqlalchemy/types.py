@@ -65,6 +65,7 @@ PLAIN: dict[str, type[TypeEngine]] = {
     "VARCHAR": types.VARCHAR,
     "DATE": types.DATE,
     "TIMESTAMP": types.TIMESTAMP,
+    "TIME": types.TIME,
 }
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from dpsql.core import domains
 from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, interval
 from dpsql.core.errors import error
-from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, TIMESTAMP, VARCHAR
+from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, TIME, TIMESTAMP, VARCHAR
 from dpsql.expressions import temporal
 from dpsql.expressions.functions.record import Function, Period
 from dpsql.expressions.known import SPAN, Known, Ruled, always, decided
@@ -27,6 +27,7 @@ _PARTS = {
     "millisecond": (0, 59_999), "microsecond": (0, 59_999_999),
     "decade": (-1, 1_001), "century": (-1, 101), "isoyear": (-10, 10_010), "yearweek": (-1_100, 1_001_100),
 }  # fmt: skip
+_OF_DAY = ("hour", "minute", "second", "millisecond", "microsecond")
 _UNITS = {
     "to_months": 31 * DAY, "to_weeks": 7 * DAY, "to_days": DAY, "to_hours": DAY // 24, "to_minutes": DAY // 1440,
     "to_seconds": DAY // 86_400, "to_microseconds": 1,
@@ -139,8 +140,15 @@ def _inside(limits: Interval, outer: Interval) -> bool:
 
 def _date_part(args: Sequence[Known]) -> Ruled | None:
     """DATE_PART('part', x), BIGINT."""
-    if len(args) != 2 or args[0].word not in _PARTS or not args[1].sqltype.is_temporal:
+    if len(args) != 2 or args[0].word not in _PARTS or not args[1].sqltype.is_counted:
         return None
+    if args[1].sqltype == TIME:
+        part = args[0].word
+        return (
+            always(Known(BIGINT, interval(0, 24 if part == "hour" else _PARTS[part][1]), args[1].null))
+            if part in _OF_DAY
+            else None
+        )
     return decided(Known(BIGINT, interval(*_PARTS[args[0].word]), args[1].null), in_calendar(args[1]))
 
 
@@ -158,6 +166,8 @@ def _truncated(args: Sequence[Known]) -> Ruled | None:
 def _apart(args: Sequence[Known]) -> Ruled | None:
     """DATE_DIFF('part', a, b), BIGINT."""
     parts = {*temporal.FIXED_UNITS, *temporal.MONTHS}
+    if len(args) == 3 and args[0].word == "microsecond" and args[1].sqltype == args[2].sqltype == TIME:
+        return always(Known(BIGINT, interval(-DAY, DAY), args[1].null or args[2].null))
     if (
         len(args) != 3
         or args[0].word not in parts

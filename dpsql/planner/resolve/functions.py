@@ -9,16 +9,15 @@ from sqlglot import exp
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import SqlType, parse_type
-from dpsql.expressions import arithmetic, buckets, casting, conditional, division, logic, temporal
+from dpsql.expressions import arithmetic, buckets, casting, conditional, division, logic
 from dpsql.expressions.functions import BY_NAME, calendar, documents, numbers, patterns, text
-from dpsql.expressions.functions.record import Period
-from dpsql.expressions.literals import NULL, boolean_literal, integer_literal, number_literal, text_literal
+from dpsql.expressions.literals import NULL, boolean_literal, number_literal, text_literal
 from dpsql.expressions.scalar import Scalar
 from dpsql.planner.calls import arguments, function_of
 from dpsql.planner.grammar import unsupported
+from dpsql.planner.resolve.intervals import Build, apart, interval_of, moved, period_of, shifted
 from dpsql.planner.resolve.syntax import flat
 
-Build = Callable[[exp.Expression], Scalar]
 Builder = Callable[[exp.Expression, Build], Scalar]
 
 
@@ -38,88 +37,14 @@ def _literal(node: exp.Expression, build: Build) -> Scalar:
 def _binary(operator: str) -> Builder:
     def built(node: exp.Expression, build: Build) -> Scalar:
         left, right = node.args["this"], node.args["expression"]
-        if operator in "+-" and (_interval(right) or _interval(left)):
-            return _shift(operator, left, right, build)
+        if operator in "+-" and (interval_of(right) or interval_of(left)):
+            return shifted(operator, left, right, build)
         a, b = build(left), build(right)
-        if operator in "+-" and a.sqltype.is_temporal:
-            return _temporal(operator, a, b)
+        if operator in "+-" and a.sqltype.is_counted:
+            return moved(operator, a, b)
         return arithmetic.add_subtract_multiply(operator, a, b)
 
     return built
-
-
-def _temporal(operator: str, left: Scalar, right: Scalar) -> Scalar:
-    if operator == "-" and right.sqltype.is_temporal:
-        return temporal.days_between(left, right)
-    if right.sqltype.is_integer and left.sqltype.name == "DATE":
-        return casting.cast(temporal.shift(left, _signed(operator, right), "day"), left.sqltype)
-    raise error(106, "a date can be shifted by whole days or an interval", hint="write d + INTERVAL 7 DAY")
-
-
-def _signed(operator: str, amount: Scalar) -> Scalar:
-    return amount if operator == "+" else arithmetic.negative(amount)
-
-
-def _interval(node: exp.Expression) -> tuple[exp.Expression, exp.Expression | None] | None:
-    """INTERVAL 7 DAY, INTERVAL (n) DAY and n * INTERVAL 7 DAY: the interval, and what it is taken so many times of; else None."""
-    inner = node.unnest()
-    if isinstance(inner, exp.Interval):
-        times = inner.this if isinstance(inner.this, exp.Paren) else None
-        return (exp.Interval(this=exp.Literal.number(1), unit=inner.args.get("unit")) if times else inner), times
-    if isinstance(inner, exp.Mul):
-        sides = [(inner.this, inner.expression), (inner.expression, inner.this)]
-        return next(((side.unnest(), other) for side, other in sides if isinstance(side.unnest(), exp.Interval)), None)
-    return None
-
-
-def _shift(operator: str, left: exp.Expression, right: exp.Expression, build: Build) -> Scalar:
-    if _interval(left):
-        if operator == "-" or _interval(right):
-            raise error(106, "an interval can be added to a date only", hint="write d + INTERVAL 7 DAY")
-        left, right = right, left
-    found = _interval(right)
-    assert found is not None
-    period, times = _period(found[0]), found[1]
-    amount = integer_literal(period.amount)
-    if times is not None:
-        number = build(times)
-        amount = number if period.amount == 1 else arithmetic.add_subtract_multiply("*", number, amount)
-    return temporal.shift(build(left), _signed(operator, amount), period.unit)
-
-
-def _period(node: exp.Expression) -> Period:
-    """INTERVAL 7 DAY, '7' DAY, '7 days' as so many of one unit. Raises 106."""
-    amount, unit = node.this, node.args.get("unit")
-    digits = amount.name if isinstance(amount, exp.Literal) else ""
-    if unit is None and " " in digits.strip():
-        digits, _, word = digits.strip().partition(" ")
-        unit = exp.Var(this=word)
-    if unit is None or not digits.removeprefix("-").isdigit() or len(digits) > 6:
-        raise error(106, "an interval must be a constant whole number of one unit", hint="write INTERVAL 7 DAY")
-    return Period(int(digits), unit.name)
-
-
-_COMPARED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""The comparison with its sides exchanged."""
-
-
-def _apart(operator: str, left: exp.Expression, right: exp.Expression, build: Build) -> Scalar | None:
-    """`d - e > INTERVAL 3 DAY`: how far two times are apart, compared with a constant; None for any other comparison.
-
-    Why  as many microseconds; the engine, too, counts a month as 30 days where it compares
-    """
-    if isinstance(left, exp.Interval):
-        left, right, operator = right, left, _COMPARED[operator]
-    between = left.unnest()
-    if not isinstance(right, exp.Interval) or not isinstance(between, exp.Sub):
-        return None
-    period = _period(right)
-    unit = temporal.part_name(period.unit)
-    width = temporal.FIXED_UNITS.get(unit) or temporal.MONTHS.get(unit, 0) * 30 * temporal.DAY
-    if not width:
-        raise error(106, "an interval must be a constant whole number of one unit", hint="write INTERVAL 7 DAY")
-    apart = temporal.difference("microsecond", build(between.expression), build(between.this))
-    return logic.compare(operator, apart, integer_literal(period.amount * width))
 
 
 def _compare(operator: str) -> Builder:
@@ -138,8 +63,8 @@ def _compare(operator: str) -> Builder:
                 raise error(102, f"rows are not compared by {operator}", hint="write a < 1 OR (a = 1 AND b < 2)")
             found = _row(left, right, build)
             return found if operator == "=" else logic.negation(found)
-        apart = _apart(operator, left, right, build)
-        return apart if apart is not None else logic.compare(operator, build(left), build(right))
+        far = apart(operator, left, right, build)
+        return far if far is not None else logic.compare(operator, build(left), build(right))
 
     return built
 
@@ -232,7 +157,7 @@ def sqltype_of(node: exp.Expression) -> SqlType:
         raise error(
             106,
             f"the type {name[:30]} is not supported",
-            hint="use BIGINT, DOUBLE, DECIMAL, VARCHAR, BOOLEAN, DATE or TIMESTAMP",
+            hint="use BIGINT, DOUBLE, DECIMAL, VARCHAR, BOOLEAN, DATE, TIMESTAMP or TIME",
         )
     return found
 
@@ -308,7 +233,7 @@ def _anonymous(node: exp.Expression, build: Build) -> Scalar:
     args: list[object] = []
     for place, part in enumerate(node.expressions):
         kind = function.kind(place)
-        args.append(_period(part) if kind == "period" else part.name if kind == "word" else build(part))
+        args.append(period_of(part) if kind == "period" else part.name if kind == "word" else build(part))
     return function.build(*args)
 
 

@@ -14,7 +14,8 @@ from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.expressions.scalar import Scalar
 from dpsql.planner.grammar import SHELL_ONLY, is_aggregate, name_of, named_arguments
-from dpsql.planner.resolve.functions import Build, builder_of
+from dpsql.planner.resolve.functions import builder_of
+from dpsql.planner.resolve.intervals import Build
 from dpsql.planner.resolve.scope import Scope, text_of
 from dpsql.planner.resolve.syntax import parts_of
 

@@ -171,13 +171,13 @@ def _listed(part: Scalar) -> Domain | None:
 
 def _between(subject: Scalar, parts: list[Scalar]) -> Domain | None:
     """The interval that the `<` and `>` parts leave of a number or date; None where one of its ends is open."""
-    if not (subject.sqltype.is_number or subject.sqltype.is_temporal):
+    if not (subject.sqltype.is_number or subject.sqltype.is_counted):
         return None
     declared = domains.hull(subject.domain)
     lows = [declared.lower] if declared is not None else []
     highs = [declared.upper] if declared is not None else []
     # The next whole number, day or microsecond is the nearest value that a strict comparison lets through.
-    gap = 1 if subject.sqltype.is_integer or subject.sqltype.name in ("DATE", "TIMESTAMP") else 0
+    gap = 1 if subject.sqltype.is_integer or subject.sqltype.is_counted else 0
     for part in parts:
         bound = domains.hull(part.args[1].domain)
         if bound is None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 
 from dpsql.core.domains import Interval
-from dpsql.core.sqltypes import BIGINT, BOOLEAN, DATE, FLOAT, TIMESTAMP, SqlType
+from dpsql.core.sqltypes import BIGINT, BOOLEAN, DATE, FLOAT, TIME, TIMESTAMP, SqlType
 from dpsql.expressions.known import (
     NULL,
     Known,
@@ -40,7 +40,7 @@ def cast(value: Known, target: SqlType) -> Ruled | None:
         return None
     if _holds_all(value.sqltype, target):
         return always(found)
-    if target.is_temporal:
+    if target.is_counted:
         return proved(found) if value.sqltype.is_temporal and value.limits is not None else nothing(of_type(target))
     if target == FLOAT:
         return proved(found) if found.limits is not None else nothing(found)
@@ -75,14 +75,14 @@ def converted(value: Known, target: SqlType) -> Known:
 
 
 def _computes(sqltype: SqlType) -> bool:
-    return sqltype.is_number or sqltype.is_temporal or sqltype.is_text or sqltype in (BOOLEAN, NULL)
+    return sqltype.is_number or sqltype.is_counted or sqltype.is_text or sqltype in (BOOLEAN, NULL)
 
 
 def _holds_all(source: SqlType, target: SqlType) -> bool:
     """Whether a type has a value for every value of another one."""
     if source == target or target.is_text:
         return True
-    if source.is_text or source.is_temporal or target.is_temporal:
+    if source.is_text or source.is_counted or target.is_counted:
         return source == TIMESTAMP and target == DATE
     if target == BOOLEAN:
         return source.is_number
@@ -101,6 +101,10 @@ def constant(text: str, sqltype: SqlType) -> Known | None:
         if sqltype == DATE:
             days = Fraction((date.fromisoformat(text) - date(1970, 1, 1)).days)
             return Known(sqltype, Interval(days, days), null=False)
+        if sqltype == TIME:
+            of_day = datetime.combine(date(1970, 1, 1), time.fromisoformat(text)) - datetime(1970, 1, 1)
+            place = Fraction(of_day // timedelta(microseconds=1))
+            return Known(sqltype, Interval(place, place), null=False)
         if sqltype == TIMESTAMP:
             moment = Fraction((datetime.fromisoformat(text) - datetime(1970, 1, 1)) // timedelta(microseconds=1))
             return Known(sqltype, Interval(moment, moment), null=False)

@@ -129,7 +129,7 @@ class Walk:
     def _typed(self, node: exp.Expression, sqltype: SqlType) -> exp.Expression:
         """The operator in a cast to its type, unless it stands in one."""
         parent = node.parent
-        computes = sqltype.is_number or sqltype.is_temporal or sqltype.is_text or sqltype.is_boolean
+        computes = sqltype.is_number or sqltype.is_counted or sqltype.is_text or sqltype.is_boolean
         if not computes or (isinstance(parent, exp.Cast) and type_of(parent.args["to"]) == sqltype):
             return node
         return self._wrap(node, exp.Cast(to=exp.DataType.build(str(sqltype), dialect="duckdb")))

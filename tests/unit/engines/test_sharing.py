@@ -192,7 +192,7 @@ def test_a_table_without_rows_keeps_its_types(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    "sql", ["SELECT [1]", "SELECT INTERVAL 1 DAY", "SELECT TIME '10:00'", "SELECT nothing", "SELECT (("]
+    "sql", ["SELECT [1]", "SELECT INTERVAL 1 DAY", "SELECT '10:00:00+01'::TIMETZ", "SELECT nothing", "SELECT (("]
 )
 def test_a_type_that_dpsql_does_not_compute_with(sandbox: Sandbox, sql: str) -> None:
     with pytest.raises(ProgrammingError) as raised:

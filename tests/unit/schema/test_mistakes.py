@@ -624,6 +624,10 @@ SINGLE = {
         income('type = "TIMESTAMP", bounds = [2020-01-01T00:00:00Z, 2021-01-01T00:00:00Z]'),
         "times without a zone",
     ),
+    "bounds of times of day as text": (
+        income('type = "TIME", bounds = ["08:00:00", "18:00:00"]'),
+        "bounds needs two times of day [lower, upper]; write bounds = [08:00:00, 18:00:00]",
+    ),
     "bounds and domain": (
         income('type = "INTEGER", bounds = [1, 2], domain = [1]'),
         "bounds and domain exclude each other",

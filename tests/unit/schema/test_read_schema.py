@@ -276,6 +276,8 @@ def test_population(tmp_path: Path) -> None:
         ('{ type = "HUGEINT", bounds = [0, 1e30] }', interval(0, 10**30)),
         ('{ type = "DATE", bounds = [1970-01-02, 1971-01-01] }', interval(1, 365)),
         ('{ type = "DATE", domain = [1970-01-02, 1969-12-31] }', Categories((-1, 1))),
+        ('{ type = "TIME", bounds = [00:00:01, 23:59:59.999999] }', interval(10**6, 86400 * 10**6 - 1)),
+        ('{ type = "TIME", domain = [12:00:00, 08:30:00] }', Categories((30_600 * 10**6, 43_200 * 10**6))),
         (
             '{ type = "TIMESTAMP", bounds = [1970-01-01T00:00:01, 1970-01-02T00:00:00.000001] }',
             interval(10**6, 86400 * 10**6 + 1),

@@ -51,11 +51,14 @@ decimals = st.decimals(-(10**9), 10**9, places=5, allow_nan=False).map(Fraction)
 whole = st.integers(-(2**15), 2**15 - 1)
 days = st.integers(-700_000, 2_900_000)
 microseconds = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)
-TYPES = [SqlType(n) for n in ("SMALLINT", "BIGINT", "FLOAT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP")]
+TYPES = [
+    SqlType(n) for n in ("SMALLINT", "BIGINT", "FLOAT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "TIME")
+]
 VALUES = {
     "VARCHAR": texts,
     "DATE": days,
     "TIMESTAMP": microseconds,
+    "TIME": st.integers(0, 86_400 * 10**6 - 1),
     "DECIMAL": st.integers(-9999, 9999).map(lambda n: Fraction(n, 100)),
 }
 

@@ -51,6 +51,7 @@ def read(column: str, readable: str = "10") -> Schema:
         ('type = "VARCHAR", domain = ["a", "NULL"], usual = { NULL = 1 }', (("NULL", Fraction(1)),)),
         ('type = "BOOLEAN", usual = { true = 0.9 }', ((True, Fraction(9, 10)),)),
         ('type = "DATE", bounds = [2020-01-01, 2020-12-31], usual = { 2020-01-01 = 0.9 }', ((18262, Fraction(9, 10)),)),
+        ('type = "TIME", usual = { "00:00:01" = 0.5 }', ((1_000_000, Fraction(1, 2)),)),
         ('type = "TIMESTAMP", usual = { "1970-01-01T00:00:01" = 0.5 }', ((1_000_000, Fraction(1, 2)),)),
     ],
 )
