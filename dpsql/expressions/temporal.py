@@ -96,7 +96,8 @@ def part_name(text: str) -> str:
     return _SYNONYMS.get(name, name)
 
 
-def _temporal(scalar: Scalar, function: str) -> Scalar:
+def dated(scalar: Scalar, function: str) -> Scalar:
+    """A date or timestamp as it is. Raises 106."""
     if not scalar.sqltype.is_temporal:
         hint = "compare it, or write HOUR(...)" if scalar.sqltype == TIME else "write CAST(... AS DATE) around it"
         raise error(106, f"{function} needs a date or timestamp, not {scalar.sqltype}", hint=hint)
@@ -139,7 +140,7 @@ def extract(part: str, scalar: Scalar) -> Scalar:
     part = part_name(part)
     if scalar.sqltype == TIME:
         return _of_time(part, scalar)
-    scalar = _temporal(scalar, "EXTRACT")
+    scalar = dated(scalar, "EXTRACT")
     bounds = domains.hull(scalar.domain)
     domain: Domain
     if part == "year":
@@ -187,7 +188,7 @@ def since_midnight(scalar: Scalar) -> Scalar:
 def truncate(part: str, scalar: Scalar) -> Scalar:
     """DATE_TRUNC(part, x): the start of the year, quarter, month, week, day, hour, minute or second; dates stay dates."""
     part = part_name(part)
-    scalar = _temporal(scalar, "DATE_TRUNC")
+    scalar = dated(scalar, "DATE_TRUNC")
     if part not in TRUNCATIONS:
         raise error(102, f"DATE_TRUNC('{part[:20]}', ...) is not supported", hint="use " + ", ".join(TRUNCATIONS))
     start = Call("date_trunc", (Literal(part, VARCHAR), scalar.tree))
@@ -257,7 +258,7 @@ def difference(part: str, start: Scalar, end: Scalar) -> Scalar:
         raise error(
             102, f"DATE_DIFF('{part[:20]}', ...) is not supported", hint="use year, quarter, month, week, day or hour"
         )
-    start, end = _temporal(start, "DATE_DIFF"), _temporal(end, "DATE_DIFF")
+    start, end = dated(start, "DATE_DIFF"), dated(end, "DATE_DIFF")
     if start.sqltype != end.sqltype:
         start, end = convert(start, TIMESTAMP), convert(end, TIMESTAMP)
     crossed = Call("date_diff", (Literal(part, VARCHAR), start.tree, end.tree))
@@ -293,7 +294,7 @@ def days_between(left: Scalar, right: Scalar) -> Scalar:
 def shift(scalar: Scalar, amount: Scalar, unit: str) -> Scalar:
     """x + amount * INTERVAL 1 unit, a TIMESTAMP; NULL where the amount is more than 10,000 years."""
     unit = part_name(unit)
-    scalar = _temporal(scalar, "INTERVAL arithmetic")
+    scalar = dated(scalar, "INTERVAL arithmetic")
     if (unit not in FIXED_UNITS and unit not in MONTHS) or not amount.sqltype.is_integer:
         what = "an interval is a whole number of years, months, weeks, days, hours, minutes or seconds"
         raise error(102, what, hint="write d + INTERVAL 7 DAY, or d + n * INTERVAL 1 DAY")

@@ -16,7 +16,7 @@ from dpsql.expressions.functions.record import Function, Period
 from dpsql.expressions.known import SPAN, Known, Ruled, always, decided
 from dpsql.expressions.literals import integer_literal
 from dpsql.expressions.scalar import Scalar
-from dpsql.expressions.temporal import DAY, guarded, moment, part_name
+from dpsql.expressions.temporal import DAY, dated, guarded, moment, part_name
 from dpsql.sql.nodes import Bare, Between, Call, Case, Cast, Chain, Is, Literal, Number
 
 YEARS = {DATE: interval(-719_162, 2_932_896), TIMESTAMP: interval(-719_162 * DAY, 2_932_897 * DAY - 1)}
@@ -37,16 +37,9 @@ _FARTHEST = interval(-30_000 * 366 * DAY, 30_000 * 366 * DAY)
 # --- scalars ----------------------------------------------------------------------------------------------------------
 
 
-def dated(scalar: Scalar, function: str) -> Scalar:
-    if not scalar.sqltype.is_temporal:
-        hint = "write CAST(... AS DATE) around it"
-        raise error(106, f"{function.upper()} needs a date or timestamp, not {scalar.sqltype}", hint=hint)
-    return scalar
-
-
 def _epoch(scalar: Scalar) -> Scalar:
     """EPOCH(x): seconds since 1970."""
-    scalar = dated(scalar, "epoch")
+    scalar = dated(scalar, "EPOCH")
     bounds = domains.hull(scalar.domain)
     unit = 86_400 if scalar.sqltype == DATE else Fraction(1, 1_000_000)
     domain: Domain = Interval(bounds.lower * unit - 1, bounds.upper * unit + 1) if bounds is not None else UNBOUNDED
@@ -61,7 +54,7 @@ def part(name: str, scalar: Scalar) -> Scalar:
 
 def _last_day(scalar: Scalar) -> Scalar:
     """LAST_DAY(x): of its month."""
-    scalar = dated(scalar, "last_day")
+    scalar = dated(scalar, "LAST_DAY")
     tree = guarded(scalar, Call("last_day", (scalar.tree,)))
     starts = temporal.starts("month", scalar)
     domain: Domain = UNBOUNDED
@@ -93,7 +86,7 @@ def _make_date(year: Scalar, month: Scalar, day: Scalar) -> Scalar:
 
 def _time_bucket(period: Period, scalar: Scalar) -> Scalar:
     """TIME_BUCKET(INTERVAL 7 DAY, x): the start of a period, counted from Monday 2000-01-03, of months from 2000-01-01."""
-    scalar, (amount, unit) = dated(scalar, "time_bucket"), (period.amount, part_name(period.unit))
+    scalar, (amount, unit) = dated(scalar, "TIME_BUCKET"), (period.amount, part_name(period.unit))
     fixed = temporal.FIXED_UNITS.get(unit)
     if not 0 < amount <= 10_000 or (fixed is None and unit not in temporal.MONTHS):
         raise error(102, "TIME_BUCKET takes 1 to 10,000 of a unit", hint="write TIME_BUCKET(INTERVAL 7 DAY, d)")

@@ -13,11 +13,11 @@ from dpsql.core.domains import UNBOUNDED, Categories, Domain
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import TIMESTAMP, VARCHAR
 from dpsql.expressions import temporal
-from dpsql.expressions.functions.calendar import dated, in_calendar, of_calendar
+from dpsql.expressions.functions.calendar import in_calendar, of_calendar
 from dpsql.expressions.functions.record import Constants, Function, is_text
 from dpsql.expressions.known import Known, Ruled, always, decided
 from dpsql.expressions.scalar import Scalar
-from dpsql.expressions.temporal import guarded, moment
+from dpsql.expressions.temporal import dated, guarded, moment
 from dpsql.sql.nodes import Call
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -40,7 +40,7 @@ _DIRECTIVE = re.compile(r"%(-?)(.?)", re.DOTALL)
 
 def _name(function: str, names: tuple[str, ...], scalar: Scalar) -> Scalar:
     """DAYNAME and MONTHNAME: a text, of those that the declared dates have."""
-    scalar = dated(scalar, function)
+    scalar = dated(scalar, function.upper())
     tree = guarded(scalar, Call(function, (scalar.tree,)))
     starts = temporal.starts("day" if function == "dayname" else "month", scalar)
     if isinstance(starts, Categories):
@@ -62,7 +62,7 @@ def _strftime(scalar: Scalar, form: Scalar) -> Scalar:
     """STRFTIME(d, format): a listed text where the dates have bounds, and not too many forms."""
     if form.sqltype.is_temporal:
         scalar, form = form, scalar
-    scalar, text = dated(scalar, "strftime"), str(form.value)
+    scalar, text = dated(scalar, "STRFTIME"), str(form.value)
     tree = guarded(scalar, Call("strftime", (scalar.tree, form.tree)))
     finest = max((_ORDER.index(_FINEST[d]) for _, d in _DIRECTIVE.findall(text) if d in _FINEST), default=0)
     domain: Domain = UNBOUNDED
