@@ -88,9 +88,9 @@ class Accuracy:
 
         [the column's own unit; days, of dates and times]. None of what is no number and no time, such as NULL.
         """
-        if isinstance(value, bool) or not isinstance(value, int | float | Decimal | date):
+        if isinstance(value, bool) or not isinstance(value, int | float | Decimal | date | time):
             return None
-        shown = _number(value) if isinstance(value, date) else float(value)
+        shown = _number(value) if isinstance(value, date | time) else float(value)
         low, high = self.ends
         return max(high - shown, shown - low)
 

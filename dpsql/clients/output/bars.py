@@ -29,7 +29,7 @@ def widths(columns: Sequence[Sequence[object]], errors: Sequence[float | None]) 
 
     columns  begin with a name and a type
     """
-    days = [str(column[1]).startswith(("DATE", "TIMESTAMP")) for column in columns]
+    days = [str(column[1]).startswith(("DATE", "TIME")) for column in columns]
     return [None if e is None else rounded_up(e) + " days" * d for e, d in zip(errors, days, strict=True)]
 
 
@@ -39,7 +39,7 @@ def with_bar(value: object, accuracy: Accuracy | None) -> tuple[str, str]:
     if error is None:
         return brief_text(value), ""
     bar = f"+-{rounded_up(error)}"
-    if isinstance(value, date):
+    if isinstance(value, date | time):
         return brief_text(value), f"{bar} days"
     assert isinstance(value, int | float | Decimal)
     if not math.isfinite(error):

@@ -778,7 +778,7 @@ MORE = [
     ),
     Suggestion(
         "SELECT COUNT(*) FROM person WHERE CAST(site AS VARCHAR) ~ '1'",
-        "write REGEXP_MATCHES(x, 'a.*')",
+        "write regexp_matches(x, 'pattern')",
         "SELECT COUNT(*) FROM person WHERE REGEXP_MATCHES(CAST(site AS VARCHAR), '1')",
     ),
     Suggestion(
