@@ -78,13 +78,13 @@ LISTED = [
     ),
     Suggestion(
         "SELECT STRING_AGG(CAST(income AS VARCHAR)) FROM person;",
-        "the functions that can be used",
-        "SELECT COUNT(CAST(income AS VARCHAR)) FROM person",
+        "how often each value occurs",
+        "SELECT site, COUNT(*) FROM person GROUP BY site",
     ),
     Suggestion(
         "SELECT LIST(income), FIRST(income), ARG_MAX(income, site), HISTOGRAM(income) FROM person;",
-        "the functions that can be used",
-        "SELECT COUNT(income), AVG(income) FROM person",
+        "how often each value occurs",
+        "SELECT site, COUNT(*) FROM person GROUP BY site",
     ),
     # nested, missing or misplaced aggregates
     Suggestion("SELECT SUM(SUM(income)) FROM person;", "aggregate once", "SELECT SUM(income) FROM person"),
@@ -234,13 +234,13 @@ LISTED = [
         "nhefs",
     ),
     # outside the schema
-    Suggestion("SELECT COUNT(*) FROM 'person.parquet';", "did you mean person", "SELECT COUNT(*) FROM person"),
+    Suggestion("SELECT COUNT(*) FROM 'person.parquet';", "the tables are person", "SELECT COUNT(*) FROM person"),
     Suggestion("SELECT * FROM read_csv('/etc/passwd');", "name a declared table", "SELECT * FROM plan"),
     Suggestion("SELECT * FROM duckdb_tables();", "name a declared table", "SELECT * FROM information_schema.tables"),
     Suggestion(
         "SELECT COUNT(*) FROM query('SELECT * FROM person');", "name a declared table", "SELECT COUNT(*) FROM person"
     ),
-    Suggestion("SUMMARIZE person;", "write SELECT ...", "SELECT COUNT(*), AVG(income) FROM person"),
+    Suggestion("SUMMARIZE person;", "write DESCRIBE and the name of a table", "DESCRIBE person"),
     Suggestion(
         "EXPLAIN ANALYZE SELECT COUNT(*) FROM person;", "write EXPLAIN SELECT", "EXPLAIN SELECT COUNT(*) FROM person"
     ),
@@ -251,7 +251,11 @@ LISTED = [
         "PIVOT person ON site USING COUNT(*) GROUP BY female",
     ),
     # statements that are not questions
-    Suggestion("CREATE TABLE x AS SELECT * FROM person;", "write SELECT ...", "SELECT COUNT(*) FROM person"),
+    Suggestion(
+        "CREATE TABLE x AS SELECT * FROM person;",
+        "write WITH name AS (SELECT ...) SELECT ...",
+        "WITH x AS (SELECT * FROM person) SELECT COUNT(*) FROM x",
+    ),
     Suggestion("COPY (SELECT COUNT(*) FROM person) TO 'x.csv';", "write SELECT ...", "SELECT COUNT(*) FROM person"),
     Suggestion("INSERT INTO person VALUES (1);", "write SELECT ...", "SELECT COUNT(*) FROM person"),
     Suggestion("ATTACH 'x.db';", "write SELECT ...", "SELECT 1"),
@@ -265,7 +269,7 @@ LISTED = [
     ),
     Suggestion("SELECT COUNT(*) FROM person; DROP TABLE person;", "one at a time", "SELECT COUNT(*) FROM person;"),
     # malformed
-    Suggestion("SELECT COUNT(*) FORM person;", "the words just before", "SELECT COUNT(*) FROM person"),
+    Suggestion("SELECT COUNT(*) FORM person;", "did you mean FROM in place of FORM?", "SELECT COUNT(*) FROM person"),
     Suggestion("SELECT COUNT(*) FROM persn;", "did you mean person?", "SELECT COUNT(*) FROM person"),
     Suggestion("SELECT COUNT(incme) FROM person;", "did you mean income?", "SELECT COUNT(income) FROM person"),
     Suggestion("SELECT COUNT(DISTINCT *) FROM person;", "COUNT(*)", "SELECT COUNT(*) FROM person"),
@@ -434,7 +438,7 @@ MORE = [
     ),
     Suggestion(
         "SELECT COUNT(*) FROM person GROUP BY 3",
-        "write 1 to 1",
+        "write its number, at most 1",
         "SELECT COUNT(*) FROM (SELECT site FROM person GROUP BY 1)",
     ),
     Suggestion(
@@ -490,8 +494,8 @@ MORE = [
     ),
     Suggestion(
         "SELECT AVG(f) FROM (SELECT person_id, FIRST(md_visits) AS f FROM person_year GROUP BY person_id)",
-        "the functions that can be used",
-        "SELECT AVG(f) FROM (SELECT person_id, MIN(md_visits) AS f FROM person_year GROUP BY person_id)",
+        "how often each value occurs",
+        "SELECT f, COUNT(*) FROM (SELECT person_id, md_visits AS f FROM person_year) GROUP BY f",
     ),
     Suggestion(
         "SELECT AVG(f) FROM (SELECT person_id, VAR_POP(md_visits) AS f FROM person_year GROUP BY person_id)",
@@ -862,11 +866,6 @@ MORE = [
         "SELECT dp_sum(income, lower := 0, upper := 100) FROM person",
     ),
     Suggestion(
-        "SELECT COUNT(*) FROM person WHERE ISNULL(income)",
-        "write x IS NULL",
-        "SELECT COUNT(*) FROM person WHERE income IS NULL",
-    ),
-    Suggestion(
         "SELECT TO_CHAR(DATE '2020-01-01', 'YYYY')",
         "write strftime(d, '%Y-%m')",
         "SELECT strftime(DATE '2020-01-01', '%Y-%m')",
@@ -882,7 +881,6 @@ MORE = [
         "SELECT plan, COUNT(*) FROM person GROUP BY plan",
     ),
     Suggestion("SELECT FOO(income) FROM person", "SHOW FUNCTIONS lists", "SHOW FUNCTIONS"),
-    Suggestion("SELECT AVERAGE(income) FROM person", "write AVG(x)", "SELECT AVG(income) FROM person"),
     Suggestion("SELECT dp_count(income) FROM person", "write COUNT(*)", "SELECT COUNT(*) FROM person"),
     Suggestion(
         "SELECT CAST(income AS MONEY), COUNT(*) FROM person GROUP BY 1",
