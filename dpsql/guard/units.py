@@ -32,7 +32,7 @@ from dpsql.schema.model import UNIT_COLUMN, Column, Schema, Table, with_unit
 SAMPLE = "dpsql sample "
 """What the stored tables are called: a statement sees them through WITH, under their own names."""
 ROW_NUMBER = "dpsql row"
-_PLACE = "dpsql place "
+_PLACE, _OTHER = "dpsql place ", "dpsql other "
 _EVERY = re.compile(r"(?<!count\()\*(?! )", re.IGNORECASE)
 """Names every column of a table: no product, no count of rows."""
 _INPUT = "dpsql input"
@@ -40,11 +40,12 @@ _INPUT = "dpsql input"
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A column of a stored table; `place` is that of its places where its values are those of a statement."""
+    """A column of a stored table; `places` are those of its places, and of its other values, where its values are those of a
+    statement."""
 
     column: str
     sqltype: SqlType
-    place: str = ""
+    places: tuple[str, ...] = ()
     known: tuple[Share, ...] = ()
 
 
@@ -86,9 +87,14 @@ class SampleUnits(Walled):
         return self._people / self.units
 
     @property
+    def enough(self) -> float:
+        """[sample units] that stand for k people."""
+        return self._schema.guard.k / self.scale
+
+    @property
     def fewest(self) -> float:
         """[sample units] that a group of a breakdown has at least to be compared; an audit looks at all of them."""
-        return self._schema.guard.k / self.scale if self._schema.guard.mode != "audit" else 0.0
+        return self.enough if self._schema.guard.mode != "audit" else 0.0
 
     def is_nullable(self, origin: str) -> bool:
         """Whether a column "table.column" may be NULL as declared."""
@@ -149,11 +155,12 @@ class SampleUnits(Walled):
         return [columns.shown(shown, f"{SAMPLE}{table.name}", items)]
 
     def _value(self, one: _Shown, origin: str, constants: Constants) -> str:
-        if not one.place:
+        if not one.places:
             return name(one.column)
         known = columns.compared(constants, origin)
         slots = columns.parts(self._people, self._schema.guard.k)
-        return columns.sql(name(one.place), one.sqltype, known, slots, one.known)
+        place, other = map(name, one.places)
+        return columns.sql(place, one.sqltype, known, slots, one.known, other)
 
     def _drawn_tables(self) -> duckdb.DuckDBPyConnection:
         connection = connect(None, threads=1)
@@ -178,20 +185,24 @@ class SampleUnits(Walled):
         drawn = dict(stored or {})
         arrays: dict[str, npt.NDArray[np.generic]] = {"dpsql u": rows.unit + 1, "dpsql r": np.arange(len(rows)) + 1}
         items = [f"{name('dpsql u')} AS {name(UNIT_COLUMN)}", f"{name('dpsql r')} AS {name(ROW_NUMBER)}"]
-        items += [f"stored.{name(one.place or one.column)}" for one in drawn.values()]
+        items += [f"stored.{name(shown)}" for one in drawn.values() for shown in one.places or (one.column,)]
         for i, column in enumerate(asked):
             check()
             found = self._drawing.column(table, column)
-            place = _PLACE + column.name if found.values is None else ""
             # beside the stored columns, whose names are any that a schema may have
             value, null = f"dpsql v{i}", f"dpsql n{i}"
             arrays[value] = found.values if found.values is not None else _places(found, len(rows))
-            text = name(value) if place or found.is_key else _item(name(value), column.sqltype)
+            places = (_PLACE + column.name, _OTHER + column.name) if found.values is None else ()
+            texts = {column.name: name(value) if found.is_key else _item(name(value), column.sqltype)}
+            if places:
+                texts = dict(
+                    zip(places, (name(value), columns.others(name(value), column.sqltype, found.known)), strict=True)
+                )
             if found.nulls is not None:
                 arrays[null] = found.nulls
-                text = f"CASE WHEN NOT {name(null)} THEN {text} END"
-            items.append(f"{text} AS {name(place or column.name)}")
-            drawn[column.name] = _Shown(column.name, column.sqltype, place, found.known)
+                texts = {shown: f"CASE WHEN NOT {name(null)} THEN {text} END" for shown, text in texts.items()}
+            items += [f"{text} AS {name(shown)}" for shown, text in texts.items()]
+            drawn[column.name] = _Shown(column.name, column.sqltype, places, found.known)
         source = name(_INPUT) if stored is None else f"{name(_INPUT)} POSITIONAL JOIN {sample} AS stored"
         self._connection.register(_INPUT, arrays)
         try:

@@ -11,8 +11,9 @@ import pytest
 
 from dpsql.core.domains import Value
 from dpsql.core.errors import Error
-from dpsql.core.sqltypes import BIGINT, VARCHAR, SqlType
-from dpsql.guard.columns import CONSTANT, FEWEST, MOST, compared, parts, sql
+from dpsql.core.sqltypes import BIGINT, BOOLEAN, DATE, VARCHAR, SqlType
+from dpsql.guard.columns import CONSTANT, FEWEST, MOST, compared, others, parts, sql
+from dpsql.guard.sizes import Share
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support.noise import ZeroNoise
@@ -70,8 +71,29 @@ def test_every_constant_is_that_of_some_and_so_is_what_is_beside_it(many: int) -
 
 
 def test_a_constant_has_the_same_places_beside_others() -> None:
-    alone = sql("p", VARCHAR, ("one",), MOST).split(" THEN")[0].removeprefix("TRY_CAST(CASE ")
-    assert alone in sql("p", VARCHAR, ("one", "two", "three"), MOST)
+    def places(known: tuple[Value, ...]) -> list[int]:
+        text = sql("p", VARCHAR, known, MOST)
+        rows = duckdb.connect().execute(
+            f"SELECT i FROM (SELECT i, i / 1000 AS p FROM range(1000) t(i)) WHERE {text} = 'one'"
+        )
+        return sorted(row[0] for row in rows.fetchall())
+
+    assert places(("one",)) == places(("one", "two", "three")) != []
+
+
+def test_the_other_values_are_the_same_where_a_column_has_them() -> None:
+    usual = (Share("often", 0.5),)
+    for sqltype in (VARCHAR, BIGINT, DATE, BOOLEAN):
+        shares = usual if sqltype is VARCHAR else ()
+        source = f"(SELECT p, {others('p', sqltype, shares)} AS o FROM (SELECT i / 1000 AS p FROM range(1000) t(i)))"
+        ways = [sql("p", sqltype, ("one", 70), MOST, shares, other) for other in ("", "o")]
+        (differing,) = (
+            duckdb.connect()
+            .execute(f"SELECT COUNT(*) FROM {source} WHERE {ways[0]} IS DISTINCT FROM {ways[1]}")
+            .fetchone()
+            or ()
+        )
+        assert differing == 0
 
 
 def test_there_are_as_many_parts_as_each_is_enough_people() -> None:
