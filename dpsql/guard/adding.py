@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dpsql.aggregates.record import Aggregate
-from dpsql.core.sqltypes import DOUBLE
+from dpsql.core.sqltypes import BIGINT, DOUBLE
 from dpsql.guard.parts import Part, set_to
 from dpsql.guard.units import ROW_NUMBER
 from dpsql.plan.resolved import Block
@@ -23,28 +23,31 @@ class Scan:
     inside, and is a column to the one around it.
 
     varied  a variant that FROM has too
+    first   how many sample units are looked at; None: all
     """
 
-    def __init__(self, block: Block, varied: Variant | None = None) -> None:
-        self._block = block
+    def __init__(self, block: Block, varied: Variant | None = None, first: int | None = None) -> None:
+        self._block, self._among = block, among(first, own("u"))
         source = block.source.read()
         self._source = source if varied is None else set_to(source, *varied)
         self._columns: dict[Node, Column] = {}
 
     def query(self, values: Sequence[Node], variants: Sequence[Variant | None]) -> Select:
-        """The unit as u, the group as k, the values as v0 and on; the hashes of what the row adds and where as h0 and on, NULL where it
-        adds nothing. Where there are variants, rows that do not meet WHERE as it is are there too, with no group and no values."""
+        """The unit as u, the hashes of what the row adds and where as h0 and on, NULL where it adds nothing; where there are values,
+        the group as k, and those that are no constants as v0 and on. Where there are variants, rows that do not meet WHERE as it is
+        are there too, in no group."""
         keys = [key.scalar.tree for key in self._block.keys]
         where = self._lifted(kept_by(self._block))
-        shown = [self._column(hash_of(keys)) if keys else Number(0), *map(self._column, values)]
-        if variants and where:
-            shown = [Case(((all_of(where), tree),), None) for tree in shown]
-        names = [Own("k"), *(Own(f"v{i}") for i in range(len(values)))]
-        hashes = [Item(self._hashed(variant), Own(f"h{i}")) for i, variant in enumerate(variants)]
-        items = (own("u"), *(Item(tree, name) for tree, name in zip(shown, names, strict=True)), *hashes)
+        shown: list[Node] = [own("u")]
+        if values:
+            group = self._column(hash_of(keys)) if keys else Number(0)
+            shown.append(Item(Case(((all_of(where), group),), None) if variants and where else group, Own("k")))
+        named = [(Own(f"v{i}"), tree) for i, tree in enumerate(values) if not isinstance(tree, Number)]
+        shown += [Item(self._column(tree), name) for name, tree in named]
+        shown += [Item(self._hashed(variant), Own(f"h{i}")) for i, variant in enumerate(variants)]
         inner = Select((unit(self._block), *self._items()), self._source)
-        known = Is(own("u"), "NOT NULL")
-        return Select(items, Derived(inner, Own("r")), (known,) if variants else (known, *where))
+        known = (Is(own("u"), "NOT NULL"), *self._among)
+        return Select(tuple(shown), Derived(inner, Own("r")), known if variants else (*known, *where))
 
     def _hashed(self, variant: Variant | None) -> Node:
         block, where = self._block, list(kept_by(self._block))
@@ -71,7 +74,7 @@ class Scan:
         return self._column(condition)
 
     def _column(self, tree: Node) -> Node:
-        return tree if isinstance(tree, Number) else self._columns.setdefault(tree, own(f"c{len(self._columns)}"))
+        return self._columns.setdefault(tree, own(f"c{len(self._columns)}"))
 
     def _items(self) -> list[Node]:
         return [Item(tree, Own(column.name)) for tree, column in self._columns.items()]
@@ -92,7 +95,12 @@ def kept_by(block: Block) -> tuple[Node, ...]:
     return tuple(c.tree for c in block.source.where)
 
 
-def unit(block: Block) -> Node:
+def among(first: int | None, unit: Node) -> tuple[Node, ...]:
+    """The condition that a row is of one of the first sample units."""
+    return () if first is None else (Binary("<=", Cast(unit, BIGINT), Number(first)),)
+
+
+def unit(block: Block) -> Item:
     """The unit's column; at row level the row of the sample table."""
     unit = block.source.unit
     owner = unit.column.tree if unit is not None and unit.column is not None else None

@@ -60,9 +60,20 @@ class Cells:
 def cells(found: Sequence[tuple[str, Keys]]) -> Cells:
     """Cells of a kind and keys each, which are different and in order."""
     marks = np.zeros(len(found), dtype=MARK)
-    for place, (_, keys) in enumerate(found):
-        mixed = keys * _MIX
-        marks[place] = (_digest(keys), len(keys), _lowest(mixed), _sketch(mixed))
+    sizes = np.array([len(keys) for _, keys in found], dtype=np.int64)
+    marks["size"], marks["digest"] = sizes, [_digest(keys) for _, keys in found]
+    mixed = np.concatenate([np.zeros(0, dtype=np.uint32), *(keys for _, keys in found)]) * _MIX
+    cell = np.repeat(np.arange(len(found), dtype=np.uint64), sizes)
+    # a bit for each bucket: whether an odd number of keys falls in it
+    sketches, bits = (
+        np.zeros(len(found) * (SKETCH_BITS // 8), dtype=np.uint8),
+        np.uint8(128) >> (mixed >> 21 & 7).astype(np.uint8),
+    )
+    np.bitwise_xor.at(sketches, cell * np.uint64(SKETCH_BITS // 8) + (mixed >> 24), bits)
+    marks["sketch"] = sketches.reshape(len(found), SKETCH_BITS // 8)
+    ordered = np.sort(cell << np.uint64(32) | mixed).astype(np.uint32)
+    turn = np.arange(len(mixed)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    marks["lowest"][cell[turn < LOWEST].astype(np.int64), turn[turn < LOWEST]] = ordered[turn < LOWEST]
     return Cells(tuple(kind for kind, _ in found), marks, lambda place: found[place][1])
 
 
@@ -144,14 +155,3 @@ def _bits(found: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
 
 def _digest(keys: Keys) -> int:
     return int.from_bytes(hashlib.blake2b(keys.tobytes(), digest_size=8).digest())
-
-
-def _lowest(mixed: Keys) -> Keys:
-    found = np.zeros(LOWEST, dtype=np.uint32)
-    found[: len(mixed)] = np.sort(np.partition(mixed, LOWEST)[:LOWEST] if len(mixed) > LOWEST else mixed)
-    return found
-
-
-def _sketch(mixed: Keys) -> npt.NDArray[np.uint8]:
-    """A bit for each bucket: whether an odd number of keys falls in it."""
-    return np.packbits((np.bincount(mixed >> np.uint32(21), minlength=SKETCH_BITS) & 1).astype(np.uint8))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import DOUBLE
 from dpsql.expressions.scalar import Scalar
-from dpsql.guard.adding import Scan, Variant, is_met, kept_by, plain, statistics_of, unit, valued
+from dpsql.guard.adding import Scan, Variant, among, is_met, kept_by, plain, statistics_of, unit, valued
 from dpsql.guard.cells import Cells, Keys, cells, keyed
 from dpsql.guard.columns import Constants, constants
 from dpsql.guard.lists import Lists
@@ -32,6 +33,8 @@ Found = dict[str, Array]
 Numbers = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 Decided = tuple[dict[Variant, int], Places, Numbers]
+LOOKED_AT = 20_000
+"""[sample units] that are looked at first, where there are more: of a difference that some of these make, all make no smaller one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Change:
     """How many sample units a part decides about.
 
     value  what it was set to
-    units  [sample units] whose rows then differ
+    units  [sample units] whose rows then differ; at the first look only some of them
     """
 
     part: Part
@@ -53,11 +56,13 @@ class Shares:
 
     other  [sample units] with another value than most rows
     units  [sample units] with a row
+    most   [sample units] with the value of most rows
     """
 
     part: Part
     other: int
     units: int
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +92,14 @@ class Grouped:
 
     units   the sample unit, and
     groups  the group: -1 where the rows are in none
-    sums    of each value
+    sums    of each value, by its tree
     hashes  of what the rows add, with each variant
     """
 
     units: Places
     groups: Places
-    sums: tuple[Numbers, ...]
-    hashes: tuple[Numbers, ...]
+    sums: dict[Node, Numbers]
+    hashes: Sequence[Numbers]
 
 
 class Evaluating:
@@ -105,6 +110,7 @@ class Evaluating:
         self._bounds = {bound.name: bound for bound in bounds}
         self._blocks = {block.name: block for block in blocks}
         self.lists = Lists(blocks, bounds)
+        self._first = LOOKED_AT if sample.units > LOOKED_AT else None
         self._constants: Constants = constants(e for block in blocks for e in block.expressions)
         self._kept: set[str] = set()
         self._decided: dict[str, tuple[Block, Decided]] = {}
@@ -116,85 +122,110 @@ class Evaluating:
 
     def block(self, block: Block) -> Evaluated:
         """What is released of a block, and what its boolean parts outside of FROM decide, in one scan."""
-        values = [(kind, tree) for a in block.aggregates for kind, tree in statistics_of(a)]
-        conditions = list(
-            dict.fromkeys(a.condition.tree if a.condition is not None else None for a in block.aggregates)
-        )
-        items = [tree for _, tree in values] + [is_met(c) for c in conditions]
-        compared = [a for a in block.aggregates if a.argument is not None]
-        items += [tree for a in compared for tree in valued(a)]
-        variants = _outside(block, boolean_parts(block))
-        every = self._grouped(block, items, variants)
+        values = [one for a in block.aggregates for one in statistics_of(a)]
+        filters = dict.fromkeys(a.condition.tree if a.condition is not None else None for a in block.aggregates)
+        conditions = {condition: is_met(condition) for condition in filters}
+        compared = {a.name: valued(a) for a in block.aggregates if a.argument is not None}
+        trees = [tree for _, tree in values] + [
+            *conditions.values(),
+            *(tree for two in compared.values() for tree in two),
+        ]
+        variants = [] if self._first else _outside(block, [(p, v) for p in boolean_parts(block) for v in (True, False)])
+        every = self._grouped(block, trees, variants)
         self._decided[block.name] = block, _decided(every, variants)
-        inside = every.groups >= 0
-        order = _in_order(every.units, every.groups)[int((~inside).sum()) :]
+        order = _in_order(every.units, every.groups)[np.count_nonzero(every.groups < 0) :]
         units, groups = every.units[order], every.groups[order]
-        sums = [found[order] for found in every.sums]
-        count = int(groups.max(initial=-1)) + 1
-        statistics: list[tuple[str, Keys]] = []
-        for (kind, _), found in zip(values, sums, strict=False):
-            statistics += _grouped_keys(kind, units, groups, found, self._sample.fewest if count > 1 else 0)
-        at = len(values)
-        met = {c: _people(units[found > 0]) for c, found in zip(conditions, sums[at:], strict=False)}
-        smallest = {c: _smallest(groups, found) for c, found in zip(conditions, sums[at:], strict=False)}
-        counts = [_people(units[found > 0]) for found in sums[at + len(conditions) :]]
-        known = {a.name: (counts[2 * i], counts[2 * i + 1]) for i, a in enumerate(compared)}
-        return Evaluated(block, _people(units), count, cells(statistics), met, smallest, known)
+        sums = {tree: found[order] for tree, found in every.sums.items()}
+        count, fewest = int(groups.max(initial=-1)) + 1, self._sample.fewest
+        keys = {
+            one: _grouped_keys(units, groups, sums[one[1]], fewest if count > 1 else 0) for one in dict.fromkeys(values)
+        }
+        statistics = [(one[0], found) for one in values for found in keys[one]]
+        people = {tree: _people(units[found > 0]) for tree, found in sums.items()}
+        return Evaluated(
+            block,
+            _people(units),
+            count,
+            cells(statistics),
+            {condition: people[tree] for condition, tree in conditions.items()},
+            {condition: _smallest(groups, sums[tree]) for condition, tree in conditions.items()},
+            {name: (people[known], people[unlike]) for name, (known, unlike) in compared.items()},
+        )
 
     def changes(self, block: Block, parts: Sequence[Part]) -> list[Change]:
-        """What boolean parts decide: those beside the rows in one scan, those inside of FROM one by one."""
-        outside = _outside(block, parts)
+        """What boolean parts decide at the first look: of no more units than they do, so that those of many are known."""
+        return self._changes(block, [(part, value) for part in parts for value in (True, False)], self._first)
+
+    def exactly(self, block: Block, changes: Sequence[Change]) -> list[Change]:
+        """The same of all units."""
+        if not self._first or not changes:
+            return list(changes)
+        return self._changes(block, [(change.part, change.value) for change in changes], None)
+
+    def _changes(self, block: Block, variants: Sequence[Variant], first: int | None) -> list[Change]:
+        """What variants decide: those beside the rows in one scan, those inside of FROM one by one."""
         known, decided = self._decided.get(block.name, (None, None))
-        if known is not block or decided is None:
-            decided = _decided(self._grouped(block, [], outside), outside)
+        if self._first or known is not block or decided is None:
+            outside = _outside(block, variants)
+            decided = _decided(self._grouped(block, [], outside or [None], first), outside)
         result, units, whole = decided
         size = int(units.max(initial=-1)) + 1
-        for variant in ((part, value) for part in parts for value in (True, False)):
+        for variant in variants:
             if variant not in result:
-                other = self._varied(block, variant)
+                other = self._varied(block, variant, first)
                 result[variant] = _differing(units, whole, other.units, other.hashes[0], size)
-        return [Change(part, value, result[part, value]) for part in parts for value in (True, False)]
+        return [Change(*variant, result[variant]) for variant in variants]
 
     def shares(self, block: Block) -> list[Shares]:
-        """For every number part, how many have another value than most."""
+        """For every number part, how many have another value than most; at the first look, where that is enough for all of them."""
         parts = number_parts(block)
         if not parts:
             return []
+        found = self._shares(block, parts, self._first)
+        if self._first and any(min(one.other, one.most) < self._sample.enough for one in found):
+            return self._shares(block, parts, None)
+        return found
+
+    def _shares(self, block: Block, parts: Sequence[Part], first: int | None) -> list[Shares]:
         items = tuple(Item(Cast(p.tree, DOUBLE), Own(f"p{i}")) for i, p in enumerate(parts))
-        query = Select((unit(block), *items), block.source.read(), kept_by(block))
-        found = self._run(block, printed(query), query)
+        query = Select((unit(block), *items), block.source.read(), (*kept_by(block), *among(first, unit(block).inner)))
+        units, found = self._run(query)
         result = []
         for i, part in enumerate(parts):
             _, place, often = np.unique(_filled(found[f"p{i}"], np.nan), return_inverse=True, return_counts=True)
             other = place != (int(often.argmax()) if len(often) else 0)
-            result.append(
-                Shares(part, _people(found["u"][other].astype(np.int64)), _people(found["u"].astype(np.int64)))
-            )
+            result.append(Shares(part, _people(units[other]), _people(units), _people(units[~other])))
         return result
 
     # --- queries ------------------------------------------------------------------------------------------------------
 
-    def _grouped(self, block: Block, values: Sequence[Node], variants: Sequence[Variant | None]) -> Grouped:
+    def _grouped(
+        self, block: Block, values: Sequence[Node], variants: Sequence[Variant | None], first: int | None = None
+    ) -> Grouped:
         """What rows add, summed for each unit in each group."""
-        query = Scan(block).query(values, variants)
-        found = self._run(block, printed(query), query)
-        sums = [_filled(found[f"v{i}"]) for i in range(len(values))]
+        query = Scan(block, first=first).query(values, variants)
+        units, found = self._run(query)
+        sums = {
+            tree: np.full(len(units), float(tree.value)) if isinstance(tree, Number) else _filled(found[f"v{i}"])
+            for i, tree in enumerate(values)
+        }
         hashes = [_hashes(found[f"h{i}"]) for i in range(len(variants))]
-        return _grouped(found["u"].astype(np.int64), _numbered(found["k"], len(found["u"])), sums, hashes)
+        groups = _numbered(found["k"]) if values else np.zeros(len(units), dtype=np.int64)
+        return _grouped(units, groups, sums, hashes)
 
-    def _varied(self, block: Block, variant: Variant) -> Grouped:
+    def _varied(self, block: Block, variant: Variant, first: int | None) -> Grouped:
         """The hashes of what rows add, with a variant in FROM too."""
-        query = Scan(block, variant).query((), (variant,))
-        found = self._run(block, printed(query), query)
-        units = found["u"].astype(np.int64)
-        return _grouped(units, np.zeros(len(units), dtype=np.int64), [], [_hashes(found["h0"])])
+        query = Scan(block, variant, first).query((), (variant,))
+        units, found = self._run(query)
+        return _grouped(units, np.zeros(len(units), dtype=np.int64), {}, [_hashes(found["h0"])])
 
-    def _run(self, block: Block, text: str, query: Node) -> Found:
-        read = tables(query)
-        for name in sorted(read):
+    def _run(self, query: Node) -> tuple[Places, Found]:
+        """The sample units of a query's rows, and its columns."""
+        read = sorted(tables(query))
+        for name in read:
             self._keep(name)
-        found = self._sample.ask(text, self._constants, sorted(read))
-        return {**found, "u": _places(found["u"])}
+        found = self._sample.ask(printed(query), self._constants, read)
+        return _places(found["u"]), found
 
     def _keep(self, name: str) -> None:
         """Keep the table of released values of that name, if it is one, as the sample units would have it."""
@@ -232,19 +263,22 @@ class Evaluating:
         self._sample.keep(block.name, text, self._constants, sorted(tables(query)))
 
 
-def _grouped(units: Places, groups: Places, sums: Sequence[Numbers], hashes: Sequence[Numbers]) -> Grouped:
+def _grouped(units: Places, groups: Places, sums: dict[Node, Numbers], hashes: Sequence[Numbers]) -> Grouped:
     """Rows, added up for each unit in each group."""
     if not len(units) or np.bincount(units).max() == 1:
-        return Grouped(units, groups, tuple(sums), tuple(hashes))
+        return Grouped(units, groups, sums, hashes)
     # a group of -1 is none
     codes = units * (groups.max() + 2) + groups + 1
-    adds = [*sums, *hashes]
-    order = np.argsort(codes, kind="stable")
-    if (np.diff(codes) < 0).any():
-        codes, adds = codes[order], [found[order] for found in adds]
-    starts = np.flatnonzero(np.r_[True, np.diff(codes) != 0])
-    added, rows = [np.add.reduceat(found, starts) for found in adds], order[starts]
-    return Grouped(units[rows], groups[rows], tuple(added[: len(sums)]), tuple(added[len(sums) :]))
+    order = np.argsort(codes, kind="stable") if (np.diff(codes) < 0).any() else np.arange(len(codes))
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+
+    def added(found: Numbers) -> Numbers:
+        return np.asarray(np.add.reduceat(found[order], starts))
+
+    rows = order[starts]
+    return Grouped(
+        units[rows], groups[rows], {tree: added(found) for tree, found in sums.items()}, [*map(added, hashes)]
+    )
 
 
 def _decided(found: Grouped, variants: Sequence[Variant | None]) -> Decided:
@@ -260,13 +294,12 @@ def _added(units: Places, adds: Numbers, size: int) -> Numbers:
     return np.asarray(np.bincount(units, adds, size), dtype=np.float64)
 
 
-def _outside(block: Block, parts: Sequence[Part]) -> list[Variant | None]:
+def _outside(block: Block, variants: Sequence[Variant]) -> list[Variant | None]:
     """The block as it is, and the settings of parts that do not stand in FROM; nothing where there are none, or too many to judge."""
-    if not 0 < len(parts) <= MOST:
+    if not 0 < len(variants) <= 2 * MOST:
         return []
     source = block.source.read()
-    found = [part for part in parts if set_to(source, part, True) == source]
-    return [None, *((part, value) for part in found for value in (True, False))]
+    return [None, *(variant for variant in variants if set_to(source, *variant) == source)]
 
 
 def _in_order(units: Places, groups: Places) -> Places:
@@ -275,17 +308,16 @@ def _in_order(units: Places, groups: Places) -> Places:
     return np.argsort(short, kind="stable") if (np.diff(units) >= 0).all() else np.lexsort((units, groups))
 
 
-def _grouped_keys(kind: str, units: Places, groups: Places, adds: Numbers, fewest: float) -> list[tuple[str, Keys]]:
+def _grouped_keys(units: Places, groups: Places, adds: Numbers, fewest: float) -> list[Keys]:
     """One statistic of rows in order, cut into its groups, without those of fewer sample units."""
     kept = (adds != 0) & ~np.isnan(adds)
     if fewest > 1:
         kept[kept] = np.bincount(groups[kept])[groups[kept]] >= fewest if kept.any() else False
     if not kept.all():
         units, groups, adds = units[kept], groups[kept], adds[kept]
-    if not len(units):
-        return []
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
-    return [(kind, part) for part in np.split(keyed(units, adds), starts[1:])]
+    found = keyed(units, adds)
+    return [found[begun:end] for begun, end in pairwise([*starts.tolist(), len(found)])]
 
 
 def _smallest(groups: Places, met: Numbers) -> int:
@@ -308,16 +340,17 @@ def _differing(units: Places, one: Numbers, others: Places, other: Numbers, size
 
 def _places(found: Array) -> Places:
     """Sample units from 0; their stored numbers begin at 1, and may be text."""
-    return np.ma.filled(np.ma.asarray(found), 1).astype(np.float64).astype(np.int64) - 1
+    known = np.ma.filled(np.ma.asarray(found), 1)
+    return (known if known.dtype == np.int64 else known.astype(np.float64)).astype(np.int64) - 1
 
 
-def _numbered(keys: Array, rows: int) -> Places:
+def _numbered(keys: Array) -> Places:
     """Numbers of groups, from 0; -1 for rows in none."""
     hidden = np.ma.getmaskarray(np.ma.asarray(keys))
     known = np.ma.filled(keys, 0)
-    if not rows or known.max() == known.min():
+    if not len(known) or known.max() == known.min():
         return np.where(hidden, -1, 0).astype(np.int64)
-    found = np.full(rows, -1, dtype=np.int64)
+    found = np.full(len(known), -1, dtype=np.int64)
     found[~hidden] = np.unique(known[~hidden], return_inverse=True)[1].reshape(-1)
     return found
 

@@ -17,10 +17,10 @@ from dpsql.expressions.literals import integer_literal
 from dpsql.expressions.logic import compare, conjunction, is_null, negation
 from dpsql.expressions.scalar import Scalar
 from dpsql.guard import words
-from dpsql.guard.evaluating import Evaluated, Evaluating
+from dpsql.guard.evaluating import Change, Evaluated, Evaluating
 from dpsql.guard.lists import NULL_TESTS, keeps_whole_groups
 from dpsql.guard.parts import MOST, Part, boolean_parts
-from dpsql.guard.void import is_constant, is_void
+from dpsql.guard.void import Proofs, is_constant
 from dpsql.plan.resolved import Block
 
 
@@ -95,18 +95,22 @@ def _of_many(block: Block, found: Evaluated, policy: Policy) -> Block:
 
 
 def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], whole: int, policy: Policy) -> Error | None:
-    for change in evaluating.changes(block, parts) if parts else ():
-        if not policy.is_few(change.units) or _is_unknown(change.part.scalar, evaluating):
-            continue
-        if not policy.is_few(int(whole * _listed(change.part.scalar))):
-            continue
-        if keeps_whole_groups(change.part.scalar, block):
-            continue
-        if change.units == 0 and evaluating.lists.keeps_groups(change.part.scalar, block):
-            continue
-        if change.units == 0 and is_void(change.part.scalar, change.value, block.source.predicates, _computed(block)):
-            continue
-        return _refused(_around(change.part.scalar, block), policy.people(change.units), policy)
+    proofs = Proofs(block.source.predicates, _computed(block))
+
+    def is_close(change: Change) -> bool:
+        part = change.part.scalar
+        return (
+            policy.is_few(change.units)
+            and not _is_unknown(part, evaluating)
+            and policy.is_few(int(whole * _listed(part)))
+            and not keeps_whole_groups(part, block)
+            and not (change.units == 0 and proofs.is_void(part, change.value))
+        )
+
+    close = list(filter(is_close, evaluating.changes(block, parts))) if parts else []
+    for change in filter(is_close, evaluating.exactly(block, close)):
+        if change.units or not evaluating.lists.keeps_groups(change.part.scalar, block):
+            return _refused(_around(change.part.scalar, block), policy.people(change.units), policy)
     return None
 
 

@@ -18,7 +18,7 @@ from dpsql.core.sqltypes import DATE, TIMESTAMP
 from dpsql.expressions.literals import days
 from dpsql.expressions.scalar import Scalar
 from dpsql.expressions.temporal import moment
-from dpsql.sql.nodes import Literal
+from dpsql.sql.nodes import Literal, Node
 from dpsql.sql.trees import walk
 
 Point = Value | None
@@ -46,28 +46,80 @@ _UNREAD = (UnreadError, TypeError, ValueError, ArithmeticError)
 """What a condition raises whose value at a point is not known here."""
 
 
-def is_void(part: Scalar, value: bool, conditions: Sequence[Scalar], computed: Sequence[Scalar] = ()) -> bool:
-    """Whether nobody's rows change where a part is always `value`, unless it is NULL, whatever the values of other columns are.
+class Proofs:
+    """The conditions of one block, each read once at each value of its column.
 
-    conditions  that all hold beside it
+    conditions  that all hold
     computed    what rows are grouped by, and what is aggregated
     """
-    if _constant(part, known=True) is value:
-        return True
-    column = _column(part)
-    left = [c for c in conditions if _holds(c, part) and _decided(c, part) is None]
-    if not all(_is_chosen_alike(whole, part, value) for whole in computed):
-        return False
-    if not left:
-        return any(_holds(whole, part) for whole in (*conditions, *computed))
-    beside = [c for c in conditions if column is not None and _same(_column(c), column)]
-    if column is None or any(c not in beside for c in left):
-        return False
-    try:
-        points = _points(column, beside)
-        return points is not None and all(_all(beside, x, part, None) == _all(beside, x, part, value) for x in points)
-    except _UNREAD:
-        return False
+
+    def __init__(self, conditions: Sequence[Scalar], computed: Sequence[Scalar] = ()) -> None:
+        self._conditions, self._computed = conditions, computed
+        self._points: dict[Node, list[Point] | None] = {}
+        self._truths: dict[tuple[int, int], Truth] = {}
+        self._constants: dict[Node, Truth] = {}
+
+    def is_void(self, part: Scalar, value: bool) -> bool:
+        """Whether nobody's rows change where a part is always `value`, unless it is NULL, whatever the values of other columns are."""
+        if _constant(part, known=True) is value:
+            return True
+        column, every = _column(part), range(len(self._conditions))
+        left = [
+            i for i in every if _holds(self._conditions[i], part) and self._decided(self._conditions[i], part) is None
+        ]
+        if not all(_is_chosen_alike(whole, part, value) for whole in self._computed):
+            return False
+        if not left:
+            return any(_holds(whole, part) for whole in (*self._conditions, *self._computed))
+        beside = [i for i in every if column is not None and _same(_column(self._conditions[i]), column)]
+        if column is None or any(i not in beside for i in left):
+            return False
+        try:
+            return self._is_alike(column, beside, part, value)
+        except _UNREAD:
+            return False
+
+    def _is_alike(self, column: Scalar, beside: Sequence[int], part: Scalar, value: bool) -> bool:
+        """Whether the conditions on a column hold at the same of its values with the part and without it."""
+        if column.tree not in self._points:
+            self._points[column.tree] = _points(column, [self._conditions[i] for i in beside])
+        points = self._points[column.tree]
+        varied = {i for i in beside if _holds(self._conditions[i], part)}
+
+        def met(place: int, point: Point) -> bool:
+            return all(
+                _truth(self._conditions[i], point, part, value) is True
+                if i in varied
+                else self._truth(i, place, point) is True
+                for i in beside
+            )
+
+        return points is not None and all(
+            all(self._truth(i, place, point) is True for i in beside) == met(place, point)
+            for place, point in enumerate(points)
+        )
+
+    def _truth(self, i: int, place: int, point: Point) -> Truth:
+        known = (i, place)
+        if known not in self._truths:
+            self._truths[known] = _truth(self._conditions[i], point, self._conditions[i], None)
+        return self._truths[known]
+
+    def _decided(self, condition: Scalar, part: Scalar) -> Truth:
+        """What a condition is whatever a part of it is, by its other parts that are the same for everybody; None where that is
+        unknown."""
+        if condition.tree == part.tree:
+            return None
+        if condition.function == "not":
+            inner = self._decided(condition.args[0], part)
+            return None if inner is None else not inner
+        if condition.function in ("and", "or"):
+            decided = condition.function == "or"
+            found = [self._decided(arg, part) for arg in condition.args]
+            return decided if decided in found else None if None in found else not decided
+        if condition.tree not in self._constants:
+            self._constants[condition.tree] = _constant(condition)
+        return self._constants[condition.tree]
 
 
 def _is_chosen_alike(whole: Scalar, part: Scalar, value: bool) -> bool:
@@ -121,20 +173,6 @@ def is_constant(value: Scalar) -> bool:
     return default is None or is_constant(default)
 
 
-def _decided(condition: Scalar, part: Scalar) -> Truth:
-    """What a condition is whatever a part of it is, by its other parts that are the same for everybody; None where that is unknown."""
-    if condition.tree == part.tree:
-        return None
-    if condition.function == "not":
-        inner = _decided(condition.args[0], part)
-        return None if inner is None else not inner
-    if condition.function in ("and", "or"):
-        decided = condition.function == "or"
-        found = [_decided(arg, part) for arg in condition.args]
-        return decided if decided in found else None if None in found else not decided
-    return _constant(condition)
-
-
 def _constant(condition: Scalar, known: bool = False) -> Truth:
     """What a condition on one column is for every declared value; None where that differs, or is not known.
 
@@ -149,10 +187,6 @@ def _constant(condition: Scalar, known: bool = False) -> Truth:
     except _UNREAD:
         return None
     return next(iter(found)) if len(found) == 1 else None
-
-
-def _all(conditions: Sequence[Scalar], point: Point, part: Scalar, value: bool | None) -> bool:
-    return all(_truth(c, point, part, value) is True for c in conditions)
 
 
 def _same(one: Scalar | None, other: Scalar) -> bool:

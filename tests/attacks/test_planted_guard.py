@@ -12,6 +12,7 @@ import pytest
 from dpsql.core.errors import Error
 from dpsql.guard import adding, audit, evaluating, guarding, history, leaving_out, parts
 from dpsql.guard.guarding import Guarding
+from dpsql.guard.void import Proofs
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic
@@ -31,7 +32,7 @@ def nothing_left_out_is_refused(patch: Patch) -> None:
 
 def what_no_sample_has_is_void(patch: Patch) -> None:
     """A part that decides about no sample unit is taken for one of nobody."""
-    patch.setattr(leaving_out, "is_void", lambda *told: True)
+    patch.setattr(Proofs, "is_void", lambda *told: True)
 
 
 def parts_are_only_made_false(patch: Patch) -> None:
