@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date
+from datetime import date, datetime
 from fractions import Fraction
 from itertools import pairwise
 
@@ -31,6 +31,7 @@ _COMPARED: dict[str, Callable[[object, object], bool]] = {
     ">": lambda a, b: a > b,  # type: ignore[operator]
     ">=": lambda a, b: a >= b,  # type: ignore[operator]
 }
+_CONVERTED = ("cast", "convert")
 _CALENDAR = ("cast", "extract")
 """What is read of a date or time: its day, and what is the same for whole months."""
 DAY = 86_400_000_000
@@ -214,7 +215,7 @@ def _points(column: Scalar, conditions: Sequence[Scalar]) -> list[Point] | None:
     return [*found, *nulls] if 0 < len(found) <= MOST_POINTS else None
 
 
-def _numbers(column: Scalar, conditions: Sequence[Scalar], marks: set[Fraction]) -> Iterator[Fraction]:
+def _numbers(column: Scalar, conditions: Sequence[Scalar], marks: set[Fraction]) -> Iterator[Fraction | int]:
     """Numbers, days or microseconds, within the declared bounds if there are any."""
     domain = column.domain if isinstance(column.domain, Interval) else None
     if column.sqltype.is_counted and domain is None:
@@ -223,35 +224,41 @@ def _numbers(column: Scalar, conditions: Sequence[Scalar], marks: set[Fraction])
         {domain.lower, domain.upper} if domain is not None else {min(marks, default=0) - 1, max(marks, default=0) + 1}
     )
     marks = {*marks, *ends}
-    if column.integral or column.sqltype.is_counted:
-        marks = {Fraction(m.__floor__() + i) for m in marks for i in (-1, 0, 1, 2)}
-        calendar = any(part.function in _CALENDAR for c in conditions for part in c.walk())
-        if domain is not None and column.sqltype.is_temporal and calendar:
-            marks |= {start - i for start in _months(column, domain) for i in (0, 1)}
-    inside = sorted(m for m in marks if domain is None or m in domain)
-    yield from inside
     if not (column.integral or column.sqltype.is_counted):
+        inside = sorted(m for m in marks if domain is None or m in domain)
+        yield from inside
         yield from ((a + b) / 2 for a, b in pairwise(inside))
+        return
+    whole = {m.__floor__() + i for m in marks for i in (-1, 0, 1, 2)}
+    if domain is None:
+        yield from sorted(whole)
+        return
+    if column.sqltype.is_temporal and any(part.function in _CALENDAR for c in conditions for part in c.walk()):
+        whole |= {start - i for start in _months(column, domain) for i in (0, 1)}
+    first, last = domain.lower.__ceil__(), domain.upper.__floor__()
+    yield from sorted(m for m in whole if first <= m <= last)
 
 
-def _months(column: Scalar, domain: Interval) -> list[Fraction]:
+def _months(column: Scalar, domain: Interval) -> list[int]:
     """The starts of the months within the bounds of a date or time; where there are too many, more of them than are read."""
     first, last = moment(column, domain.lower), moment(column, domain.upper)
     numbers = range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
     starts = [date(n // 12, n % 12 + 1, 1) for n in numbers[:MOST_POINTS]]
-    return [Fraction(days(start) * (1 if column.sqltype == DATE else DAY)) for start in starts]
+    return [days(start) * (1 if column.sqltype == DATE else DAY) for start in starts]
 
 
 def _constants(condition: Scalar) -> Iterator[Value]:
     """The constants of a condition on one column, in its own units."""
-    is_time = any(leaf.sqltype == TIMESTAMP for leaf in condition.leaves())
+    kinds = {leaf.sqltype for leaf in condition.leaves()}
     for part in condition.walk():
         if not part.is_literal or part.value is None or isinstance(part.value, bool):
             continue
         if isinstance(part.value, str):
             yield part.value
-        elif is_time and part.sqltype == DATE:
+        elif part.sqltype == DATE and TIMESTAMP in kinds:
             yield from (Fraction(part.value + i) * DAY for i in (0, 1))
+        elif part.sqltype == TIMESTAMP and DATE in kinds:
+            yield Fraction(part.value // DAY)
         else:
             yield Fraction(part.value)
 
@@ -299,18 +306,31 @@ def _value(scalar: Scalar, point: Point) -> Point:
         return scalar.value
     if scalar.is_column and not scalar.sqltype.is_boolean:
         return point
-    if scalar.function not in _CALENDAR or not scalar.args[0].is_column or not scalar.args[0].sqltype.is_temporal:
+    of = scalar.args[0] if scalar.args else scalar
+    if not of.sqltype.is_temporal or not (of.is_column or of.is_literal):
         raise UnreadError
-    if point is None:
+    inner = _value(of, point)
+    if inner is None:
         return None
-    column = scalar.args[0]
-    if scalar.function == "cast" and (column.sqltype, scalar.sqltype) == (TIMESTAMP, DATE):
-        return Fraction(Fraction(point) // DAY)
-    part = next((n.value for n in walk(scalar.tree) if isinstance(n, Literal) and n.type.is_text), None)
-    when = moment(column, Fraction(point))
-    known = {"year": when.year, "quarter": (when.month + 2) // 3, "month": when.month}
-    if scalar.function == "extract" and isinstance(part, str) and part in known:
-        return known[part]
+    when, kinds = Fraction(inner), (of.sqltype, scalar.sqltype)
+    if scalar.function in _CONVERTED and kinds == (TIMESTAMP, DATE):
+        return when // DAY
+    if scalar.function in _CONVERTED and kinds == (DATE, TIMESTAMP):
+        return when * DAY
+    if scalar.function == "extract":
+        return _extracted(scalar.tree, moment(of, when))
+    raise UnreadError
+
+
+def _extracted(tree: Node, when: datetime) -> int:
+    part = next((n.value for n in walk(tree) if isinstance(n, Literal) and n.type.is_text), None)
+    match part:
+        case "year":
+            return when.year
+        case "quarter":
+            return (when.month + 2) // 3
+        case "month":
+            return when.month
     raise UnreadError
 
 

@@ -117,6 +117,10 @@ def test_there_are_as_many_parts_as_each_is_enough_people() -> None:
         "CAST(at AS DATE) >= DATE '1995-01-01' AND CAST(at AS DATE) <= DATE '2015-03-31' AND EXTRACT(YEAR FROM at) IN (2012, 2013)",
         "EXTRACT(YEAR FROM day) >= 2010 AND EXTRACT(YEAR FROM day) <= 2015 AND EXTRACT(YEAR FROM day) = 2015",
         "EXTRACT(MONTH FROM day) >= 1 AND EXTRACT(QUARTER FROM day) = 2 AND EXTRACT(MONTH FROM day) <= 9",
+        # a day beside a time
+        "at >= DATE '2000-01-01' AND at < DATE '2026-01-01' AND at <= DATE '2025-12-31'",
+        "EXTRACT(YEAR FROM at) = 2015 AND at >= DATE '2015-01-01'",
+        "EXTRACT(YEAR FROM day) = 2015 AND day < TIMESTAMP '2015-12-31 00:00:01'",
     ],
 )
 def test_what_dashboards_write_beside_each_other_is_answered(session: Session, where: str) -> None:
@@ -129,6 +133,11 @@ def test_what_dashboards_write_beside_each_other_is_answered(session: Session, w
         "EXTRACT(YEAR FROM day) = 2015 AND day <= DATE '2015-12-30'",
         "EXTRACT(YEAR FROM at) = 2015 AND at <> TIMESTAMP '2015-03-31 10:00:00'",
         "EXTRACT(MONTH FROM day) <= 9 OR day < DATE '2025-12-31'",
+        "at < DATE '2025-12-31'",
+        "at <> DATE '2015-03-31'",
+        "EXTRACT(YEAR FROM at) = 2015 AND at >= DATE '2015-01-02'",
+        "day < TIMESTAMP '2025-12-31 00:00:00'",
+        "CAST(CAST(at AS DATE) AS TIMESTAMP) <> TIMESTAMP '2015-03-31 00:00:00'",
         "amount > 10 AND NOT isnan(amount)",
         "amount > 10 AND amount + 0.5 <> 77.25",
         "state IN ('AK', 'AL', 'WY') AND state || kind <> 'ALkind 3'",
