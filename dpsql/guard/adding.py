@@ -140,13 +140,18 @@ def statistics_of(aggregate: Aggregate) -> list[tuple[str, Node]]:
 
 
 def valued(aggregate: Aggregate) -> tuple[Node, Node]:
-    """Whether a row's value is not NULL, and whether it is not 0 either."""
+    """Whether a row's value is not NULL, and whether it is one that adds something too."""
     assert aggregate.argument is not None
     known = Case(((_known(aggregate), Number(1)),), Number(0))
-    if not aggregate.argument.sqltype.is_number:
+    if not is_nothing_zero(aggregate):
         return _filtered(aggregate, known), _filtered(aggregate, known)
     unlike = Case(((Binary("<>", Cast(aggregate.argument.tree, DOUBLE), Number(0)), Number(1)),), Number(0))
     return _filtered(aggregate, known), _filtered(aggregate, unlike)
+
+
+def is_nothing_zero(aggregate: Aggregate) -> bool:
+    """Whether a value of 0 is to an aggregate as if there were none; to what only counts it is one as others."""
+    return aggregate.argument is not None and aggregate.argument.sqltype.is_number and not aggregate.record.only_counts
 
 
 def _known(aggregate: Aggregate) -> Node:

@@ -13,18 +13,19 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.domains import hull
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import DOUBLE
 from dpsql.expressions.scalar import Scalar
-from dpsql.guard.adding import Scan, Variant, among, is_met, kept_by, plain, statistics_of, unit, valued
+from dpsql.guard.adding import Scan, Variant, all_of, among, is_met, kept_by, plain, statistics_of, unit, valued
 from dpsql.guard.cells import Cells, Keys, cells, keyed
 from dpsql.guard.columns import Constants, constants
 from dpsql.guard.lists import Lists
-from dpsql.guard.parts import MOST, Part, boolean_parts, number_parts, set_to
+from dpsql.guard.parts import MOST, Part, boolean_parts, losing_parts, number_parts, set_to
 from dpsql.guard.units import SampleUnits
 from dpsql.plan.resolved import Block, Bound
 from dpsql.sql.duckdb import printed, quoted
-from dpsql.sql.nodes import Cast, Node, Number, Own
+from dpsql.sql.nodes import Case, Cast, Is, Node, Number, Own
 from dpsql.sql.queries import Item, Select
 from dpsql.sql.trees import tables
 
@@ -33,6 +34,8 @@ Found = dict[str, Array]
 Numbers = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 Decided = tuple[dict[Variant, int], Places, Numbers]
+ALIKE = 1_000
+"""Numbers are alike that differ by less than this part of the bounds of their noise."""
 LOOKED_AT = 20_000
 """[sample units] that are looked at first, where there are more: of a difference that some of these make, all make no smaller one."""
 
@@ -54,7 +57,7 @@ class Change:
 class Shares:
     """A number part.
 
-    other  [sample units] with another value than most rows
+    other  [sample units] with another value than most rows that have one
     units  [sample units] with a row
     most   [sample units] with the value of most rows
     """
@@ -74,7 +77,7 @@ class Evaluated:
     cells     of every released statistic; without those of small groups of a breakdown, but for an audit
     met       by FILTER condition how many [sample units] have a row that meets it, and
     smallest  the fewest of a group that has any
-    valued    by aggregate [sample units] whose value is not NULL; of those, whose value is not 0
+    valued    by aggregate [sample units] whose value is not NULL; of those, whose value adds something
     """
 
     block: Block
@@ -181,20 +184,42 @@ class Evaluating:
         parts = number_parts(block)
         if not parts:
             return []
-        found = self._shares(block, parts, self._first)
+        found = self._shares(block, parts, self._first, kept_by(block))
         if self._first and any(min(one.other, one.most) < self._sample.enough for one in found):
-            return self._shares(block, parts, None)
+            return self._shares(block, parts, None, kept_by(block))
         return found
 
-    def _shares(self, block: Block, parts: Sequence[Part], first: int | None) -> list[Shares]:
+    def lost(self, block: Block) -> list[tuple[Part, int]]:
+        """Of everybody, for how many [sample units] a value is NULL that is computed of none."""
+        parts = losing_parts(block)
+        if not parts:
+            return []
+        known = [[Is(leaf, "NOT NULL") for leaf in {leaf.tree for leaf in p.scalar.leaves()}] for p in parts]
+        items = [
+            Item(Case(((all_of([Is(p.tree, "NULL"), *own]), Number(1)),), Number(0)), Own(f"n{i}"))
+            for i, (p, own) in enumerate(zip(parts, known, strict=True))
+        ]
+        units, found = self._run(Select((unit(block), *items), block.source.read()))
+        return [(part, _people(units[_filled(found[f"n{i}"]) > 0])) for i, part in enumerate(parts)]
+
+    def share_of_everybody(self, block: Block, part: Part) -> Shares:
+        """The same for one part, whoever is kept."""
+        return self._shares(block, [part], None, ())[0]
+
+    def _shares(self, block: Block, parts: Sequence[Part], first: int | None, where: Sequence[Node]) -> list[Shares]:
         items = tuple(Item(Cast(p.tree, DOUBLE), Own(f"p{i}")) for i, p in enumerate(parts))
-        query = Select((unit(block), *items), block.source.read(), (*kept_by(block), *among(first, unit(block).inner)))
+        query = Select((unit(block), *items), block.source.read(), (*where, *among(first, unit(block).inner)))
         units, found = self._run(query)
         result = []
         for i, part in enumerate(parts):
-            _, place, often = np.unique(_filled(found[f"p{i}"], np.nan), return_inverse=True, return_counts=True)
-            other = place != (int(often.argmax()) if len(often) else 0)
-            result.append(Shares(part, _people(units[other]), _people(units), _people(units[~other])))
+            span, values = hull(part.scalar.domain), _filled(found[f"p{i}"], np.nan)
+            if span is not None and span.lower < span.upper:
+                values = np.round(values / float((span.upper - span.lower) / ALIKE))
+            # who has no value is for `lost` to tell
+            told = ~np.isnan(values)
+            _, place, often = np.unique(values[told], return_inverse=True, return_counts=True)
+            most, of = place == (int(often.argmax()) if len(often) else 0), units[told]
+            result.append(Shares(part, _people(of[~most]), _people(units), _people(of[most])))
         return result
 
     # --- queries ------------------------------------------------------------------------------------------------------

@@ -11,17 +11,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dpsql.core.domains import Categories
+from dpsql.core.domains import Categories, hull, integers
 from dpsql.core.errors import Error, error
 from dpsql.expressions.literals import integer_literal
 from dpsql.expressions.logic import compare, conjunction, is_null, negation
 from dpsql.expressions.scalar import Scalar
 from dpsql.guard import words
+from dpsql.guard.adding import is_nothing_zero
 from dpsql.guard.evaluating import Change, Evaluated, Evaluating
 from dpsql.guard.lists import NULL_TESTS, keeps_whole_groups
-from dpsql.guard.parts import MOST, Part, boolean_parts
+from dpsql.guard.parts import MOST, Part, boolean_parts, number_parts
 from dpsql.guard.void import Proofs, is_constant
 from dpsql.plan.resolved import Block
+
+MOST_VALUES = 200
+"""Values of a column each of which some sample unit has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ def check(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy
         _of_few_zeros(block, found, policy)
         or _of_parts(evaluating, block, parts, found.whole, policy)
         or _of_numbers(evaluating, block, policy)
+        or _of_lost(evaluating, block, policy)
     )
 
 
@@ -75,7 +80,8 @@ def few_values(block: Block, found: Evaluated, policy: Policy) -> dict[str, Scal
         argument = aggregate.argument
         if argument is None or not _is_computed(argument) or not policy.is_few(found.valued[aggregate.name][1]):
             continue
-        met = compare("<>", argument, integer_literal(0)) if argument.sqltype.is_number else negation(is_null(argument))
+        known = negation(is_null(argument))
+        met = compare("<>", argument, integer_literal(0)) if is_nothing_zero(aggregate) else known
         few[aggregate.name] = met if aggregate.condition is None else conjunction([aggregate.condition, met])
     return few
 
@@ -152,11 +158,42 @@ def _listed(part: Scalar) -> float:
 
 
 def _of_numbers(evaluating: Evaluating, block: Block, policy: Policy) -> Error | None:
-    """A number that is the same for all but a few."""
+    """A number that is the same for all but a few; or that is added up or grouped by, and the same for everybody as far as the sample
+    tells."""
+    asked = set(number_parts(replace(block, source=replace(block.source, where=()))))
     for share in evaluating.shares(block):
-        if 0 < share.other < share.units and policy.is_few(share.other):
+        if share.other == share.units or not policy.is_few(share.other):
+            continue
+        if share.other == 0 and (share.part not in asked or _is_one(share.part.scalar)):
+            continue
+        every = evaluating.share_of_everybody(block, share.part) if share.other == 0 else share
+        if policy.is_few(every.other) and (every.other or not _has_few_values(share.part.scalar)):
             return _refused(words.said(share.part.scalar, block.source), policy.people(share.other), policy)
     return None
+
+
+def _of_lost(evaluating: Evaluating, block: Block, policy: Policy) -> Error | None:
+    """A value that is NULL for a few, or for nobody as far as the sample tells, though none that it is computed of is: what is asked
+    of it leaves these out."""
+    for part, units in evaluating.lost(block):
+        if policy.is_few(units) and (units or not _has_few_values(part.scalar)):
+            return _refused(words.said(part.scalar, block.source), policy.people(units), policy)
+    return None
+
+
+def _is_one(number: Scalar) -> bool:
+    """Whether there is one value for everybody, as declared; or a CASE, whose conditions are looked at."""
+    span = hull(number.domain)
+    return number.function == "case" or (span is not None and span.lower == span.upper)
+
+
+def _has_few_values(number: Scalar) -> bool:
+    """Whether a number is of one column of so few values that some sample unit has each."""
+    columns = {leaf.tree: leaf for leaf in number.leaves()}
+    column = next(iter(columns.values()))
+    listed = integers(column.domain) if column.integral else column.domain
+    known = isinstance(listed, Categories) and len(listed.values) <= MOST_VALUES
+    return len(columns) == 1 and known and bool(column.origin)
 
 
 def _of_few_zeros(block: Block, found: Evaluated, policy: Policy) -> Error | None:

@@ -1,8 +1,8 @@
 """parts: what of a statement decides whom it is about, each to be set to something else.
 
 A boolean part is a comparison, a list, a pattern, an EXISTS or a boolean column, wherever it stands: WHERE, ON, FILTER, HAVING per
-unit, CASE, a cast, a GROUP BY key, a nested SELECT. A number part is computed with a constant and may be the same for all but a few:
-CASE, ABS, LEAST, GREATEST, a product.
+unit, CASE, a cast, a GROUP BY key, a nested SELECT. A number part is computed of numbers or a condition with a constant, and may be the
+same for all but a few: CASE, ABS, LEAST, GREATEST, a product, a quotient.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from dpsql.core.domains import Categories, Value, hull
 from dpsql.core.sqltypes import BOOLEAN
 from dpsql.expressions.scalar import Scalar, goes_with
 from dpsql.plan.resolved import Block
@@ -20,7 +21,10 @@ MOST = 60
 """Parts of one statement that are looked at; more are refused with the fix."""
 TRUE, FALSE = Literal(True, BOOLEAN), Literal(False, BOOLEAN)
 _JOINED = ("and", "or", "not")
-_NUMBERS = ("case", "abs", "least", "greatest", "*", "nullif", "coalesce", "sign", "round", "floor", "pow")
+_KEPT = ("column", "case", "coalesce", "least", "greatest", "cast", "convert")
+"""What is no NULL of its own making."""
+_LINEAR = ("+", "-", "convert")
+"""What tells as many values apart as it is of."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +53,33 @@ def number_parts(block: Block) -> list[Part]:
     """Numbers with a constant in what is aggregated, grouped by or filtered by here, each once; what a nested query computes is for its
     boolean parts to tell."""
     return [Part(s) for s in _distinct(s for s in _here(block) if _is_number_part(s))]
+
+
+def losing_parts(block: Block) -> list[Part]:
+    """Values here that may be NULL where what they are computed of is not, each once: NULLIF, a quotient, a logarithm. A CASE has
+    boolean parts for that, and of a conversion only what is out of all range is NULL."""
+    return [Part(s) for s in _distinct(s for s in _here(block) if s.nullable and s.args and _may_lose(s))]
+
+
+def _may_lose(scalar: Scalar) -> bool:
+    *_, last = scalar.args
+    match scalar.function:
+        case "nullif" if last.is_literal:
+            return _may_be(scalar.args[0], last.value)
+        case "/" | "//" | "%":
+            return _may_be(last, 0)
+        case "nullif":
+            return True
+    counted = scalar.sqltype.is_number and all(arg.sqltype.is_number for arg in scalar.args)
+    return counted and scalar.function not in _KEPT and not any(arg.nullable for arg in scalar.args)
+
+
+def _may_be(scalar: Scalar, value: Value | None) -> bool:
+    """Whether a value may be that one, as declared."""
+    span, domain = hull(scalar.domain), scalar.domain
+    if span is not None:
+        return value in span
+    return value in domain if isinstance(domain, Categories) else True
 
 
 def set_to(query: Node, part: Part, value: bool) -> Node:
@@ -92,10 +123,14 @@ def _says_nothing(scalar: Scalar) -> bool:
 
 
 def _is_number_part(scalar: Scalar) -> bool:
-    if not scalar.sqltype.is_number or scalar.function not in _NUMBERS:
+    if not scalar.sqltype.is_number or scalar.function in _LINEAR or scalar.is_column:
         return False
-    if scalar.function == "*" and sum(not arg.is_literal for arg in scalar.args) < 2:
+    if scalar.function in ("*", "/") and (
+        scalar.args[-1].is_literal or (scalar.function == "*" and scalar.args[0].is_literal)
+    ):
         # twice a value tells as many apart as the value
+        return False
+    if all(arg.sqltype.is_text or arg.sqltype.is_temporal for arg in scalar.args if not arg.is_literal):
         return False
     parts = list(scalar.walk())
     return any(p.is_literal for p in parts) and any(p.is_column for p in parts)
