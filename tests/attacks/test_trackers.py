@@ -455,6 +455,60 @@ def test_a_few_are_added_on_top_of_everybody(data: dict[str, Data], sql: str) ->
         assert decision(session, sql) == "DPSQL-602"
 
 
+FAR = "(ABS(age - 41) + ABS(school_years - 17))"
+"""0 for a few."""
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize(
+    "sql",
+    [
+        # a number that is another for a few, or nearly the same for all others
+        f"SELECT SUM(2 + 1 // (1 + {FAR})) FROM patients",
+        f"SELECT SUM(2 + 1 // (1 + {FAR} + ABS(income_band - 18))) FROM patients",
+        "SELECT SUM(3 - (age * 100 + school_years) % 4117 // 4116) FROM patients",
+        f"SELECT SUM(1 / (1 + 1000000 * {FAR})) FROM patients",
+        f"SELECT MAX(1 / (1 + 1000000 * {FAR})) FROM patients",
+        f"SELECT SUM(EXP(-30 * {FAR})) FROM patients",
+        f"SELECT SUM(LEAST(1, GREATEST(0, POW(0.001, {FAR})))) FROM patients",
+        f"SELECT 1 // (1 + {FAR}) AS g, COUNT(*) FROM patients GROUP BY g",
+        # NULL for a few
+        "SELECT COUNT(NULLIF(weight_1971_kg, 79.04)) FROM patients",
+        "SELECT SUM(NULLIF(weight_1971_kg, 79.04)) FROM patients",
+        "SELECT COUNT(NULLIF(age * 100 + school_years, 4117)) FROM patients",
+        "SELECT COUNT(COALESCE(NULLIF(age * 100 + school_years, 4117), NULL)) FROM patients",
+        "SELECT COUNT(NULLIF(CAST(age AS VARCHAR) || education, '415')) FROM patients",
+        "SELECT COUNT(*) FROM patients WHERE NULLIF(age * 100 + school_years, 4117) > 3000",
+        f"SELECT COUNT(age // {FAR}) FROM patients",
+        f"SELECT COUNT(LN({FAR})) FROM patients",
+        "SELECT COUNT(SQRT(ABS(weight_1971_kg - 79.04) - 0.001)) FROM patients",
+        # 0 is a value to a count
+        f"SELECT COUNT(CASE WHEN {PERSON} THEN NULL ELSE 0 END) FROM patients",
+        f"SELECT COUNT(DISTINCT CASE WHEN {PERSON} THEN 0 ELSE 1 END) FROM patients",
+    ],
+)
+def test_a_value_sets_a_few_apart(data: dict[str, Data], sql: str) -> None:
+    with opened(data["nhefs"]) as session:
+        assert decision(session, sql) == "DPSQL-602"
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(CASE WHEN sex = 'male' THEN 0 END) FROM patients",
+        "SELECT age // 10 AS decade, COUNT(*) FROM patients WHERE age BETWEEN 30 AND 39 GROUP BY decade",
+        "SELECT FLOOR(weight_1971_kg / 10) AS w, COUNT(*) FROM patients WHERE weight_1971_kg >= 70 AND weight_1971_kg < 80 GROUP BY w",
+        "SELECT AVG(weight_1971_kg / POW(height_cm / 100, 2)) FROM patients",
+        "SELECT COUNT(NULLIF(education, '5')), COUNT(NULLIF(sex, 'unknown')), AVG(weight_1971_kg / NULLIF(height_cm, 0)) FROM patients",
+        "SELECT AVG(LN(weight_1971_kg)), SUM(age // 1000 + 2) FROM patients",
+    ],
+)
+def test_a_value_of_many_is_answered(data: dict[str, Data], sql: str) -> None:
+    with opened(data["nhefs"]) as session:
+        assert any(value is not None for row in ask(session, sql).rows for value in row)
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
