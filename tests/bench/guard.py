@@ -1,4 +1,4 @@
-"""What the guard's decision takes as its history grows, what loading that history takes, and the memory that it needs.
+"""What the guard adds to planning; what its decision takes as its history grows, what loading that takes, and the memory that it needs.
 
 A decision is whom a statement asks about, and the comparison with all that was asked before; planning, charging and the engine are
 left out. The history is made of questions alone: nothing is run.
@@ -30,6 +30,11 @@ from tests.bench.small import example
 from tests.bench.timing import Aim, Times, heading, ms, p95, show
 from tests.support.planning import planned
 
+PLANNED = 40
+"""Statements of each kind that are planned."""
+PEOPLE = {"20,000 sample units": 6_000, "200,000 sample units": 1_000_000}
+FIRST = {"one table": Aim(15, " ms"), "child tables": Aim(40, " ms")}
+KNOWN = Aim(1.2, " times")
 SIZES = (("block", 2_000, Aim(10, " ms")), ("audit", 2_000, Aim(150, " ms")), ("block", 10_000, Aim(60, " ms")))
 DECISIONS = 200
 MOST_SECONDS = 120.0
@@ -146,7 +151,8 @@ class Guarded:
 
 
 def measure(sizes: Sequence[tuple[str, int, Aim]] = SIZES, decisions: int = DECISIONS) -> None:
-    """Print decisions by the size of the history; then loading and memory."""
+    """Print planning with the guard and without; then decisions by the size of the history; then loading and memory."""
+    _planning()
     heading(f"the guard: up to {decisions} decisions (randhie, k = 20)")
     body, loads = [], []
     for mode, size, aim in sizes:
@@ -167,6 +173,46 @@ def measure(sizes: Sequence[tuple[str, int, Aim]] = SIZES, decisions: int = DECI
     show(("", "to load", "a statement", "written", "memory", ""), loads)
 
 
+def _planning() -> None:
+    heading(f"planning {PLANNED} statements (randhie): what the guard adds the first time, and to what it knows")
+    body = []
+    for name, people in PEOPLE.items():
+        with TemporaryDirectory() as scratch:
+            off, block = (opened(Path(scratch) / mode, mode, people) for mode in ("off", "block"))
+            for kind, aim in FIRST.items():
+                asked = [
+                    sql
+                    for sql in (off.asked()[0] for _ in range(12 * PLANNED))
+                    if ("person_year" in sql) == (kind != "one table")
+                ]
+                body.append((f"{kind}, {name}", *_planned(off, block, asked[:PLANNED], aim)))
+            off.session.close()
+            block.session.close()
+    show(("", "without", "first", "known", "p50 of what is added", "p95", "known over without", ""), body)
+
+
+def _planned(off: Guarded, block: Guarded, asked: Sequence[str], aim: Aim) -> tuple[str, ...]:
+    """The processor time of planning, without the guard, and with it."""
+    for guarded in (off, block):
+        for sql in asked:
+            # what is made once for all statements
+            planned(guarded.session, parse(sql))
+    without, first, known = Times(), Times(), Times()
+    for sql in asked:
+        block.guarding._known_to_pass.clear()
+        for times, guarded in ((without, off), (first, block), (known, block)):
+            times.run(lambda sql=sql, guarded=guarded: planned(guarded.session, parse(sql)))  # type: ignore[misc]
+    added = [one - other for one, other in zip(first.processor, without.processor, strict=True)]
+    ratio = median(known.processor) / median(without.processor)
+    shown = (
+        *(ms(median(times.processor)) for times in (without, first, known)),
+        ms(median(added)),
+        ms(p95(added)),
+        f"{ratio:.2f}",
+    )
+    return (*shown, f"first, {aim.verdict(median(added) * 1e3)}; known, {KNOWN.verdict(ratio)}")
+
+
 @dataclass(frozen=True, slots=True)
 class _Written:
     """A history that is in no ledger."""
@@ -177,10 +223,16 @@ class _Written:
         return self.rows[charge - 1].statement, self.rows[charge - 1].asked
 
 
-def opened(folder: Path, mode: str) -> Guarded:
-    """A session of the example whose guard is in a mode, and a clock on its guard."""
+def opened(folder: Path, mode: str, people: int | None = None) -> Guarded:
+    """A session of the example whose guard is in a mode, and a clock on its guard.
+
+    people  as many are declared
+    """
+    folder.mkdir(exist_ok=True)
     schema = example("randhie", folder)
     schema = replace(schema, guard=replace(schema.guard, mode=mode))
+    if people is not None:
+        schema = replace(schema, privacy=replace(schema.privacy, units=people))
     ledger = Ledger.open(folder / "ledger", "randhie")
     session = Session(open_dataset(schema, ledger, approve=True), ledger, Analyst("bench"))
     return Guarded(session, Statements(random.Random(1)))
