@@ -1,7 +1,8 @@
 """What was spent, answered and approved: ledger, stored answers and data versions, in one SQLite file."""
 
 from dpsql.accounting.answers import Answers
-from dpsql.accounting.ledger import Entry, Ledger
+from dpsql.accounting.entries import Entry
+from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.versions import Versions
 
 __all__ = ["Answers", "Entry", "Ledger", "Versions"]

@@ -9,8 +9,6 @@ from functools import lru_cache
 
 _EXACT_DIGITS = 12
 _SHORT_DIGITS = 6
-_WIDEST_DENOMINATOR = 512  # bits
-_GRID = 2**_WIDEST_DENOMINATOR
 _WRITTEN = re.compile(r"[0-9]{1,4000}(/[1-9][0-9]{0,3999})?")
 
 
@@ -27,16 +25,6 @@ def from_text(text: object) -> Fraction | None:
 @lru_cache(maxsize=1024)
 def _from_text(text: str) -> Fraction | None:
     return Fraction(text) if _WRITTEN.fullmatch(text) else None
-
-
-def bounded(amount: Fraction) -> Fraction:
-    """The amount itself, or, when its denominator passes 512 bits, the next multiple of 2^-512 above it.
-
-    Why  sums of odd prices would otherwise grow without end, a charge with them; rounding up spends more
-    """
-    if amount.denominator.bit_length() <= _WIDEST_DENOMINATOR:
-        return amount
-    return Fraction(-(-amount.numerator * _GRID // amount.denominator), _GRID)
 
 
 def at_most(amount: Fraction) -> str:

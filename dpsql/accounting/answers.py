@@ -6,7 +6,7 @@ import hashlib
 import sqlite3
 from collections.abc import Sequence
 
-from dpsql.accounting import claims, payload, vectors
+from dpsql.accounting import claims, layout, payload, switches, vectors
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.store import clean
 from dpsql.accounting.vectors import Vector
@@ -16,6 +16,7 @@ from dpsql.plan.tables import NoisyTable
 _GET = "SELECT digest, payload FROM answer WHERE fingerprint = ?"
 _CHARGE = "SELECT charge FROM answer WHERE fingerprint = ?"
 _PUT = "INSERT INTO answer VALUES (?, ?, ?, ?) ON CONFLICT (fingerprint) DO NOTHING"
+_NEWEST = "SELECT max(time) FROM charge JOIN answer ON answer.charge = charge.id"
 _REPLACE = "INSERT OR REPLACE INTO answer VALUES (?, ?, ?, ?)"
 
 
@@ -51,6 +52,17 @@ class Answers:
             return [row[0] if row is not None else None for row in rows]
 
         return self._store.read(work)
+
+    def asks_anew(self, fingerprints: str) -> bool:
+        """Whether all stored answers are of another way to tell questions apart, so that each is bought once more.
+
+        fingerprints  the way of now; from the first time that it is named on the ledger knows since when
+        """
+        since = self._store.read(lambda connection: switches.thrown(connection, fingerprints))
+        if since is None:
+            self._store.write(lambda connection: switches.throw(connection, fingerprints, layout.now()))
+        newest = self._store.read(lambda connection: connection.execute(_NEWEST).fetchone()[0])
+        return newest is not None and (since is None or newest < since)
 
     def put(
         self,

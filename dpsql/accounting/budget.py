@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from dpsql.accountants.filters import Filter, Promise
 from dpsql.accounting.amounts import at_least, at_most
-from dpsql.accounting.filters import Filter, added, filter_of
 from dpsql.accounting.totals import Spent
 from dpsql.core.errors import BudgetError, Error, error
-from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss
+from dpsql.core.loss import LOSS, Amount, EpsilonDelta, Sums, added
+from dpsql.mechanisms.events import of_loss
 from dpsql.mechanisms.prices import nominal
 from dpsql.plan.charges import Budget, Held
 
@@ -27,22 +28,22 @@ class Limit:
     keeps   whether a sum keeps it
     spent   so far, what is kept for others included
     asked   what is to be added now
-    scope   whose total, as the ledger keeps it: ("dataset", ""), or an "entry", "analyst" or "role" by its name
     charged of `spent`, without what is kept for others
+    scope   whose total, as the ledger keeps it: ("dataset", ""), or an "entry", "analyst" or "role" by its name
     """
 
     holder: str
     total: EpsilonDelta
     keeps: Filter
-    spent: PrivacyLoss
-    asked: PrivacyLoss = NO_LOSS
+    spent: Sums
+    asked: Sums
+    charged: Sums
     scope: tuple[str, str] = ("dataset", "")
-    charged: PrivacyLoss = NO_LOSS
 
     @property
     def after(self) -> Limit:
         """The limit once what is asked is spent."""
-        return replace(self, spent=added(self.spent, self.asked), asked=NO_LOSS)
+        return replace(self, spent=added(self.spent, self.asked), asked=Sums.nothing(self.asked.names[len(LOSS) :]))
 
     @property
     def admits(self) -> bool:
@@ -52,7 +53,7 @@ class Limit:
     def admits_without_delta(self) -> bool:
         return bool(self.keeps.alive(added(self.spent, self.asked)))
 
-    def epsilon_left(self, like: PrivacyLoss = NO_LOSS) -> Fraction:
+    def epsilon_left(self, like: Sums | None = None) -> Fraction:
         """The largest epsilon that one more release like this may cost; 0 for none."""
         return self.keeps.price_left(self.spent, like)
 
@@ -60,14 +61,8 @@ class Limit:
     def delta_left(self) -> Fraction:
         return self.keeps.delta_left(self.spent)
 
-    def count_left(self, like: PrivacyLoss) -> int:
-        """How many more releases of this loss, which is not nothing, would be admitted, one after another.
-
-        >>> one = PrivacyLoss(Fraction(1, 10), Fraction(0), Fraction(1, 100), Fraction(1, 200), Fraction(1, 64))
-        >>> whole = EpsilonDelta(Fraction(1), Fraction(0))
-        >>> Limit("", whole, filter_of(whole, "sequential"), one).count_left(one)
-        9
-        """
+    def count_left(self, like: Sums) -> int:
+        """The number of further releases like this, which is not nothing, that would be admitted one after another."""
         fits, too_many = 0, 1
         while too_many <= MOST_COUNTED and self._admits(like, too_many):
             fits, too_many = too_many, 2 * too_many
@@ -76,12 +71,8 @@ class Limit:
             fits, too_many = (middle, too_many) if self._admits(like, middle) else (fits, middle)
         return fits
 
-    def _admits(self, like: PrivacyLoss, count: int) -> bool:
+    def _admits(self, like: Sums, count: int) -> bool:
         return self.keeps.admits(added(self.spent, times(like, count)))
-
-
-def limit(holder: str, total: EpsilonDelta, budget: Budget, spent: PrivacyLoss, asked: PrivacyLoss) -> Limit:
-    return Limit(holder, total, filter_of(total, budget.accounting), spent, asked)
 
 
 def dataset(budget: Budget) -> str:
@@ -98,51 +89,44 @@ def _each(budget: Budget) -> str:
     return f" of this {budget.window}" if budget.window is not None else ""
 
 
-def kept_for_others(budget: Budget, analyst: str, spent_of: Callable[[str], PrivacyLoss]) -> PrivacyLoss:
+def kept_for_others(budget: Budget, analyst: str, promise: Promise, spent_of: Callable[[str], Sums]) -> Sums:
     """What is reserved for other analysts and not spent by them.
 
     spent_of  what an analyst spent
     """
-    kept = NO_LOSS
+    kept = promise.nothing
     for held in budget.held:
         if held.analyst != analyst:
-            kept = added(kept, unspent(held, spent_of(held.analyst)))
+            kept = added(kept, unspent(held, promise, spent_of(held.analyst)))
     return kept
 
 
-def unspent(held: Held, spent: PrivacyLoss) -> PrivacyLoss:
-    """What is left of a reservation, measure by measure; nothing is kept in one where the analyst has no finite amount."""
-    whole = times(held.refresh, held.refreshes)
-    return PrivacyLoss(
-        _rest(whole.epsilon, spent.epsilon),
-        max(whole.delta - spent.delta, Fraction(0)),
-        _rest(whole.squares, spent.squares),
-        max(whole.rho - spent.rho, Fraction(0)),
-        max(whole.mu_squared - spent.mu_squared, Fraction(0)),
-    )
+def reserved(held: Held, promise: Promise) -> Sums:
+    """The amounts that a reservation kept before anything was spent of it."""
+    return times(promise.sums(held.refresh, (of_loss(held.refresh),)), held.refreshes)
 
 
-def refreshes_left(held: Held, spent: PrivacyLoss) -> int:
+def unspent(held: Held, promise: Promise, spent: Sums) -> Sums:
+    """What is left of a reservation, amount by amount; nothing is kept in one where the analyst has no finite amount."""
+    return reserved(held, promise).beside(spent, _rest)
+
+
+def refreshes_left(held: Held, promise: Promise, spent: Sums) -> int:
     """How many more refreshes a reservation pays for."""
-    rest = unspent(held, spent)
+    rest = unspent(held, promise, spent).loss
     parts = [rest.rho / held.refresh.rho] if held.refresh.rho else []
-    if rest.epsilon is not None and held.refresh.epsilon and spent.epsilon is not None:
+    if rest.epsilon is not None and held.refresh.epsilon and spent["epsilon"] is not None:
         parts.append(rest.epsilon / held.refresh.epsilon)
     return int(min(parts, default=Fraction(held.refreshes)))
 
 
-def times(loss: PrivacyLoss, count: int) -> PrivacyLoss:
-    """The loss of `count` equal releases; its delta stays below 1."""
-    return PrivacyLoss(
-        None if loss.epsilon is None else count * loss.epsilon,
-        min(count * loss.delta, 1 - Fraction(1, 2**64)),
-        None if loss.squares is None else count * loss.squares,
-        count * loss.rho,
-        count * loss.mu_squared,
-    )
+def times(sums: Sums, count: int) -> Sums:
+    """The sums of `count` equal releases; their delta stays below 1."""
+    epsilon, delta, *others = (None if amount is None else count * amount for amount in sums.amounts)
+    return Sums(sums.names, (epsilon, min(delta or Fraction(0), 1 - Fraction(1, 2**64)), *others))
 
 
-def _rest(whole: Fraction | None, spent: Fraction | None) -> Fraction:
+def _rest(whole: Amount, spent: Amount) -> Amount:
     return Fraction(0) if whole is None or spent is None else max(whole - spent, Fraction(0))
 
 
@@ -157,7 +141,7 @@ def refusal(applying: Sequence[Limit], least: Fraction = Fraction(0)) -> Error |
 
     least  no statement may cost a smaller epsilon
     """
-    exceeded = [limit for limit in applying if limit.asked != NO_LOSS and not limit.admits]
+    exceeded = [limit for limit in applying if not limit.asked.empty and not limit.admits]
     if not exceeded:
         return None
     tightest = min(exceeded, key=lambda limit: (limit.epsilon_left(limit.asked), limit.delta_left))
@@ -165,7 +149,7 @@ def refusal(applying: Sequence[Limit], least: Fraction = Fraction(0)) -> Error |
     shortfalls, fits = [], []
     if not tightest.admits_without_delta:
         shortfalls.append(
-            f"epsilon {at_least(nominal(loss))}, {at_most(left)} is left of {tightest.holder} {at_most(tightest.total.epsilon)}"
+            f"epsilon {at_least(nominal(loss.loss))}, {at_most(left)} is left of {tightest.holder} {at_most(tightest.total.epsilon)}"
         )
         fits.append(("epsilon", left))
     if tightest.spent.delta + loss.delta > tightest.keeps.delta:
@@ -190,6 +174,6 @@ def _what_fits(fits: Sequence[tuple[str, Fraction]], tightest: Limit, least: Fra
     return "nothing more fits until the owner raises it"
 
 
-def of_window(spent: Spent, budget: Budget, now: str) -> PrivacyLoss:
+def of_window(spent: Spent, budget: Budget, now: str) -> Sums:
     """What counts against the totals of a budget."""
     return spent.within(budget.window, now)

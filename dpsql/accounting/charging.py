@@ -6,9 +6,8 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from dpsql.accounting import ran
-from dpsql.accounting.totals import loss_texts
-from dpsql.core.loss import EpsilonDelta, PrivacyLoss
+from dpsql.accounting.totals import texts
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss, Sums
 from dpsql.mechanisms.conversions import pure
 from dpsql.plan.charges import Budget, Cap, ChargeRequest, Held, Portion
 from dpsql.plan.compiled import Compiled, CompiledRelease
@@ -53,12 +52,11 @@ def request_of(
         statement_of(compiled),
         tuple(fingerprints),
         tuple(part.describe() for one in missing for part in one.release.parts),
-        tuple(Portion(one.release.loss, one.release.entries) for one in missing),
+        tuple(Portion(one.release.loss, one.release.entries, one.release.events) for one in missing),
         analyst.role,
         tuple(certificates),
         fresh,
         asked,
-        tuple(ran.written(one.release.events, place) for place, one in enumerate(missing)),
     )
 
 
@@ -93,6 +91,7 @@ def certificate(release: Release, fingerprint: str, compiled: Compiled, schema: 
     return json.dumps(found)
 
 
-def named(loss: PrivacyLoss) -> dict[str, str]:
-    """A loss in every measure, as exact text."""
-    return dict(zip(("epsilon", "delta", "epsilon_squared", "rho", "mu_squared"), loss_texts(loss), strict=True))
+def named(spent: Sums | PrivacyLoss) -> dict[str, str]:
+    """Each amount by its name, as exact text."""
+    sums = Sums.of(spent) if isinstance(spent, PrivacyLoss) else spent
+    return dict(zip(sums.names, texts(sums), strict=True))

@@ -15,17 +15,19 @@ from pathlib import Path
 from dpsql.accounting import problems
 from dpsql.core.errors import Error
 
-LAYOUT = 5
+LAYOUT = 6
 SECRET_BYTES = 32
 _DRAFT = re.compile(r"\.(ledger|head)-[0-9a-f]{16}(-wal|-shm|-journal)?")
 _OLD = 3600  # seconds
 
-META = "INSERT INTO meta (layout, identity, ledger, secret, created) VALUES (?, ?, ?, ?, ?)"
+META = "INSERT INTO meta (layout, identity, ledger, secret, created, promise) VALUES (?, ?, ?, ?, ?, '')"
 
-_TABLES = """
+META_TABLE = """
 CREATE TABLE meta (
-    layout INTEGER NOT NULL, identity TEXT NOT NULL, ledger TEXT NOT NULL, secret BLOB NOT NULL, created TEXT NOT NULL
-);
+    layout INTEGER NOT NULL, identity TEXT NOT NULL, ledger TEXT NOT NULL, secret BLOB NOT NULL, created TEXT NOT NULL,
+    promise TEXT NOT NULL
+)"""
+_TABLES = """
 CREATE TABLE charge (
     id INTEGER PRIMARY KEY, time TEXT NOT NULL, analyst TEXT NOT NULL, role TEXT, version TEXT NOT NULL, statement TEXT NOT NULL,
     fingerprints TEXT NOT NULL, mechanisms TEXT NOT NULL, portions TEXT NOT NULL, certificates TEXT NOT NULL,
@@ -83,7 +85,7 @@ def fill(connection: sqlite3.Connection, identity: str) -> None:
 
 def lay_out(connection: sqlite3.Connection) -> None:
     """Make the tables, empty; in a transaction of the caller's, if there is one."""
-    for statement in _TABLES.split(";"):
+    for statement in (META_TABLE, *_TABLES.split(";")):
         connection.execute(statement)
     add_guard_tables(connection)
 

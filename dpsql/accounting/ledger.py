@@ -5,29 +5,29 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
+from dpsql.accountants.filters import Promise
 from dpsql.accounting import budget as budgets
-from dpsql.accounting import chain, claims, failures, layout, problems, ran, recount, rows, switches
-from dpsql.accounting.books import Books
+from dpsql.accounting import chain, claims, failures, layout, problems, ran, reckoning, rows, switches
+from dpsql.accounting.books import Books, promise_for_good, promise_of, promised
 from dpsql.accounting.chain import NO_HEAD, Head
+from dpsql.accounting.entries import Asked, Decide, Entry
 from dpsql.accounting.failures import Failure
-from dpsql.accounting.filters import added
-from dpsql.accounting.rows import EVERYBODY, scopes
+from dpsql.accounting.recount import agrees
+from dpsql.accounting.rows import EVERYBODY, Charged, scopes
 from dpsql.accounting.store import Store, clean
-from dpsql.accounting.totals import NOTHING, Spent
-from dpsql.core.errors import error
+from dpsql.accounting.totals import Spent
+from dpsql.core.errors import Error, error
 from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
-from dpsql.plan.charges import Budget, ChargeRequest, Portion, Receipt
+from dpsql.plan.charges import Budget, ChargeRequest, Receipt
 
 _PLACES = ", ".join("?" * len((*rows.TIED, "form", "link")))
 _APPEND = f"INSERT INTO charge ({rows.FIELDS}, link) VALUES ({_PLACES})"
 _LAST = f"SELECT {rows.FIELDS}, link FROM charge ORDER BY id DESC LIMIT ?"
-_ALL = f"SELECT {rows.FIELDS}, link FROM charge ORDER BY id"
 _COUNTED = "SELECT charges FROM total WHERE scope = 'dataset' AND name = ?"
 _LINK = "SELECT link FROM charge WHERE id = ?"
-_NEWEST = "SELECT max(time) FROM charge JOIN answer ON answer.charge = charge.id"
 _STORED = "SELECT 1 FROM answer WHERE fingerprint = ?"
 _HISTORY = "SELECT id, time, analyst, role, statement, portions FROM charge"
 _ASKED = """SELECT id, analyst, statement, coalesce((SELECT asked FROM evaluated WHERE charge = id), asked) FROM charge
@@ -37,32 +37,7 @@ _CERTIFICATES = "SELECT id, certificates, link FROM charge WHERE id = ?"
 TAIL = 64
 """How many of the newest charges are checked at opening."""
 
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One charge, as the owner reads it. time: UTC, ISO 8601. releases: how many were bought."""
-
-    id: int
-    time: str
-    analyst: str
-    role: str | None
-    loss: PrivacyLoss
-    releases: int
-    statement: str
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Whom a charged statement was about, as the guard keeps it."""
-
-    charge: int
-    analyst: str
-    statement: str
-    asked: str
-
-
-Decide = Callable[[list[Asked]], None]
-"""Looks at what was charged since it looked last, in the transaction of a charge; raises what refuses it."""
+T = TypeVar("T")
 
 
 class Ledger:
@@ -125,7 +100,8 @@ class Ledger:
         decide  sees what was charged after it, while nobody else can charge; what it raises refuses the statement
         Output  None: another statement has stored one of its releases meanwhile, or is working it out; nothing was charged
 
-        Errors  501 it does not fit; 901 it costs nothing, so it must not come here
+        Errors  501 it does not fit; 504 the ledger counts by another accounting; 901 it costs nothing, so it must not come here, or
+                what runs loses something else than it costs
         """
         if request.loss == NO_LOSS:
             raise error(901, "a charge of nothing reached the ledger")
@@ -173,15 +149,19 @@ class Ledger:
             return None
         analyst = clean(request.analyst)
         role = None if request.role is None else clean(request.role)
-        portions = [replace(portion, loss=added(NO_LOSS, portion.loss)) for portion in request.portions]
-        books = Books(self.store, connection, now)
+        promise = self._promised(connection, allowed)
+        portions = ran.charged(request.portions, request.mechanisms, promise)
+        if portions is None:
+            raise error(901, "what runs loses something else than what is charged")
+        promise_for_good(connection, self.store, promise)
+        books = Books(self.store, connection, now, promise)
         limits = books.limits(allowed, analyst, portions)
         refused = budgets.refusal(limits, allowed.least)
         if refused is not None:
             raise refused
         head = self._append(connection, request, portions, last, (now, analyst, role))
-        for scope, name, loss in scopes(analyst, role, portions):
-            books.add(scope, name, loss)
+        for scope, name, sums in scopes(analyst, role, portions, promise.nothing):
+            books.add(scope, name, sums)
         if holder:
             claims.take(connection, names, holder, now, claims.until(now, seconds))
         return Receipt(head.charge, request.loss, budgets.remaining(limit.after for limit in limits)), head
@@ -190,13 +170,13 @@ class Ledger:
         self,
         connection: sqlite3.Connection,
         request: ChargeRequest,
-        portions: Sequence[Portion],
+        portions: Sequence[Charged],
         last: Head,
         who: tuple[str, str, str | None],
     ) -> Head:
         words = (*who, clean(request.data_version), clean(request.statement))
         lists = [json.dumps(each) for each in (request.fingerprints, request.mechanisms)]
-        more = (rows.written(portions), json.dumps(request.certificates), request.asked, json.dumps(request.events))
+        more = (rows.written(portions), json.dumps(request.certificates), request.asked, ran.written(request.portions))
         row = (last.charge + 1, *words, *lists, *more, rows.FORM)
         tied = rows.link(self.secret, bytes.fromhex(last.link), row)
         if tied is None:
@@ -214,17 +194,6 @@ class Ledger:
     def guard(self) -> None:
         """Switch to guarded printing for good; it is durable before this returns."""
         self.store.write(lambda connection: switches.throw(connection, switches.GUARDED, layout.now()))
-
-    def asks_anew(self, fingerprints: str) -> bool:
-        """Whether all stored answers are of another way to tell questions apart, so that each is bought once more.
-
-        fingerprints  the way of now; from the first time that it is named on the ledger knows since when
-        """
-        since = self.store.read(lambda connection: switches.thrown(connection, fingerprints))
-        if since is None:
-            self.store.write(lambda connection: switches.throw(connection, fingerprints, layout.now()))
-        newest = self.store.read(lambda connection: connection.execute(_NEWEST).fetchone()[0])
-        return newest is not None and (since is None or newest < since)
 
     def failed(self, charge: int, analyst: str, kind: str) -> None:
         """Write that the statement of a charge failed, in one of failures.KINDS; for the owner. Raises 901 for another kind."""
@@ -253,15 +222,38 @@ class Ledger:
         return budgets.remaining(self.limits(budget, analyst))
 
     def limits(self, budget: Budget, analyst: str) -> tuple[budgets.Limit, ...]:
-        """Every total that applies to this analyst, and what is spent of it."""
-        return self.store.read(lambda connection: self._books(connection).limits(budget, clean(analyst)))
+        """Every total that applies to this analyst, and what is spent of it. Raises 504 as a charge does."""
+        return self.look(budget, lambda books: books.limits(budget, clean(analyst)))
+
+    def look(self, budget: Budget, work: Callable[[Books], T]) -> T:
+        """Read the totals that charges under this budget are added to. Raises 504 as a charge does."""
+        return self.store.read(
+            lambda connection: work(Books(self.store, connection, layout.now(), self._promised(connection, budget)))
+        )
+
+    def reckon(self, budget: Budget, work: Callable[[Books], T]) -> T:
+        """The same for the owner: where the ledger counts by another accounting, what that of the budget says of all that ran."""
+
+        def reckoned(connection: sqlite3.Connection) -> T:
+            promise = promise_of(connection, self.store, budget)
+            if isinstance(promise, Error):
+                return work(reckoning.as_if(self.store, connection, budget))
+            return work(Books(self.store, connection, layout.now(), promise))
+
+        return self.store.read(reckoned)
+
+    @property
+    def accounting(self) -> str | None:
+        """By which accounting the ledger keeps its promise, as the schema named it then; None before the first charge."""
+        found = self.store.read(lambda connection: promised(connection, self.store))
+        return found.accounting if found is not None else None
 
     def spent(self, analyst: str | None = None) -> PrivacyLoss:
         """What was ever charged to one analyst; or to all together, on those whom most was charged to."""
 
         def work(connection: sqlite3.Connection) -> PrivacyLoss:
             books = self._books(connection)
-            return books.most() if analyst is None else books.spent("analyst", clean(analyst)).ever
+            return (books.most() if analyst is None else books.spent("analyst", clean(analyst)).ever).loss
 
         return self.store.read(work)
 
@@ -273,7 +265,7 @@ class Ledger:
         """What was charged in all on units with each value of the partition column that was ever charged alone."""
 
         found = self.store.read(lambda connection: self._books(connection).groups())
-        return {name: spent.ever for name, spent in found if name is not None}
+        return {name: spent.ever.loss for name, spent in found if name is not None}
 
     def history(self, analyst: str | None = None) -> list[Entry]:
         """Every charge, or every charge of one analyst, oldest first."""
@@ -317,15 +309,14 @@ class Ledger:
         """
 
         def work(connection: sqlite3.Connection) -> int:
-            before, books = chain.FIRST, dict[tuple[str, str], Spent]()
+            before, totals, books = chain.FIRST, dict[tuple[str, str], Spent](), self._books(connection)
             count = 0
-            for count, (*row, tied) in enumerate(connection.execute(_ALL), 1):
+            for count, (*row, tied) in enumerate(connection.execute(reckoning.CHARGES), 1):
                 if row[0] != count or not rows.holds(self.secret, before, row, tied) or ran.of_row(row) is None:
                     raise problems.edited(self.store.path, count)
                 before = tied
-                for scope, name, loss in scopes(row[2], row[3], self._portions(row[8])):
-                    books[scope, name] = books.get((scope, name), NOTHING).plus(loss, str(row[1]))
-            if self._books(connection).all() != books:
+                reckoning.count(self.store, totals, row, self._portions(row[8]), books.promise)
+            if books.all() != totals:
                 raise problems.edited(self.store.path, count)
             self._check_head(connection)
             return count
@@ -341,7 +332,7 @@ class Ledger:
         for (*row, tied), before in zip(last, [*(each[-1] for each in last[1:]), *first], strict=False):
             if not rows.holds(self.secret, before, row, tied):
                 raise problems.edited(self.store.path, row[0])
-        if not recount.agrees(connection, self._books(connection).all()):
+        if not agrees(connection, self._books(connection).all()):
             raise problems.edited(self.store.path, newest.charge)
 
     def _newest(self, connection: sqlite3.Connection) -> Head:
@@ -386,10 +377,18 @@ class Ledger:
     def _head_file(self) -> Path | None:
         return None if self.store.file is None else chain.head_file(self.store.file)
 
-    def _books(self, connection: sqlite3.Connection) -> Books:
-        return Books(self.store, connection, layout.now())
+    def _promised(self, connection: sqlite3.Connection, budget: Budget) -> Promise:
+        found = promise_of(connection, self.store, budget)
+        if isinstance(found, Error):
+            raise found
+        return found
 
-    def _portions(self, text: object) -> list[Portion]:
+    def _books(self, connection: sqlite3.Connection) -> Books:
+        """The totals as they are kept, whatever the schema names."""
+        named = promised(connection, self.store)
+        return Books(self.store, connection, layout.now(), named if named is not None else Promise(""))
+
+    def _portions(self, text: object) -> list[Charged]:
         found = rows.portions(text)
         if found is None:
             raise self.store.damaged()

@@ -2,7 +2,8 @@
 
 Layout 1 kept sums of epsilon and delta, and no chain; 2 brought losses in every measure, links and vectors; 3 what the guard remembers
 of a charge; 4 events, failures, switches, versions of tables, the times of claims, and an id of the ledger; 5 bought sizes, what
-the guard is to forget, and what it has evaluated anew.
+the guard is to forget, and what it has evaluated anew; 6 the promise, and totals of whatever is added up, by name. A ledger of an
+earlier layout has named no accounting: the next charge does, one of those that add up the measures of a loss.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ from fractions import Fraction
 
 from dpsql.accounting import chain, layout, rows
 from dpsql.accounting.amounts import from_text
-from dpsql.accounting.filters import added
-from dpsql.accounting.totals import NOTHING, Spent
-from dpsql.core.loss import NO_LOSS
+from dpsql.accounting.rows import Charged
+from dpsql.accounting.totals import Spent
+from dpsql.core.loss import LOSS, Sums
 from dpsql.mechanisms.conversions import pure
-from dpsql.plan.charges import Portion
 
 _TABLES_OF = {
     1: ("meta", "charge", "total", "answer", "version", "signature"),
@@ -37,7 +37,7 @@ _FIRST = (
 )
 _APPEND = f"INSERT INTO charge ({rows.FIELDS}, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
-KNOWN = frozenset({*_TABLES_OF, 4})
+KNOWN = frozenset({*_TABLES_OF, 4, 5})
 """The layouts that can be brought to this one."""
 
 
@@ -45,7 +45,7 @@ def migrate(connection: sqlite3.Connection) -> bool:
     """Bring a ledger of a known layout to this one, in one transaction; one that has it already stays as it is.
 
     Why     a process that is killed leaves the old ledger, whole; of two that open it at once the second finds it done. A program of an
-            earlier version that still has it open can store what it has paid for, and charge nothing more but on layout 4
+            earlier version that still has it open can store what it has paid for, and charge nothing more
     Output  whether this is now a whole ledger; False: it was damaged, and is as it was
     Errors  sqlite3.Error
     """
@@ -53,16 +53,41 @@ def migrate(connection: sqlite3.Connection) -> bool:
     connection.execute("BEGIN IMMEDIATE")
     try:
         ((version,),) = connection.execute("SELECT layout FROM meta")
-        if version == 4:
-            layout.add_guard_tables(connection)
-            connection.execute("UPDATE meta SET layout = ?", (layout.LAYOUT,))
-        done = version in (4, layout.LAYOUT) or _rebuilt(connection, version)
+        done = version == layout.LAYOUT or (_with_a_promise if version in (4, 5) else _rebuilt)(connection, version)
+        done = done and (version in (1, layout.LAYOUT) or _with_names(connection))
         connection.execute("COMMIT" if done else "ROLLBACK")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
     return done
+
+
+def _with_a_promise(connection: sqlite3.Connection, version: int) -> bool:
+    """Make room for it, and for what layout 4 did not have. Output: whether there was none yet."""
+    if version == 4:
+        layout.add_guard_tables(connection)
+    if any(name == "promise" for _, name, *_ in connection.execute("PRAGMA table_info(meta)")):
+        return False
+    connection.execute("ALTER TABLE meta RENAME TO old_meta")
+    connection.execute(layout.META_TABLE)
+    rest = connection.execute("SELECT identity, ledger, secret, created FROM old_meta").fetchone()
+    connection.execute(layout.META, (layout.LAYOUT, *rest))
+    connection.execute("DROP TABLE old_meta")
+    return True
+
+
+def _with_names(connection: sqlite3.Connection) -> bool:
+    """Write the names of the amounts into the totals, which had five. Output: whether each was what had been sealed."""
+    ((secret,),) = connection.execute("SELECT secret FROM meta")
+    for scope, name, text, seal in connection.execute("SELECT scope, name, spent, seal FROM total").fetchall():
+        found = rows.read(text)
+        if not isinstance(found, list) or len(found) != 3 or seal != chain.sealed(secret, scope, name, text):
+            return False
+        named = json.dumps([found[0], LOSS, *found[1:]], separators=(",", ":"))
+        row = (named, chain.sealed(secret, scope, name, named), scope, name)
+        connection.execute("UPDATE total SET spent = ?, seal = ? WHERE scope = ? AND name = ?", row)
+    return True
 
 
 def _rebuilt(connection: sqlite3.Connection, version: int) -> bool:
@@ -94,15 +119,15 @@ def _chained(connection: sqlite3.Connection, secret: bytes) -> bool:
         amounts = (from_text(epsilon), from_text(delta))
         if amounts[0] is None or amounts[1] is None:
             return False
-        portions = [Portion(added(NO_LOSS, pure(amounts[0], amounts[1])))]
+        portions = [Charged(Sums.of(pure(amounts[0], amounts[1])).kept)]
         row = (number, time, analyst, None, *words, rows.written(portions), json.dumps([]), "", "[]", rows.FORM)
         tied = rows.link(secret, before, row)
         if tied is None:
             return False
         connection.execute(_APPEND, (*row, tied))
         before = tied
-        for scope, name, loss in rows.scopes(analyst, None, portions):
-            books[scope, name] = books.get((scope, name), NOTHING).plus(loss, time)
+        for scope, name, sums in rows.scopes(analyst, None, portions, Sums.nothing()):
+            books[scope, name] = books.get((scope, name), Spent.nothing(Sums.nothing())).plus(sums, time)
     for (scope, name), spent in books.items():
         seal = chain.sealed(secret, scope, name, spent.text)
         connection.execute("INSERT INTO total VALUES (?, ?, ?, ?, ?)", (scope, name, spent.charges, spent.text, seal))
@@ -115,7 +140,7 @@ def _covers(spent: Spent | None, kept: Iterable[object]) -> bool:
     epsilon, delta = map(from_text, texts)
     if spent is None or epsilon is None or delta is None:
         return False
-    most = spent.ever.epsilon or Fraction(0)
+    most = spent.ever["epsilon"] or Fraction(0)
     return spent.charges == charges and epsilon <= most and delta <= spent.ever.delta
 
 

@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
-from dpsql.accounting.rows import TIED, read
+from dpsql.accountants.filters import Promise
+from dpsql.accounting.rows import TIED, Charged, read
 from dpsql.accounting.rows import portions as portions_of
 from dpsql.core.events import Event
 from dpsql.core.events import read as read_event
@@ -23,9 +24,29 @@ from dpsql.plan.charges import Portion
 Events = tuple[Event, ...]
 
 
-def written(events: Sequence[Event], portion: int) -> str:
-    """The events of one portion of a charge, as a row keeps them."""
-    return json.dumps({"portion": portion, "ran": [event.fields for event in events]})
+def written(portions: Sequence[Portion]) -> str:
+    """The events of each portion of a charge, as a row keeps them."""
+    if not any(portion.events for portion in portions):
+        return "[]"
+    found = enumerate(portion.events for portion in portions)
+    return json.dumps([json.dumps({"portion": place, "ran": [e.fields for e in events]}) for place, events in found])
+
+
+def charged(portions: Sequence[Portion], words: Sequence[str], promise: Promise) -> list[Charged] | None:
+    """The amounts that a charge adds to the totals of a ledger; None where what runs loses something else than what is charged."""
+    known = any(portion.events for portion in portions)
+    if known and any(total(event.loss for event in each.events) != each.loss for each in portions):
+        return None
+    events = [each.events for each in portions] if known else _of_losses([each.loss for each in portions], words)
+    return [Charged(promise.sums(each.loss, ran), each.entries) for each, ran in zip(portions, events, strict=True)]
+
+
+def recharged(row: Sequence[object], promise: Promise) -> list[Charged] | None:
+    """The amounts that a row would add to the totals of a ledger with another promise; None where it is damaged."""
+    events, portions = of_row(row), portions_of(dict(zip(TIED, row, strict=False))["portions"])
+    if events is None or portions is None:
+        return None
+    return [Charged(promise.sums(p.loss, ran), p.entries) for p, ran in zip(portions, events, strict=True)]
 
 
 def of_row(row: Sequence[object]) -> list[Events] | None:
@@ -40,10 +61,9 @@ def of_row(row: Sequence[object]) -> list[Events] | None:
     return _of_texts(charged, texts, words)
 
 
-def _of_texts(portions: Sequence[Portion], texts: Sequence[object], words: Sequence[object]) -> list[Events] | None:
+def _of_texts(portions: Sequence[Charged], texts: Sequence[object], words: Sequence[object]) -> list[Events] | None:
     if not texts:
-        said = str(words[0]) if len(portions) == len(words) == 1 else ""
-        return [_of_words(said, portion.loss) for portion in portions]
+        return _of_losses([portion.loss for portion in portions], words)
     found = [_of_portion(read(text), place) for place, text in enumerate(texts)]
     known = [each for each in found if each is not None]
     if len(known) != len(portions) or len(known) != len(found):
@@ -61,6 +81,11 @@ def _of_portion(fields: object, place: int) -> Events | None:
 
 
 # --- rows of earlier layouts --------------------------------------------------------------------------------------
+
+
+def _of_losses(losses: Sequence[PrivacyLoss], words: Sequence[object]) -> list[Events]:
+    said = str(words[0]) if len(losses) == len(words) == 1 else ""
+    return [_of_words(said, loss) for loss in losses]
 
 
 def _laplace(loss: PrivacyLoss, words: str) -> Event:

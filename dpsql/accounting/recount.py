@@ -1,4 +1,4 @@
-"""recount: what the charges add up to, compared at every opening with the totals that are kept.
+"""recount: what the charges add up to, by the name of each amount, compared at every opening with the totals that are kept.
 
 Why not verify()  the chain and each rounding of a sum take 0.4 ms a charge. Here equal charges of a day are counted, and each measure
                   is added up in integers by its denominator: some 15 microseconds a charge that is like no other
@@ -16,49 +16,52 @@ from fractions import Fraction
 
 from dpsql.accounting.rows import EVERYBODY
 from dpsql.accounting.totals import INFINITE, WINDOWS, Spent, start_of
-from dpsql.core.loss import PrivacyLoss
+from dpsql.core.loss import LOSS, Sums
 
 _CHARGES = "SELECT analyst, role, portions, substr(time, 1, 10) FROM charge"
-_MEASURES = 5
 
 Scope = tuple[str, str]
+Written = list[tuple[str, str]]
+"""Amounts of a portion, each with its name, as texts."""
 
 
 class _Sum:
-    """Losses added up: of each measure the numerators by their denominator, and whether one of them is infinite."""
+    """Amounts added up: of each name the numerators by their denominator, and whether one of them is infinite."""
 
     __slots__ = ("charges", "infinite", "parts")
 
     def __init__(self) -> None:
         self.charges = 0
-        self.infinite = [False] * _MEASURES
-        self.parts: list[dict[int, int]] = [{} for _ in range(_MEASURES)]
+        self.infinite: set[str] = set()
+        self.parts: dict[str, dict[int, int]] = {}
 
-    def add(self, texts: Iterable[str], count: int) -> None:
-        for place, text in enumerate(texts):
+    def add(self, written: Written, count: int) -> None:
+        for name, text in written:
+            parts = self.parts.setdefault(name, {})
             if text == INFINITE:
-                self.infinite[place] = True
+                self.infinite.add(name)
                 continue
             above, _, below = text.partition("/")
-            parts, denominator = self.parts[place], int(below or 1)
+            denominator = int(below or 1)
             parts[denominator] = parts.get(denominator, 0) + count * int(above)
 
     def join(self, other: _Sum) -> None:
         self.charges += other.charges
-        for place, parts in enumerate(other.parts):
-            self.infinite[place] |= other.infinite[place]
+        self.infinite |= other.infinite
+        for name, parts in other.parts.items():
+            own = self.parts.setdefault(name, {})
             for denominator, numerator in parts.items():
-                self.parts[place][denominator] = self.parts[place].get(denominator, 0) + numerator
+                own[denominator] = own.get(denominator, 0) + numerator
 
-    def within(self, kept: PrivacyLoss) -> bool:
-        """Whether what is kept is at least this."""
-        most = (kept.epsilon, kept.delta, kept.squares, kept.rho, kept.mu_squared)
-        return all(self._covered(place, value) for place, value in enumerate(most))
+    def within(self, kept: Sums) -> bool:
+        """Whether what is kept is at least this, under the same names."""
+        amounts = dict(zip(kept.names, kept.amounts, strict=True))
+        return self.parts.keys() <= amounts.keys() and all(self._covered(*each) for each in amounts.items())
 
-    def _covered(self, place: int, kept: Fraction | None) -> bool:
-        if kept is None or self.infinite[place]:
+    def _covered(self, name: str, kept: Fraction | None) -> bool:
+        if kept is None or name in self.infinite:
             return kept is None
-        return sum((Fraction(n, d) for d, n in self.parts[place].items()), Fraction(0)) <= kept
+        return sum((Fraction(n, d) for d, n in self.parts.get(name, {}).items()), Fraction(0)) <= kept
 
 
 def agrees(connection: sqlite3.Connection, kept: Mapping[Scope, Spent]) -> bool:
@@ -73,23 +76,29 @@ def agrees(connection: sqlite3.Connection, kept: Mapping[Scope, Spent]) -> bool:
 def _by_day(connection: sqlite3.Connection) -> dict[Scope, dict[str, _Sum]]:
     found: dict[Scope, dict[str, _Sum]] = defaultdict(lambda: defaultdict(_Sum))
     for (analyst, role, text, day), count in Counter(connection.execute(_CHARGES)).items():
-        portions = json.loads(text)
+        portions = [_portion(*parts) for parts in json.loads(text)]
         for scope, losses in _scopes(analyst, role, portions):
             days = found[scope][day]
             days.charges += count
-            for texts in losses:
-                days.add(texts, count)
+            for written in losses:
+                days.add(written, count)
     return found
 
 
+def _portion(
+    texts: list[str], entries: list[str] | None, more: Mapping[str, str] | None = None
+) -> tuple[Written, list[str] | None]:
+    return [*zip(LOSS, texts, strict=True), *(more or {}).items()], entries
+
+
 def _scopes(
-    analyst: str, role: str | None, portions: list[tuple[list[str], list[str] | None]]
-) -> Iterator[tuple[Scope, list[list[str]]]]:
+    analyst: str, role: str | None, portions: list[tuple[Written, list[str] | None]]
+) -> Iterator[tuple[Scope, list[Written]]]:
     """What a charge adds to which total, as rows.scopes has it."""
-    whole = [texts for texts, _ in portions]
-    yield ("dataset", EVERYBODY), [texts for texts, entries in portions if entries is None]
+    whole = [written for written, _ in portions]
+    yield ("dataset", EVERYBODY), [written for written, entries in portions if entries is None]
     for name in {name for _, entries in portions for name in entries or ()}:
-        yield ("entry", name), [texts for texts, entries in portions if entries is not None and name in entries]
+        yield ("entry", name), [written for written, entries in portions if entries is not None and name in entries]
     yield ("analyst", analyst), whole
     if role is not None:
         yield ("role", role), whole

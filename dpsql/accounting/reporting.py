@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.accounting.amounts import at_most, to_text
-from dpsql.accounting.charging import named
+from dpsql.accounting.charging import budget_of, named
+from dpsql.accounting.entries import Entry
 from dpsql.accounting.failures import Failure
-from dpsql.accounting.ledger import Entry, Ledger
+from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.spending import Row, Spender, Total, charge_row, charges, spender_row, spenders, total_row, totals
 from dpsql.core.escaping import harmless, harmless_json
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
@@ -38,6 +39,8 @@ class BudgetReport:
     spenders  every analyst who is declared or was charged
     charges   all of them, oldest first
     failures  statements that failed and that the owner has not looked at
+    kept_by   the accounting that the ledger's promise is kept by, where that is another one than the schema's: then all of this is
+              what the schema's would say
     """
 
     dataset: str
@@ -46,6 +49,7 @@ class BudgetReport:
     spenders: tuple[Spender, ...]
     charges: tuple[Entry, ...]
     failures: tuple[Failure, ...] = ()
+    kept_by: str | None = None
 
     def __str__(self) -> str:
         parts = [self._dataset(), *self._others(), self._analysts(), self._latest(), self._failed()]
@@ -59,6 +63,7 @@ class BudgetReport:
             "dataset": self.dataset,
             "accounting": self.privacy.accounting,
             "accountants": list(whole.alive),
+            "kept_by": self.kept_by if self.kept_by is not None else self.privacy.accounting,
             "window": self.privacy.window,
             "budget": [_object("budget", total_row(t, self.privacy), _exact_total(t)) for t in self.totals],
             "analysts": [_object("analysts", spender_row(s), named(s.spent)) for s in self.spenders],
@@ -74,11 +79,17 @@ class BudgetReport:
         lines = [
             f"{printable(self.dataset)}: budget",
             f"  total      {amounts(whole.total)}" + (f" for each {window}" if window else ""),
-            f"  spent      {loss_text(whole.spent)}" + (f" in this {window}" if window else ""),
+            f"  spent      {loss_text(whole.spent.loss)}" + (f" in this {window}" if window else ""),
             f"  remaining  {amounts(whole.remaining)} for one more statement; {_statements(whole, self.privacy)}",
         ]
         kept = ", ".join(whole.alive) if whole.alive else "nobody: nothing more can be answered"
-        return [*lines, f"  promise    {self.privacy.accounting} accounting, kept by {kept}"]
+        promise = f"  promise    {self.privacy.accounting} accounting, kept by {kept}"
+        if self.kept_by is not None:
+            promise = (
+                f"  promise    this ledger's is kept by {self.kept_by} accounting, and nothing is answered under another; the above "
+                f"is what {self.privacy.accounting} says of the same charges"
+            )
+        return [*lines, promise]
 
     def _others(self) -> Iterable[list[str]]:
         for scope, title in _TITLES.items():
@@ -108,6 +119,9 @@ def report(schema: Schema, ledger: Ledger) -> BudgetReport:
         tuple(spenders(schema, ledger)),
         tuple(charges(ledger)),
         tuple(each for each in ledger.failures() if each.cleared is None),
+        (ledger.accounting or "an earlier")
+        if ledger.reckon(budget_of(schema), lambda books: books.is_report)
+        else None,
     )
 
 
@@ -187,7 +201,7 @@ def _statements(total: Total, privacy: Privacy) -> str:
 
 def _line(total: Total) -> str:
     refreshes = "" if total.refreshes is None else f"{_counted(total.refreshes, 'refresh')} left; "
-    spent_of = f"spent {loss_text(total.spent)} of {amounts(total.total)}"
+    spent_of = f"spent {loss_text(total.spent.loss)} of {amounts(total.total)}"
     return f"{printable(total.name)}: {refreshes}{spent_of}; remaining {amounts(total.remaining)}"
 
 
@@ -201,7 +215,7 @@ def _spender(analyst: Spender) -> str:
     cap = f" (cap: {capped})" if capped else ""
     count = f"{analyst.charges:,} charge{'s' * (analyst.charges != 1)}"
     left = f"remaining epsilon {float(analyst.remaining.epsilon):.6g}"
-    return f"{printable(analyst.name)}: {loss_text(analyst.spent)}{cap}; {count}; {left}"
+    return f"{printable(analyst.name)}: {loss_text(analyst.spent.loss)}{cap}; {count}; {left}"
 
 
 def _charge(entry: Entry) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from dpsql.accounting import chain
-from dpsql.accounting.totals import loss_of, loss_texts
-from dpsql.core.loss import PrivacyLoss, total
-from dpsql.plan.charges import Portion
+from dpsql.accounting.totals import sums_of, texts
+from dpsql.core.loss import LOSS, PrivacyLoss, Sums, whole
 
 FORM = 4
 """How the rows that are written now are tied: by the layout that brought their fields."""
@@ -36,6 +36,18 @@ EVERYBODY = ""
 """The name of the dataset's total: what was charged to every value of the partition column."""
 
 
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """The amounts of one release, and whose totals they are added to: as Portion."""
+
+    sums: Sums
+    entries: tuple[str, ...] | None = None
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        return self.sums.loss
+
+
 def link(secret: bytes, before: bytes, row: Sequence[object]) -> bytes | None:
     """The link of a row of FIELDS; None where it cannot have one: a field holds something that was not there to be tied.
 
@@ -53,12 +65,18 @@ def holds(secret: bytes, before: object, row: Sequence[object], tied: object) ->
     return isinstance(before, bytes) and isinstance(tied, bytes) and link(secret, before, row) == tied
 
 
-def written(portions: Sequence[Portion]) -> str:
-    """Portions as a row keeps them."""
-    return json.dumps([[loss_texts(portion.loss), portion.entries] for portion in portions])
+def written(portions: Sequence[Charged]) -> str:
+    """Portions as a row keeps them: a loss, the entries, and what else is added up, by its name, where there is something."""
+    return json.dumps([_written(portion) for portion in portions])
 
 
-def portions(text: object) -> list[Portion] | None:
+def _written(portion: Charged) -> list[object]:
+    found = texts(portion.sums)
+    more = dict(zip(portion.sums.names[len(LOSS) :], found[len(LOSS) :], strict=True))
+    return [found[: len(LOSS)], portion.entries, *([more] if more else [])]
+
+
+def portions(text: object) -> list[Charged] | None:
     """The portions that were written; None if the text is anything else."""
     pairs = read(text)
     found = [_portion(pair) for pair in pairs] if isinstance(pairs, list) else [None]
@@ -74,21 +92,30 @@ def read(text: object) -> object:
         return None
 
 
-def scopes(analyst: str, role: str | None, portions: Sequence[Portion]) -> Iterator[tuple[str, str, PrivacyLoss]]:
-    """What a charge adds to which total. The dataset's counts every charge."""
-    yield "dataset", EVERYBODY, total(portion.loss for portion in portions if portion.entries is None)
+def scopes(
+    analyst: str, role: str | None, portions: Sequence[Charged], nothing: Sums
+) -> Iterator[tuple[str, str, Sums]]:
+    """What a charge adds to which total. The dataset's counts every charge.
+
+    nothing  what the ledger adds up, of no charge
+    """
+    yield "dataset", EVERYBODY, whole((p.sums for p in portions if p.entries is None), nothing)
     for name in sorted({name for portion in portions for name in portion.entries or ()}):
-        yield "entry", name, total(p.loss for p in portions if p.entries is not None and name in p.entries)
-    whole = total(portion.loss for portion in portions)
-    yield "analyst", analyst, whole
+        yield "entry", name, whole((p.sums for p in portions if p.entries is not None and name in p.entries), nothing)
+    everything = whole((p.sums for p in portions), nothing)
+    yield "analyst", analyst, everything
     if role is not None:
-        yield "role", role, whole
+        yield "role", role, everything
 
 
-def _portion(pair: object) -> Portion | None:
-    if not isinstance(pair, list) or len(pair) != 2:
+def _portion(parts: object) -> Charged | None:
+    if not isinstance(parts, list) or len(parts) not in (2, 3):
         return None
-    loss, entries = loss_of(pair[0]), pair[1]
-    if loss is None or not (entries is None or isinstance(entries, list)):
+    amounts, entries, *rest = parts
+    more = rest[0] if rest else {}
+    if not isinstance(more, dict) or not isinstance(amounts, list) or len(amounts) != len(LOSS):
         return None
-    return Portion(loss, None if entries is None else tuple(map(str, entries)))
+    sums = sums_of([*LOSS, *more], [*amounts, *more.values()])
+    if sums is None or not (entries is None or isinstance(entries, list)):
+        return None
+    return Charged(sums, None if entries is None else tuple(map(str, entries)))

@@ -7,20 +7,24 @@ Amounts in SQL are short decimals: what is left is rounded down, so that a price
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.accounting import budget as budgets
 from dpsql.accounting import layout
 from dpsql.accounting.amounts import at_least, at_most
+from dpsql.accounting.books import Books
 from dpsql.accounting.budget import Limit
 from dpsql.accounting.charging import budget_of
-from dpsql.accounting.ledger import Entry, Ledger
+from dpsql.accounting.entries import Entry
+from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.store import clean
 from dpsql.core.errors import error
-from dpsql.core.loss import EpsilonDelta, PrivacyLoss
-from dpsql.mechanisms.conversions import approximate, epsilon_at_most_rho, gaussian, pure, rho_at_most
-from dpsql.mechanisms.gaussian import DiscreteGaussian, rho_of_loss
+from dpsql.core.loss import Amount, EpsilonDelta, PrivacyLoss, Sums
+from dpsql.mechanisms.calibration import BY_NAME, LAPLACE, Moved, Target
+from dpsql.mechanisms.conversions import epsilon_at_most_rho, rho_at_most
+from dpsql.mechanisms.events import of_loss
 from dpsql.mechanisms.prices import nominal
 from dpsql.plan.charges import Budget, Held
 from dpsql.plan.tables import PublicTable
@@ -47,7 +51,7 @@ class Total:
     scope: str
     name: str
     total: EpsilonDelta
-    spent: PrivacyLoss
+    spent: Sums
     remaining: EpsilonDelta
     alive: tuple[str, ...] = ()
     statements: int | None = None
@@ -67,7 +71,7 @@ class Spender:
     role: str | None
     epsilon: Fraction | None
     delta: Fraction | None
-    spent: PrivacyLoss
+    spent: Sums
     charges: int
     remaining: EpsilonDelta
 
@@ -78,22 +82,27 @@ class Spender:
 def totals(schema: Schema, ledger: Ledger, analyst: Analyst | None = None) -> list[Total]:
     """Every total that applies to an analyst, or all: the dataset's, those of values of the partition, caps, reservations."""
     budget = budget_of(schema, analyst) if analyst is not None else _all_caps(schema)
-    one = default_loss(schema.privacy)
-    applying = ledger.limits(budget, analyst.name if analyst is not None else "")
-    shared = [limit for limit in applying if limit.scope[0] in ("dataset", "entry")]
-    found = [_total(("dataset", ""), shared, one)]
-    found += [_total(limit.scope, [limit], one) for limit in applying if limit.scope[0] != "dataset"]
     own = [held for held in budget.held if analyst is None or held.analyst == analyst.name]
-    return found + [_reservation(held, ledger, budget) for held in own]
+    loss = default_loss(schema.privacy)
+
+    def found(books: Books) -> list[Total]:
+        one = books.promise.sums(loss, (of_loss(loss),))
+        applying = books.limits(budget, clean(analyst.name) if analyst is not None else "")
+        shared = [limit for limit in applying if limit.scope[0] in ("dataset", "entry")]
+        totals = [_total(("dataset", ""), shared, one)]
+        totals += [_total(limit.scope, [limit], one) for limit in applying if limit.scope[0] != "dataset"]
+        return totals + [_reservation(held, books, budget) for held in own]
+
+    return ledger.reckon(budget, found) if analyst is None else ledger.look(budget, found)
 
 
 def spenders(schema: Schema, ledger: Ledger, analyst: Analyst | None = None) -> list[Spender]:
     """An analyst alone; or the declared ones, and whoever else was charged."""
     if analyst is not None:
-        return [_spender(schema, ledger, analyst)]
+        return [_spender(schema, ledger.look, analyst)]
     declared = {a.name: a for a in schema.analysts or ()}
     others = sorted({entry.analyst for entry in ledger.history()} - set(declared))
-    return [_spender(schema, ledger, each) for each in (*declared.values(), *map(Analyst, others))]
+    return [_spender(schema, ledger.reckon, each) for each in (*declared.values(), *map(Analyst, others))]
 
 
 def charges(ledger: Ledger, analyst: Analyst | None = None) -> list[Entry]:
@@ -102,15 +111,13 @@ def charges(ledger: Ledger, analyst: Analyst | None = None) -> list[Entry]:
 
 
 def default_loss(privacy: Privacy) -> PrivacyLoss:
-    """What a statement of the default price loses, without a threshold: with Gaussian noise where that is the default, else with
-    Laplace noise."""
-    price = privacy.query
-    if privacy.mechanism != "gaussian":
-        return pure(price.epsilon)
-    if accounted(privacy).by_rho:
-        delta = DiscreteGaussian.approximation_delta(1, accounted(privacy).epsilon)
-        return gaussian(rho_at_most(price.epsilon), delta)
-    return approximate(price, rho_of_loss(price))
+    """The loss of a statement of the default price, without a threshold: of one number, with the noise that is the default."""
+    price, counted = privacy.query, accounted(privacy)
+    noise = BY_NAME.get(privacy.mechanism, LAPLACE)
+    by_rho = counted.by_rho and not noise.pure
+    amount = rho_at_most(price.epsilon) if by_rho else price.epsilon
+    _, loss = noise.calibrate(Moved(1, 1, 1), Target(amount, by_rho, price.delta, Fraction(1), counted.epsilon))
+    return loss
 
 
 def _all_caps(schema: Schema) -> Budget:
@@ -121,9 +128,9 @@ def _all_caps(schema: Schema) -> Budget:
     return replace(budget_of(schema), caps=tuple(in_order))
 
 
-def _total(whose: tuple[str, str], limits: Sequence[Limit], one: PrivacyLoss) -> Total:
+def _total(whose: tuple[str, str], limits: Sequence[Limit], one: Sums) -> Total:
     """Of several, what is spent on those whom most was charged to, and what a statement about all of them may cost."""
-    most = max(limits, key=lambda limit: (nominal(limit.charged), limit.charged.rho, limit.charged.delta))
+    most = max(limits, key=lambda limit: _in_order(limit.charged.loss))
     alive = [limit.keeps.alive(limit.spent) for limit in limits]
     everywhere = tuple(name for name in alive[0] if all(name in others for others in alive))
     statements = min(limit.count_left(one) for limit in limits)
@@ -132,34 +139,42 @@ def _total(whose: tuple[str, str], limits: Sequence[Limit], one: PrivacyLoss) ->
     return Total(scope, shown, most.total, most.charged, budgets.remaining(limits), everywhere, statements)
 
 
-def _reservation(held: Held, ledger: Ledger, budget: Budget) -> Total:
+def _in_order(loss: PrivacyLoss) -> tuple[Fraction, Fraction, Fraction]:
+    return nominal(loss), loss.rho, loss.delta
+
+
+def _reservation(held: Held, books: Books, budget: Budget) -> Total:
     """What is kept for one analyst, and how much of it they spent."""
-    used = budgets.of_window(ledger.scope("analyst", held.analyst), budget, layout.now())
-    whole, rest = budgets.times(held.refresh, held.refreshes), budgets.unspent(held, used)
-    left = epsilon_at_most_rho(rest.rho) if used.epsilon is None else rest.epsilon or Fraction(0)
-    epsilon = whole.epsilon or Fraction(0)
-    spent_of_it = replace(
-        whole,
-        epsilon=None if used.epsilon is None else epsilon - left,
-        squares=None if used.epsilon is None else (whole.squares or Fraction(0)) - (rest.squares or Fraction(0)),
-        delta=whole.delta - rest.delta,
-        rho=whole.rho - rest.rho,
-        mu_squared=whole.mu_squared - rest.mu_squared,
-    )
+    used = budgets.of_window(books.spent("analyst", clean(held.analyst)), budget, layout.now())
+    whole, rest = budgets.reserved(held, books.promise), budgets.unspent(held, books.promise, used)
+    # of what the analyst spent without a finite amount nothing is kept, and it is told as such
+    spent_of_it = whole.beside(rest, _less).beside(used, lambda left, own: None if own is None else left)
+    left = epsilon_at_most_rho(rest.loss.rho) if used["epsilon"] is None else rest["epsilon"] or Fraction(0)
     return Total(
         "reservation",
         held.name,
-        EpsilonDelta(epsilon, whole.delta),
+        EpsilonDelta(whole["epsilon"] or Fraction(0), whole.delta),
         spent_of_it,
         EpsilonDelta(left, rest.delta),
-        refreshes=budgets.refreshes_left(held, used),
+        refreshes=budgets.refreshes_left(held, books.promise, used),
     )
 
 
-def _spender(schema: Schema, ledger: Ledger, analyst: Analyst) -> Spender:
-    ever = ledger.scope("analyst", analyst.name)
-    left = ledger.remaining(budget_of(schema, analyst), analyst.name)
-    return Spender(analyst.name, analyst.role, analyst.epsilon, analyst.delta, ever.ever, ever.charges, left)
+def _less(whole: Amount, rest: Amount) -> Amount:
+    return None if whole is None or rest is None else whole - rest
+
+
+_Look = Callable[[Budget, Callable[[Books], Spender]], Spender]
+
+
+def _spender(schema: Schema, look: _Look, analyst: Analyst) -> Spender:
+    budget, name = budget_of(schema, analyst), clean(analyst.name)
+
+    def found(books: Books) -> Spender:
+        ever, left = books.spent("analyst", name), budgets.remaining(books.limits(budget, name))
+        return Spender(analyst.name, analyst.role, analyst.epsilon, analyst.delta, ever.ever, ever.charges, left)
+
+    return look(budget, found)
 
 
 # --- as tables for SQL ------------------------------------------------------------------------------------------------
@@ -191,7 +206,7 @@ def total_row(each: Total, privacy: Privacy) -> Row:
     whole = (_down(each.total.epsilon), _down(each.total.delta))
     left = (_down(each.remaining.epsilon), _down(each.remaining.delta))
     words = (each.holder, privacy.accounting, privacy.window)
-    return (*words, *whole, *_loss(each.spent), *left, each.statements, each.refreshes)
+    return (*words, *whole, *_loss(each.spent.loss), *left, each.statements, each.refreshes)
 
 
 def charge_row(entry: Entry) -> Row:
@@ -202,7 +217,7 @@ def charge_row(entry: Entry) -> Row:
 
 def spender_row(each: Spender) -> Row:
     caps = tuple(None if cap is None else _down(cap) for cap in (each.epsilon, each.delta))
-    return (each.name, each.role, *caps, *_loss(each.spent), each.charges, _down(each.remaining.epsilon))
+    return (each.name, each.role, *caps, *_loss(each.spent.loss), each.charges, _down(each.remaining.epsilon))
 
 
 def _loss(loss: PrivacyLoss) -> tuple[float, float, float]:

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 from dpsql.accounting.amounts import from_text, to_text
-from dpsql.accounting.filters import added
-from dpsql.core.loss import NO_LOSS, PrivacyLoss
+from dpsql.core.loss import LOSS, Amount, PrivacyLoss, Sums, added
 
 WINDOWS = ("day", "week", "month")
 INFINITE = "inf"
@@ -26,7 +25,7 @@ class Window:
     """What was spent in the window that begins at `start` (ISO 8601 date)."""
 
     start: str
-    spent: PrivacyLoss
+    spent: Sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,35 +33,44 @@ class Spent:
     """What one scope spent. charges counts those that named it."""
 
     charges: int
-    ever: PrivacyLoss
+    ever: Sums
     windows: tuple[Window, ...]
 
-    def within(self, window: str | None, now: str) -> PrivacyLoss:
+    @staticmethod
+    def nothing(nothing: Sums) -> Spent:
+        """Of no charge, in a ledger that adds up the same as these sums."""
+        return Spent(0, nothing, (Window("", nothing),) * len(WINDOWS))
+
+    def within(self, window: str | None, now: str) -> Sums:
         """What counts against a total: everything, or that of the present window."""
         if window is None:
             return self.ever
         kept = self.windows[WINDOWS.index(window)]
-        return kept.spent if kept.start >= start_of(window, now) else NO_LOSS
+        return kept.spent if kept.start >= start_of(window, now) else self._none
 
-    def plus(self, loss: PrivacyLoss, now: str) -> Spent:
+    @property
+    def _none(self) -> Sums:
+        return Sums.nothing(self.ever.names[len(LOSS) :])
+
+    def plus(self, charged: Sums, now: str) -> Spent:
         """The same after one more charge."""
-        sums = {self.ever: added(self.ever, loss)}  # most windows hold the same
+        known = [(self.ever, added(self.ever, charged))]  # most windows hold the same
         windows = []
         for name, kept in zip(WINDOWS, self.windows, strict=True):
             start = start_of(name, now)
-            before = kept.spent if kept.start >= start else NO_LOSS
-            after = sums[before] if before in sums else sums.setdefault(before, added(before, loss))
+            before = kept.spent if kept.start >= start else self._none
+            after = next((found for sums, found in known if sums == before), None)
+            if after is None:
+                after = added(before, charged)
+                known.append((before, after))
             windows.append(Window(max(kept.start, start), after))
-        return Spent(self.charges + 1, sums[self.ever], tuple(windows))
+        return Spent(self.charges + 1, known[0][1], tuple(windows))
 
     @property
     def text(self) -> str:
-        """As the ledger keeps it."""
-        windows = [[window.start, loss_texts(window.spent)] for window in self.windows]
-        return json.dumps([self.charges, loss_texts(self.ever), windows], separators=(",", ":"))
-
-
-NOTHING = Spent(0, NO_LOSS, tuple(Window("", NO_LOSS) for _ in WINDOWS))
+        """As the ledger keeps it: names once, then their amounts."""
+        windows = [[window.start, texts(window.spent)] for window in self.windows]
+        return json.dumps([self.charges, self.ever.names, texts(self.ever), windows], separators=(",", ":"))
 
 
 def spent_of(text: object) -> Spent | None:
@@ -73,34 +81,40 @@ def spent_of(text: object) -> Spent | None:
 @lru_cache(maxsize=256)
 def _spent_of(text: str) -> Spent | None:
     try:
-        charges, ever, windows = json.loads(text)
-        found = tuple(Window(str(start), _loss(texts)) for start, texts in windows)
+        charges, names, ever, windows = json.loads(text)
+        found = tuple(Window(str(start), _sums(names, each)) for start, each in windows)
         if type(charges) is not int or charges < 0 or len(found) != len(WINDOWS):
             return None
-        return Spent(charges, _loss(ever), found)
+        return Spent(charges, _sums(names, ever), found)
     except (ValueError, TypeError, RecursionError):
         return None
 
 
-def loss_texts(loss: PrivacyLoss) -> list[str]:
-    """A loss as exact texts."""
-    measures = (loss.epsilon, loss.delta, loss.squares, loss.rho, loss.mu_squared)
-    return [INFINITE if measure is None else to_text(measure) for measure in measures]
+def texts(sums: Sums) -> list[str]:
+    """Amounts as exact texts."""
+    return [INFINITE if amount is None else to_text(amount) for amount in sums.amounts]
 
 
-def loss_of(texts: object) -> PrivacyLoss | None:
-    """The loss that `loss_texts` wrote; None if this is anything else."""
+def sums_of(names: object, found: object) -> Sums | None:
+    """The sums of these names that `texts` wrote; None if this is anything else."""
     try:
-        return _loss(texts)
+        return _sums(names, found)
     except (ValueError, TypeError):
         return None
 
 
-def _loss(texts: object) -> PrivacyLoss:
-    if not isinstance(texts, list) or len(texts) != 5:
+def _sums(names: object, found: object) -> Sums:
+    if not isinstance(names, list) or not isinstance(found, list) or not all(isinstance(name, str) for name in names):
         raise ValueError
-    epsilon, delta, squares, rho, mu_squared = texts
-    return PrivacyLoss(_open(epsilon), _amount(delta), _open(squares), _amount(rho), _amount(mu_squared))
+    sums = Sums(tuple(names), tuple(map(_open, found)))
+    if len(set(names)) != len(names) or sums.loss is None:
+        raise ValueError
+    return sums
+
+
+def loss_texts(loss: PrivacyLoss) -> list[str]:
+    """A loss as exact texts."""
+    return texts(Sums.of(loss))
 
 
 def _open(text: object) -> Fraction | None:
@@ -147,12 +161,9 @@ def largest(several: Sequence[Spent], now: str) -> Spent:
     return Spent(max(spent.charges for spent in several), _largest([spent.ever for spent in several]), windows)
 
 
-def _largest(losses: Sequence[PrivacyLoss]) -> PrivacyLoss:
-    open_ended = any(loss.epsilon is None for loss in losses)
-    return PrivacyLoss(
-        None if open_ended else max(loss.epsilon or Fraction(0) for loss in losses),
-        max(loss.delta for loss in losses),
-        None if open_ended else max(loss.squares or Fraction(0) for loss in losses),
-        max(loss.rho for loss in losses),
-        max(loss.mu_squared for loss in losses),
-    )
+def _largest(several: Sequence[Sums]) -> Sums:
+    return reduce(lambda one, other: one.beside(other, _larger), several)
+
+
+def _larger(one: Amount, other: Amount) -> Amount:
+    return None if one is None or other is None else max(one, other)

@@ -129,6 +129,7 @@ CODES: dict[int, tuple[type[Error], str]] = {
     501: (BudgetError, "the budget left does not cover the price"),
     502: (BudgetError, "the price is above the owner's cap for one statement"),
     503: (BudgetError, "the price is below the owner's least for one statement"),
+    504: (BudgetError, "the ledger keeps its promise by another accounting than the schema names"),
     601: (NotSupportedError, "the guard: a condition, group or aggregate that singles out identifiers"),
     602: (NotSupportedError, "the guard: an answer that differs from another one by a few people"),
     603: (

@@ -16,11 +16,14 @@ class Kind:
 
     numbers  what its loss follows from, by name
     loss     of them, in that order
+    renyi    of an order above 1 and them: a bound of the Renyi divergences of that order, beside the delta, that the loss does not
+             give (mechanisms/renyi.py); None: no other is known
     """
 
     name: str
     numbers: tuple[str, ...]
     loss: Callable[..., PrivacyLoss]
+    renyi: Callable[..., Fraction] | None = None
 
     def event(self, *values: Fraction | int) -> Event:
         return Event(self, tuple(map(Fraction, values)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import is_
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +94,106 @@ def total(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
 def only_delta(delta: Fraction) -> PrivacyLoss:
     """The loss of what fails with a probability and else tells nothing: a threshold."""
     return PrivacyLoss(Fraction(0), delta, Fraction(0), Fraction(0), Fraction(0))
+
+
+# --- sums by name -------------------------------------------------------------------------------------------------------
+
+LOSS = ("epsilon", "delta", "epsilon_squared", "rho", "mu_squared")
+"""The names that every ledger adds up: the measures of a loss, in the order of its fields."""
+_WIDEST_DENOMINATOR = 512  # bits
+_GRID = 2**_WIDEST_DENOMINATOR
+
+Amount = Fraction | None
+"""None: no finite one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Amounts by name: those of LOSS, then what else a ledger adds up.
+
+    Why     only sums of the same names add up: none of them is ever left out, nor taken for zero
+
+    >>> one = Sums.of(PrivacyLoss(Fraction(1, 10), Fraction(0), Fraction(1, 100), Fraction(1, 200), Fraction(1, 64)))
+    >>> one["rho"], (one + one)["epsilon"]
+    (Fraction(1, 200), Fraction(1, 5))
+    """
+
+    names: tuple[str, ...]
+    amounts: tuple[Amount, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.amounts) or self.names[: len(LOSS)] != LOSS:
+            raise ValueError("sums have an amount for each name, and those of a loss")
+        for amount in self.amounts:
+            if amount is not None and amount.numerator < 0:
+                raise ValueError("an amount is at least 0")
+
+    @staticmethod
+    def of(loss: PrivacyLoss, more: Mapping[str, Amount] | None = None) -> Sums:
+        """A loss, and what else is added up."""
+        beside = more or {}
+        measures = (loss.epsilon, loss.delta, loss.squares, loss.rho, loss.mu_squared)
+        return Sums((*LOSS, *beside), (*measures, *beside.values()))
+
+    @staticmethod
+    def nothing(more: Iterable[str] = ()) -> Sums:
+        names = (*LOSS, *more)
+        return Sums(names, (_ZERO,) * len(names))
+
+    def __getitem__(self, name: str) -> Amount:
+        return self.amounts[self.names.index(name)]
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        epsilon, delta, squares, rho, mu_squared = self.amounts[: len(LOSS)]
+        if delta is None or rho is None or mu_squared is None:
+            raise ValueError("rho and mu are finite")
+        return PrivacyLoss(epsilon, delta, squares, rho, mu_squared)
+
+    @property
+    def delta(self) -> Fraction:
+        return self.amounts[1] or _ZERO
+
+    @property
+    def empty(self) -> bool:
+        return all(amount == 0 for amount in self.amounts)
+
+    def __add__(self, other: Sums) -> Sums:
+        if self.names != other.names:
+            raise ValueError("other amounts are added up there")
+        pairs = zip(self.amounts, other.amounts, strict=True)
+        return Sums(self.names, tuple([None if one is None or more is None else one + more for one, more in pairs]))
+
+    def beside(self, other: Sums, both: Callable[[Amount, Amount], Amount]) -> Sums:
+        """Amount by amount with those of another."""
+        if self.names != other.names:
+            raise ValueError("other amounts are added up there")
+        return Sums(self.names, tuple(map(both, self.amounts, other.amounts)))
+
+    @property
+    def kept(self) -> Sums:
+        """As it is kept: each amount rounded up where it grew too long."""
+        found = [None if amount is None else bounded(amount) for amount in self.amounts]
+        same = all(map(is_, found, self.amounts))
+        return self if same else Sums(self.names, tuple(found))
+
+
+def added(spent: Sums, more: Sums) -> Sums:
+    """The sum, as it is kept."""
+    return (spent + more).kept
+
+
+def bounded(amount: Fraction) -> Fraction:
+    """The amount itself, or, when its denominator passes 512 bits, the next multiple of 2^-512 above it.
+
+    Why  sums of odd prices would otherwise grow without end, a charge with them; rounding up spends more
+    """
+    if amount.denominator.bit_length() <= _WIDEST_DENOMINATOR:
+        return amount
+    return Fraction(-(-amount.numerator * _GRID // amount.denominator), _GRID)
+
+
+def whole(several: Iterable[Sums], nothing: Sums) -> Sums:
+    """All of them together; `nothing` of none."""
+    found = list(several)
+    return sum(found[1:], found[0]) if found else nothing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import Record, read_record, snapshot_folder
 from dpsql.accounting.versions import Versions
@@ -65,7 +66,7 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
                 "the data, or the structure declared for it, is not approved",
                 hint="its owner must run `dpsql check` with this schema",
             )
-        notes += (ASKED_ANEW,) if ledger.asks_anew(trees.VERSION) else ()
+        notes += (ASKED_ANEW,) if Answers(ledger).asks_anew(trees.VERSION) else ()
         facts = read_record(ledger, version, declared(schema)).facts
         engine.limit(engine_memory(schema))
         require_unchanged(engine)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dpsql.accounting import remembered
-from dpsql.accounting.ledger import Asked as Row
+from dpsql.accounting.entries import Asked as Row
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.store import clean
 from dpsql.core.cancellation import ENDED

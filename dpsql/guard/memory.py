@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from dpsql.accounting import remembered
-from dpsql.accounting.ledger import Asked as Row
+from dpsql.accounting.entries import Asked as Row
 from dpsql.accounting.ledger import Ledger
 from dpsql.guard import record
 from dpsql.guard.cells import Keys

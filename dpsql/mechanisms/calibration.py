@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from dpsql.core import events
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
+from dpsql.mechanisms import laplace, truncated
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.conversions import approximate, gaussian, pure
 from dpsql.mechanisms.exact_choice import Kind
-from dpsql.mechanisms.gaussian import DiscreteGaussian
+from dpsql.mechanisms.gaussian import EVENTS, DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.truncated import TruncatedLaplace
 
@@ -54,6 +56,8 @@ class Mechanism:
     kind       how one of several candidates is chosen beside it
     calibrate  the noise for a target, and what it loses
     square     of the sensitivity that its scale follows
+    kinds      the events that it runs as
+    kept       the noise of the parameter that stored answers keep under its name; None: nothing is read off its answers
     cut        the same noise with an end, for the selection of keys with so many cells moved: its delta is spent there
     """
 
@@ -63,6 +67,8 @@ class Mechanism:
     kind: Kind
     calibrate: Callable[[Moved, Target], tuple[AdditiveNoise, PrivacyLoss]]
     square: Callable[[Moved], int]
+    kinds: tuple[events.Kind, ...]
+    kept: Callable[[Fraction], AdditiveNoise] | None = None
     cut: Callable[[int, EpsilonDelta], AdditiveNoise] | None = None
 
 
@@ -93,8 +99,19 @@ LAPLACE = Mechanism(
     "permute_and_flip",
     _laplace,
     lambda moved: moved.l1**2,
+    (laplace.EVENT, truncated.EVENT),
+    DiscreteLaplace,
     _cut_laplace,
 )
-GAUSSIAN = Mechanism("gaussian", "discrete Gaussian", False, "exponential", _gaussian, lambda moved: moved.l2_squared)
+GAUSSIAN = Mechanism(
+    "gaussian",
+    "discrete Gaussian",
+    False,
+    "exponential",
+    _gaussian,
+    lambda moved: moved.l2_squared,
+    EVENTS,
+    DiscreteGaussian,
+)
 BY_NAME: Mapping[str, Mechanism] = {mechanism.name: mechanism for mechanism in (LAPLACE, GAUSSIAN)}
-"""Those that can be asked for; of two that err alike the first is taken."""
+"""Those that can be asked for."""

@@ -89,6 +89,12 @@ def choice(epsilon: Fraction) -> PrivacyLoss:
 PURE = Kind("pure", ("epsilon",), pure)
 """What is epsilon-DP, and of which no more is known: permute-and-flip, noisy counts beside what is chosen by them."""
 CHOICE = Kind("exponential mechanism", ("epsilon",), choice)
+GAUSSIAN = Kind(
+    "discrete Gaussian",
+    ("rho", "delta", "mu_squared"),
+    lambda rho, delta, mu_squared: PrivacyLoss(None, delta, None, rho, mu_squared),
+)
+"""Gaussian noise, by its rho. mu is what its grid claims."""
 
 
 def gaussian(rho: Fraction, delta: Fraction) -> PrivacyLoss:

@@ -7,7 +7,8 @@ from fractions import Fraction
 
 from dpsql.core.events import Event, Kind
 from dpsql.core.loss import PrivacyLoss, only_delta
-from dpsql.mechanisms import conversions, gaussian, laplace, truncated
+from dpsql.mechanisms import conversions
+from dpsql.mechanisms.calibration import BY_NAME
 
 THRESHOLD = Kind("threshold", ("delta",), only_delta)
 """Private keys selected by a noisy count (threshold.py)."""
@@ -22,9 +23,7 @@ WITH_EPSILON = Kind("charge", ("epsilon", "delta", "epsilon_squared", "rho", "mu
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        laplace.EVENT,
-        truncated.EVENT,
-        *gaussian.EVENTS,
+        *(kind for mechanism in BY_NAME.values() for kind in mechanism.kinds),
         conversions.PURE,
         conversions.CHOICE,
         THRESHOLD,

@@ -15,7 +15,7 @@ import numpy as np
 from dpsql.core.events import Event, Kind
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.additive import AdditiveDefaults, Floats, check_copies, half_width_of
-from dpsql.mechanisms.conversions import approximate
+from dpsql.mechanisms.conversions import GAUSSIAN, approximate
 from dpsql.mechanisms.gaussian_tail import upper_tail
 from dpsql.mechanisms.rounding import drawn_sigma
 from dpsql.mechanisms.source import NoiseSource
@@ -205,23 +205,18 @@ class DiscreteGaussian(AdditiveDefaults):
         return lambda m: upper_tail(wider, _lowest(m, k)) * factor
 
 
-_BY_RHO = Kind(
-    "discrete Gaussian",
-    ("rho", "delta", "mu_squared"),
-    lambda rho, delta, mu_squared: PrivacyLoss(None, delta, None, rho, mu_squared),
-)
 _BY_EPSILON = Kind(
     "discrete Gaussian at epsilon",
     ("epsilon", "delta", "rho"),
     lambda epsilon, delta, rho: approximate(EpsilonDelta(epsilon, delta), rho),
 )
-EVENTS = (_BY_RHO, _BY_EPSILON)
+EVENTS = (GAUSSIAN, _BY_EPSILON)
 
 
 def event_of(loss: PrivacyLoss) -> Event:
     """Gaussian noise by its rho; or by the (epsilon, delta) that it is charged as."""
     if loss.epsilon is None:
-        return _BY_RHO.event(loss.rho, loss.delta, loss.mu_squared)
+        return GAUSSIAN.event(loss.rho, loss.delta, loss.mu_squared)
     return _BY_EPSILON.event(loss.epsilon, loss.delta, loss.rho)
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from dpsql.mechanisms.additive import AdditiveNoise
-from dpsql.mechanisms.gaussian import DiscreteGaussian
-from dpsql.mechanisms.laplace import DiscreteLaplace
-
-_KINDS: Mapping[str, Callable[[Fraction], AdditiveNoise]] = {"gaussian": DiscreteGaussian, "laplace": DiscreteLaplace}
+from dpsql.mechanisms.calibration import BY_NAME
 
 
 def noise_of(kept: tuple[str, Fraction]) -> AdditiveNoise | None:
     """The noise that was kept so; None for a kind that nothing is read off."""
-    kind, parameter = kept
-    return _KINDS[kind](parameter) if kind in _KINDS else None
+    name, parameter = kept
+    made = BY_NAME[name].kept if name in BY_NAME else None
+    return made(parameter) if made is not None else None

@@ -12,6 +12,7 @@ from dpsql.core.events import Event, Kind
 from dpsql.core.loss import PrivacyLoss
 from dpsql.mechanisms.additive import AdditiveDefaults, Floats, check_copies, half_width_of, shown
 from dpsql.mechanisms.conversions import pure
+from dpsql.mechanisms.renyi import of_discrete_laplace
 from dpsql.mechanisms.rounding import drawn_scale
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.mechanisms.weighted import laplace_half_width, laplace_quantiles
@@ -105,7 +106,7 @@ class DiscreteLaplace(AdditiveDefaults):
         return max(Fraction(_sum_tail(drawn_scale(self.scale), copies, m)) * _UP, _LEAST)
 
 
-EVENT = Kind("discrete Laplace", ("l1", "scale"), lambda l1, scale: pure(l1 / scale))
+EVENT = Kind("discrete Laplace", ("l1", "scale"), lambda l1, scale: pure(l1 / scale), of_discrete_laplace)
 
 
 def _sum_tail(scale: Fraction, copies: int, m: int) -> Decimal:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import tanh
 
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.conversions import epsilon_at_least_rho, rho_at_most
@@ -18,3 +19,13 @@ def costs_at_most(loss: PrivacyLoss, price: EpsilonDelta) -> bool:
     if loss.epsilon is not None:
         return loss.delta <= price.delta and loss.epsilon <= price.epsilon
     return loss.delta <= price.delta and loss.rho <= rho_at_most(price.epsilon)
+
+
+def about_rho(epsilon: float) -> float:
+    """About the rho of a nominal epsilon, for what no promise depends on."""
+    return epsilon * tanh(epsilon / 2)
+
+
+def about_mu_squared(epsilon: float) -> float:
+    """The least that its mu squared may be, about: twice rho."""
+    return 2 * about_rho(epsilon)

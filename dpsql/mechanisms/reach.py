@@ -4,6 +4,7 @@
   squares     S with sqrt(2 S ln(1 / delta)) + S / 2 = epsilon
   rho         the largest with (epsilon, delta) by the tight conversion of zCDP
   mu_squared  the largest with (epsilon, delta) by the conversion of GDP, which is exact
+  renyi       the largest divergence of one order with (epsilon, delta)
 
 Decimals have 60 digits, of which 40 or more are claimed; floats are first guesses that no promise depends on.
 """
@@ -90,6 +91,44 @@ def largest_squares(total: EpsilonDelta) -> Fraction:
         epsilon, missing = decimal(within.epsilon), -decimal(within.delta).ln()
         root = 2 * epsilon / ((2 * (missing + epsilon)).sqrt() + (2 * missing).sqrt())
     return down(Fraction(root) ** 2 * (1 - MARGIN))
+
+
+def best_order(total: EpsilonDelta) -> Fraction:
+    """The order of Renyi divergences at which Gaussian noise may have the largest rho, to six binary digits; a total that allows
+    nothing has one too.
+
+    Why     any order above 1 is as valid, if it is fixed before the first answer
+    """
+    within = _within(total)
+    if not within.epsilon:
+        return Fraction(2)
+    return 1 + down(Fraction(_best_order(float(within.epsilon), _log(within.delta))), 6)
+
+
+@lru_cache(maxsize=1024)
+def largest_renyi(total: EpsilonDelta, order: Fraction) -> Fraction:
+    """The largest Renyi divergence of an order that implies (epsilon, delta)-DP; 0 where nothing is allowed.
+
+    Why     epsilon = R + ln(1 - 1 / alpha) - ln(delta alpha) / (alpha - 1), at any alpha > 1, solved for R
+    Source  Canonne, Kamath, Steinke 2020, proposition 12; Balle, Barthe, Gaboardi, Hsu, Sato 2020, theorem 21
+
+    >>> round(float(largest_renyi(EpsilonDelta(Fraction(1), Fraction(1, 10**6)), Fraction(32))), 6)
+    0.697885
+    """
+    within = _within(total)
+    if not within.epsilon:
+        return Fraction(0)
+    with localcontext(DIGITS):
+        alpha, delta = decimal(order), decimal(within.delta)
+        converted = (delta * alpha).ln() / (alpha - 1) - (1 - 1 / alpha).ln()
+        error = (abs(converted) + decimal(within.epsilon)) * SLACK
+        found = decimal(within.epsilon) + converted - error
+    return max(down(Fraction(found)), Fraction(0))
+
+
+def _log(delta: Fraction) -> float:
+    with localcontext(DIGITS):
+        return float(decimal(delta).ln())
 
 
 def _within(total: EpsilonDelta) -> EpsilonDelta:

@@ -15,6 +15,7 @@ from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.additive import AdditiveDefaults, Floats, check_copies, half_width_of, shown, smallest
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.renyi import of_pure
 from dpsql.mechanisms.rounding import MOST_SCALE, drawn_scale
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.mechanisms.threshold import delta_per_group
@@ -164,7 +165,11 @@ class TruncatedLaplace(AdditiveDefaults):
 
 
 EVENT = Kind(
-    "truncated Laplace", ("l1", "scale", "most", "delta"), lambda l1, scale, most, delta: pure(l1 / scale, delta)
+    "truncated Laplace",
+    ("l1", "scale", "most", "delta"),
+    lambda l1, scale, most, delta: pure(l1 / scale, delta),
+    # each of the l1 counts, which move by one, is (1 / scale, p)-DP: but for their p, which make up delta, divergences add up
+    lambda order, l1, scale, most, delta: l1 * of_pure(order, 1 / scale),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpsql.core.events import Event
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss, total
 
 
@@ -22,10 +23,14 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What one release costs, and whom: units with one of these values of the partition column; None: everybody."""
+    """What one release costs, and whom: units with one of these values of the partition column; None: everybody.
+
+    events  what runs, and loses that; () where only the loss is known
+    """
 
     loss: PrivacyLoss
     entries: tuple[str, ...] | None = None
+    events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,6 @@ class ChargeRequest:
     certificates  one JSON text for each release
     fresh         whether stored answers are asked anew
     asked         whom the releases are about, as the guard keeps it (guard/record.py); "" where it is off
-    events        what ran, one JSON text for each release (accounting/ran.py)
     """
 
     analyst: str
@@ -53,7 +57,6 @@ class ChargeRequest:
     certificates: tuple[str, ...] = ()
     fresh: bool = False
     asked: str = ""
-    events: tuple[str, ...] = ()
 
     @property
     def loss(self) -> PrivacyLoss:

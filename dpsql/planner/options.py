@@ -10,7 +10,7 @@ from fractions import Fraction
 from dpsql.core.errors import Error, error
 from dpsql.core.loss import EpsilonDelta
 from dpsql.plan.resolved import Goal
-from dpsql.schema.model import MECHANISMS, Schema
+from dpsql.schema.model import Schema, mechanisms
 from dpsql.schema.write import exact
 
 NAMES = (
@@ -130,8 +130,8 @@ def set_option(options: Options, name: str, text: str, *, long_names: bool = Fal
         case "weights":
             return replace(options, weights=_weights(value))
         case "mechanism":
-            if value.lower() not in MECHANISMS:
-                hint = f"write mechanism={', mechanism='.join(MECHANISMS[:-1])} or mechanism={MECHANISMS[-1]}"
+            if value.lower() not in mechanisms():
+                hint = f"write mechanism={', mechanism='.join(mechanisms()[:-1])} or mechanism={mechanisms()[-1]}"
                 raise error(104, f"mechanism {value[:30]!r} does not exist", hint=hint)
             return replace(options, mechanism=value.lower())
     if not re.fullmatch(r"[1-9]\d{0,6}", value):

@@ -7,34 +7,36 @@ noise has the rho that its share of epsilon and delta can be converted from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context
 from fractions import Fraction
+from functools import lru_cache
 from math import exp, log
 
+from dpsql.accountants.filters import Account, filter_of, gaussian_event
 from dpsql.aggregates.base import Limits, Sensitivity, Statistic
 from dpsql.aggregates.tally import Tallied, Terms
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
+from dpsql.core.events import Event
 from dpsql.core.loss import EpsilonDelta, total
 from dpsql.core.spans import Span
-from dpsql.mechanisms.calibration import BY_NAME, Moved, Target
+from dpsql.mechanisms.calibration import BY_NAME, GAUSSIAN, LAPLACE, Moved, Target
 from dpsql.mechanisms.conversions import (
+    PURE,
     epsilon_at_least_rho,
     epsilon_at_most_rho,
     pure,
     rho_at_most,
 )
 from dpsql.mechanisms.exact_choice import Kind
-from dpsql.mechanisms.reach import largest_mu_squared, largest_rho
 from dpsql.mechanisms.threshold import threshold
 from dpsql.plan.releases import Measure, Selection
 from dpsql.schema.model import Privacy
 
-MECHANISMS = tuple(BY_NAME)
-SHARE = Fraction(1, 4)
-"""Of delta, for each of two accountants that are joined with the pure one (accounting/filters.py)."""
+MECHANISMS = (LAPLACE.name, GAUSSIAN.name)
+"""The mechanisms that "auto" chooses from, the first of two that err alike."""
 _DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 _LEAST = Fraction(1, 10**15)
 
@@ -53,25 +55,29 @@ class Accounted:
     auto: tuple[str, ...] = MECHANISMS
 
 
+@lru_cache(maxsize=64)
 def accounted(privacy: Privacy) -> Accounted:
     """From the declared schema alone.
 
-    Why  the first release priced in rho ends the pure accountant. Joined with the others it is the best one for a few dear statements:
-         then "auto" stays with Laplace noise, and Gaussian noise that is asked for is converted to epsilon and delta. Where more
-         statements of the default price fit with Gaussian noise, "auto" may take either
+    Why  the first release priced in rho ends the accountants that know epsilon alone. Joined with others one of them is the best for a
+         few dear statements: then "auto" stays with Laplace noise, and Gaussian noise that is asked for is converted to epsilon and
+         delta. Where more statements of the default price fit with Gaussian noise, "auto" may take either
     """
-    if privacy.accounting in ("sequential", "advanced"):
-        return Accounted(privacy.budget.epsilon)
-    if privacy.accounting != "auto":
-        return Accounted(privacy.budget.epsilon, True, ("gaussian", "laplace"))
-    total, price = EpsilonDelta(privacy.budget.epsilon, privacy.budget.delta * SHARE), privacy.query.epsilon
-    rho = rho_at_most(price)
-    many = max(largest_rho(total) / rho, largest_mu_squared(total) / (2 * rho)) >= total.epsilon / price
-    return (
-        Accounted(total.epsilon, True, ("gaussian", "laplace"))
-        if many
-        else Accounted(total.epsilon, False, ("laplace",))
-    )
+    epsilon, price = privacy.budget.epsilon, privacy.query.epsilon
+    accounts = filter_of(privacy.budget, privacy.accounting).accounts
+    ended = [account for account in accounts if account.measure.gaussian is None]
+    others = [account for account in accounts if account.measure.gaussian is not None]
+    if not others:
+        return Accounted(epsilon)
+    if not ended or _fit(others, gaussian_event(rho_at_most(price))) >= _fit(ended, PURE.event(price)):
+        return Accounted(epsilon, True, ("gaussian", "laplace"))
+    return Accounted(epsilon, False, ("laplace",))
+
+
+def _fit(accounts: Sequence[Account], event: Event) -> Fraction:
+    """The number of such events that the best of some accountants admits."""
+    amounts = [(account.most, account.measure.adds(event)) for account in accounts]
+    return max((most / amount for most, amount in amounts if amount), default=Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)

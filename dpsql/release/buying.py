@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from dpsql.accounting import claims, failing
 from dpsql.accounting.charging import budget_of, certificate, request_of
-from dpsql.accounting.ledger import Asked, Ledger
+from dpsql.accounting.entries import Asked
+from dpsql.accounting.ledger import Ledger
 from dpsql.answers.look_up import Held, Missing, Stored
 from dpsql.core import cancellation
 from dpsql.core.errors import Error, error

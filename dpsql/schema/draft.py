@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from dpsql.accountants.registry import accountings
 from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.schema.mistakes import printable
 from dpsql.schema.write import name as key
@@ -20,7 +21,7 @@ delta = 1e-6                   # CHECK: well below one over the number of people
 # query = { epsilon = 0.1, delta = 1e-9 }
 # caps = { epsilon = 0.5, delta = 1e-8 }
 # least = 0.001                # the least that a statement may cost, if it costs anything
-# accounting = "auto"          # auto | sequential | advanced | zcdp | gdp: how the losses of statements add up
+# accounting = "auto"          # {accountings}: how the losses of statements add up
 # window = "month"             # day | week | month: the total is for each of them; n of them lose n times
 # partition = "person.site"    # a column that stays the same for a person: each of its values has a total of its own
 # shared_answers = false       # an answer that one analyst paid for is not given to another
@@ -136,7 +137,8 @@ def _privacy(unit: _Unit | None) -> str:
     else:
         where = quoted(f"{unit.table}.{unit.column}")
         line = f"unit = {where}  # CHECK: guessed from its name; whose privacy is it that counts?"
-    return f"[privacy]\n{line}\n{_PRIVACY}"
+    rest = _PRIVACY.replace("{accountings}", " | ".join(accountings()))
+    return f"[privacy]\n{line}\n{rest}"
 
 
 def _table(table: DraftTable, unit: _Unit | None) -> str:

@@ -20,12 +20,19 @@ RESERVED = "dpsql "
 UNIT_COLUMN = "dpsql unit"
 """The column that carries the unit's value where a table does not hold it itself."""
 ROLES = ("identifier", "quasi", "dimension", "grid", "measure")
-MECHANISMS = ("laplace", "gaussian", "auto")
-ACCOUNTINGS = ("auto", "sequential", "advanced", "zcdp", "gdp")
+MECHANISM = "laplace"
+"""Where none is declared."""
 WINDOWS = ("day", "week", "month")
 GUARD_MODES = ("off", "warn", "block", "audit")
 USUAL_LENGTH = 256
 """The most characters of a text column of which no length is declared."""
+
+
+def mechanisms() -> tuple[str, ...]:
+    """The names that schemas and statements may use; what draws noise is imported only where they are asked for."""
+    from dpsql.mechanisms.calibration import BY_NAME
+
+    return (*BY_NAME, "auto")
 
 
 def with_unit(table: str) -> str:
@@ -129,9 +136,9 @@ class Privacy:
     query           default price of a whole statement
     caps            the most that one statement may spend
     max_cells       the most declared groups that one release may have
-    mechanism       one of MECHANISMS, for statements that name none
+    mechanism       one of mechanisms(), for statements that name none
     household       how many people together EXPLAIN shows the loss of, or None
-    accounting      one of ACCOUNTINGS: how the losses of statements add up
+    accounting      one of accountants.registry.accountings: how the losses of statements add up
     window          one of WINDOWS: the total is for each of them, so that n windows lose n times; None: it never refills
     partition       (table, column) that is constant for a unit: each of its values has a total of its own; or None
     shared_answers  whether an analyst is given the answers that another one paid for
@@ -144,7 +151,7 @@ class Privacy:
     query: EpsilonDelta
     caps: EpsilonDelta
     max_cells: int = 1_000_000
-    mechanism: str = "laplace"
+    mechanism: str = MECHANISM
     household: int | None = None
     accounting: str = "auto"
     window: str | None = None

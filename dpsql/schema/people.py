@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
+from dpsql.accountants.registry import just_adds_up
 from dpsql.schema.mistakes import Mistakes, printable, suggestion
 from dpsql.schema.model import RESERVED, Analyst, Privacy, Reservation, Role, Schema
 from dpsql.schema.section import Section
@@ -117,7 +118,7 @@ def _check_amounts(privacy: Privacy, reservations: tuple[Reservation, ...], mist
         if reservation.epsilon < privacy.floor and not mistakes.at(_at(reservation)):
             remedy = f"write epsilon = {exact(privacy.floor)}, or lower least"
             mistakes.add(_at(reservation), "one refresh has less epsilon than the least of a statement", remedy)
-    if privacy.accounting != "sequential" or any(mistakes.at(_at(r)) for r in reservations):
+    if not just_adds_up(privacy.accounting) or any(mistakes.at(_at(r)) for r in reservations):
         return
     for key, kept, total in (
         ("epsilon", sum(r.refreshes * r.epsilon for r in reservations), privacy.budget.epsilon),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpsql.accountants.registry import accountings
 from dpsql.core.loss import EpsilonDelta
 from dpsql.schema.columns import column_name
 from dpsql.schema.mistakes import shown
-from dpsql.schema.model import ACCOUNTINGS, MECHANISMS, ROW, WINDOWS, Privacy
+from dpsql.schema.model import MECHANISM, ROW, WINDOWS, Privacy, mechanisms
 from dpsql.schema.section import Section
 from dpsql.schema.write import exact
 
@@ -63,9 +64,9 @@ def read_privacy(top: Section) -> Privacy:
         price,
         cap,
         section.count("max_cells") or MAX_CELLS,
-        _one_of(section, "mechanism", MECHANISMS) or MECHANISMS[0],
+        (_one_of(section, "mechanism", mechanisms()) if "mechanism" in section else None) or MECHANISM,
         _household(section),
-        _one_of(section, "accounting", ACCOUNTINGS) or ACCOUNTINGS[0],
+        _one_of(section, "accounting", accountings()) or accountings()[0],
         _one_of(section, "window", WINDOWS),
         column_name(section, "partition"),
         "shared_answers" not in section or section.flag("shared_answers"),

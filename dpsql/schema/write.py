@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 
+from dpsql.accountants.registry import accountings
 from dpsql.core.domains import Categories, Interval, Value
 from dpsql.core.errors import error
 from dpsql.core.loss import EpsilonDelta
 from dpsql.core.sqltypes import SqlType
 from dpsql.schema.model import (
-    ACCOUNTINGS,
-    MECHANISMS,
+    MECHANISM,
     Analyst,
     Column,
     Guard,
@@ -167,11 +167,11 @@ def _privacy(privacy: Privacy) -> str:
 def _choices(privacy: Privacy) -> list[tuple[str, str]]:
     """What the owner chose other than the default."""
     pairs = []
-    if privacy.mechanism != MECHANISMS[0]:
+    if privacy.mechanism != MECHANISM:
         pairs.append(("mechanism", quoted(privacy.mechanism)))
     if privacy.household is not None:
         pairs.append(("household", str(privacy.household)))
-    if privacy.accounting != ACCOUNTINGS[0]:
+    if privacy.accounting != accountings()[0]:
         pairs.append(("accounting", quoted(privacy.accounting)))
     if privacy.window is not None:
         pairs.append(("window", quoted(privacy.window)))

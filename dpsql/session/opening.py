@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dpsql.accounting.charging import budget_of
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import error
 from dpsql.dataset.opening import open_dataset
@@ -39,12 +40,16 @@ def open_session(
 ) -> Session:
     """Read the schema, open the ledger and the data, and find the analyst.
 
-    noise  where randomness comes from; tests alone pass one
+    noise   where randomness comes from; tests alone pass one
+    Errors  504 the ledger keeps its promise by another accounting; else as open_dataset
     """
     declared = schema if isinstance(schema, Schema) else read_schema(schema)
     who = find_analyst(declared, analyst)
     opened = Ledger.open(ledger if ledger is not None else default_ledger(declared), ledger_identity(declared))
     try:
+        opened.look(
+            budget_of(declared), lambda books: None
+        )  # the ledger counts as the schema says, or nothing is answered
         dataset = open_dataset(declared, opened, approve=declared.analysts is None)
     except BaseException:
         opened.close()

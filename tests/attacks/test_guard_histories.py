@@ -18,7 +18,7 @@ import duckdb
 import pytest
 
 from dpsql.accounting import remembered
-from dpsql.accounting.ledger import Asked as Row
+from dpsql.accounting.entries import Asked as Row
 from dpsql.core.errors import Error
 from dpsql.guard.guarding import Guarding
 from dpsql.guard.history import Asked

@@ -26,6 +26,7 @@ from dpsql.core.errors import Error
 from dpsql.core.loss import NO_LOSS, PrivacyLoss, total
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.planner.parse import parse
+from dpsql.planner.pricing import accounted
 from dpsql.session.opening import open_session
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
@@ -495,13 +496,15 @@ class SystemLike(ZeroNoise):
 
 
 def test_rule_40_a_stored_answer_has_the_interval_of_its_own_noise(tmp_path: Path) -> None:
-    """The owner changes how losses are added up, and with it what "auto" would take: what was drawn stays what it was."""
+    """The owner changes the usual price, and with it what "auto" would take: what was drawn stays what it was."""
     sql = "/* dpsql: epsilon=0.5, mechanism=auto */ SELECT SUM(age), SUM(income), COUNT(*), SUM(weight) FROM patient"
-    found = []
-    for accounting in ("sequential", "zcdp"):
-        text = TEXT.replace("delta = 0.5\n", f'delta = 0.5\naccounting = "{accounting}"\n')
+    found, taken = [], []
+    for price in ("1000.0", "1.0"):
+        text = TEXT.replace("query = { epsilon = 1.0,", f"query = {{ epsilon = {price},")
         with opened(tmp_path, text, ledger=tmp_path / "x.ledger") as session:
             found.append(session.execute(sql))
+            taken.append(accounted(session._world.schema.privacy).auto)
+    assert taken == [("laplace",), ("gaussian", "laplace")]
     assert found[1].cached and found[1].rows == found[0].rows
     assert list(found[1].accuracy) == list(found[0].accuracy)
 

@@ -6,17 +6,18 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
+from dpsql.accountants.filters import Account, Filter, Promise
 from dpsql.accounting.budget import Limit
-from dpsql.accounting.filters import Accountant, Filter, filter_of
-from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.conversions import gaussian, pure, rho_at_most
 from tests.bench import dashboard, ledgers
 from tests.bench.timing import heading, show
+from tests.support.accounts import sums
 
 EPSILON = Fraction(1)
 DELTAS = (Fraction(1, 10**6), Fraction(1, 10**9))
 PRICES = (Fraction(1, 10), Fraction(1, 20), Fraction(1, 100))
-NAMES = ("advanced", "zcdp", "gdp")
+NAMES = ("advanced", "zcdp", "gdp", "rdp")
 """The accountants that need a delta, as the schema names them."""
 NOISES: tuple[tuple[str, Callable[[Fraction], PrivacyLoss]], ...] = (
     ("Laplace", pure),
@@ -47,7 +48,7 @@ def _admitted() -> None:
                 total = EpsilonDelta(EPSILON, delta)
                 about = (name, f"{float(delta):g}", f"{float(price):g}")
                 body.append((*about, *_line(total, loss_of(price)), static(name, price, delta), ""))
-    shares = ("advanced share", "zcdp share", "gdp share")
+    shares = tuple(f"{name} share" for name in NAMES)
     columns = ("pure", *(f"{name} all" for name in NAMES), *shares, "union", "over best", "PLD, static")
     show(("noise", "delta", "price", *columns, ""), body)
     print("PLD, static: dp_accounting; not valid where prices are chosen after seeing answers, as in a session")
@@ -56,29 +57,37 @@ def _admitted() -> None:
 
 
 def _line(total: EpsilonDelta, one: PrivacyLoss) -> tuple[str, ...]:
-    joined = filter_of(total, "auto")
-    by_name = {accountant.name: accountant for accountant in joined.accountants}
-    everything = {name: _count(total, _alone(total, name), one) for name in NAMES}
-    shares = [_count(total, (by_name.get(name) or _only(total, name),), one) for name in NAMES]
-    unjoined = _count(total, (by_name["pure"],), one)
-    union = _count(total, joined.accountants, one)
+    auto = Promise.under(total, "auto")
+    by_name = {account.accountant: account for account in auto.keeps(total).accounts}
+    everything = {name: _count(total, *_alone(total, name), one) for name in NAMES}
+    shares = [
+        _count(total, auto, (by_name[name],), one) if name in by_name else _count(total, *_only(total, name), one)
+        for name in NAMES
+    ]
+    unjoined = _count(total, auto, (by_name["pure"],), one)
+    union = _count(total, auto, auto.keeps(total).accounts, one)
     best = max(unjoined, *everything.values())
     cost = f"{100 * (1 - union / best):.1f} %" if best else ""
     return (_shown(unjoined), *map(_shown, everything.values()), *map(_shown, shares), _shown(union), cost)
 
 
-def _alone(total: EpsilonDelta, name: str) -> tuple[Accountant, ...]:
-    """One accountant with all of delta: filter_of keeps half of it for what fails with a probability, so it is given twice as much."""
-    return filter_of(EpsilonDelta(total.epsilon, 2 * total.delta), name).accountants
+Counted = tuple[Promise, tuple[Account, ...]]
 
 
-def _only(total: EpsilonDelta, name: str) -> Accountant:
+def _alone(total: EpsilonDelta, name: str) -> Counted:
+    """One accountant with all of delta: half of it is kept for what fails with a probability, so it is given twice as much."""
+    return _only(EpsilonDelta(total.epsilon, 2 * total.delta), name)
+
+
+def _only(total: EpsilonDelta, name: str) -> Counted:
     """An accountant that "auto" does not join, as it is where the owner asks for it by name."""
-    return filter_of(total, name).accountants[0]
+    promise = Promise.under(total, name)
+    return promise, promise.keeps(total).accounts
 
 
-def _count(total: EpsilonDelta, accountants: tuple[Accountant, ...], one: PrivacyLoss) -> int:
-    return Limit("", total, Filter(accountants, total.delta), NO_LOSS).count_left(one)
+def _count(total: EpsilonDelta, promise: Promise, accounts: tuple[Account, ...], one: PrivacyLoss) -> int:
+    none = promise.nothing
+    return Limit("", total, Filter(accounts, total.delta), none, none, none).count_left(sums(one, promise))
 
 
 def _shown(count: int) -> str:

@@ -17,7 +17,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
-from dpsql.accounting.ledger import Asked as Row
+from dpsql.accounting.entries import Asked as Row
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error
 from dpsql.dataset.opening import open_dataset

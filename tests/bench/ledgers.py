@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import itertools
 import sqlite3
-from fractions import Fraction
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
 import dpsql
-from dpsql.accounting import chain, layout
+from dpsql.accounting import books, chain, layout
 from dpsql.accounting import ledger as ledgers
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.payload import encode
-from dpsql.accounting.totals import NOTHING
-from dpsql.mechanisms.conversions import pure
+from dpsql.accounting.rows import Charged
+from dpsql.accounting.totals import Spent
+from dpsql.core.loss import Sums
+from dpsql.mechanisms import laplace
 from dpsql.plan.charges import Budget, ChargeRequest, Portion
 from dpsql.plan.tables import NoisyTable
 from dpsql.schema.model import Schema
@@ -29,7 +30,8 @@ SIZES = (100, 1_000, 10_000, 100_000)
 ROUNDS = 200
 OPENINGS = 7
 AIM = Aim(1.5, "x")
-_LOSS = pure(Fraction(1, 10))
+_EVENT = laplace.EVENT.event(1, 10)
+_CHARGED = Charged(Sums.of(_EVENT.loss))
 _TASKS = ("a charge", "a stored answer, same text", "a stored answer, other spelling", "opening the ledger (tail)")
 
 
@@ -63,16 +65,16 @@ def fill(ledger: Ledger, count: int) -> None:
     stored = encode(NoisyTable((), ([1234],), 1)) or b""
 
     def work(connection: sqlite3.Connection) -> chain.Head:
-        head, spent = ledger._newest(connection), NOTHING
+        head, spent = ledger._newest(connection), Spent.nothing(Sums.nothing())
         for i in range(count):
             request = _request(f"filled {i}")
-            head = ledger._append(connection, request, request.portions, head, (now, request.analyst, None))
-            spent = spent.plus(_LOSS, now)
+            head = ledger._append(connection, request, [_CHARGED], head, (now, request.analyst, None))
+            spent = spent.plus(_CHARGED.sums, now)
             name = request.fingerprints[0]
             answers._inserted(connection, (name, head.charge, answers._digest(name, stored), stored), False, ())
         for scope, name in (("dataset", ledgers.EVERYBODY), ("analyst", "bench")):
             seal = chain.sealed(ledger.secret, scope, name, spent.text)
-            connection.execute(ledgers._KEEP, (scope, name, spent.charges, spent.text, seal))
+            connection.execute(books._KEEP, (scope, name, spent.charges, spent.text, seal))
         return head
 
     head = ledger.store.write(work)
@@ -83,7 +85,9 @@ def fill(ledger: Ledger, count: int) -> None:
 def _request(text: str) -> ChargeRequest:
     name = hashlib.sha256(text.encode()).hexdigest()
     mechanism = ("discrete Laplace, scale 10; epsilon 0.1",)
-    return ChargeRequest("bench", "0" * 32, SQL, (name,), mechanism, (Portion(_LOSS, None),), None, ("{}",))
+    return ChargeRequest(
+        "bench", "0" * 32, SQL, (name,), mechanism, (Portion(_EVENT.loss, None, (_EVENT,)),), None, ("{}",)
+    )
 
 
 def _at(folder: Path, size: int) -> tuple[tuple[Times, ...], tuple[Times, Times]]:

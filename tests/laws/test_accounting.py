@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.accounting import Ledger
-from dpsql.accounting.filters import added, filter_of
 from dpsql.core.errors import BudgetError
-from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, only_delta, total
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss, added, only_delta, total
 from dpsql.mechanisms.conversions import choice, gaussian, pure
 from dpsql.plan.charges import Budget, ChargeRequest, Portion
+from tests.support.accounts import Adding
 
 ZERO = Fraction(0)
-ACCOUNTINGS = ["sequential", "advanced", "zcdp", "gdp", "auto"]
+ACCOUNTINGS = ["sequential", "advanced", "zcdp", "gdp", "rdp", "auto"]
 Release = tuple[str, Fraction]
 """("laplace" or "response", epsilon) or ("gaussian", sigma), of sensitivity 1."""
 
@@ -34,7 +34,8 @@ def loss_of(release: Release) -> PrivacyLoss:
 
 def admitted(whole: EpsilonDelta, accounting: str, kinds: tuple[str, ...], seed: int) -> Counter[Release]:
     """Releases of random prices, as many as fit: the filter is then at its boundary."""
-    chance, keeps, spent = random.Random(f"{accounting} {kinds} {seed}"), filter_of(whole, accounting), NO_LOSS
+    chance, adding = random.Random(f"{accounting} {kinds} {seed}"), Adding(whole, accounting)
+    keeps, spent = adding.keeps, adding.nothing
     size = Fraction(chance.choice([2, 10, 60]))
     prices: dict[str, list[Fraction]] = {
         "gaussian": [size * part / whole.epsilon for part in (5, 8, 50)],
@@ -46,7 +47,7 @@ def admitted(whole: EpsilonDelta, accounting: str, kinds: tuple[str, ...], seed:
     while refused < 15:
         kind = chance.choice(kinds)
         release = kind, chance.choice(prices[kind])
-        after = added(spent, loss_of(release))
+        after = added(spent, adding(loss_of(release)))
         if keeps.admits(after):
             spent = after
             found[release] += 1
@@ -59,7 +60,7 @@ KINDS = [
     (accounting, kinds)
     for accounting in ACCOUNTINGS
     for kinds in (("laplace",), ("response",), ("gaussian",), ("laplace", "response", "gaussian"))
-    if accounting in ("zcdp", "gdp", "auto") or "gaussian" not in kinds
+    if accounting in ("zcdp", "gdp", "rdp", "auto") or "gaussian" not in kinds
 ]
 
 
@@ -142,18 +143,19 @@ def test_rule_28_admitted_iff_an_accountant_that_is_alive_still_fits(
 ) -> None:
     """The rule as it is written, with a set of those that are alive; the ledger keeps sums alone, and decides the same."""
     whole = EpsilonDelta(Fraction(epsilon), Fraction(1, 10**6))
-    ledger, keeps = Ledger.open(":memory:", "example"), filter_of(whole, accounting)
-    alive, spent = {each.name: each for each in keeps.accountants}, NO_LOSS
+    ledger, adding = Ledger.open(":memory:", "example"), Adding(whole, accounting)
+    keeps, spent = adding.keeps, adding.nothing
+    alive = {each.accountant: each for each in keeps.accounts}
     for loss in losses:
-        after = spent + loss
-        fits = {name: each for name, each in alive.items() if _at_most(each.measure(after), each.most)}
+        after = spent + adding(loss)
+        fits = {name: each for name, each in alive.items() if _at_most(after[each.measure.name], each.most)}
         granted = False
         with contextlib.suppress(BudgetError):
             granted = ledger.charge(_request(loss), Budget(whole, accounting)) is not None
         assert granted == (bool(fits) and after.delta <= keeps.delta)
         if granted:
             alive, spent = fits, after
-    assert ledger.spent() == spent and set(keeps.alive(spent)) == set(alive)
+    assert ledger.spent() == spent.loss and set(keeps.alive(spent)) == set(alive)
     ledger.close()
 
 

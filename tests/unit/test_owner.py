@@ -219,7 +219,7 @@ def test_the_budget_reads_no_data(tmp_path: Path, ledger: Ledger) -> None:
     for file in tmp_path.glob("*.parquet"):
         file.unlink()
     report = owner.budget(schema, ledger)
-    assert report.totals[0].spent == NO_LOSS and not report.charges and not report.spenders
+    assert report.totals[0].spent.loss == NO_LOSS and not report.charges and not report.spenders
     assert str(report).splitlines() == [
         "clinic: budget",
         "  total      epsilon 4, delta 1e-06",
@@ -236,9 +236,9 @@ def test_the_budget_names_spenders_and_the_last_charges(tmp_path: Path, ledger: 
     for i in range(12):
         charge(ledger, "bob" if i % 4 == 0 else "alice", f"SELECT\n  {i}" + " + 0" * 50)
     report = owner.budget(schema, ledger)
-    assert report.totals[0].spent.epsilon == Fraction(12, 10)
+    assert report.totals[0].spent.loss.epsilon == Fraction(12, 10)
     assert report.totals[0].remaining.epsilon == Fraction(28, 10)
-    assert [(a.name, a.spent.epsilon, a.epsilon, a.charges) for a in report.spenders] == [
+    assert [(a.name, a.spent.loss.epsilon, a.epsilon, a.charges) for a in report.spenders] == [
         ("alice", Fraction(9, 10), Fraction(1), 9),
         ("bob", Fraction(3, 10), None, 3),
     ]

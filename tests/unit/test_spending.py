@@ -10,10 +10,9 @@ import pytest
 
 from dpsql.accounting import spending
 from dpsql.accounting.charging import budget_of
-from dpsql.accounting.filters import added
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import BudgetError
-from dpsql.core.loss import PrivacyLoss
+from dpsql.core.loss import PrivacyLoss, Sums, added
 from dpsql.core.sqltypes import SqlType
 from dpsql.mechanisms.conversions import gaussian, pure, rho_at_most
 from dpsql.plan.charges import ChargeRequest, Portion
@@ -112,7 +111,7 @@ def test_what_is_reserved_for_others_is_not_left_and_not_spent(tmp_path: Path, l
     schema = declared(tmp_path)
     charge(schema, ledger, "bob", pure(Fraction(1, 10)))
     mine = spending.totals(schema, ledger, analyst(schema, "bob"))[0]
-    assert mine.spent.epsilon == Fraction(1, 10) and mine.remaining.epsilon == Fraction(15, 10)
+    assert mine.spent.loss.epsilon == Fraction(1, 10) and mine.remaining.epsilon == Fraction(15, 10)
     assert mine.statements == 15
     board = spending.totals(schema, ledger, analyst(schema, "board"))[0]
     assert board.remaining.epsilon == Fraction(19, 10) and board.statements == 19
@@ -124,7 +123,7 @@ def test_a_reservation_counts_down(tmp_path: Path, ledger: Ledger) -> None:
         found = spending.totals(schema, ledger)[-1]
         assert found.refreshes == left and found.statements is None
         assert found.total.epsilon == Fraction(4, 10)
-        assert found.spent.epsilon == Fraction(4 - left, 10) and found.remaining.epsilon == Fraction(left, 10)
+        assert found.spent.loss.epsilon == Fraction(4 - left, 10) and found.remaining.epsilon == Fraction(left, 10)
         charge(schema, ledger, "board", pure(Fraction(1, 10)))
 
 
@@ -132,8 +131,8 @@ def test_a_reservation_that_is_used_with_gaussian_noise(tmp_path: Path, ledger: 
     schema = declared(tmp_path, 'accounting = "zcdp"\nmechanism = "gaussian"')
     charge(schema, ledger, "board", gaussian(rho_at_most(Fraction(1, 10)), Fraction(0)))
     found = spending.totals(schema, ledger)[-1]
-    assert found.refreshes == 3 and found.spent.epsilon is None
-    assert found.spent.rho == rho_at_most(Fraction(1, 10)) and found.remaining.epsilon > Fraction(1, 10)
+    assert found.refreshes == 3 and found.spent.loss.epsilon is None
+    assert found.spent.loss.rho == rho_at_most(Fraction(1, 10)) and found.remaining.epsilon > Fraction(1, 10)
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
@@ -162,7 +161,7 @@ def test_what_remains_can_be_asked_and_the_shown_number_too(tmp_path: Path, ledg
     limit = ledger.limits(budget_of(schema), "")[0]
     shown = Fraction(str(row["remaining_epsilon"]))
     assert 0 < shown <= limit.epsilon_left()
-    assert limit.keeps.admits(added(limit.spent, pure(shown)))
+    assert limit.keeps.admits(added(limit.spent, Sums.of(pure(shown))))
     assert Fraction(str(row["spent_epsilon"])) >= Fraction(1, 3)
 
 
@@ -172,7 +171,7 @@ def test_values_of_the_partition_have_totals_of_their_own(tmp_path: Path, ledger
     charge(schema, ledger, "bob", pure(Fraction(1, 2)), entries=(SITE,))
     whole, site = spending.totals(schema, ledger, analyst(schema, "bob"))[:2]
     assert (whole.holder, site.holder) == ("dataset", "person.site = 3")
-    assert whole.spent == site.spent and site.spent.epsilon == Fraction(6, 10)
+    assert whole.spent == site.spent and site.spent.loss.epsilon == Fraction(6, 10)
     # 4 refreshes of epsilon 0.1 are reserved, one of them is used
     assert whole.remaining == site.remaining and site.remaining.epsilon == Fraction(11, 10)
 
@@ -181,13 +180,13 @@ def test_a_window_counts_from_its_beginning(tmp_path: Path, ledger: Ledger, monk
     schema = declared(tmp_path, 'accounting = "sequential"\nwindow = "month"')
     monkeypatch.setattr("dpsql.accounting.layout.now", lambda: "2031-01-31T23:00:00.000+00:00")
     charge(schema, ledger, "board", pure(Fraction(1, 10)))
-    assert spending.totals(schema, ledger)[0].spent.epsilon == Fraction(1, 10)
+    assert spending.totals(schema, ledger)[0].spent.loss.epsilon == Fraction(1, 10)
     assert spending.totals(schema, ledger)[-1].refreshes == 3
     monkeypatch.setattr("dpsql.accounting.layout.now", lambda: "2031-02-01T00:00:00.000+00:00")
     whole, *_, reserved = spending.totals(schema, ledger)
-    assert whole.spent.epsilon == 0 and reserved.refreshes == 4
+    assert whole.spent.loss.epsilon == 0 and reserved.refreshes == 4
     # what was ever charged stays beside the analyst
-    assert spending.spenders(schema, ledger)[-1].spent.epsilon == Fraction(1, 10)
+    assert spending.spenders(schema, ledger)[-1].spent.loss.epsilon == Fraction(1, 10)
 
 
 def test_the_accountants_that_still_carry_the_promise(tmp_path: Path, ledger: Ledger) -> None:

@@ -15,7 +15,7 @@ from dpsql.clients.repl.scope import Named, Source, Words, is_name, sources, wit
 from dpsql.core.domains import Categories
 from dpsql.planner.resolve.catalog import CATALOG, CATALOG_TABLES
 from dpsql.schema import qualifiers, spent
-from dpsql.schema.model import MECHANISMS, Column, Schema
+from dpsql.schema.model import Column, Schema, mechanisms
 
 MOST_VALUES = 500
 _COMPARES = ("=", "==", "<>", "!=")
@@ -320,7 +320,7 @@ def _setting(place: Place) -> Iterator[Candidate]:
         listed = [(f"dp_{name}", about) for name, about in words.OPTIONS.items() if name not in words.OF_ONE_STATEMENT]
         yield from _matching(place, listed)
     elif place.first == "SET" and place.before[1].upper == "DP_MECHANISM" and place.last() in ("=", "TO"):
-        yield from _matching(place, [(name, "mechanism") for name in MECHANISMS])
+        yield from _matching(place, [(name, "mechanism") for name in mechanisms()])
 
 
 def _comment(comment: Token) -> Iterator[Candidate]:
@@ -335,6 +335,6 @@ def _comment(comment: Token) -> Iterator[Candidate]:
             if option.startswith(name.strip().lower()):
                 yield Candidate(option if option == "fresh" else f"{option}=", len(name), about)
     elif name.strip().lower() == "mechanism":
-        for mechanism in MECHANISMS:
+        for mechanism in mechanisms():
             if mechanism.startswith(value.strip().lower()):
                 yield Candidate(mechanism, len(value), "mechanism")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.accounting.amounts import at_least, at_most, bounded, from_text, to_text
+from dpsql.accounting.amounts import at_least, at_most, from_text, to_text
+from dpsql.core.loss import bounded
 
 AMOUNTS = st.fractions(min_value=0, max_value=10**6)
 

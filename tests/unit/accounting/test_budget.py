@@ -9,15 +9,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dpsql.accountants.filters import Promise
 from dpsql.accounting import Ledger, layout
-from dpsql.accounting.budget import kept_for_others, refreshes_left, times, unspent
+from dpsql.accounting.budget import kept_for_others, refreshes_left, reserved, times, unspent
 from dpsql.core.errors import BudgetError
-from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
+from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, Sums, total
 from dpsql.mechanisms.conversions import gaussian, pure
 from dpsql.plan.charges import Budget, Cap, ChargeRequest, Held
+from tests.support.accounts import sums
 
 Asks = Callable[..., ChargeRequest]
 ZERO = Fraction(0)
+SEQUENTIAL = Promise("sequential")
+RDP = Promise.under(EpsilonDelta(Fraction(1), Fraction(1, 10**6)), "rdp")
 NOTHING_LEFT = "nothing more fits until the owner raises it"
 
 
@@ -50,8 +54,8 @@ def test_a_role_is_capped_for_all_its_analysts_together(ledger: Ledger, asks: As
     assert caught.value.fits == Fraction(2, 5)
     assert granted(ledger, asks("0.4", analyst="bob", role="staff"), staff)
     assert granted(ledger, asks("2", analyst="cy"), Budget(of("3")))
-    assert ledger.scope("role", "staff").ever == pure(Fraction(3, 5)) + pure(Fraction(2, 5))
-    assert ledger.scope("role", "nobody").ever == NO_LOSS
+    assert ledger.scope("role", "staff").ever.loss == pure(Fraction(3, 5)) + pure(Fraction(2, 5))
+    assert ledger.scope("role", "nobody").ever.loss == NO_LOSS
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,10 @@ def test_an_analyst_and_a_role_of_one_name_are_two(ledger: Ledger, asks: Asks) -
     caps = (Cap("analyst", "x", of("0.1")), Cap("role", "x", of("0.3")))
     ledger.charge(asks("0.1", analyst="x", role="x"), Budget(of("1"), caps=caps))
     ledger.charge(asks("0.2", analyst="y", role="x"), Budget(of("1"), caps=caps[1:]))
-    assert (ledger.spent("x").epsilon, ledger.scope("role", "x").ever.epsilon) == (Fraction("0.1"), Fraction("0.3"))
+    assert (ledger.spent("x").epsilon, ledger.scope("role", "x").ever.loss.epsilon) == (
+        Fraction("0.1"),
+        Fraction("0.3"),
+    )
 
 
 @pytest.mark.parametrize("accounting", ["zcdp", "gdp", "auto"])
@@ -109,7 +116,7 @@ def test_what_is_held_is_for_its_analyst_alone(ledger: Ledger, asks: Asks) -> No
     assert not granted(ledger, asks("1/1000000", analyst="ann"), budget)
     for number in range(1, 4):
         assert granted(ledger, asks("0.1", "1e-8", analyst="bi"), budget)
-        assert refreshes_left(budget.held[0], ledger.spent("bi")) == 3 - number
+        assert refreshes_left(budget.held[0], SEQUENTIAL, Sums.of(ledger.spent("bi"))) == 3 - number
     assert not granted(ledger, asks("0.1", "1e-8", analyst="bi"), budget)
     assert ledger.spent().epsilon == 1
 
@@ -119,7 +126,7 @@ def test_the_holder_may_go_on_with_what_is_left(ledger: Ledger, asks: Asks) -> N
     budget = Budget(of("1"), held=(held(),))
     assert granted(ledger, asks("0.9", analyst="bi"), budget)
     assert ledger.remaining(budget, "ann") == of("0.1") == ledger.remaining(budget, "bi")
-    assert refreshes_left(budget.held[0], ledger.spent("bi")) == 0
+    assert refreshes_left(budget.held[0], SEQUENTIAL, Sums.of(ledger.spent("bi"))) == 0
 
 
 def test_several_reservations_are_kept_together(ledger: Ledger, asks: Asks) -> None:
@@ -142,18 +149,19 @@ def test_more_held_than_there_is_leaves_nothing_to_others(ledger: Ledger, asks: 
     assert [granted(ledger, asks("0.1", analyst="bi"), budget) for _ in range(3)] == [True, True, False]
 
 
-@pytest.mark.parametrize("accounting", ["sequential", "advanced", "zcdp", "gdp", "auto"])
+@pytest.mark.parametrize("accounting", ["sequential", "advanced", "zcdp", "gdp", "rdp", "auto"])
 def test_what_is_held_can_be_spent_whatever_others_spend(ledger: Ledger, asks: Asks, accounting: str) -> None:
     """Others take all that they can; each refresh still fits."""
     kept = held("bi", 4, "0.02", "1e-9")
     budget = Budget(of("1", "1e-6"), accounting, held=(kept,))
+    promise = Promise.under(budget.total, accounting)
     for price in ("0.2", "0.1", "0.05", "0.02", "0.01", "0.005"):
         while granted(ledger, asks(price, analyst="ann"), budget):
             pass
     left = [4]
     for _ in range(4):
         assert granted(ledger, asks("0.02", "1e-9", analyst="bi"), budget)
-        left.append(refreshes_left(kept, ledger.spent("bi")))
+        left.append(refreshes_left(kept, promise, ledger.scope("analyst", "bi").ever))
     assert left == [4, 3, 2, 1, 0]
 
 
@@ -167,21 +175,23 @@ def test_what_is_held_can_be_spent_whatever_others_spend(ledger: Ledger, asks: A
 def test_what_is_kept_never_grows(refreshes: int, price: Fraction, losses: list[PrivacyLoss]) -> None:
     """Nor does the number of refreshes, but where the sum of epsilons ends: then what is kept in rho alone counts them."""
     kept = Held("r", "bi", refreshes, pure(price))
-    spent, before, count = NO_LOSS, times(kept.refresh, refreshes), refreshes
+    spent, before, count = RDP.nothing, reserved(kept, RDP), refreshes
     for loss in losses:
-        ended = spent.epsilon is not None and loss.epsilon is None
-        spent = spent + loss
-        rest, now = unspent(kept, spent), refreshes_left(kept, spent)
-        assert rest.within(before) and 0 <= now <= (rest.rho / kept.refresh.rho if ended else count)
+        ended = spent["epsilon"] is not None and loss.epsilon is None
+        spent = spent + sums(loss, RDP)
+        rest, now = unspent(kept, RDP, spent), refreshes_left(kept, RDP, spent)
+        assert all(more is None or one <= more for one, more in zip(rest.amounts, before.amounts, strict=True))
+        assert 0 <= now <= (rest.loss.rho / kept.refresh.rho if ended else count)
         before, count = rest, now
-    assert unspent(kept, times(kept.refresh, refreshes)) == NO_LOSS
-    assert kept_for_others(Budget(of("1"), held=(kept,)), "bi", lambda _: spent) == NO_LOSS
-    assert kept_for_others(Budget(of("1"), held=(kept,)), "ann", lambda _: spent) == unspent(kept, spent)
+    assert unspent(kept, RDP, reserved(kept, RDP)) == RDP.nothing
+    assert kept_for_others(Budget(of("1"), held=(kept,)), "bi", RDP, lambda _: spent) == RDP.nothing
+    assert kept_for_others(Budget(of("1"), held=(kept,)), "ann", RDP, lambda _: spent) == unspent(kept, RDP, spent)
 
 
 @given(st.integers(1, 30), st.sampled_from([pure(Fraction(1, 7), Fraction(1, 10**9)), gaussian(Fraction(1, 9), ZERO)]))
 def test_times_is_a_sum_of_equal_losses(count: int, loss: PrivacyLoss) -> None:
-    assert times(loss, count) == total([loss] * count)
+    assert times(sums(loss, RDP), count) == sum([sums(loss, RDP)] * count, RDP.nothing)
+    assert times(sums(loss, RDP), count).loss == total([loss] * count)
 
 
 # --- windows --------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpsql.accounting import Ledger
 from dpsql.core.errors import BudgetError
-from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
+from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, Sums, total
 from dpsql.mechanisms.conversions import gaussian, pure
 from dpsql.plan.charges import Budget, ChargeRequest, Portion
 
@@ -140,7 +140,7 @@ def test_rule_32_entries_outlive_the_connection(ledger: Ledger, asks: Asks, path
     found = ledger.entries()
     ledger.close()
     again = Ledger.open(path, "example")
-    assert again.entries() == found and again.scope("entry", NORTH).ever == pure(Fraction(6, 10))
+    assert again.entries() == found and again.scope("entry", NORTH).ever.loss == pure(Fraction(6, 10))
     assert again.verify() == 1
     again.close()
 
@@ -179,4 +179,4 @@ def test_rule_32_a_charge_is_granted_where_it_fits_every_unit_it_is_about(
 
 def _fits(ledger: Ledger, loss: PrivacyLoss, budget: Budget) -> bool:
     (limit,) = ledger.limits(budget, "a")
-    return limit.keeps.admits(limit.spent + loss)
+    return limit.keeps.admits(limit.spent + Sums.of(loss))

@@ -137,7 +137,7 @@ def test_a_truncated_ledger(path: Path, asks: Asks) -> None:
         assert caught.value.__context__ is None
 
 
-@pytest.mark.parametrize("layout", [0, 6, -1, "'x\ny'"])
+@pytest.mark.parametrize("layout", [0, 7, -1, "'x\ny'"])
 def test_an_unknown_layout(ledger: Ledger, path: Path, layout: object) -> None:
     change(ledger, path, f"UPDATE meta SET layout = {layout}")
     printed = layout if isinstance(layout, int) else "'x\\ny'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import subprocess
@@ -18,8 +19,9 @@ from dpsql.accounting import Ledger, chain, layout, migration, rows, store
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.vectors import Vectors
 from dpsql.accounting.versions import Versions
-from dpsql.core.errors import Error
-from dpsql.core.loss import EpsilonDelta
+from dpsql.core.errors import BudgetError, Error
+from dpsql.core.loss import LOSS, EpsilonDelta
+from dpsql.mechanisms import renyi
 from dpsql.plan.charges import Budget, ChargeRequest
 
 Asks = Callable[..., ChargeRequest]
@@ -66,14 +68,14 @@ def shape(path: Path) -> list[tuple[object, ...]]:
 
 
 def test_every_layout_but_this_one_is_kept() -> None:
-    assert LAYOUTS == [1, 2, 3, 4] and layout.LAYOUT == 5 and rows.FORM == 4
+    assert LAYOUTS == [1, 2, 3, 4, 5] and layout.LAYOUT == 6 and rows.FORM == 4
     for each in LAYOUTS:
         assert cells(KEPT / f"layout_{each}.sqlite", "SELECT layout FROM meta") == [(each,)]
 
 
 def test_what_was_spent_stays(version: int, old: Path) -> None:
     """To the digit, where it was kept in all measures; the epsilons and deltas where it was not."""
-    before = cells(old, "SELECT * FROM total ORDER BY scope, name")
+    before = cells(old, "SELECT scope, name, charges, spent FROM total ORDER BY scope, name") if version > 1 else []
     ledger = Ledger.open(old, IDENTITY)
     assert ledger.verify() == 6 == len(ledger.history())
     found = [each.statement for each in ledger.history()]
@@ -84,7 +86,60 @@ def test_what_was_spent_stays(version: int, old: Path) -> None:
         assert ledger.spent().epsilon == Fraction(19, 20) and ledger.spent("bob").epsilon == Fraction(1, 10)
         assert ledger.spent().rho > 0 and ledger.spent().mu_squared > 0
     else:
-        assert cells(old, "SELECT * FROM total ORDER BY scope, name") == before
+        after = cells(old, "SELECT scope, name, charges, spent FROM total ORDER BY scope, name")
+        assert [row[:3] for row in after] == [row[:3] for row in before]
+        for (*_, kept), (*_, found) in zip(before, after, strict=True):
+            charges, names, *amounts = json.loads(str(found))
+            assert [charges, *amounts] == json.loads(str(kept)) and tuple(names) == LOSS
+    ledger.close()
+
+
+@pytest.mark.parametrize("version", [2, 3, 4, 5], indirect=True)
+@pytest.mark.parametrize("change", ["spent = replace(spent, '1/10', '0')", "seal = zeroblob(16)", "spent = '[]'"])
+def test_an_edited_total_gets_no_new_seal(version: int, old: Path, change: str) -> None:
+    edit(old, f"UPDATE total SET {change} WHERE name = 'bob'")
+    before = shape(old)
+    with pytest.raises(Error, match=r"DPSQL-705: .* is damaged; restore its newest backup"):
+        Ledger.open(old, IDENTITY)
+    assert shape(old) == before and cells(old, "SELECT layout FROM meta") == [(version,)]
+
+
+@pytest.mark.parametrize("accounting", ["sequential", "advanced", "zcdp", "gdp", "auto"])
+def test_it_goes_on_by_any_accounting_of_before_and_then_by_that(old: Path, asks: Asks, accounting: str) -> None:
+    ledger, whole = Ledger.open(old, IDENTITY), BUDGET.total
+    left = ledger.remaining(Budget(whole, accounting), "alice").epsilon
+    if accounting in ("sequential", "advanced") and ledger.spent().epsilon is None:
+        assert left == 0
+        return ledger.close()
+    assert ledger.accounting is None and left > 0
+    ledger.charge(asks("0.1"), Budget(whole, accounting))
+    assert ledger.accounting == accounting and ledger.verify() == 7
+    other = "zcdp" if accounting == "gdp" else "gdp"
+    with pytest.raises(
+        BudgetError, match=rf"DPSQL-504: .* keeps its promise by {accounting} accounting, and the schema"
+    ):
+        ledger.charge(asks("0.1"), Budget(whole, other))
+    ledger.close()
+
+
+def test_rdp_over_charges_of_before_is_a_report(version: int, old: Path, asks: Asks) -> None:
+    """Each row counts as the event that it keeps, or that its words say, or its loss."""
+    ledger, budget = Ledger.open(old, IDENTITY), Budget(BUDGET.total, "rdp")
+    with pytest.raises(
+        BudgetError, match=r"DPSQL-504: .* has charges from before rdp accounting.*accounting = \"auto\""
+    ):
+        ledger.charge(asks("0.1"), budget)
+    with pytest.raises(BudgetError, match="DPSQL-504"):
+        ledger.remaining(budget, "alice")
+    spent, name, report = ledger.reckon(
+        budget, lambda books: (books.spent("analyst", "bob").ever, books.promise.more[0], books.is_report)
+    )
+    order, tenth = Fraction(name.split()[1]), Fraction(1, 10)
+    # what there was of one count of people, and, where the words are those of its time, of its noise
+    expected = renyi.of_discrete_laplace(order, Fraction(1), Fraction(10)) if version != 1 else None
+    assert report and spent.loss == ledger.spent("bob")
+    assert spent[name] == (expected or spent[name]) <= renyi.of_pure(order, tenth)
+    assert ledger.verify() == 6 and ledger.accounting is None
     ledger.close()
 
 
@@ -93,7 +148,7 @@ def test_it_is_laid_out_as_a_new_one(old: Path, tmp_path: Path) -> None:
     Ledger.open(tmp_path / "new.ledger", IDENTITY).close()
     assert shape(old) == shape(tmp_path / "new.ledger")
     assert cells(old, "PRAGMA foreign_key_check") == [] and cells(old, "PRAGMA integrity_check") == [("ok",)]
-    assert cells(old, "SELECT layout FROM meta") == [(5,)]
+    assert cells(old, "SELECT layout FROM meta") == [(6,)]
 
 
 def test_the_secret_the_versions_and_the_answers_stay(version: int, old: Path) -> None:
@@ -118,7 +173,7 @@ def test_links_stay(version: int, old: Path) -> None:
     assert after == before or version == 1
     for number, link in after:
         ledger.require(chain.Head(int(str(number)), bytes(link).hex()))  # type: ignore[arg-type]
-    assert {form for (form,) in cells(old, "SELECT form FROM charge")} == {4 if version == 1 else version}
+    assert {form for (form,) in cells(old, "SELECT form FROM charge")} == {version if version in (2, 3) else 4}
     ledger.close()
 
 
@@ -237,7 +292,7 @@ def test_a_killed_process_leaves_a_whole_ledger(version: int, old: Path) -> None
     body = f"""
 import os, sqlite3
 from dpsql.accounting import Ledger, layout, migration
-migration._forget_unreadable = layout.add_guard_tables = lambda connection: os._exit(9)
+migration._forget_unreadable = layout.add_guard_tables = migration._with_names = lambda connection: os._exit(9)
 Ledger.open({str(old)!r}, {IDENTITY!r})
 """
     assert subprocess.run([sys.executable, "-c", body], timeout=60, check=False).returncode == 9
@@ -265,7 +320,7 @@ print(ledger.id, ledger.verify())
 
 @pytest.mark.parametrize("version", [1, 2, 3], indirect=True)
 def test_an_earlier_program_that_has_it_open_charges_nothing_more(version: int, old: Path) -> None:
-    """It fails closed; what it has paid for can still be stored. (A charge of layout 4 is one of layout 5.)"""
+    """It fails closed; what it has paid for can still be stored. (Later ones cannot read the totals.)"""
     fields = {
         1: "time, analyst, version, statement, fingerprints, mechanisms, epsilon, delta",
         2: f"{', '.join(rows.TIED[:10])}, link",

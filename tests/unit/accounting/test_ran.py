@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.accountants.filters import Promise
 from dpsql.accounting import ran, rows
-from dpsql.accounting.filters import added
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.events import read
-from dpsql.core.loss import NO_LOSS, PrivacyLoss, total
-from dpsql.mechanisms import laplace, truncated
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss, Sums, total
+from dpsql.mechanisms import laplace, renyi, truncated
 from dpsql.mechanisms.conversions import choice, gaussian, pure
 from dpsql.mechanisms.events import KINDS, of_loss
 from dpsql.plan.charges import Portion
@@ -36,7 +36,9 @@ STATEMENTS = (
     "/* dpsql: epsilon=3 */ SELECT dp_randomized_response(female, 0.5), COUNT(DISTINCT note) FROM patient",
     "SELECT a.n + b.n FROM (SELECT COUNT(*) AS n FROM patient) AS a, (SELECT COUNT(*) AS n FROM visit) AS b",
 )
-ACCOUNTING = ("sequential", "advanced", "zcdp", "gdp", "auto")
+ACCOUNTING = ("sequential", "advanced", "zcdp", "gdp", "rdp", "auto")
+RDP = Promise.under(EpsilonDelta(Fraction(1), Fraction(1, 10**6)), "rdp")
+ORDER = Fraction(RDP.more[0].split()[1])
 
 
 def compiled(folder: Path, sql: str, accounting: str) -> Compiled:
@@ -44,9 +46,10 @@ def compiled(folder: Path, sql: str, accounting: str) -> Compiled:
     return compile_statement(parse(sql), Options(), declared, "", staging.Types())
 
 
-def row(portions: Sequence[Portion], events: Sequence[str], mechanisms: Sequence[str] = ()) -> tuple[object, ...]:
+def row(portions: Sequence[Portion], events: str, mechanisms: Sequence[str] = ()) -> tuple[object, ...]:
     fields = dict.fromkeys(rows.TIED, "")
-    kept = {"portions": rows.written(portions), "events": json.dumps(events), "mechanisms": json.dumps(mechanisms)}
+    charged = rows.written([rows.Charged(Sums.of(portion.loss).kept, portion.entries) for portion in portions])
+    kept = {"portions": charged, "events": events, "mechanisms": json.dumps(mechanisms)}
     return tuple({**fields, **kept}.values())
 
 
@@ -57,10 +60,14 @@ def test_what_runs_loses_what_is_charged(sql: str, accounting: str, tmp_path: Pa
     for release in found:
         assert release.events and total(event.loss for event in release.events) == release.loss
         assert all(read(json.loads(event.text), KINDS) == event for event in release.events)
-    # the ledger rounds what it charges up
-    portions = [Portion(added(NO_LOSS, release.loss)) for release in found]
-    texts = [ran.written(release.events, place) for place, release in enumerate(found)]
-    assert ran.of_row(row(portions, texts)) == [release.events for release in found]
+    portions = [Portion(release.loss, release.entries, release.events) for release in found]
+    assert ran.of_row(row(portions, ran.written(portions))) == [release.events for release in found]
+    charged = ran.charged(portions, (), RDP)
+    assert charged is not None and charged == ran.recharged(row(portions, ran.written(portions)), RDP)
+    for portion, one in zip(portions, charged, strict=True):
+        assert one.loss == Sums.of(portion.loss).kept.loss
+        bounds = [renyi.of_event(ORDER, event) for event in portion.events]
+        assert one.sums[RDP.more[0]] == sum(bounds)
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)
@@ -79,21 +86,33 @@ def test_the_ledger_and_the_certificate_keep_it(sql: str, tmp_path: Path) -> Non
 
 def test_a_row_that_says_more_or_something_else_than_was_charged_is_none(tmp_path: Path) -> None:
     (part,) = compiled(tmp_path, STATEMENTS[0], "auto").releases
-    release, text = part.release, ran.written(part.release.events, 0)
-    portions = [Portion(release.loss)]
-    assert ran.of_row(row(portions, [text])) is not None
+    release = part.release
+    portions = [Portion(release.loss, None, release.events)]
+    (text,) = json.loads(ran.written(portions))
+    assert ran.of_row(row(portions, json.dumps([text]))) is not None
     event = release.events[0]
     for damaged in (
-        [ran.written([event, event], 0)],
-        [ran.written(release.events, 1)],
+        json.loads(ran.written([Portion(release.loss, None, (event, event))])),
+        [text.replace('"portion": 0', '"portion": 1')],
         [text, text],
         [text.replace("discrete Laplace", "discrete")],
         [text.replace('"l1"', '"l2"')],
         [text.replace('"scale": "1"', '"scale": "1/0"')],
         ["{"],
     ):
-        assert ran.of_row(row(portions, damaged)) is None, damaged
-    assert ran.of_row(row([*portions, *portions], [text])) is None
+        assert ran.of_row(row(portions, json.dumps(damaged))) is None, damaged
+    assert ran.of_row(row([*portions, *portions], json.dumps([text]))) is None
+
+
+def test_what_runs_is_all_that_is_charged(tmp_path: Path) -> None:
+    """Events that lose less or more than their portion, or are missing in one of two, are no charge."""
+    (part,) = compiled(tmp_path, STATEMENTS[0], "auto").releases
+    loss, events = part.release.loss, part.release.events
+    whole, twice, none = Portion(loss, None, events), Portion(loss, None, (*events, *events)), Portion(loss)
+    less = Portion(loss + loss, None, events)
+    assert ran.charged([whole], (), RDP) is not None and ran.charged([none], (), RDP) is not None
+    for wrong in ([twice], [less], [whole, none], [none, whole]):
+        assert ran.charged(wrong, (), RDP) is None
 
 
 EARLIER: tuple[tuple[str, PrivacyLoss, str], ...] = (
@@ -113,7 +132,7 @@ EARLIER: tuple[tuple[str, PrivacyLoss, str], ...] = (
 
 @pytest.mark.parametrize(("words", "loss", "kind"), EARLIER)
 def test_a_row_of_an_earlier_layout_is_what_its_words_say_or_its_loss(words: str, loss: PrivacyLoss, kind: str) -> None:
-    found = ran.of_row(row([Portion(loss)], [], [words] if words else []))
+    found = ran.of_row(row([Portion(loss)], "[]", [words] if words else []))
     assert found is not None
     ((event,),) = found
     assert (event.kind.name, event.loss) == (kind, loss)
@@ -122,8 +141,8 @@ def test_a_row_of_an_earlier_layout_is_what_its_words_say_or_its_loss(words: str
 def test_of_several_mechanisms_together_only_the_loss_is_known() -> None:
     loss = pure(Fraction(1, 10)) + pure(Fraction(1, 5))
     words = ["discrete Laplace, scale 10", "discrete Laplace, scale 5"]
-    assert ran.of_row(row([Portion(loss)], [], words)) == [(of_loss(loss),)]
-    assert ran.of_row(row([Portion(loss), Portion(loss)], [], words)) == [(of_loss(loss),), (of_loss(loss),)]
+    assert ran.of_row(row([Portion(loss)], "[]", words)) == [(of_loss(loss),)]
+    assert ran.of_row(row([Portion(loss), Portion(loss)], "[]", words)) == [(of_loss(loss),), (of_loss(loss),)]
 
 
 def test_numbers_are_exact_and_all_there() -> None:

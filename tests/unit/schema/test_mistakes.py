@@ -219,7 +219,7 @@ SINGLE = {
     # how the total is spent
     "accounting unknown": (
         privacy('accounting = "renyi"'),
-        '[privacy]: accounting needs one of auto, sequential, advanced, zcdp, gdp, not "renyi"; write accounting = "auto"',
+        '[privacy]: accounting needs one of auto, sequential, advanced, zcdp, gdp, rdp, not "renyi"; write accounting = "auto"',
     ),
     "accounting a number": (
         privacy("accounting = 2"),

@@ -10,12 +10,13 @@ import duckdb
 import pytest
 from schema_files import CLINIC, FULL, changed, read
 
+from dpsql.accountants.registry import accountings
 from dpsql.core.domains import UNBOUNDED, Categories, interval
 from dpsql.core.errors import SchemaError
 from dpsql.core.loss import EpsilonDelta
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, decimal
 from dpsql.schema import Analyst, Column, Guard, Reference, Reservation, Role, Schema, Table, read_schema
-from dpsql.schema.model import ACCOUNTINGS, WINDOWS
+from dpsql.schema.model import WINDOWS
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -99,7 +100,7 @@ def test_analysts(tmp_path: Path) -> None:
     assert read(tmp_path, CLINIC + "\n[analysts]\n").analysts == ()
 
 
-@pytest.mark.parametrize("accounting", ACCOUNTINGS)
+@pytest.mark.parametrize("accounting", accountings())
 def test_accounting(tmp_path: Path, accounting: str) -> None:
     assert read(tmp_path, privacy(f'accounting = "{accounting}"')).privacy.accounting == accounting
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schema_files import CLINIC, FULL, read
 
+from dpsql.accountants.registry import accountings
 from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, Value, categories, interval
 from dpsql.core.errors import SchemaError
 from dpsql.core.loss import EpsilonDelta
@@ -29,7 +30,7 @@ from dpsql.schema import (
     read_schema,
     to_toml,
 )
-from dpsql.schema.model import ACCOUNTINGS, MECHANISMS, WINDOWS
+from dpsql.schema.model import WINDOWS, mechanisms
 from dpsql.schema.read import MOST_VALUES, how_many
 from dpsql.schema.roles import default_role
 
@@ -139,7 +140,7 @@ def privacies(draw: st.DrawFn) -> Privacy:
         EpsilonDelta(Fraction(e, 10**6), Fraction(d, 10**12)) for e, d in zip(epsilons, deltas, strict=True)
     )
     small = query.epsilon / 10**5  # below every refresh of a reservation
-    mechanism, household = draw(st.sampled_from(MECHANISMS)), draw(st.none() | st.integers(2, 100))
+    mechanism, household = draw(st.sampled_from(mechanisms())), draw(st.none() | st.integers(2, 100))
     return Privacy(
         "person.id",
         budget,
@@ -149,7 +150,7 @@ def privacies(draw: st.DrawFn) -> Privacy:
         draw(st.integers(1, 10**7)),
         mechanism,
         household,
-        accounting=draw(st.sampled_from(ACCOUNTINGS)),
+        accounting=draw(st.sampled_from(accountings())),
         window=draw(st.none() | st.sampled_from(WINDOWS)),
         shared_answers=draw(st.booleans()),
         least=draw(st.none() | st.just(small)) if query.epsilon * 100 <= caps.epsilon else small,
