@@ -305,7 +305,9 @@ def _identity(bounded: Bounded) -> Hashable:
 
 def _groups(found: Evaluated) -> int:
     """How many groups a block declares; those of keys that are selected privately are not known yet."""
-    return math.prod(len(key.values) for key in found.block.keys if key.values is not None)
+    block = found.block
+    listed = [len(key.values) for key in block.keys if key.values is not None]
+    return math.prod([*listed, *(one.groups or 1 for one in block.lists)])
 
 
 def _about(block: Block) -> str:

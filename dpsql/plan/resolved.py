@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
 
 from dpsql.aggregates.record import Aggregate
-from dpsql.core.domains import hull
+from dpsql.core.domains import Value, hull
 from dpsql.core.spans import Span
 from dpsql.core.sqltypes import SqlType, smallest_integer
 from dpsql.expressions.scalar import Scalar, limits_of
@@ -59,11 +60,13 @@ class GroupKey:
 class KeyList:
     """Group keys that a public table lists together: its columns c0, c1, ... are the keys at `keys`.
 
-    bound  the name of the bound table
+    bound   the name of the bound table
+    groups  [groups] how many rows it has; None where a release decides
     """
 
     keys: tuple[int, ...]
     bound: str
+    groups: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,14 @@ class Block:
         return any(self.is_selected(i) for i in range(len(self.keys)))
 
     @property
+    def groups(self) -> int | None:
+        """[groups] How many there are by declaration; None where a key is selected privately, or a release decides."""
+        if self.selects or any(one.groups is None for one in self.lists):
+            return None
+        single = (len(key.values) for key in self.keys if key.values is not None)
+        return math.prod([*single, *(one.groups for one in self.lists if one.groups is not None)])
+
+    @property
     def expressions(self) -> tuple[Scalar, ...]:
         """Every expression over people's rows that decides what is counted: what rule R1 looks at."""
         asked = (part for a in self.aggregates for part in (*a.values, a.condition) if part is not None)
@@ -170,6 +181,20 @@ class Resolved:
     blocks: tuple[Block, ...]
     bounds: tuple[Bound, ...]
     shell: Shell
+
+
+class PublicTuples(Protocol):
+    """What a query over constants and declared public tables gives; planning reads nothing else."""
+
+    def tuples(
+        self, sql: str, types: Sequence[SqlType], public: Sequence[str]
+    ) -> Sequence[tuple[Value | None, ...]] | None:
+        """Its rows, as domains hold values; None where they are too many, or it fails.
+
+        types   of its columns
+        public  the declared tables that it reads
+        """
+        ...
 
 
 class PublicTypes(Protocol):

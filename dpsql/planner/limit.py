@@ -94,11 +94,9 @@ def _no_limit(what: str, source: Relation) -> Error:
 
 def _declared_groups(block: Block, schema: Schema) -> int | None:
     """How many groups there are if every key is declared; None where one is selected privately, or listed later."""
-    groups = 1
+    groups = math.prod(one.groups for one in block.lists if one.groups is not None)
     for key in block.keys:
-        if key.values is None:
-            continue
-        groups *= len(key.values)
+        groups *= len(key.values) if key.values is not None else 1
         if groups > schema.privacy.max_cells:
             raise error(
                 304,
@@ -106,7 +104,7 @@ def _declared_groups(block: Block, schema: Schema) -> int | None:
                 hint="group by fewer or coarser columns",
                 span=key.span,
             )
-    return groups if all(key.values is not None for key in block.keys) else None
+    return block.groups
 
 
 def as_listed(key: GroupKey) -> GroupKey:

@@ -25,7 +25,6 @@ from fractions import Fraction
 from dpsql.aggregates.base import Limits
 from dpsql.mechanisms.calibration import BY_NAME
 from dpsql.plan.releases import Limited, Measure
-from dpsql.planner.limit import key_count
 from dpsql.planner.pricing import Pricing, moved
 from dpsql.relations.relations import Relation
 
@@ -42,10 +41,8 @@ def people(source: Relation, units: int | None) -> int | None:
 
 def people_in_a_group(limited: Limited, units: int | None) -> Fraction | None:
     """The declared number of units, spread evenly over the declared groups; None where either is not declared."""
-    keys, declared = limited.block.keys, people(limited.block.source, units)
-    if declared is None or any(key.values is None for key in keys):
-        return None
-    return Fraction(declared, max(1, key_count(keys)))
+    groups, declared = limited.block.groups, people(limited.block.source, units)
+    return Fraction(declared, max(1, groups)) if declared is not None and groups is not None else None
 
 
 def sizes(measures: Sequence[Measure], limits: Limits, in_a_group: Fraction | None) -> list[Fraction] | None:

@@ -28,7 +28,7 @@ from dpsql.core.errors import error
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.plan.releases import Limited
 from dpsql.plan.resolved import GroupKey
-from dpsql.planner.limit import as_listed, key_count
+from dpsql.planner.limit import as_listed
 from dpsql.planner.lower.rows import travelling
 from dpsql.planner.request import Parts
 from dpsql.sql.duckdb import printed
@@ -129,9 +129,7 @@ def statistics_of(
 
 
 def _around(limited: Limited, units: int | None) -> Around:
-    keys = limited.block.keys
-    groups = key_count(keys) if all(key.values is not None for key in keys) else None
-    return Around(limited.limits, groups, units, limited.block.aggregates, _listed)
+    return Around(limited.limits, limited.block.groups, units, limited.block.aggregates, _listed)
 
 
 def _listed(aggregate: Aggregate, value: Scalar) -> tuple[Node, tuple[Value, ...]]:

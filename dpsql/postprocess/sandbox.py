@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import duckdb
 
 from dpsql.core import cancellation
+from dpsql.core.domains import MOST_CATEGORIES, Value
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import INTEGER, SqlType, parse_type
 from dpsql.engines import fetch
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.loading import load
 from dpsql.engines.locked import connect, ending, lock, name, one_select, require_process, run
-from dpsql.engines.values import portable
+from dpsql.engines.values import measured, portable, value
 from dpsql.expressions.buckets import MACRO
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema
@@ -103,6 +105,10 @@ def _describe(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Typed, .
     return tuple((str(n), str(t)) for n, t in zip(relation.columns, relation.types, strict=True))
 
 
+MOST_KNOWN = 256
+"""Lists of group keys: dashboards ask for the same again."""
+
+
 class Sandbox(Walled):
     """Evaluates SQL over tables that hold only released and public values.
 
@@ -119,6 +125,7 @@ class Sandbox(Walled):
         self._engine: DuckDBEngine | None = None
         self._waiting: set[str] = set()
         self._loaded: set[str] = set()
+        self._known: OrderedDict[str, Sequence[tuple[Value | None, ...]] | None] = OrderedDict()
 
     def share(self, engine: DuckDBEngine, schema: Schema) -> None:
         """Show the declared public tables as `main.name`, in place of everything loaded so far; call once, before all else.
@@ -206,6 +213,32 @@ class Sandbox(Walled):
 
             data = self._walled(lambda: run(self._connection, work), 706)
         return PublicTable(table, tuple(columns), data)
+
+    def tuples(
+        self, sql: str, types: Sequence[SqlType], public: Sequence[str]
+    ) -> Sequence[tuple[Value | None, ...]] | None:
+        """See PublicTuples. What public tables hold stays as it is while the connection is open, so it is asked once."""
+        with self._turn:
+            if sql not in self._known:
+                self.need(public)
+                self._known[sql] = self._tuples(sql, types)
+            self._known.move_to_end(sql)
+            if len(self._known) > MOST_KNOWN:
+                self._known.popitem(last=False)
+            return self._known[sql]
+
+    def _tuples(self, sql: str, types: Sequence[SqlType]) -> Sequence[tuple[Value | None, ...]] | None:
+        names = [f"c{i}" for i in range(len(types))]
+        items = ", ".join(measured(column, sqltype) for column, sqltype in zip(names, types, strict=True))
+        try:
+            rows = self.rows(f"SELECT {items} FROM ({sql}\n) AS t({', '.join(names)}) LIMIT {MOST_CATEGORIES + 1}")
+        except Error as problem:
+            if problem.code in cancellation.ENDED:
+                raise
+            return None
+        if len(rows) > MOST_CATEGORIES:
+            return None
+        return [tuple(None if c is None else value(c, t) for c, t in zip(row, types, strict=True)) for row in rows]
 
     def try_out(self, sql: str) -> None:
         """Run a question for nothing but to see that it can be run. Raises 106."""

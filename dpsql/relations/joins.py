@@ -100,6 +100,7 @@ def inner_join(left: Relation, right: Relation, equalities: Sequence[Equality]) 
         left.facts | right.facts,
         (*left.publics, *(right.publics if right.is_private else (right,))),
         (*left.links, *right.links, *(compare("=", e.left, e.right) for e in equalities if not right.is_private)),
+        (*left.extended, *right.extended),
         _made("inner_join", left, right, equalities),
     )
 
@@ -132,6 +133,7 @@ def left_join(
         left.facts | right.facts,
         left.publics,
         left.links,
+        (*left.extended, *(() if right.is_private else (right,))),
         _made("left_join", left, right, equalities),
     )
 

@@ -100,6 +100,7 @@ class Relation:
     facts       what a data version must be verified for so that `max_rows` holds there and every row has its unit
     publics     the public relations that were joined, and
     links       the equalities between them: where lists of group keys can come from
+    extended    the public relations that an outer join may have no row of
     multiplicity  (column, rows) of a public relation: the most rows with one value of the column
     made        how it came about, for EXPLAIN to tell and for the guard to see which rows there are
     """
@@ -114,6 +115,7 @@ class Relation:
     facts: frozenset[str] = frozenset()
     publics: tuple[Relation, ...] = ()
     links: tuple[Scalar, ...] = ()
+    extended: tuple[Relation, ...] = ()
     made: Made | None = field(default=None, compare=False, repr=False)
     multiplicity: tuple[tuple[Node, int], ...] = ()
 

@@ -105,8 +105,12 @@ class Staged:
 
     def _check_cells(self, part: CompiledRelease) -> None:
         groups = 1
-        for name in (listed.bound for listed in part.release.limited.block.lists):
-            groups *= len(self.bound(name).data[0]) if self.bound(name).data else 0
+        for listed in part.release.limited.block.lists:
+            rows = len(self.bound(listed.bound).data[0]) if self.bound(listed.bound).data else 0
+            if listed.groups is not None and rows > listed.groups:
+                # what one unit can change was worked out from fewer
+                raise error(901, "a list of group keys is longer than planned")
+            groups *= rows
         for key in part.release.keys:
             groups *= len(key.values) if key.values is not None else 1
         if groups > self._max_cells:

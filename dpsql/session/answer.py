@@ -128,7 +128,7 @@ def read(text: str, parameters: Parameters, world: World) -> Parsed:
 def plan(query: Query, world: World) -> Planned:
     """A query up to its noise: names and types, what one unit may contribute, whom it asks about, and noise for the price."""
     query.settled.price(world.schema)
-    bounded = bound(query, resolve(query, world.schema, world.catalog), world.schema)
+    bounded = bound(query, resolve(query, world.schema, world.catalog, world.sandbox), world.schema)
     judged = world.guard.judge(bounded)
     return Planned(query, judged, calibrate(bounded, query.settled, world.schema, world.identity, judged.small))
 

@@ -80,7 +80,7 @@ class World:
         if not isinstance(statement, Query):
             raise error(106, "no question is in the ledger", hint="none")
         asked = in_main(statement, self.schema)
-        return bound(asked, resolve(asked, self.schema, self.catalog), self.schema)
+        return bound(asked, resolve(asked, self.schema, self.catalog, self.sandbox), self.schema)
 
     def close(self) -> None:
         self.sample.close()

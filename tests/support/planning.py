@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.plan.compiled import Compiled
-from dpsql.plan.resolved import PublicTypes
+from dpsql.plan.resolved import PublicTuples, PublicTypes
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Query
 from dpsql.planner.planning import bound, calibrate
@@ -16,12 +16,17 @@ from dpsql.session.session import Session
 
 
 def compile_statement(
-    query: Query, session: Options, schema: Schema, identity: str, types: PublicTypes | None = None
+    query: Query,
+    session: Options,
+    schema: Schema,
+    identity: str,
+    types: PublicTypes | None = None,
+    lists: PublicTuples | None = None,
 ) -> Compiled:
     """A plan without a guard, by the text and the declared schema."""
     query = replace(query, session=session)
     query.settled.price(schema)
-    bounded = bound(query, resolve(query, schema, types), schema)
+    bounded = bound(query, resolve(query, schema, types, lists), schema)
     return calibrate(bounded, query.settled, schema, identity)
 
 

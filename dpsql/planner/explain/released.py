@@ -12,7 +12,6 @@ from dpsql.core.wording import counted, listed, number
 from dpsql.plan.releases import Chosen, Measure, Output, Release
 from dpsql.plan.resolved import Bound, GroupKey
 from dpsql.planner.explain.words import Words
-from dpsql.planner.limit import key_count
 from dpsql.planner.shares import people
 from dpsql.schema.model import ROW, Schema
 
@@ -71,8 +70,8 @@ def keys(release: Release, bounds: tuple[Bound, ...], words: Words) -> list[str]
     block = release.limited.block
     lists = {i: found.bound for found in block.lists for i in found.keys}
     lines = [_key(key, lists.get(i), bounds, words) for i, key in enumerate(release.keys)]
-    if len(release.keys) > 1 and all(key.values is not None for key in release.keys):
-        lines.append(f"groups: {key_count(release.keys):,}, all shown, with noise where there is nobody")
+    if len(release.keys) > 1 and block.groups is not None:
+        lines.append(f"groups: {block.groups:,}, all shown, with noise where there is nobody")
     return lines + _selection(release)
 
 
@@ -179,8 +178,7 @@ def _example(one: Fraction, release: Release, schema: Schema) -> str:
     what = "rows" if schema.privacy.unit == ROW else "people"
     if not declared:
         return f"declare privacy.units, the public number of {what}, to see it"
-    whole = all(key.values is not None for key in release.keys)
-    groups = key_count(release.keys) if release.keys and whole else 1
+    groups = release.limited.block.groups or 1
     spread = f"spread evenly over {groups:,} groups" if groups > 1 else "in one group"
     rows = "" if schema.privacy.unit == ROW else ", one row each,"
     width = number(float(f"{float(one * groups / declared):.3g}"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from dpsql.aggregates.base import Limits, Statistic
@@ -141,9 +140,8 @@ def nothing_cut(release: Release) -> bool:
 
 def groups_kept(release: Release) -> bool:
     """Whether the limit on groups is none: a unit cannot be in more."""
-    limits = release.limited.limits
-    listed = [len(key.values) for key in release.keys if key.values is not None]
-    declared = math.prod(listed) if len(listed) == len(release.keys) else limits.rows
+    limits, groups = release.limited.limits, release.limited.block.groups
+    declared = groups if groups is not None else limits.rows
     constant = all(key.scalar.is_constant for key in release.keys)
     return constant or limits.groups >= min(limits.rows, declared)
 

@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from dpsql.core.domains import UNBOUNDED, Categories
 from dpsql.core.errors import Error, error
-from dpsql.plan.resolved import PublicTypes, Resolved, Shell
+from dpsql.plan.resolved import PublicTuples, PublicTypes, Resolved, Shell
 from dpsql.planner.parse import DUCKDB, Query
 from dpsql.planner.resolve.catalog import quoted_columns, spending_tables
 from dpsql.planner.resolve.ends import computed
@@ -36,27 +36,30 @@ from dpsql.planner.resolve.syntax import without_own_functions
 from dpsql.schema.model import Column, Schema, Table
 
 
-def resolve(asked: Query, schema: Schema, types: PublicTypes | None = None) -> Resolved:
+def resolve(
+    asked: Query, schema: Schema, types: PublicTypes | None = None, lists: PublicTuples | None = None
+) -> Resolved:
     """Classify the statement's queries and set the private ones apart.
 
     types  tells the types of public queries that private ones read
+    lists  tells which values group keys can have together
 
     Raises 102-109 (names, types, misplaced aggregates), 204 (text that could grow too long), 3xx (rows or groups that are people),
     402 (joins and subqueries).
     """
     try:
-        return _resolve(asked, schema, types)
+        return _resolve(asked, schema, types, lists)
     except RecursionError:
         pass
     except Error as raised:
         if raised.code != TOO_LONG:
             raise
-        problem = helped(raised, asked.tree, schema, lambda other: _resolve(asked, other, types))
+        problem = helped(raised, asked.tree, schema, lambda other: _resolve(asked, other, types, lists))
         raise problem.with_traceback(None) from None
     raise error(107, "the statement is nested too deeply", hint="write fewer nested expressions")
 
 
-def _resolve(asked: Query, schema: Schema, types: PublicTypes | None) -> Resolved:
+def _resolve(asked: Query, schema: Schema, types: PublicTypes | None, lists: PublicTuples | None) -> Resolved:
     tree = asked.tree
     check_tables(tree, schema)
     check_buckets(tree)
@@ -73,7 +76,7 @@ def _resolve(asked: Query, schema: Schema, types: PublicTypes | None) -> Resolve
     if tree.find(exp.Pivot) is not None:
         listed = partial(declared_values, schema)
         tree, plain = unpivoted(tree, listed), _text(without_own_functions(with_values(tree, listed)))
-    statement = Statement(schema, types, written=sum(1 for _ in tree.walk()))
+    statement = Statement(schema, types, lists, written=sum(1 for _ in tree.walk()))
     statement.query = partial(query, statement)
     found = statement.query(tree, Env(top=True))
     if isinstance(found, Private):

@@ -1,72 +1,83 @@
-"""Where group keys come from that are neither declared nor selected privately: public tables that hold them.
+"""Which groups a release lists: the distinct tuples that declarations and public tables allow, after the conditions that read keys.
 
 A key list decides which groups are shown and never which rows there are: rows with other keys are left out by the engine before
-anything is cut, and the release fills every listed key (rule 13). So a list that holds too little or too much costs accuracy.
+anything is cut, and the release fills every listed key (rule 13). So a list that holds too little or too much costs accuracy. One unit
+is in no more groups than the list has, because that very list drops its other rows.
+
+Values are tried in the sandbox, where nothing private is in reach; what reads a released table is tried when that is released.
 """
 
 from __future__ import annotations
 
-from functools import reduce
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from dpsql.core import domains
-from dpsql.core.domains import Categories
+from dpsql.core.domains import Categories, Value
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import BIGINT, SqlType
 from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.plan.resolved import Bound, GroupKey, KeyList
+from dpsql.planner.limit import travels_as_text
+from dpsql.planner.resolve.key_inputs import MOST_WRITTEN, side_by_side
+from dpsql.planner.resolve.key_tuples import PublicTables, Together, public_tables, together
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
-from dpsql.relations.relations import Relation, applied
+from dpsql.relations.relations import Relation
 from dpsql.sql.duckdb import printed, quoted
-from dpsql.sql.nodes import Cast, Column, Node
-from dpsql.sql.queries import Item, Join, Select
-from dpsql.sql.trees import tables
+from dpsql.sql.nodes import Aggregate, Cast, Column, Star
+from dpsql.sql.queries import Item, Select
+from dpsql.sql.trees import sorted_trees, tables
 
 CORRELATED = "keys of the outer query"
 """What resolve/correlated.py leaves on a subquery that it made a join: the query that lists the outer's values."""
+MOST_TRIED = 1_000_000
+"""[rows] Of all combinations of the inputs of keys that are tried together."""
+Tuples = Sequence[tuple[Value | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Group keys with the values that are left of them.
+
+    lists  keys that are listed together, or in public tables
+    empty  whether no group is left
+    """
+
+    keys: tuple[GroupKey, ...]
+    lists: tuple[KeyList, ...] = ()
+    empty: bool = False
 
 
 def key_lists(
-    statement: Statement, select: exp.Select, keys: list[GroupKey], relation: Relation, env: Env
-) -> tuple[KeyList, ...]:
-    """The lists of all keys that a public table holds and no declaration lists."""
+    statement: Statement, select: exp.Select, keys: Sequence[GroupKey], relation: Relation, env: Env
+) -> Listed:
+    """The keys with their lists, where declarations or public tables have one."""
     outer = select.meta.get(CORRELATED)
     if outer is not None:
         listed = _of_outer(statement, outer, keys, env)
         if listed is not None:
-            return (listed,)
-    held = _held_by_public(relation)
-    public = {i: found for i, key in enumerate(keys) if (found := _public_side(key.scalar, held, relation)) is not None}
-    lists = [_of_public(statement, public, relation)] if public else []
-    for i, key in enumerate(keys):
-        reference = _reference(statement, key.scalar) if i not in public and not is_listed(key.scalar) else None
-        if reference is not None:
-            lists.append(_of_reference(statement, i, key.scalar, reference))
-    return tuple(lists)
+            return Listed(tuple(keys), (listed,))
+    public = public_tables(relation)
+    tried = {i: key for i, one in enumerate(keys) if (key := _tried(one.scalar, public)) is not None}
+    found = Listed(tuple(keys))
+    for part in together(tried, public, relation.where):
+        found = _narrowed(statement, found, part, {i: tried[i] for i in part.keys})
+    return _with_references(statement, found)
 
 
-def _held_by_public(relation: Relation) -> set[Node]:
-    return {c.scalar.tree for part in relation.publics for c in part.columns}
-
-
-def _public_side(key: Scalar, held: set[Node], relation: Relation) -> Scalar | None:
-    """What a key is in public tables alone: itself where it reads nothing else and is not declared, or what the join equates it
-    with, whose values are then all that it can have."""
-    if not key.sqltype.is_float or key.integral:
-        for link in relation.links:
-            mine, theirs = link.args
-            if (
-                mine.tree == key.tree
-                and theirs.tree in held
-                and mine.tree not in held
-                and mine.sqltype == theirs.sqltype
-            ):
-                return theirs
-    leaves = [leaf.tree for leaf in key.leaves()]
-    if not leaves or not all(leaf in held for leaf in leaves) or is_listed(key):
+def _tried(key: Scalar, public: PublicTables) -> Scalar | None:
+    """What a key is in public tables alone: what the join equates it with, whose values are then all that it can have; else itself,
+    where it has a list by declaration or there."""
+    if key.sqltype.is_float and not key.integral:
         return None
-    return None if key.sqltype.is_float and not key.integral else key
+    theirs = public.same.get(key.tree)
+    if theirs is not None and theirs.sqltype == key.sqltype:
+        return theirs
+    leaves = [leaf.tree for leaf in key.leaves()]
+    return key if is_listed(key) or (leaves and all(leaf in public.owner for leaf in leaves)) else None
 
 
 def is_listed(scalar: Scalar) -> bool:
@@ -93,40 +104,99 @@ def check_value_list(keys: list[GroupKey]) -> None:
 
 def wire_type(scalar: Scalar) -> SqlType:
     """The type in which a listed key travels: whole numbers of any type as integers."""
-    return BIGINT if scalar.integral and not scalar.sqltype.is_integer else scalar.sqltype
+    return BIGINT if scalar.integral and not travels_as_text(scalar, False) else scalar.sqltype
 
 
-def _of_public(statement: Statement, public: dict[int, Scalar], relation: Relation) -> KeyList:
-    """The distinct values that public tables of the same join hold, after the conditions that read public tables alone."""
-    positions, scalars = list(public), list(public.values())
-    needed, conditions = _connected(scalars, relation)
-    items = tuple(Item(Cast(s.tree, wire_type(s)), f"c{i}") for i, s in enumerate(scalars))
-    source = reduce(lambda one, other: Join("CROSS", one, other), (part.read() for part in needed))
-    tree = Select(items, source, applied(conditions), once=True)
-    columns = tuple((f"c{i}", wire_type(s)) for i, s in enumerate(scalars))
-    read = tables(tree)
-    declared = tuple(sorted(t.name for t in statement.schema.tables if t.public and t.name in read))
+# --- values that are tried ----------------------------------------------------------------------------------------
+
+
+def _narrowed(statement: Statement, found: Listed, part: Together, tried: Mapping[int, Scalar]) -> Listed:
+    """The keys with the values that some combination of their inputs gives them, where conditions are true."""
+    if not _can_differ(part, tried):
+        return found
+    query = _query(part, tried)
+    rows = _rows(statement, query, part, tried)
+    if rows is None:
+        own = all(key is found.keys[i].scalar and is_listed(key) for i, key in tried.items())
+        return found if own else _with(found, _bound(statement, query, tried, None))
+    if not rows:
+        return replace(found, empty=True)
+    columns = {i: list(dict.fromkeys(row[at] for row in rows)) for at, i in enumerate(tried)}
+    if math.prod(map(len, columns.values())) > len(rows) or any(map(_is_long, columns.values())):
+        return _with(found, _bound(statement, query, tried, len(rows)))
+    narrow = {i: _with_values(found.keys[i], values) for i, values in columns.items()}
+    return replace(found, keys=tuple(narrow.get(i, key) for i, key in enumerate(found.keys)))
+
+
+def _can_differ(part: Together, tried: Mapping[int, Scalar]) -> bool:
+    """Whether there is more to learn than what each key's own list says: not of a declared column alone."""
+    (key, *more) = tried.values()
+    return bool(more or part.conditions) or not key.is_column or any(one.rows is None for one in part.inputs)
+
+
+def _query(part: Together, tried: Mapping[int, Scalar]) -> Select:
+    items = tuple(Item(Cast(tree, wire_type(tried[i])), f"c{at}") for at, (i, tree) in enumerate(part.keys.items()))
+    return Select(items, side_by_side(part.inputs), sorted_trees(part.conditions), once=True)
+
+
+def _rows(statement: Statement, query: Select, part: Together, tried: Mapping[int, Scalar]) -> Tuples | None:
+    """The tuples; None where they cannot be told yet, or are too many to try."""
+    lists, public = statement.lists, _declared(statement, query)
+    if lists is None or len(public) < len(tables(query)):
+        return None
+    size = 1
+    for one in part.inputs if len(part.inputs) > 1 else ():
+        count = Select((Item(Aggregate("count", (Star(),)), "n"),), one.source)
+        known = [(one.rows,)] if one.rows is not None else lists.tuples(printed(count), (BIGINT,), public)
+        size *= int(known[0][0] or 0) if known else MOST_TRIED + 1
+    types = [wire_type(key) for key in tried.values()]
+    return lists.tuples(f"{printed(query)} ORDER BY ALL", types, public) if size <= MOST_TRIED else None
+
+
+def _declared(statement: Statement, query: Select) -> tuple[str, ...]:
+    read = tables(query)
+    return tuple(sorted(t.name for t in statement.schema.tables if t.public and t.name in read))
+
+
+def _is_long(values: Sequence[Value | None]) -> bool:
+    """Whether a list is better looked up than written out."""
+    whole = [v for v in values if isinstance(v, int) and not isinstance(v, bool)]
+    in_a_row = len(whole) == len(values) and max(whole) - min(whole) == len(whole) - 1
+    return len(values) > MOST_WRITTEN and not in_a_row
+
+
+def _with_values(key: GroupKey, values: Sequence[Value | None]) -> GroupKey:
+    """A key with these values alone, in the order in which they were declared."""
+    known, kept = key.scalar.domain, [v for v in values if v is not None]
+    left = set(kept)
+    if isinstance(known, Categories) and left <= set(known.values):
+        kept = [v for v in known.values if v in left]
+    return replace(key, scalar=replace(key.scalar, domain=Categories(tuple(kept)), nullable=len(kept) < len(values)))
+
+
+# --- lists that are bound tables ----------------------------------------------------------------------------------
+
+
+def _with(found: Listed, *lists: KeyList) -> Listed:
+    return replace(found, lists=(*found.lists, *lists))
+
+
+def _bound(statement: Statement, query: Select, tried: Mapping[int, Scalar], groups: int | None) -> KeyList:
+    read = tables(query)
+    columns = tuple((f"c{at}", wire_type(key)) for at, key in enumerate(tried.values()))
     own = tuple(b.name for b in statement.bounds if b.name in read)
-    bound = Bound("", f"{printed(tree)} ORDER BY ALL", columns, declared, own)
-    return KeyList(tuple(positions), statement.bound(bound, "keys"))
+    bound = Bound("", f"{printed(query)} ORDER BY ALL", columns, _declared(statement, query), own)
+    return KeyList(tuple(tried), statement.bound(bound, "keys"), groups)
 
 
-def _connected(scalars: list[Scalar], relation: Relation) -> tuple[list[Relation], list[Scalar]]:
-    """The public tables that the keys read, and those that conditions on public tables alone tie to them."""
-    owner = {c.scalar.tree: part for part in relation.publics for c in part.columns}
-    known = [*relation.links, *relation.where]
-    public = [c for c in known if (leaves := list(c.leaves())) and all(leaf.tree in owner for leaf in leaves)]
-    needed = {id(owner[leaf.tree]) for s in scalars for leaf in s.leaves()}
-    grown = True
-    while grown:
-        grown = False
-        for condition in public:
-            parts = {id(owner[leaf.tree]) for leaf in condition.leaves()}
-            if parts & needed and not parts <= needed:
-                needed |= parts
-                grown = True
-    tables = [part for part in relation.publics if id(part) in needed]
-    return tables, [c for c in public if {id(owner[leaf.tree]) for leaf in c.leaves()} <= needed]
+def _with_references(statement: Statement, found: Listed) -> Listed:
+    """Keys that no other list has, which name the rows of a public table by a declared reference."""
+    known = {i for one in found.lists for i in one.keys}
+    for i, key in enumerate(found.keys):
+        reference = _reference(statement, key.scalar) if i not in known and not is_listed(key.scalar) else None
+        if reference is not None:
+            found = _with(found, _of_reference(statement, i, key.scalar, reference))
+    return found
 
 
 def _reference(statement: Statement, scalar: Scalar) -> tuple[str, str] | None:
@@ -148,7 +218,7 @@ def _of_reference(statement: Statement, position: int, scalar: Scalar, target: t
     return KeyList((position,), statement.bound(Bound("", sql, (("c0", kind),), (table,), ()), "keys"))
 
 
-def _of_outer(statement: Statement, outer: exp.Expression, keys: list[GroupKey], env: Env) -> KeyList | None:
+def _of_outer(statement: Statement, outer: exp.Expression, keys: Sequence[GroupKey], env: Env) -> KeyList | None:
     """The distinct values of the outer query's columns; None where they cannot be told from public tables alone."""
     blocks, bounds = len(statement.blocks), len(statement.bounds)
     try:

@@ -179,8 +179,9 @@ def release(
 ) -> Public:
     """The block of a SELECT that aggregates a private relation over people, and its query over the released rows."""
     collector = Collector(scope, relation.unit.column if relation.unit is not None else None)
+    found = key_lists(statement, select, keys, relation, env)
+    keys, lists = list(found.keys), found.lists
     rewriter = _Rewriter(statement, env, scope, {key.scalar.tree: key for key in keys}, collector, dict(scope.aliases))
-    lists = key_lists(statement, select, keys, relation, env)
     listed = {i for one in lists for i in one.keys} | {i for i, key in enumerate(keys) if is_listed(key.scalar)}
     having = select.args.get("having")
     # keys that are selected privately need a count of people, and so may be all that COUNT(*) > 0 is written for

@@ -16,7 +16,7 @@ from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
 from dpsql.expressions.lengths import LONGEST_BOUND
 from dpsql.expressions.scalar import Scalar, column, tree_of
-from dpsql.plan.resolved import Block, Bound, PublicTypes
+from dpsql.plan.resolved import Block, Bound, PublicTuples, PublicTypes
 from dpsql.plan.tables import ROW_NUMBER, PublicTable, end_column, intervals_table, redrawn_table
 from dpsql.planner.calls import function_of
 from dpsql.planner.grammar import record_of
@@ -99,6 +99,7 @@ class Env:
 class Statement:
     """One statement's state.
 
+    lists    tells which values group keys can have; None where each key has its own list alone
     written  how many syntax nodes the statement has
     query    resolves a query node; it is set where the resolver is put together
     glanced  what was looked at before it is read: (node, WITH queries, source) by the ids of the first two, which stay alive here
@@ -106,6 +107,7 @@ class Statement:
 
     schema: Schema
     types: PublicTypes | None
+    lists: PublicTuples | None = None
     written: int = 0
     query: Callable[[exp.Expression, Env], Query] = field(init=False)
     blocks: list[Block] = field(default_factory=list)

@@ -138,10 +138,13 @@ def test_a_condition_on_keys_holds_for_the_groups_that_are_shown(declared: Schem
     assert ("WHERE" in plan(declared, sql).shell.sql) == shown
 
 
-@pytest.mark.parametrize("where", ["site * 1000000000 > 5", "site::TINYINT * 100::TINYINT > 1", "1 % (site - 2) = 0"])
-def test_what_can_fail_is_not_asked_of_released_rows(session: Session, where: str) -> None:
+@pytest.mark.parametrize(
+    ("where", "groups"),
+    [("site * 1000000000 > 5", 3), ("site::TINYINT * 100::TINYINT > 1", 3), ("1 % (site - 2) = 0", 2)],
+)
+def test_what_can_fail_is_not_asked_of_released_rows(session: Session, where: str, groups: int) -> None:
     """The plan computes it wide enough; after the charge nothing may fail."""
-    assert len(session.execute(f"SELECT site, COUNT(*) FROM patient WHERE {where} GROUP BY site").rows) == 3
+    assert len(session.execute(f"SELECT site, COUNT(*) FROM patient WHERE {where} GROUP BY site").rows) == groups
 
 
 def test_options_of_several_selects(declared: Schema) -> None:
