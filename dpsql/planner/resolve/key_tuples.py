@@ -72,9 +72,9 @@ def together(keys: Mapping[int, Scalar], public: PublicTables, where: Sequence[S
     own = {c.tree for conditions in public.conditions for c in conditions}
     mixed = [c for c in where if c.tree not in own and not tables(c.tree)]
     inputs, known = _of_private(keys, trees, mixed, public)
-    trees = {i: rewritten(tree, known) for i, tree in trees.items()}
+    left = {i for i, key in keys.items() if key.tree not in known and not _all_known(key, {*known, *moved}, public)}
+    trees = {i: rewritten(tree, known) for i, tree in trees.items() if i not in left}
     ready = {column for one in inputs for column in one.columns.values()}
-    trees = {i: tree for i, tree in trees.items() if _reads_only(tree, ready, public, read)}
     conditions = [rewritten(rewritten(c.tree, moved), known) for c in mixed if _is_tried(c, inputs)]
     conditions = [c for c in conditions if _reads_only(c, ready, public, read)]
     needed = [part for tree in (*trees.values(), *conditions) for part in walk(tree) if part in public.owner]
@@ -121,6 +121,10 @@ def _is_tried(condition: Scalar, inputs: Sequence[Input]) -> bool:
     """Whether each value of a time is stood for by one that is tried, as far as a condition can tell."""
     tried = {tree for one in inputs for tree in one.columns}
     return all(_steps(condition, leaf) for leaf in condition.leaves() if leaf.tree in tried)
+
+
+def _all_known(key: Scalar, known: set[Node], public: PublicTables) -> bool:
+    return all(leaf.tree in known or leaf.tree in public.owner for leaf in key.leaves())
 
 
 def _reads_only(tree: Node, ready: set[Node], public: PublicTables, read: set[int]) -> bool:
