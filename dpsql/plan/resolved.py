@@ -153,6 +153,7 @@ class Shell:
     release     the block whose rows it shows one by one, or None
     notes       what is to be known of the answer, by the text alone
     written     the statement for people, where it holds what only dpsql knows and `plain_sql` does not; or None
+    notes       what the reader of the answer has to know, by the declarations alone
     empty       whether it is answered from the declared tables alone, which are empty
     spent       the tables of what was spent that it reads (schema/spent.py); then it reads nothing else
     """

@@ -169,9 +169,18 @@ def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
     count = len(held.missing)
     paid = bool(held.missing or held.tables)
     public = {*shell.public, *(name for one in held.plan.bounds for name in one.public)}
+    notes = (*bought.notes, *shell.notes)
     return Answer(
-        columns, rows, accuracy, bought.receipt, paid and not count, count, bought.notes, held.fingerprints, tuple(sorted(public))
-    )  # fmt: skip
+        columns,
+        rows,
+        accuracy,
+        bought.receipt,
+        paid and not count,
+        count,
+        notes,
+        held.fingerprints,
+        tuple(sorted(public)),
+    )
 
 
 def _is_kept(query: Query, found: Answer) -> bool:

@@ -37,6 +37,8 @@ def _lines(compiled: Compiled, schema: Schema) -> list[str]:
         return ["free: answered from the ledger alone, exactly"]
     if shell.empty:
         return ["free: answered from the declared schema alone"]
+    if not compiled.releases and shell.notes:
+        return [*(f"free: {note}" for note in shell.notes), f"sql: {shell.sql}"]
     if not compiled.releases:
         return ["public: reads no people's rows, so the answer is exact and free", f"sql: {shell.sql}"]
     words = {r.name: Words.of_relation(r.limited.block.source) for r in compiled.plan.releases}
@@ -49,7 +51,8 @@ def _lines(compiled: Compiled, schema: Schema) -> list[str]:
     for bound in compiled.bounds:
         if bound.name not in told:
             lines += _bound(bound, compiled, words)
-    lines += [f"answer: {shell.sql}", *_computed(compiled), *price(compiled, schema), "answered because:"]
+    lines += [f"answer: {shell.sql}", *_computed(compiled), *price(compiled, schema)]
+    lines += [*(f"note: {note}" for note in shell.notes), "answered because:"]
     return [*lines, *(f"  {reason}" for reason in reasons(compiled, words, schema))]
 
 

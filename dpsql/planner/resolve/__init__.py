@@ -83,7 +83,8 @@ def _resolve(asked: Query, schema: Schema, types: PublicTypes | None, lists: Pub
         raise rows_of_people(found, tree)
     shell = _shell(statement, found, plain)
     written = _text(asked.tree)
-    shell = replace(shell, written=written if written != plain else None)
+    notes = tuple(dict.fromkeys(statement.notes))
+    shell = replace(shell, written=written if written != plain else None, notes=notes)
     return Resolved(tuple(statement.blocks), tuple(statement.bounds), shell)
 
 

@@ -73,6 +73,15 @@ def end(node: exp.Anonymous, value: exp.Expression, pending: str, aggregates: Se
     return exp.Subquery(this=found)
 
 
+def named_after(tree: exp.Select, pending: str, name: str) -> exp.Select:
+    """The query with the pending release, and the tables beside it, under the release's name."""
+    for node in tree.find_all(exp.Table, exp.Column):
+        part = "this" if isinstance(node, exp.Table) else "table"
+        if node.args.get(part) is not None and pending in node.args[part].name:
+            node.set(part, exp.to_identifier(node.args[part].name.replace(pending, name), quoted=True))
+    return tree
+
+
 def _without_interval(node: exp.Expression) -> Error:
     return error(
         106,

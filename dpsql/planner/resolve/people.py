@@ -17,10 +17,11 @@ from dpsql.planner.calls import function_of
 from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.aggregates import Collector
-from dpsql.planner.resolve.ends import argument_of, end, is_end
+from dpsql.planner.resolve.ends import argument_of, end, is_end, named_after
 from dpsql.planner.resolve.free import said_of_groups
 from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
 from dpsql.planner.resolve.key_lists import check_value_list, is_listed, key_lists
+from dpsql.planner.resolve.nobody import NAME, over_nobody, ruled_out
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
@@ -192,11 +193,13 @@ def release(
         check_value_list(keys)
         collector.count_people(select)
     whole = bool(select.meta.get(ALL_KEYS_DECLARED))
-    name = statement.release(Block("", relation, tuple(keys), tuple(collector.found.values()), lists, whole))
-    for table in tree.find_all(exp.Table, exp.Column):
-        part = "this" if isinstance(table, exp.Table) else "table"
-        if table.args.get(part) is not None and PENDING in table.args[part].name:
-            table.set(part, exp.to_identifier(table.args[part].name.replace(PENDING, name), quoted=True))
+    block = Block("", relation, tuple(keys), tuple(collector.found.values()), lists, whole)
+    note = ruled_out(statement, relation, found)
+    if note is not None and not whole and over_nobody(tree, PENDING, keys, block.aggregates):
+        statement.notes.append(note)
+        return Public(named_after(tree, PENDING, NAME), names=tuple(output_name(p) for p in select.expressions))
+    name = statement.release(block)
+    named_after(tree, PENDING, name)
     direct = tuple(_direct(p, name) for p in tree.expressions)
     shown = of_release(tree, name, [key.name for key in keys])
     return Public(tree, shown, direct, name, tuple(output_name(p) for p in select.expressions))

@@ -101,6 +101,7 @@ class Statement:
 
     lists    tells which values group keys can have; None where each key has its own list alone
     written  how many syntax nodes the statement has
+    notes    what the reader of the answer has to know, by the declarations alone
     query    resolves a query node; it is set where the resolver is put together
     glanced  what was looked at before it is read: (node, WITH queries, source) by the ids of the first two, which stay alive here
     """
@@ -112,6 +113,7 @@ class Statement:
     query: Callable[[exp.Expression, Env], Query] = field(init=False)
     blocks: list[Block] = field(default_factory=list)
     bounds: list[Bound] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     glanced: dict[tuple[int, int], tuple[object, object, object]] = field(default_factory=dict)
 

@@ -1,0 +1,165 @@
+"""Blocks that nobody is in by declaration: they are answered without a release, as plain SQL answers on no rows.
+
+Why  only a `domain`, and NOT NULL of a column that no join can leave out, make a condition false (rule 56): bounds decide nothing,
+     since WHERE sees raw values. A row with another value than those declared is left out, as it is where a key has a list
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.aggregates.record import Aggregate
+from dpsql.core.domains import Categories
+from dpsql.core.sqltypes import BIGINT, BOOLEAN
+from dpsql.expressions.scalar import Scalar
+from dpsql.plan.resolved import GroupKey
+from dpsql.plan.tables import intervals_table, redrawn_table
+from dpsql.planner.resolve.key_inputs import Input, of_column, side_by_side
+from dpsql.planner.resolve.key_lists import Listed
+from dpsql.planner.resolve.key_tuples import merged
+from dpsql.planner.resolve.statement import Statement
+from dpsql.relations.relations import Relation
+from dpsql.schema.model import Column as Declared
+from dpsql.sql.duckdb import printed
+from dpsql.sql.nodes import Is, Literal, Node, Number
+from dpsql.sql.queries import Item, Select
+from dpsql.sql.trees import rewritten, sorted_trees, tables
+
+NAME = "nobody"
+"""What a release of nobody is called in the final query."""
+NO_GROUP = (
+    "declared: no group that is listed meets the conditions, so there are none; rows with other values are left out"
+)
+MOST_TRIED = 100_000
+_MOST_SHOWN = 6
+
+
+def ruled_out(statement: Statement, relation: Relation, listed: Listed) -> str | None:
+    """Which declarations say that no row meets the conditions, or that no group is left; None where they do not.
+
+    Notes  what is asked of identifiers is the guard's to answer (R1)
+    """
+    if statement.lists is None or any(c.is_identifying for c in relation.predicates):
+        return None
+    if listed.empty:
+        return NO_GROUP
+    conditions = [c for c in relation.where if not tables(c.tree)]
+    known = [(c, leaves) for c in conditions if (leaves := _declared(statement, c)) is not None]
+    columns = {leaf.tree: (leaf, declared) for _, leaves in known for leaf, declared in leaves}
+    places = {tree: i for i, tree in enumerate(columns)}
+    for part in merged({places[leaf.tree] for leaf, _ in leaves} for _, leaves in known if leaves):
+        own = [columns[tree] for tree, place in places.items() if place in part]
+        said = [c for c, leaves in known if any(places[leaf.tree] in part for leaf, _ in leaves)]
+        if not _is_met(statement, own, said):
+            told = " and ".join(dict.fromkeys(_told(declared) for _, declared in own))
+            return f"declared: {told}, so nobody is counted; rows with other values are left out"
+    return None
+
+
+Leaf = tuple[Scalar, Declared]
+
+
+def _declared(statement: Statement, condition: Scalar) -> list[Leaf] | None:
+    """The columns of a condition as they are declared; None where one has no list, and is not only asked for NULL."""
+    found: list[Leaf] = []
+    for leaf in condition.leaves():
+        table, _, name = leaf.origin.rpartition(".")
+        owner = statement.schema.table(table) if leaf.is_column else None
+        declared = owner.column(name) if owner is not None and not owner.public else None
+        if declared is None:
+            return None
+        listed = isinstance(declared.domain, Categories) or declared.sqltype.is_boolean
+        if not listed and not (condition.function == "is null" and not leaf.nullable):
+            return None
+        found.append((leaf, declared))
+    return found
+
+
+def _is_met(statement: Statement, columns: Sequence[Leaf], conditions: Sequence[Scalar]) -> bool:
+    """Whether some combination of declared values meets all conditions; also where there are too many to try."""
+    if all(_holds(columns[0], c) for c in conditions) and len(columns) == len(conditions) == 1:
+        return True
+    inputs: list[Input] = []
+    never: dict[Node, Node] = {}
+    for leaf, declared in columns:
+        if not leaf.nullable:
+            never[Is(leaf.tree, "NULL")] = Literal(False, BOOLEAN)
+        if isinstance(declared.domain, Categories) or declared.sqltype.is_boolean:
+            found = of_column(_raw(leaf, declared), len(inputs), (), ())
+            if found is None:
+                return True
+            inputs.append(found)
+    size = 1
+    for one in inputs:
+        size *= one.rows or 1
+    moved = {tree: column for one in inputs for tree, column in one.columns.items()}
+    where = sorted_trees(rewritten(rewritten(c.tree, never), moved) for c in conditions)
+    query = Select((Item(Number(1), "c0"),), side_by_side(inputs) if inputs else None, where, limit=1)
+    assert statement.lists is not None
+    return size > MOST_TRIED or statement.lists.tuples(printed(query), (BIGINT,), ()) != []
+
+
+def _raw(leaf: Scalar, declared: Declared) -> Scalar:
+    """A column with its declared list, whatever conditions inside FROM left of it."""
+    return replace(leaf, domain=declared.domain)
+
+
+def _holds(column: Leaf, condition: Scalar) -> bool:
+    """Whether a comparison with one of the declared values is all that is asked of a column."""
+    leaf, declared = column
+    values = [part.value for part in condition.args[1:] if part.is_literal]
+    bare = condition.function in ("=", "in") and condition.args[0].tree == leaf.tree
+    return bare and isinstance(declared.domain, Categories) and any(v in declared.domain.values for v in values)
+
+
+def _told(column: Declared) -> str:
+    values = column.domain.values if isinstance(column.domain, Categories) else ()
+    if column.sqltype.is_boolean:
+        return f"{column.name} is true or false"
+    if not values:
+        return f"{column.name} is never NULL"
+    whole = [v for v in values if isinstance(v, int)]
+    if len(whole) == len(values) > 2 and max(whole) - min(whole) == len(whole) - 1:
+        return f"{column.name} is {min(whole)} to {max(whole)}"
+    *first, last = [str(v) for v in values[:_MOST_SHOWN]]
+    more = len(values) - _MOST_SHOWN
+    shown = [*first, last, f"one of {more} more"] if more > 0 else [*first, last]
+    return f"{column.name} is {' or '.join(filter(None, (', '.join(shown[:-1]), shown[-1])))}"
+
+
+# --- the answer ---------------------------------------------------------------------------------------------------
+
+
+def over_nobody(tree: exp.Select, pending: str, keys: Sequence[GroupKey], aggregates: Sequence[Aggregate]) -> bool:
+    """Let a final query read, in place of its release, what that would be of nobody; whether it reads no more of it than that.
+
+    Output  no group; without keys one row, in which counts are 0 and all else is NULL (rule 55)
+    """
+    beside = (intervals_table(pending), redrawn_table(pending))
+    if any(table.name in beside for table in tree.find_all(exp.Table)):
+        return False
+    for several in [node for node in tree.find_all(exp.Array) if _is_of(node, pending)]:
+        several.replace(exp.Null())
+    columns = [exp.alias_(_nothing(str(k.scalar.sqltype), "NULL"), k.name, quoted=True) for k in keys]
+    for a in aggregates:
+        value = _nothing(str(a.sqltype), "0" if a.record.only_counts and a.sqltype.is_integer else "NULL")
+        columns.append(exp.alias_(value, a.name, quoted=True))
+    rows = exp.Select(expressions=columns)
+    if keys:
+        rows = rows.where(exp.false())
+    named = exp.TableAlias(this=exp.to_identifier(NAME, quoted=True))
+    tree.set("from_", exp.From(this=exp.Subquery(this=rows, alias=named)))
+    return True
+
+
+def _is_of(node: exp.Array, pending: str) -> bool:
+    """Whether a list holds what one aggregate released: of nobody it is NULL."""
+    return all(isinstance(part, exp.Column) and part.table == pending for part in node.expressions)
+
+
+def _nothing(sqltype: str, value: str) -> exp.Expression:
+    literal = exp.Null() if value == "NULL" else exp.Literal.number(value)
+    return exp.Cast(this=literal, to=exp.DataType.build(sqltype, dialect="duckdb"))

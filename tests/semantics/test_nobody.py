@@ -1,0 +1,114 @@
+"""What the declarations decide is not sold: the answer is that of plain SQL on no rows, free, and says why."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dpsql.core.loss import NO_LOSS
+from tests.semantics.plain import Beside, beside
+from tests.support import clinic
+
+SITE = "declared: site is 1 to 3, so nobody is counted; rows with other values are left out"
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
+    data = clinic.database(random.Random(7), wild=False)
+    assert data["patient"] and data["visit"]
+    opened = beside(tmp_path_factory.mktemp("nobody"), data)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "note"),
+    [
+        ("SELECT COUNT(*) FROM patient WHERE site = 99", SITE),
+        (
+            "SELECT COUNT(*), COUNT(age), SUM(age), AVG(income), MAX(age), MEDIAN(age) FROM patient WHERE site = 99",
+            SITE,
+        ),
+        (
+            "SELECT COUNT(DISTINCT patient_id) AS n, COUNT(DISTINCT city) AS m FROM patient WHERE site > 3 OR site < 1",
+            SITE,
+        ),
+        ("SELECT SUM(age) / COUNT(*) AS mean, COUNT(*) + 1 AS more FROM patient WHERE site IN (7, 8)", SITE),
+        ("SELECT BOOL_OR(female) AS b, VAR_SAMP(age) AS v, MODE(city) AS c FROM patient WHERE site * 2 = 7", SITE),
+        ("SELECT quantile_cont(age, [0.1, 0.9]) AS q FROM patient WHERE site = 99", SITE),
+        ("SELECT COUNT(*) FROM patient WHERE site = 1 AND site = 2", SITE),
+        ("SELECT COUNT(*) FROM (SELECT * FROM patient WHERE age > 20) AS t WHERE site = 0", SITE),
+        ("SELECT COUNT(*) FROM visit JOIN patient USING (patient_id) WHERE site = 99", SITE),
+        ("SELECT COUNT(*) AS n FROM patient WHERE site = 99 HAVING COUNT(*) > 0", SITE),
+        ("SELECT city, COUNT(*) FROM patient WHERE site = 99 GROUP BY city", SITE),
+        ("SELECT code, COUNT(*) FROM patient WHERE site = 99 GROUP BY code", SITE),
+        ("SELECT (SELECT COUNT(*) FROM patient WHERE site = 99) AS n", SITE),
+        (
+            "SELECT COUNT(*) FROM patient WHERE age IS NULL",
+            "declared: age is never NULL, so nobody is counted; rows with other",
+        ),
+        ("SELECT COUNT(*) FROM patient WHERE city = 'z'", "declared: city is a, b or c, so nobody is counted"),
+        (
+            "SELECT COUNT(*) FROM patient WHERE site = 1 AND female AND female IS NULL",
+            "declared: female is true or false, so",
+        ),
+        (
+            "SELECT site, COUNT(*) FROM patient WHERE site = 99 GROUP BY site",
+            "declared: no group that is listed meets the conditions",
+        ),
+        (
+            "SELECT label, COUNT(*) FROM item JOIN drug USING (drug) WHERE label = 'z' GROUP BY 1",
+            "declared: no group that is listed",
+        ),
+        (
+            "SELECT age, COUNT(*) FROM patient WHERE age = 95 GROUP BY age",
+            "declared: no group that is listed meets the conditions",
+        ),
+    ],
+)
+def test_what_no_declared_value_meets_is_free(sql: str, note: str, both: Beside) -> None:
+    answer = both.check(sql)
+    assert answer.receipt.loss == NO_LOSS and answer.releases == 0 and not answer.cached
+    assert len(answer.notes) == 1 and answer.notes[0].startswith(note)
+    assert both.session.explain(sql).startswith(f"free: {note}")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM patient WHERE age = 95",
+        "SELECT COUNT(*) FROM patient WHERE age > 90 OR site = 99",
+        "SELECT COUNT(*) FROM patient WHERE weight IS NULL",
+        "SELECT COUNT(*) FROM patient WHERE site = 1 OR income > 5",
+        "SELECT COUNT(*) FROM patient WHERE code = 77",
+        "SELECT COUNT(*) FROM patient WHERE female IS NULL",
+        "SELECT COUNT(*) FROM visit LEFT JOIN patient USING (patient_id) WHERE site IS NULL",
+        "SELECT COUNT(*) FROM patient LEFT JOIN visit USING (patient_id) WHERE year IS NULL",
+        "SELECT COUNT(*) FROM (SELECT age FROM patient WHERE age IN (50, 95)) AS t WHERE age > 60",
+    ],
+)
+def test_bounds_and_joins_decide_nothing(sql: str, both: Beside) -> None:
+    assert both.check(sql).receipt.loss != NO_LOSS
+
+
+def test_half_a_statement(both: Beside) -> None:
+    """Only what is not decided is bought."""
+    one, other = "SELECT COUNT(*) AS n FROM patient WHERE site = 99", "SELECT COUNT(*) AS n FROM visit"
+    sql = f"SELECT a.n AS none, b.n AS some FROM ({one}) AS a, ({other}) AS b"
+    answer = both.check(sql)
+    assert answer.releases == 1 and answer.notes == (SITE,)
+    assert f"note: {SITE}" in both.session.explain(sql)
+
+
+def test_the_answer_is_free_whatever_the_data_holds(tmp_path: Path) -> None:
+    """A row beyond the declarations shows in no answer, and in no price."""
+    row = list(clinic.database(random.Random(7), wild=False)["patient"][0])
+    row[1] = 99
+    data: clinic.Database = {name: [tuple(row)] if name == "patient" else [] for name in clinic.DDL}
+    opened = beside(tmp_path, data)
+    answer = opened.ask("SELECT COUNT(*) FROM patient WHERE site = 99")
+    assert (answer.rows, answer.receipt.loss, answer.notes) == ([(0,)], NO_LOSS, (SITE,))
+    opened.close()
