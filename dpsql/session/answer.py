@@ -169,7 +169,7 @@ def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
     count = len(held.missing)
     paid = bool(held.missing or held.tables)
     public = {*shell.public, *(name for one in held.plan.bounds for name in one.public)}
-    notes = (*bought.notes, *shell.notes)
+    notes = (*bought.notes, *shell.notes, *words.expected(held.plan, world.schema))
     return Answer(
         columns,
         rows,

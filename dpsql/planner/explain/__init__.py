@@ -2,6 +2,7 @@
 
 words.py     engine SQL as people read it
 story.py     the relations, and what one person can change at each step
+expected.py  what the declared number of people tells of it
 released.py  group keys, measures and intervals
 reasons.py   why the statement is answered
 """
@@ -17,6 +18,7 @@ from dpsql.mechanisms.prices import nominal
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import Bound
+from dpsql.planner.explain.expected import expected
 from dpsql.planner.explain.reasons import reasons
 from dpsql.planner.explain.released import chosen, headline, keys, limits, made_of, measure, outputs
 from dpsql.planner.explain.story import story
@@ -24,6 +26,8 @@ from dpsql.planner.explain.words import Words
 from dpsql.planner.partition import in_words
 from dpsql.schema.model import Schema
 from dpsql.sql.trees import tables
+
+__all__ = ["expected", "explain"]
 
 
 def explain(compiled: Compiled, schema: Schema) -> str:
@@ -52,7 +56,7 @@ def _lines(compiled: Compiled, schema: Schema) -> list[str]:
         if bound.name not in told:
             lines += _bound(bound, compiled, words)
     lines += [f"answer: {shell.sql}", *_computed(compiled), *price(compiled, schema)]
-    lines += [*(f"note: {note}" for note in shell.notes), "answered because:"]
+    lines += [*(f"note: {note}" for note in (*shell.notes, *expected(compiled, schema))), "answered because:"]
     return [*lines, *(f"  {reason}" for reason in reasons(compiled, words, schema))]
 
 

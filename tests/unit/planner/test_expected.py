@@ -1,0 +1,58 @@
+"""What the declared number of people tells of a release stands in EXPLAIN and beside the answer; it refuses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
+from dpsql.session.opening import open_session
+from dpsql.session.session import Session
+from tests.support.noise import ZeroNoise
+
+RANDHIE = Path(__file__).parents[3] / "examples/randhie/schema.toml"
+MANY = "SELECT CAST(FLOOR(age) AS INTEGER) AS years, family_size, COUNT(*) FROM person_year GROUP BY ALL"
+LONG = "SELECT CAST(FLOOR(income / 10) AS INTEGER) AS band, COUNT(*) FROM person GROUP BY ALL"
+
+
+def opened(schema: Schema) -> Session:
+    return open_session(schema, None, ":memory:", noise=ZeroNoise())
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    found = opened(read_schema(RANDHIE))
+    yield found
+    found.close()
+
+
+def test_more_groups_than_people_are_told(session: Session) -> None:
+    (note,) = session.execute(LONG).notes
+    assert note.startswith(
+        "3,001 groups and 6,000 declared people leave at most 2 for one, and values of fewer than 20 are not shown"
+    )
+    assert f"note: {note}" in session.explain(LONG)
+
+
+def test_a_threshold_beyond_everybody_is_told(session: Session) -> None:
+    sql = "/* dpsql: epsilon=0.002 */ SELECT family_size, COUNT(*) FROM person_year GROUP BY 1"
+    (note,) = (line for line in session.explain(sql).splitlines() if line.startswith("note: "))
+    assert "6,000 are declared: none can be expected" in note
+    assert session.execute(sql).notes == (note.removeprefix("note: "),)
+
+
+@pytest.mark.parametrize("sql", ["SELECT site, COUNT(*) FROM person GROUP BY 1", "SELECT COUNT(*) FROM person", MANY])
+def test_nothing_is_told_where_groups_can_be_expected(sql: str, session: Session) -> None:
+    assert "note: " not in session.explain(sql)
+
+
+def test_nothing_is_told_where_no_number_is_declared() -> None:
+    schema = read_schema(RANDHIE)
+    with_none = replace(schema, privacy=replace(schema.privacy, units=None))
+    session = opened(with_none)
+    assert "note: " not in session.explain(LONG)
+    session.close()
