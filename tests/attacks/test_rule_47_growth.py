@@ -165,7 +165,7 @@ def test_rule_47_the_same_refusal_with_and_without_the_victim(tmp_path: Path) ->
     [
         ("SELECT COUNT(name) FROM person", 3), ("SELECT COUNT(nick) FROM person", 3), ("SELECT COUNT(city) FROM person", 4),
         ("SELECT COUNT(*) FROM person WHERE name IS NULL", 3), ("SELECT COUNT(*) FROM person WHERE LENGTH(name) > 255", 2),
-        ("SELECT COUNT(*) FROM person WHERE city = 'Dane'", 1),
+        ("SELECT COUNT(*) FROM person WHERE city = 'Dane' OR LENGTH(name) < 0", 1),
         ("SELECT COUNT(*) FROM person WHERE nick = 'ßßßßßß'", 1), ("SELECT COUNT(*) FROM person", 6),
         ("SELECT COUNT(m) FROM (SELECT id, MAX(name) AS m FROM person GROUP BY id) AS t", 3),
         ("SELECT COUNT(m) FROM (SELECT id, MAX(tag) AS m FROM visit GROUP BY id) AS t WHERE LENGTH(m) > 8", 0),
