@@ -89,15 +89,17 @@ class Reusing:
         found: list[_Found] = []
         measures: list[Measure] = []
         outputs: dict[int, list[Output]] = {}
+        present = None
         for place, measure in enumerate(release.measures):
             best = self._best(asked, release, measure, asked.questions[place], exact)
             if best is not None:
                 outputs[place] = [replace(o, measure=len(measures)) for o in release.outputs if o.measure == place]
+                present = len(measures) if place == release.present else present
                 measures.append(replace(measure, noise=best.noise))
                 found.append(best)
                 continue
             apart = self._apart(asked, release, place) if not exact and not asked.chosen else None
-            if apart is None:
+            if apart is None or place == release.present:
                 return None
             outputs[place] = _outputs_apart(release, place, len(measures))
             for statistic, cell in zip(_apart(release, place).values(), apart, strict=True):
@@ -109,9 +111,8 @@ class Reusing:
         groups = key_count(release.keys) if release.keys else 1
         keys = _declared(release)
         table = NoisyTable(keys, tuple(cell for column in columns for cell in column or ()), groups)
-        again = replace(
-            release, measures=tuple(measures), outputs=tuple(o for own in outputs.values() for o in own), compared=None
-        )
+        columns_of = tuple(o for own in outputs.values() for o in own)
+        again = replace(release, measures=tuple(measures), outputs=columns_of, compared=None, present=present)
         names = tuple(dict.fromkeys(each.vector.fingerprint for each in found))
         return Reused(replace(part, release=_in_order(again, release)), table, names, _note(found, release))
 

@@ -167,6 +167,7 @@ class Release:
     compared     why it has its mechanism, where "auto" took it
     entries      the values of the partition column that it is about, as the ledger names them; None: any
     suppressed   what is not shown where the noisy number of people is too small
+    present      the measure whose noisy number says that a group is there; None: every listed group is
     raised       whether it costs the owner's least, which is more than the accuracy that was asked needs
     """
 
@@ -182,6 +183,7 @@ class Release:
     entries: tuple[str, ...] | None = None
     suppressed: tuple[Suppression, ...] = ()
     raised: bool = False
+    present: int | None = None
 
     @property
     def parts(self) -> tuple[Measure | Chosen, ...]:

@@ -108,6 +108,7 @@ class Block:
 
     lists  keys that bound tables list
     whole  whether every key must have a list, because what is released is added up
+    present  whether groups that seem to be empty are left out, because something is computed over the others
     """
 
     name: str
@@ -116,6 +117,7 @@ class Block:
     aggregates: tuple[Aggregate, ...]
     lists: tuple[KeyList, ...] = ()
     whole: bool = False
+    present: bool = False
 
     def is_selected(self, position: int) -> bool:
         """Whether a key is selected privately."""

@@ -15,7 +15,7 @@ from dpsql.plan.releases import Limited, Output, Read, Release, Small, Suppressi
 from dpsql.plan.resolved import Block
 from dpsql.planner.buying import buy_one
 from dpsql.planner.request import Parts, Request
-from dpsql.planner.statistics import statistics_of, sums_beside_rows
+from dpsql.planner.statistics import Statistics, statistics_of, sums_beside_rows
 from dpsql.sql.trees import VERSION, fingerprint, tables
 
 
@@ -46,6 +46,7 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
     if request.weights is None and sums_beside_rows(block.aggregates):
         ways.append(statistics_of(limited, request.units, deciding, together=True))
     counts = [[way.place(_people(limited, small.condition)) for small in few.small] for way in ways]
+    present = [_present(limited, way) if block.present else None for way in ways]
     asked = [way.parts() for way in ways]
     if not len(asked[0]):
         return Release(limited, (), None, (), NO_LOSS, _fingerprint(asked[0], request, identity, reads, few))
@@ -62,6 +63,7 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
         tuple(Read(a.name, place, reading) for a, place, reading in parts.readings),
         bought.compared,
         raised=bought.raised,
+        present=present[taken],
         suppressed=tuple(Suppression(place, few.k, one.outputs) for place, one in small),
     )
 
@@ -69,6 +71,12 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
 def _people(limited: Limited, condition: Scalar | None) -> Statistic:
     """The number of people in a group, or of those with a row that a condition keeps; as COUNT(*) of them asks for it, if it does."""
     return Units(condition) if limited.enforced or (limited.block.selects and condition is None) else Rows(condition)
+
+
+def _present(limited: Limited, way: Statistics) -> int:
+    """The count by which a group is there: one that is asked for anyway, else the number of people."""
+    asked = [way.place(one) for one in (Rows(None), Units(None)) if one.identity in way.found]
+    return asked[0] if asked else way.place(_people(limited, None))
 
 
 def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[str, str], few: Few) -> str:

@@ -23,7 +23,10 @@ NAMES = (
     "error",
     "confidence",
     "weights",
+    "groups",
 )
+ALL, PRESENT = "all", "present"
+"""Of what is computed over groups: every listed group, or those that do not seem to be empty."""
 FLAGS = ("fresh",)
 """Options without a value, of one statement."""
 LONG_NAMES = {"max_groups_contributed": "max_groups", "max_rows_contributed": "max_rows"}
@@ -43,6 +46,7 @@ class Options:
     error, relative       an accuracy in place of epsilon, in the columns' own unit, or as a share of the declared people
     confidence            [probability] with which it is kept
     weights               in which proportions the aggregates share the price
+    groups                "all" or "present": which listed groups take part in what is computed over groups
     fresh                 whether to ask and pay anew what is stored
     """
 
@@ -56,6 +60,7 @@ class Options:
     relative: bool = False
     confidence: Fraction | None = None
     weights: tuple[Fraction, ...] | None = None
+    groups: str | None = None
     fresh: bool = False
 
     def over(self, base: Options) -> Options:
@@ -72,6 +77,7 @@ class Options:
             self.relative if mine else base.relative,
             self.confidence if self.confidence is not None else base.confidence,
             self.weights if self.weights is not None else base.weights,
+            self.groups or base.groups,
             self.fresh,
         )
 
@@ -129,6 +135,12 @@ def set_option(options: Options, name: str, text: str, *, long_names: bool = Fal
             return replace(options, confidence=_confidence(value))
         case "weights":
             return replace(options, weights=_weights(value))
+        case "groups":
+            if value.lower() not in (ALL, PRESENT):
+                raise error(
+                    104, f"groups {value[:30]!r} does not exist", hint=f"write groups={ALL} or groups={PRESENT}"
+                )
+            return replace(options, groups=value.lower())
         case "mechanism":
             if value.lower() not in mechanisms():
                 hint = f"write mechanism={', mechanism='.join(mechanisms()[:-1])} or mechanism={mechanisms()[-1]}"

@@ -216,7 +216,11 @@ def _setting(word: str, tokens: list[Token]) -> Setting:
         raise error(103, f"{word} can only change dp_ options of this session", hint="write SET dp_epsilon = 0.2")
     name = match[1].lower().removeprefix("dp_")
     # RESET checks the name the same way.
-    value = match[2] if match[2] else {"mechanism": "laplace", "delta": "1e-9", "confidence": "0.95"}.get(name, "1")
+    value = (
+        match[2]
+        if match[2]
+        else {"mechanism": "laplace", "delta": "1e-9", "confidence": "0.95", "groups": "all"}.get(name, "1")
+    )
     if name == "weights":
         raise error(104, "weights belong to one statement", hint="write /* dpsql: weights=2:1 */ in it")
     options = set_option(Options(), name, value.replace(" ", ""))

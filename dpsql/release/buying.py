@@ -144,7 +144,7 @@ class Buying:
                     staged.charged = True
                     with failing.counted(self._ledger, receipt.id, self._analyst):
                         for one in held.missing:
-                            staged.noisy[one.name] = self._run(one, receipt, staged, held, fresh)
+                            staged.add(one.name, self._run(one, receipt, staged, held, fresh))
                 return receipt
             except BaseException:
                 # nobody is to wait for what failed

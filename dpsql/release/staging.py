@@ -16,11 +16,11 @@ from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import Shell
-from dpsql.plan.tables import ROW_NUMBER, Accuracy, PublicTable, redrawn_table
+from dpsql.plan.tables import ROW_NUMBER, Accuracy, NoisyTable, PublicTable, redrawn_table
 from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.estimating import Beside, Estimated, beside, empty, end_of, estimate, typical
-from dpsql.release.noisy import KeyTables, key_list, wire_columns
+from dpsql.release.noisy import KeyTables, key_list, there, wire_columns
 from dpsql.schema.model import RESERVED
 from dpsql.sql.duckdb import quoted
 
@@ -31,7 +31,8 @@ LEVEL = Fraction(95, 100)
 class Staged:
     """The public side of one statement while its releases are made: what is released so far, and the bound tables of it.
 
-    noisy      released tables, by the name of the release: stored answers, and what is released meanwhile
+    noisy      released tables, by the name of the release: stored answers, and what is released meanwhile; of groups over which
+               something is computed those that are there
     columns    (name, type) of the result
     max_cells  [groups] the most that listed keys may make
     max_rows   [groups] the same, of the owner's limits of one statement
@@ -56,8 +57,12 @@ class Staged:
         self._bounds = {bound.name: bound for bound in compiled.bounds}
         self._tables: dict[str, PublicTable] = {}
         self._estimated: dict[str, Estimated] = {}
-        self.noisy = dict(held.tables)
+        self.noisy = {name: there(self._parts[name].release, table) for name, table in held.tables.items()}
         self.charged = False
+
+    def add(self, name: str, noisy: NoisyTable) -> None:
+        """What was just released under a name."""
+        self.noisy[name] = there(self._parts[name].release, noisy)
 
     def bind_public(self) -> None:
         """The bound tables that are known before anything is released: what is wrong with them costs nothing."""

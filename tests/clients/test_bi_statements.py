@@ -62,9 +62,14 @@ def test_pages_are_those_of_one_answer(connection: Connection) -> None:
     sql = (
         "SELECT kind, DATE_TRUNC('month', at) AS month, COUNT(*) AS n FROM visit GROUP BY kind, 2 ORDER BY n DESC, 1, 2"
     )
-    whole = connection.execute(sql).fetchall()
+    cursor = connection.execute(sql)
+    counted = [bars[2] for bars in cursor.accuracy]
+    whole = cursor.fetchall()
+    # LIMIT counts the groups that are there
+    there = [row for row, bar in zip(whole, counted, strict=True) if bar is not None and row[2] > bar.half_width]
     pages = [connection.execute(f"{sql} LIMIT 10 OFFSET {start}") for start in range(0, 80, 10)]
-    assert [row for page in pages for row in page.fetchall()] == whole
+    found = [row for page in pages for row in page.fetchall()]
+    assert found == [row for row in whole if row in found] and set(there) <= set(found)
     assert all(page.privacy.cached for page in pages)
 
 

@@ -32,6 +32,7 @@ epsilon = 1e12
 delta = 0.9
 query = { epsilon = 1000.0, delta = 1e-6 }
 caps = { epsilon = 1e6, delta = 0.1 }
+least = 1e-3
 
 [tables.customer]
 key = ["c_id"]
@@ -246,6 +247,66 @@ def test_a_list_longer_than_planned_is_refused(both: Beside, monkeypatch: pytest
     monkeypatch.setattr(key_lists, "_bound", lambda *args: key_lists.replace(planned(*args), groups=1))
     with pytest.raises(Error, match="DPSQL-901"):
         both.session.execute(CONDITIONS[10].replace("'a'", "'b'"))
+
+
+# --- groups that seem to be empty -----------------------------------------------------------------------------------
+
+SEVEN = "FROM customer WHERE age = 7 GROUP BY 1"
+"""They are of the sites 2, 4 and 6."""
+COMPUTED = [
+    f"SELECT AVG(n), MIN(n), COUNT(*) FROM (SELECT site, COUNT(*) AS n {SEVEN})",
+    f"SELECT COUNT(*), AVG(n) FROM (SELECT site, AVG(weight) AS n {SEVEN})",
+    f"SELECT COUNT(*), MAX(n) FROM (SELECT site, MAX(age) AS n {SEVEN})",
+    f"SELECT site, SUM(age) {SEVEN} ORDER BY 1 LIMIT 2",
+    f"SELECT site, SUM(age) {SEVEN} ORDER BY 1 LIMIT 4 OFFSET 1",
+    f"SELECT site, SUM(age), RANK() OVER (ORDER BY SUM(age) DESC, site) {SEVEN}",
+    f"SELECT site, COUNT(*) {SEVEN} UNION ALL SELECT site, COUNT(*) FROM customer WHERE site > 4 GROUP BY 1",
+    f"SELECT site FROM (SELECT site, COUNT(*) {SEVEN}) EXCEPT SELECT 2",
+    f"WITH a AS (SELECT site, COUNT(*) AS n {SEVEN}), b AS (SELECT site, COUNT(*) AS n FROM customer GROUP BY 1) "
+    "SELECT b.site, a.n, b.n FROM b LEFT JOIN a ON a.site = b.site",
+    f"SELECT COUNT(*) FROM customer WHERE site IN (SELECT site FROM (SELECT site, COUNT(*) AS n {SEVEN}))",
+]
+
+
+@pytest.mark.parametrize("sql", COMPUTED)
+def test_what_is_computed_over_groups_is_computed_over_those_that_are_there(sql: str, both: Beside) -> None:
+    told = both.check(sql)
+    assert any("may be 0 are left out of what is computed over them; groups=all keeps them" in line for line in told)
+
+
+@pytest.mark.parametrize("end", ["", " ORDER BY 2 DESC", " LIMIT 6", " HAVING COUNT(*) > -1"])
+@pytest.mark.parametrize(
+    "around",
+    ["{}", "SELECT * FROM ({}) AS q WHERE n < 9 LIMIT 1000", "SELECT site, n + 1 AS n FROM (SELECT * FROM ({}))"],
+)
+def test_groups_that_are_shown_stay(around: str, end: str, both: Beside) -> None:
+    rows = both.session.execute(around.format(f"SELECT site, COUNT(*) AS n {SEVEN}{end}")).rows
+    assert sorted(site for site, _ in rows) == [1, 2, 3, 4, 5, 6]
+
+
+def test_all_groups_can_be_asked_for(both: Beside) -> None:
+    asked = COMPUTED[0]
+    assert both.session.execute(f"/* dpsql: groups=all */ {asked}").rows == [(2.5, 0, 6)]
+    both.session.execute("SET dp_groups = 'all'")
+    assert both.session.execute(asked).rows == [(2.5, 0, 6)]
+    both.session.execute("RESET dp_groups")
+    assert both.session.execute(asked).rows == [(5.0, 5, 3)]
+    with pytest.raises(Error, match="DPSQL-104"):
+        both.session.execute(f"/* dpsql: groups=some */ {asked}")
+
+
+@pytest.mark.parametrize("asked", ["AVG(weight)", "MAX(age)", "SUM(age)", "COUNT(DISTINCT city)"])
+def test_the_count_is_bought_where_it_is_not_asked_for(asked: str, both: Beside) -> None:
+    sql = f"SELECT COUNT(*), MAX(n) FROM (SELECT site, {asked} AS n {SEVEN})"
+    one, other = (both.session.explain(f"/* dpsql: groups={which} */ {sql}") for which in ("present", "all"))
+    assert one.count("measure m") == other.count("measure m") + 1
+    assert one.count("price: epsilon 1,000") == other.count("price: epsilon 1,000") == 1
+
+
+def test_a_group_within_its_half_width_of_zero_is_taken_for_empty(both: Beside) -> None:
+    sql = "SELECT COUNT(*) FROM (SELECT site, COUNT(*) AS n FROM customer WHERE age < {} GROUP BY 1)"
+    assert both.session.execute(f"/* dpsql: epsilon=0.1 */ {sql.format(8)}").rows == [(0,)]
+    assert both.session.execute(f"/* dpsql: epsilon=0.1 */ {sql.format(60)}").rows == [(6,)]
 
 
 # --- faults -------------------------------------------------------------------------------------------------------

@@ -73,6 +73,7 @@ OPTIONS: dict[str, str] = {
     "error": "an accuracy in place of a price: 50, or 5%",
     "confidence": "with which the error is kept, such as 0.95",
     "weights": "how aggregates share the price, such as 2:1",
+    "groups": "all, or present: those that do not seem to be empty",
     "fresh": "ask and pay anew what is stored",
 }
 OF_ONE_STATEMENT = ("weights", "fresh")

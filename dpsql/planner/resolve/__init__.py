@@ -22,6 +22,7 @@ from sqlglot import exp
 from dpsql.core.domains import UNBOUNDED, Categories
 from dpsql.core.errors import Error, error
 from dpsql.plan.resolved import PublicTuples, PublicTypes, Resolved, Shell
+from dpsql.planner.options import ALL
 from dpsql.planner.parse import DUCKDB, Query
 from dpsql.planner.resolve.catalog import quoted_columns, spending_tables
 from dpsql.planner.resolve.ends import computed
@@ -76,7 +77,7 @@ def _resolve(asked: Query, schema: Schema, types: PublicTypes | None, lists: Pub
     if tree.find(exp.Pivot) is not None:
         listed = partial(declared_values, schema)
         tree, plain = unpivoted(tree, listed), _text(without_own_functions(with_values(tree, listed)))
-    statement = Statement(schema, types, lists, written=sum(1 for _ in tree.walk()))
+    statement = Statement(schema, types, lists, asked.settled.groups == ALL, tree, written=sum(1 for _ in tree.walk()))
     statement.query = partial(query, statement)
     found = statement.query(tree, Env(top=True))
     if isinstance(found, Private):

@@ -19,7 +19,7 @@ from sqlglot import exp
 from dpsql.core.errors import error
 from dpsql.core.spans import span_of
 from dpsql.planner.grammar import is_aggregate
-from dpsql.planner.resolve.key_lists import CORRELATED
+from dpsql.planner.resolve.key_lists import CORRELATED, LOOKED_UP
 from dpsql.planner.resolve.sources import Source, glance, items, shown_names
 from dpsql.planner.resolve.statement import Env, Statement
 from dpsql.planner.resolve.syntax import all_of, is_query, parts_of, replaced, where_parts
@@ -139,6 +139,7 @@ def split(
     if rest:
         grouped.set("where", exp.Where(this=all_of(rest)))
     grouped.set("group", exp.Group(expressions=[mine for mine, _ in links]))
+    grouped.meta[LOOKED_UP] = True
     value = _value(select.expressions[0], grouped, name)
     return Correlated(name, grouped, [theirs for _, theirs in links], node), value
 

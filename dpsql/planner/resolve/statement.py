@@ -100,6 +100,8 @@ class Statement:
     """One statement's state.
 
     lists    tells which values group keys can have; None where each key has its own list alone
+    all_groups  whether groups that seem to be empty take part in what is computed over groups
+    root        the statement itself
     written  how many syntax nodes the statement has
     notes    what the reader of the answer has to know, by the declarations alone
     query    resolves a query node; it is set where the resolver is put together
@@ -109,6 +111,8 @@ class Statement:
     schema: Schema
     types: PublicTypes | None
     lists: PublicTuples | None = None
+    all_groups: bool = False
+    root: exp.Expression | None = None
     written: int = 0
     query: Callable[[exp.Expression, Env], Query] = field(init=False)
     blocks: list[Block] = field(default_factory=list)
@@ -138,9 +142,10 @@ class Statement:
     def release(self, block: Block) -> str:
         """The name of a block: of an equal one, if the statement has it already (rule 33), whatever its tables are called."""
         asked = _asked(block) if self.blocks else ""
-        for known in self.blocks:
+        for i, known in enumerate(self.blocks):
             check()
             if _asked(known) == asked:
+                self.blocks[i] = replace(known, present=known.present or block.present)
                 return known.name
         taken = {known.name for known in self.blocks}
         free = (f"release_{i}" for i in itertools.count(len(self.blocks)))

@@ -169,7 +169,7 @@ def test_options() -> None:
     assert offered("/* a word |") == offered("/* dpsql: fresh */|") == []
     for name in words.OPTIONS:
         if name not in words.OF_ONE_STATEMENT:
-            value = {"mechanism": "auto", "delta": "1e-9", "confidence": "0.9"}.get(name, "1")
+            value = {"mechanism": "auto", "delta": "1e-9", "confidence": "0.9", "groups": "all"}.get(name, "1")
             assert parse(f"SET dp_{name} = {value}").__class__ is Setting
 
 
