@@ -18,15 +18,18 @@ a tally has its error in ranks and takes an equal share; the statistics divide t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
 from dpsql.aggregates.base import Limits
+from dpsql.core.wording import number
 from dpsql.mechanisms.calibration import BY_NAME
-from dpsql.plan.releases import Limited, Measure
+from dpsql.plan.compiled import Compiled
+from dpsql.plan.releases import Limited, Measure, Release
 from dpsql.planner.pricing import Pricing, moved
 from dpsql.relations.relations import Relation
+from dpsql.schema.model import Schema
 
 LEVEL = Fraction(95, 100)
 STEPS = 1000
@@ -117,3 +120,38 @@ def by_weights(weights: Sequence[Fraction | None]) -> tuple[Fraction, ...]:
     filled = [average if w is None else w for w in weights]
     whole = sum(filled, Fraction(0))
     return tuple(w / whole for w in filled)
+
+
+# --- what the declared number of people tells ----------------------------------------------------------------------
+
+REMEDY = "group by fewer or coarser columns"
+
+
+def expected(compiled: Compiled, schema: Schema) -> tuple[str, ...]:
+    """One sentence for each release that the declared number of people lets show nothing, or little.
+
+    Why  the number is an estimate, so it refuses nothing (rule 56); it stands in EXPLAIN and beside the answer, whatever the data
+    """
+    found = (line for release in compiled.plan.releases for line in _expected(release, schema))
+    return tuple(dict.fromkeys(found))
+
+
+def _expected(release: Release, schema: Schema) -> Iterator[str]:
+    block, selection = release.limited.block, release.selection
+    units = people(block.source, schema.privacy.units)
+    if units is None:
+        return
+    if selection is not None and selection.tau > units:
+        yield (
+            f"a group is shown from {selection.tau:,} people on, and {units:,} are declared: none can be expected; "
+            f"{REMEDY}, declare a domain, or spend more epsilon"
+        )
+    groups, k = block.groups, max((one.k for one in release.suppressed), default=0)
+    if groups is None or not groups:
+        return
+    mean = Fraction(units * release.limited.limits.groups, groups)
+    if mean < k:
+        yield (
+            f"{groups:,} groups and {units:,} declared people leave at most {number(Fraction(round(mean * 10), 10))} for one, and "
+            f"values of fewer than {k} are not shown: few can be expected; {REMEDY}"
+        )

@@ -29,6 +29,7 @@ from dpsql.planner.planning import bound, calibrate
 from dpsql.planner.qualified import in_main
 from dpsql.planner.resolve import resolve
 from dpsql.planner.resolve.catalog import catalog_text
+from dpsql.planner.shares import expected
 from dpsql.release.buying import Bought, Patience
 from dpsql.release.staging import LEVEL, Accuracies, Columns, Staged, describe
 from dpsql.schema.model import Schema
@@ -169,7 +170,7 @@ def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
     count = len(held.missing)
     paid = bool(held.missing or held.tables)
     public = {*shell.public, *(name for one in held.plan.bounds for name in one.public)}
-    notes = (*bought.notes, *shell.notes, *words.expected(held.plan, world.schema))
+    notes = (*bought.notes, *shell.notes, *expected(held.plan, world.schema))
     return Answer(
         columns,
         rows,

@@ -14,7 +14,7 @@ from dpsql.aggregates.base import Limits
 from dpsql.core.sqltypes import BOOLEAN
 from dpsql.engines.loading import load_beside
 from dpsql.plan.compiled import Compiled
-from dpsql.planner.lower import cutting, rows, uncut
+from dpsql.planner.lower import cutting, rows
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Schema
@@ -112,7 +112,7 @@ def the_cut_knows_no_list(patch: Patch) -> None:
 def verified_data_need_no_cut(patch: Patch) -> None:
     """A short list counts as what a unit's rows can be in, where rows off the list are not left out."""
     rows_off_the_list_stay(patch)
-    patch.setattr(uncut, "groups_kept", lambda release: True)
+    patch.setattr(cutting, "groups_kept", lambda release: True)
 
 
 @pytest.mark.parametrize(

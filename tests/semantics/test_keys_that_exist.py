@@ -330,7 +330,7 @@ def one_time_a_day_for_hours(patch: pytest.MonkeyPatch) -> None:
 
 
 def constants_are_no_steps(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(key_inputs, "_constants", lambda scalar, leaf: iter(()))
+    patch.setattr(key_inputs, "compared_with", lambda scalar, leaf: iter(()))
 
 
 def conditions_of_public_tables_alone_forgotten(patch: pytest.MonkeyPatch) -> None:

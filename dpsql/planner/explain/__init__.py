@@ -2,7 +2,6 @@
 
 words.py     engine SQL as people read it
 story.py     the relations, and what one person can change at each step
-expected.py  what the declared number of people tells of it
 released.py  group keys, measures and intervals
 reasons.py   why the statement is answered
 """
@@ -18,16 +17,14 @@ from dpsql.mechanisms.prices import nominal
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import Bound
-from dpsql.planner.explain.expected import expected
 from dpsql.planner.explain.reasons import reasons
 from dpsql.planner.explain.released import chosen, headline, keys, limits, made_of, measure, outputs
 from dpsql.planner.explain.story import story
 from dpsql.planner.explain.words import Words
 from dpsql.planner.partition import in_words
+from dpsql.planner.shares import expected
 from dpsql.schema.model import Schema
 from dpsql.sql.trees import tables
-
-__all__ = ["expected", "explain"]
 
 
 def explain(compiled: Compiled, schema: Schema) -> str:

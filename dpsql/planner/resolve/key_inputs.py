@@ -7,7 +7,7 @@ list before anything is cut (rule 13). So values that are missing here, or too m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -15,16 +15,14 @@ from dpsql.core import domains
 from dpsql.core.domains import MOST_CATEGORIES, Categories, Interval, Value
 from dpsql.core.sqltypes import BIGINT, DATE, INTEGER, TIMESTAMP, SqlType
 from dpsql.expressions.scalar import Scalar
-from dpsql.expressions.temporal import FIXED_UNITS
+from dpsql.expressions.temporal import compared_with, steps_of
 from dpsql.relations.relations import Relation, applied
 from dpsql.schema.model import RESERVED
 from dpsql.sql.nodes import Binary, Call, Cast, Column, Literal, Node, Number
 from dpsql.sql.queries import Derived, Item, Join, Select, UnionAll
-from dpsql.sql.trees import walk
 
 MOST_WRITTEN = 1_000
 """Of a list whose values are not one after the other: they stand in the text."""
-_COMPARED = ("=", "<>", "<", "<=", ">", ">=", "in")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,54 +150,13 @@ def _times(bounds: Interval, leaf: Scalar, read_by: Sequence[Scalar]) -> tuple[N
         return None
     low, high = (Literal(math.floor(end), TIMESTAMP) for end in (bounds.lower, bounds.upper))
     parts = [_range(first, last, unit, TIMESTAMP), Select((Item(low, "v"),))]
-    constants = dict.fromkeys(c.tree for scalar in read_by for c in _constants(scalar, leaf))
+    constants = dict.fromkeys(c.tree for scalar in read_by for c in compared_with(scalar, leaf))
     for tree in constants:
         for shifted in (tree, *(Binary(sign, tree, Call("to_microseconds", (Number(1),))) for sign in "+-")):
             parts.append(Select((Item(Cast(shifted, TIMESTAMP), "v"),)))
     every = Derived(UnionAll(tuple(parts)), f"{RESERVED}times")
     inside = (Binary(">=", Column("", "v"), low), Binary("<=", Column("", "v"), high))
     return Select((Item(Column("", "v"), "v"),), every, inside, once=True), count + 1 + 3 * len(constants)
-
-
-def steps_of(leaf: Scalar, read_by: Iterable[Scalar]) -> int | None:
-    """[microseconds] The shortest unit of the calendar that reads a time; None where something is not constant within one."""
-    units = [_unit(user, leaf) for scalar in read_by for user in _users(scalar, leaf)]
-    known = [unit for unit in units if unit is not None]
-    return min(known, default=FIXED_UNITS["day"]) if len(known) == len(units) else None
-
-
-def _users(scalar: Scalar, leaf: Scalar) -> Iterator[Scalar]:
-    """The operations that read a column itself; the column, where it stands alone."""
-    if scalar.tree == leaf.tree:
-        yield scalar
-    elif not scalar.is_column:
-        for part in (*scalar.args, *scalar.ties):
-            if part.tree == leaf.tree:
-                yield scalar
-            else:
-                yield from _users(part, leaf)
-
-
-def _unit(user: Scalar, leaf: Scalar) -> int | None:
-    """[microseconds] The unit of the calendar within which an operation on a time has one result, constants apart."""
-    day = FIXED_UNITS["day"]
-    match user.function:
-        case "extract" | "date_trunc":
-            names = [
-                n.args[0] for n in walk(user.tree) if isinstance(n, Call) and n.name in ("date_part", "date_trunc")
-            ]
-            parts = [str(name.value) for name in names if isinstance(name, Literal)]
-            return min((*(FIXED_UNITS.get(part, day) for part in parts), day)) if parts else None
-        case "cast" if user.sqltype == DATE:
-            return day
-    constant = all(not list(part.leaves()) for part in user.args if part.tree != leaf.tree)
-    return day if user.function in (*_COMPARED, "is null") and constant else None
-
-
-def _constants(scalar: Scalar, leaf: Scalar) -> Iterator[Scalar]:
-    for user in _users(scalar, leaf):
-        if user.function in _COMPARED:
-            yield from (part for part in user.args if part.tree != leaf.tree and not part.is_null)
 
 
 # --- public tables ------------------------------------------------------------------------------------------------

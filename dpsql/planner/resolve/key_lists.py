@@ -21,7 +21,8 @@ from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import BIGINT, SqlType
 from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.plan.resolved import Bound, GroupKey, KeyList
-from dpsql.planner.limit import travels_as_text
+from dpsql.planner.grammar import is_aggregate
+from dpsql.planner.limit import as_listed, travels_as_text
 from dpsql.planner.resolve.key_inputs import MOST_WRITTEN, side_by_side
 from dpsql.planner.resolve.key_tuples import PublicTables, Together, public_tables, together
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
@@ -62,6 +63,8 @@ def key_lists(
         listed = _of_outer(statement, outer, keys, env)
         if listed is not None:
             return Listed(tuple(keys), (listed,))
+    if not (relation.publics or relation.extended or relation.where) and all(key.scalar.is_column for key in keys):
+        return _with_references(statement, Listed(tuple(keys)))
     public = public_tables(relation)
     tried = {i: key for i, one in enumerate(keys) if (key := _tried(one.scalar, public)) is not None}
     found = Listed(tuple(keys))
@@ -233,3 +236,56 @@ def _of_outer(statement: Statement, outer: exp.Expression, keys: Sequence[GroupK
         return None
     name, types = statement.bind(Public(found.tree), "keys", types=tuple(wire_type(k.scalar) for k in keys))
     return KeyList(tuple(range(len(keys))), name) if len(types) == len(keys) else None
+
+
+# --- groups that seem to be empty ---------------------------------------------------------------------------------
+
+_OVER_ROWS = ("joins", "group", "having", "distinct")
+"""Parts of a query around a release that look at several of its groups."""
+
+
+def leaves_out_empty(
+    statement: Statement, select: exp.Select, keys: Sequence[GroupKey], lists: Sequence[KeyList], env: Env
+) -> bool:
+    """Whether something is computed over these groups: by LIMIT or a window, or by a query around that does more than to show them.
+
+    Why    plain SQL has no row where nobody is: a listed group that is empty would count, with nothing but noise. Shown one by one, it
+           stands there as it is
+
+    Notes  a correlated subquery is looked up for rows that are there; a WITH query counts as computed with
+    """
+    if statement.all_groups or not keys or select.meta.get(LOOKED_UP):
+        return False
+    node: exp.Select | None = select
+    while node is not None and not _computes(node, keys, lists, around=node is not select):
+        if node is statement.root or (node is select and env.top):
+            return False
+        node = _around(node)
+    return True
+
+
+def _around(node: exp.Select) -> exp.Select | None:
+    """The query whose only source a query is."""
+    source = node.parent.parent if isinstance(node.parent, exp.Subquery) else None
+    outer = source.parent if isinstance(source, exp.From) else None
+    return outer if isinstance(outer, exp.Select) else None
+
+
+def _computes(node: exp.Select, keys: Sequence[GroupKey], lists: Sequence[KeyList], *, around: bool) -> bool:
+    shown = [*node.expressions, *(node.args[part] for part in ("qualify", "order") if node.args.get(part))]
+    parts = [part for one in shown for part in one.walk()]
+    if around and (any(node.args.get(part) for part in _OVER_ROWS) or any(map(is_aggregate, parts))):
+        return True
+    return any(isinstance(part, exp.Window) for part in parts) or _is_cut(node, keys, lists)
+
+
+def _is_cut(select: exp.Select, keys: Sequence[GroupKey], lists: Sequence[KeyList]) -> bool:
+    """Whether LIMIT or OFFSET leave out a group: not a limit that all of them are within."""
+    limit, offset = select.args.get("limit"), select.args.get("offset")
+    if limit is None or offset is not None:
+        return offset is not None
+    most = limit.expression if isinstance(limit, exp.Limit) else None
+    together = {i for one in lists for i in one.keys}
+    alone = (len(as_listed(key).values or ()) for i, key in enumerate(keys) if i not in together)
+    groups = math.prod([*alone, *(one.groups or math.inf for one in lists)])
+    return not (isinstance(most, exp.Literal) and most.name.isdigit() and int(most.name) >= groups)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from dpsql.core.sqltypes import TIMESTAMP
 from dpsql.expressions.scalar import Scalar
-from dpsql.planner.resolve.key_inputs import Input, of_column, of_extended, of_key, of_public, steps_of
+from dpsql.expressions.temporal import steps_of
+from dpsql.planner.resolve.key_inputs import Input, of_column, of_extended, of_key, of_public
 from dpsql.relations.relations import Relation
-from dpsql.sql.nodes import Column, Node
+from dpsql.sql.nodes import Cast, Column, Node
 from dpsql.sql.trees import rewritten, tables, walk
 
 
@@ -198,7 +199,7 @@ def _same(relation: Relation, owner: Mapping[Node, int]) -> dict[Node, Scalar]:
         mine, theirs = link.args
         if theirs.tree in owner and mine.tree not in owner and theirs.is_column:
             found.setdefault(mine.tree, theirs)
-            inner = mine.args[0] if mine.function == "convert" and mine.args else mine
+            inner = mine.args[0] if mine.args and isinstance(mine.tree, Cast) else mine
             if inner.is_column and inner.sqltype.is_integer and theirs.sqltype.is_integer:
                 found.setdefault(inner.tree, theirs)
     return found

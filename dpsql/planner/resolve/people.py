@@ -20,9 +20,8 @@ from dpsql.planner.resolve.aggregates import Collector
 from dpsql.planner.resolve.ends import argument_of, end, is_end, named_after
 from dpsql.planner.resolve.free import said_of_groups
 from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
-from dpsql.planner.resolve.key_lists import check_value_list, is_listed, key_lists
+from dpsql.planner.resolve.key_lists import check_value_list, is_listed, key_lists, leaves_out_empty
 from dpsql.planner.resolve.nobody import NAME, over_nobody, ruled_out
-from dpsql.planner.resolve.present import leaves_out_empty
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
@@ -197,7 +196,7 @@ def release(
     counted = len(listed) == len(keys) and bool(collector.found) and not whole
     present = counted and leaves_out_empty(statement, select, keys, lists, env)
     block = Block("", relation, tuple(keys), tuple(collector.found.values()), lists, whole, present)
-    note = ruled_out(statement, relation, found)
+    note = ruled_out(statement, relation, found) if relation.where or found.empty else None
     if note is not None and not whole and over_nobody(tree, PENDING, keys, block.aggregates):
         statement.notes.append(note)
         return Public(named_after(tree, PENDING, NAME), names=tuple(output_name(p) for p in select.expressions))
