@@ -9,7 +9,6 @@ the released keys themselves: never the engine's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from itertools import pairwise, product
 
 import numpy as np
@@ -24,8 +23,6 @@ from dpsql.plan.releases import Release
 from dpsql.plan.tables import KeyValue, NoisyTable, PublicTable
 
 Columns = tuple[list[KeyValue], ...]
-_LEVEL = Fraction(95, 100)
-"""Of the half-width within which a count is taken for zero."""
 
 KeyTables = Mapping[str, Columns]
 """The columns of bound tables that list group keys, by name."""
@@ -61,21 +58,6 @@ def release(
     if asked.chosen:
         noisy = NoisyTable(noisy.keys, (*noisy.cells, *_chosen(compiled, noisy, noise, tallies)), noisy.groups)
     return _suppressed(asked, noisy)
-
-
-def there(asked: Release, noisy: NoisyTable) -> NoisyTable:
-    """The table without the groups whose noisy count lies within its own half-width of zero, or is suppressed, where something is
-    computed over groups: post-processing of released numbers. What is stored is the whole table.
-
-    Why  plain SQL has no row where nobody is, and noise would be computed with as if somebody were
-    """
-    if asked.present is None:
-        return noisy
-    width = asked.measures[asked.present].noise.half_width(_LEVEL)
-    counts = noisy.cells[asked.cell_starts[asked.present]]
-    kept = [i for i, count in enumerate(counts) if count is not None and count > width]
-    columns = tuple([column[i] for i in kept] for column in noisy.cells)
-    return NoisyTable(tuple([column[i] for i in kept] for column in noisy.keys), columns, len(kept))
 
 
 def _suppressed(asked: Release, noisy: NoisyTable) -> NoisyTable:

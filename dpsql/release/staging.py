@@ -20,7 +20,7 @@ from dpsql.plan.tables import ROW_NUMBER, Accuracy, NoisyTable, PublicTable, red
 from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.estimating import Beside, Estimated, beside, empty, end_of, estimate, typical
-from dpsql.release.noisy import KeyTables, key_list, there, wire_columns
+from dpsql.release.noisy import KeyTables, key_list, wire_columns
 from dpsql.schema.model import RESERVED
 from dpsql.sql.duckdb import quoted
 
@@ -156,6 +156,21 @@ class Staged:
         redrawn = next(table for table in beside(part, names, LEVEL) if table.name == redrawn_table(release))
         noisy, estimated = self.noisy[release], self._estimated[release]
         return Computed(self._sandbox, lambda: redrawn.make(noisy, estimated), redrawn.name, wanted)
+
+
+def there(asked: Release, noisy: NoisyTable) -> NoisyTable:
+    """The table without the groups whose noisy count lies within its own half-width of zero, or is suppressed, where something is
+    computed over groups: post-processing of released numbers. What is stored is the whole table.
+
+    Why  plain SQL has no row where nobody is, and noise would be computed with as if somebody were
+    """
+    if asked.present is None:
+        return noisy
+    width = asked.measures[asked.present].noise.half_width(LEVEL)
+    counts = noisy.cells[asked.cell_starts[asked.present]]
+    kept = [i for i, count in enumerate(counts) if count is not None and count > width]
+    columns = tuple([column[i] for i in kept] for column in noisy.cells)
+    return NoisyTable(tuple([column[i] for i in kept] for column in noisy.keys), columns, len(kept))
 
 
 def read_beside(compiled: Compiled, asked: Release, types: dict[str, SqlType]) -> list[Beside]:
