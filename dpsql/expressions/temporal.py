@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import calendar
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -22,7 +22,6 @@ from dpsql.expressions.literals import days, microseconds
 from dpsql.expressions.scalar import Scalar
 from dpsql.sql.duckdb import EPOCH
 from dpsql.sql.nodes import Bare, Between, Binary, Call, Case, Cast, Literal, Node, Number
-from dpsql.sql.trees import walk
 
 DAY = 86_400_000_000
 _FIRST, _LAST = "0001-01-02", "9999-12-30"
@@ -354,50 +353,3 @@ def _shifted(when: datetime, amount: int, unit: str) -> datetime | None:
         return when.replace(year=year, month=month + 1, day=day)
     except (ValueError, OverflowError):
         return None
-
-
-# --- steps ---------------------------------------------------------------------------------------------------------
-
-_COMPARED = ("=", "<>", "<", "<=", ">", ">=", "in")
-
-
-def steps_of(leaf: Scalar, read_by: Iterable[Scalar]) -> int | None:
-    """[microseconds] The shortest unit of the calendar that reads a time; None where something is not constant within one."""
-    units = [_unit(user, leaf) for scalar in read_by for user in _users(scalar, leaf)]
-    known = [unit for unit in units if unit is not None]
-    return min(known, default=FIXED_UNITS["day"]) if len(known) == len(units) else None
-
-
-def _users(scalar: Scalar, leaf: Scalar) -> Iterator[Scalar]:
-    """The operations that read a column itself; the column, where it stands alone."""
-    if scalar.tree == leaf.tree:
-        yield scalar
-    elif not scalar.is_column:
-        for part in (*scalar.args, *scalar.ties):
-            if part.tree == leaf.tree:
-                yield scalar
-            else:
-                yield from _users(part, leaf)
-
-
-def _unit(user: Scalar, leaf: Scalar) -> int | None:
-    """[microseconds] The unit of the calendar within which an operation on a time has one result, constants apart."""
-    day = FIXED_UNITS["day"]
-    match user.function:
-        case "extract" | "date_trunc":
-            names = [
-                n.args[0] for n in walk(user.tree) if isinstance(n, Call) and n.name in ("date_part", "date_trunc")
-            ]
-            parts = [str(name.value) for name in names if isinstance(name, Literal)]
-            return min((*(FIXED_UNITS.get(part, day) for part in parts), day)) if parts else None
-        case "cast" if user.sqltype == DATE:
-            return day
-    constant = all(not list(part.leaves()) for part in user.args if part.tree != leaf.tree)
-    return day if user.function in (*_COMPARED, "is null") and constant else None
-
-
-def compared_with(scalar: Scalar, leaf: Scalar) -> Iterator[Scalar]:
-    """The constants that a time is compared with."""
-    for user in _users(scalar, leaf):
-        if user.function in _COMPARED:
-            yield from (part for part in user.args if part.tree != leaf.tree and not part.is_null)

@@ -15,7 +15,7 @@ from dpsql.core import domains
 from dpsql.core.domains import MOST_CATEGORIES, Categories, Interval, Value
 from dpsql.core.sqltypes import BIGINT, DATE, INTEGER, TIMESTAMP, SqlType
 from dpsql.expressions.scalar import Scalar
-from dpsql.expressions.temporal import compared_with, steps_of
+from dpsql.expressions.steps import compared_with, steps_of
 from dpsql.relations.relations import Relation, applied
 from dpsql.schema.model import RESERVED
 from dpsql.sql.nodes import Binary, Call, Cast, Column, Literal, Node, Number

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dpsql.core.sqltypes import TIMESTAMP
 from dpsql.expressions.scalar import Scalar
-from dpsql.expressions.temporal import steps_of
+from dpsql.expressions.steps import steps_of
 from dpsql.planner.resolve.key_inputs import Input, of_column, of_extended, of_key, of_public
 from dpsql.relations.relations import Relation
 from dpsql.sql.nodes import Cast, Column, Node
