@@ -20,14 +20,13 @@ import dpsql
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.cli.main import main
 from dpsql.clients.dbapi.connection import Connection
-from dpsql.clients.output.notebook import html
 from dpsql.clients.repl.completion import complete
 from dpsql.clients.terminal.show import MODES, show
 from dpsql.core.errors import Error
 from dpsql.core.escaping import harmless, harmless_json
 from dpsql.dataset import owner
 from dpsql.schema.toml import read_schema
-from dpsql.session.opening import ledger_identity, open_session
+from dpsql.session.opening import ledger_identity
 
 COMMANDS = {
     "escape": "\x1b[2J\x1b[31m",
@@ -262,10 +261,9 @@ def test_c10_plans_have_a_line_a_fact(asked: Connection) -> None:
 
 
 def test_c10_notebooks(schema: Path) -> None:
-    session = open_session(str(schema), None, ":memory:")
-    for sql in ASKED:
-        clean(html(session.execute(sql)))
-    session.close()
+    with dpsql.connect(str(schema), ledger=":memory:") as connection:
+        for sql in ASKED:
+            clean(connection.execute(sql)._repr_html_())
 
 
 def test_c10_completion(schema: Path) -> None:
