@@ -92,6 +92,26 @@ def hidden(tokens: Sequence[Token], names: Container[str] = BY_PLAIN_NAME) -> li
     return found
 
 
+def with_tops(tokens: list[Token]) -> list[Token]:
+    """The TOP of SELECT TOP 10 ... as the word that it is in other engines, which stands for LIMIT."""
+    return [_retyped(t, TokenType.TOP) if _is_top(tokens, place) else t for place, t in enumerate(tokens)]
+
+
+def _is_top(tokens: list[Token], position: int) -> bool:
+    """Whether a word is the TOP of SELECT TOP 10 ..., and no column's name."""
+    before, after = tokens[position - 1 : position], tokens[position + 1 : position + 5]
+    if tokens[position].text.upper() != "TOP" or [t.text.upper() for t in before] not in (["SELECT"], ["DISTINCT"]):
+        return False
+    kinds = [token.token_type for token in after]
+    if kinds[:1] == [TokenType.L_PAREN] and kinds[2:3] == [TokenType.R_PAREN]:
+        kinds = [kinds[1], *kinds[3:]]
+    return kinds[:1] == [TokenType.NUMBER] and kinds[1:2] not in ([], [TokenType.COMMA], [TokenType.FROM])
+
+
+def _retyped(token: Token, kind: TokenType) -> Token:
+    return Token(kind, token.text, token.line, token.col, token.start, token.end)
+
+
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
 
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from sqlglot import exp
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.core.domains import LARGEST_DOUBLE
 from dpsql.core.errors import error
@@ -129,3 +130,29 @@ def _number(value: int | float | Decimal | Fraction, name: str) -> exp.Expressio
         text += "e0"
     found: exp.Expression = exp.Literal.number(text)
     return exp.Neg(this=found) if value < 0 else found
+
+
+def _names_parameter(tokens: list[Token], position: int) -> bool:
+    """Whether a colon stands before a parameter's name; in `SELECT n: COUNT(*)` it stands behind an alias."""
+    if tokens[position].token_type != TokenType.COLON or position + 1 == len(tokens):
+        return False
+    before, after = tokens[position - 1], tokens[position + 1]
+    named = before.token_type in (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER)
+    return not named and after.token_type == TokenType.VAR and after.start == tokens[position].end + 1
+
+
+def numbered(tokens: list[Token]) -> list[Token]:
+    """Each `?` as `$1`, `$2`, ... in the order of the text, which the tree does not keep."""
+    found: list[Token] = []
+    count = 0
+    for position, token in enumerate(tokens):
+        if _names_parameter(tokens, position):
+            found.append(Token(TokenType.PARAMETER, "$", token.line, token.col, token.start, token.end))
+        elif token.token_type == TokenType.PLACEHOLDER:
+            count += 1
+            at = (token.line, token.col, token.start, token.end)
+            found.append(Token(TokenType.PARAMETER, "$", *at))
+            found.append(Token(TokenType.NUMBER, str(count), *at))
+        else:
+            found.append(token)
+    return found

@@ -16,11 +16,10 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.core.errors import error
 from dpsql.core.spans import Span
-from dpsql.planner.calls import check_calls, hidden, listing, respelt, restored
+from dpsql.planner.calls import check_calls, hidden, listing, respelt, restored, with_tops
 from dpsql.planner.grammar import check_nodes
 from dpsql.planner.options import Options, read_comment, read_piece, set_option
-from dpsql.planner.parameters import bind, is_text, names_the_moment
-from dpsql.planner.tokens import numbered, with_tops
+from dpsql.planner.parameters import bind, is_text, names_the_moment, numbered
 from dpsql.planner.unreadable import not_a_question, unreadable
 from dpsql.schema import spent
 
