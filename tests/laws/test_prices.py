@@ -164,7 +164,7 @@ SAME = [
     ["SELECT COUNT(*) FROM patient WHERE female AND city = 'a' AND age > 3",
      "SELECT COUNT(*) FROM patient WHERE city = 'a' AND (age > 3 AND female)"],
     ["SELECT site, AVG(income) FROM patient GROUP BY site", "SELECT site AS s, AVG(income) FROM patient GROUP BY 1",
-     "SELECT site, AVG(income) m FROM patient GROUP BY ALL ORDER BY m LIMIT 2",
+     "SELECT site, AVG(income) m FROM patient GROUP BY ALL ORDER BY m",
      "SELECT AVG(income), site FROM patient GROUP BY site HAVING AVG(income) > 3"],
     ["SELECT SUM(CASE WHEN female THEN 1 ELSE 0 END) FROM patient", "SELECT SUM(IF(female, 1, 0)) FROM patient"],
     ["SELECT COUNT(*) FROM patient WHERE income > 1e1", "SELECT COUNT(*) FROM patient WHERE income > 10e0"],
