@@ -106,7 +106,7 @@ SEMI = [
     "SELECT COUNT(*) FROM visit a WHERE EXISTS (SELECT 1 FROM visit b WHERE b.patient_id = a.patient_id AND b.year > a.year)",
     "SELECT COUNT(*) FROM (SELECT patient_id FROM patient EXCEPT SELECT patient_id FROM visit WHERE cost > 30)",
     "SELECT COUNT(*) FROM (SELECT patient_id FROM patient INTERSECT SELECT patient_id FROM visit WHERE cost > 30)",
-    "SELECT year, COUNT(*) FROM (SELECT patient_id, year FROM visit INTERSECT SELECT patient_id, site FROM patient) GROUP BY year",
+    "SELECT COUNT(*), AVG(year) FROM (SELECT patient_id, year FROM visit INTERSECT SELECT patient_id, site FROM patient)",
     "SELECT COUNT(*), COUNT(t) FROM (SELECT patient_id, CASE WHEN year > 1 THEN tag END AS t FROM visit EXCEPT "
     "SELECT patient_id, NULL FROM visit WHERE cost > 30)",
     "SELECT COUNT(*) FROM (SELECT patient_id FROM patient EXCEPT SELECT patient_id FROM visit WHERE year = 1 "
@@ -277,7 +277,7 @@ GROUPED_RESULTS = [
     "SELECT site, female, COUNT(*) FROM patient GROUP BY ROLLUP (site, female)",
     "SELECT site, city, SUM(age), COUNT(score) FROM patient WHERE city IS NOT NULL GROUP BY ROLLUP (site, city) HAVING COUNT(*) > 0",
     "SELECT site, female, COUNT(*), AVG(age) FROM patient GROUP BY CUBE (site, female)",
-    "SELECT site, GEOMEAN(age + 1), GEOMEAN(age + 1) FILTER (WHERE female) FROM patient GROUP BY ROLLUP (site) HAVING COUNT(*) > 0",
+    "SELECT site, GEOMEAN(age + 1), GEOMEAN(CASE WHEN female THEN age + 1 END) FROM patient GROUP BY ROLLUP (site) HAVING COUNT(*) > 0",
     "SELECT site, female, COUNT(*), GROUPING(site) FROM patient GROUP BY GROUPING SETS ((site), (female), ())",
     "SELECT p.site, v.year, COUNT(*) FROM patient p JOIN visit v USING (patient_id) GROUP BY ROLLUP (p.site, v.year) "
     "HAVING COUNT(*) > 0",
@@ -287,7 +287,7 @@ GROUPED_RESULTS = [
 ]
 FUNCTIONS = [
     """SELECT COUNT(*), AVG(age) FROM patient WHERE ('{"k": ["' || city || '", 7]}') ->> '$.k[0]' LIKE 'A%'""",
-    """SELECT SUM(CAST(('{"k": {"n": ' || age || '}}') ->> '$.k.n' AS INTEGER) // 100 + 1) FROM patient WHERE age BETWEEN 0 AND 99""",
+    """SELECT SUM(LEAST(GREATEST(CAST(('{"k": {"n": ' || CAST(age AS VARCHAR) || '}}') ->> '$.k.n' AS INTEGER), 0), 99)) FROM patient""",
     "SELECT YEAR(born + age * INTERVAL 1 MONTH) // 10 AS d, COUNT(*) FROM patient GROUP BY 1 HAVING COUNT(*) > 0",
     "SELECT COUNT(*) FROM patient WHERE born - INTERVAL (site) YEAR > DATE '1980-01-01' AND born + site < DATE '2000-01-01'",
     "SELECT HOUR(CAST(born AS TIMESTAMP) AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo') AS h, COUNT(*) FROM patient "
