@@ -287,7 +287,7 @@ GROUPED_RESULTS = [
 ]
 FUNCTIONS = [
     """SELECT COUNT(*), AVG(age) FROM patient WHERE ('{"k": ["' || city || '", 7]}') ->> '$.k[0]' LIKE 'A%'""",
-    """SELECT SUM(LEAST(GREATEST(CAST(('{"k": {"n": ' || CAST(age AS VARCHAR) || '}}') ->> '$.k.n' AS INTEGER), 0), 99)) FROM patient""",
+    """SELECT SUM(LEAST(GREATEST(CAST(('{"k": {"n": ' || CAST(age AS TEXT) || '}}') ->> '$.k.n' AS INTEGER), 0), 99)) FROM patient""",
     "SELECT YEAR(born + age * INTERVAL 1 MONTH) // 10 AS d, COUNT(*) FROM patient GROUP BY 1 HAVING COUNT(*) > 0",
     "SELECT COUNT(*) FROM patient WHERE born - INTERVAL (site) YEAR > DATE '1980-01-01' AND born + site < DATE '2000-01-01'",
     "SELECT HOUR(CAST(born AS TIMESTAMP) AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo') AS h, COUNT(*) FROM patient "
