@@ -213,7 +213,6 @@ REFUSED = [
     "SELECT * EXCLUDE (age) FROM patient",
     "SELECT COUNT(*), * FROM patient",
     "SELECT age, COUNT(*) FROM patient",
-    "SELECT DISTINCT age, note FROM patient",
     "SELECT 1 FROM patient",
     "SELECT NULL FROM patient WHERE age = 77",
     "SELECT COUNT(*) FROM patient GROUP BY ROLLUP (site, note)",
@@ -237,6 +236,9 @@ REFUSED = [
     "SELECT COUNT(DISTINCT COALESCE(v.patient_id, 0)) FROM patient p LEFT JOIN visit v ON p.patient_id = v.patient_id",
     "SELECT COUNT(*) FROM (SELECT age FROM patient UNION SELECT days FROM visit)",
     "SELECT COUNT(*) FROM (SELECT patient_id, COUNT(*) AS n FROM visit GROUP BY patient_id ORDER BY n LIMIT 1)",
+    "SELECT COUNT(*) FROM (SELECT patient_id FROM patient UNION SELECT patient_id FROM visit LIMIT 1)",
+    "SELECT COUNT(*) FROM (SELECT patient_id FROM patient EXCEPT SELECT patient_id FROM visit WHERE cost > 12 ORDER BY 1 LIMIT 1)",
+    "SELECT COUNT(*) FROM (SELECT patient_id FROM patient INTERSECT SELECT patient_id FROM visit OFFSET 1)",
     "SELECT patient_id, n FROM (SELECT patient_id, COUNT(*) AS n FROM visit GROUP BY patient_id)",
     "WITH v AS (SELECT patient_id, COUNT(*) AS n FROM visit GROUP BY patient_id) SELECT * FROM v",
     "WITH v AS (SELECT patient_id, COUNT(*) AS n FROM visit GROUP BY patient_id) SELECT patient_id, COUNT(*) FROM v "
@@ -259,6 +261,16 @@ def test_a9_a18_refused_at_no_price_and_alike_everywhere() -> None:
         assert first.error[1][6] in "1234", (sql, first.error)
         assert first.epsilon == first.delta == 0
         assert all(one == first for one in found), sql
+
+
+@pytest.mark.parametrize("operation", ["UNION ALL", "UNION", "EXCEPT", "INTERSECT"])
+@pytest.mark.parametrize("end", ["LIMIT 1", "ORDER BY 1 LIMIT 1", "OFFSET 1"])
+def test_a18_a_limit_on_rows_of_people_is_refused_behind_a_set_operation(operation: str, end: str) -> None:
+    """A limit that is left out is another answer than the one that was paid for."""
+    rows = f"SELECT patient_id FROM patient {operation} SELECT patient_id FROM visit WHERE cost > 12 {end}"
+    with opened(ordinary()) as connection:
+        error = see(connection, f"SELECT COUNT(*) FROM ({rows})").error
+        assert error is not None and error[1].startswith("DPSQL-402")
 
 
 def test_a18_windows_over_released_rows_see_noisy_values_only() -> None:

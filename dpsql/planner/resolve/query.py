@@ -132,6 +132,7 @@ def _set_operation(statement: Statement, node: exp.SetOperation, env: Env) -> Qu
             hint="aggregate both sides first",
             span=span_of(node),
         )
+    _refuse_limit(node)
     if not isinstance(node, exp.Union):
         return query(statement, _membership(node, first, second), env)
     return _union(statement, node, first, second)
@@ -182,9 +183,6 @@ def _side(tree: exp.Expression) -> exp.Expression:
 
 def _union(statement: Statement, node: exp.Union, first: Private, second: Private) -> Private:
     """UNION ALL of people's rows; UNION leaves out repeats where the unit is among the columns."""
-    for part in ("limit", "offset"):
-        if node.args.get(part) is not None:
-            raise rows_of_people(Private(first.relation, node), node)
     united = union_all(first.relation, second.relation, statement.alias("united"))
     if not node.args.get("distinct"):
         return Private(united, node)
@@ -346,7 +344,7 @@ def _distinct(statement: Statement, select: exp.Select, source: Relation, scope:
     return Private(statement.distinct(shown, select), select, select.expressions[0])
 
 
-def _refuse_limit(select: exp.Select) -> None:
+def _refuse_limit(select: exp.Expression) -> None:
     """ORDER BY alone changes nothing in a subquery; LIMIT would let other people's rows decide which of one's own stay."""
     for part in ("limit", "offset"):
         value = select.args.get(part)
