@@ -21,7 +21,7 @@ from dpsql.expressions.scalar import Scalar
 from dpsql.guard.guarding import Judged
 from dpsql.plan.charges import Receipt
 from dpsql.plan.compiled import Compiled
-from dpsql.plan.releases import Plan, Release
+from dpsql.plan.releases import Release
 from dpsql.planner import explain as words
 from dpsql.planner.accurate import name_of
 from dpsql.planner.parse import Catalog, Explain, Parsed, Query, Setting, parse
@@ -62,7 +62,7 @@ def answer(text: str, parameters: Parameters, world: World) -> Answer:
             return _without_releases(statement, world)
         planned = plan(statement, world)
         columns = describe(planned.plan, statement.plain, world.catalog, world.sandbox)
-    told = _remarks(planned.plan.plan, world.schema)
+    told = _remarks(planned.plan, world.schema)
     if planned.plan.plan.shell.empty:
         return replace(_from_declared(planned.plan, columns, world), remarks=told)
     try:
@@ -170,7 +170,6 @@ def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
     count = len(held.missing)
     paid = bool(held.missing or held.tables)
     public = {*shell.public, *(name for one in held.plan.bounds for name in one.public)}
-    notes = (*bought.notes, *shell.notes, *expected(held.plan, world.schema))
     return Answer(
         columns,
         rows,
@@ -178,7 +177,7 @@ def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
         bought.receipt,
         paid and not count,
         count,
-        notes,
+        bought.notes,
         held.fingerprints,
         tuple(sorted(public)),
     )
@@ -194,15 +193,17 @@ def _is_kept(query: Query, found: Answer) -> bool:
 # --- what is to be known of an answer by its text and the declarations alone (rule 54) ---------------------------------
 
 
-def _remarks(plan: Plan, schema: Schema) -> tuple[str, ...]:
-    """Notes of an answer: which rows its declared group keys leave out, and which of its values are declarations."""
+def _remarks(compiled: Compiled, schema: Schema) -> tuple[str, ...]:
+    """Notes of an answer: what is decided by declarations, what can hardly be there, which rows its declared group keys leave out, and
+    which of its values are declarations."""
+    plan = compiled.plan
     paid = _names([release for release in plan.releases if release.parts], schema)
     free = _names([release for release in plan.releases if not release.parts], schema)
     left_out = (f"rows with other values of {' and '.join(paid)} than those declared are left out",) if paid else ()
     declared = (
         (f"the values of {' and '.join(free)} are those declared, whether the data hold them or not",) if free else ()
     )
-    return (*plan.shell.notes, *left_out, *declared)
+    return (*plan.shell.notes, *expected(compiled, schema), *left_out, *declared)
 
 
 def _names(releases: list[Release], schema: Schema) -> list[str]:

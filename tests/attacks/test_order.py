@@ -186,7 +186,7 @@ def test_a12_order_limit_and_having_use_the_returned_values(unit: str, times: in
     """An ORDER BY on exact counts would rank groups that the noisy counts do not."""
     with opened(ordinary(), unit=unit) as connection:
         for i in range(times):
-            price = f"/* dpsql: epsilon=0.0{i + 10} */"
+            price = f"/* dpsql: epsilon=0.0{i + 10}, groups=all */"
             rows = connection.execute(
                 f"{price} SELECT site, COUNT(*) AS n FROM patient GROUP BY site ORDER BY n DESC"
             ).fetchall()

@@ -48,7 +48,7 @@ def test_the_fuzzer_finds_a_missing_operand_proof(world: World, monkeypatch: pyt
     monkeypatch.setattr("dpsql.expressions.arithmetic.holds", lambda sqltype, limits: True)
     monkeypatch.setattr("tests.support.totality.derived", lambda text, tables: (text, {}))
     monkeypatch.setattr("tests.support.totality.total", lambda text, tables, everywhere=False: text)
-    assert any("Conversion" in problem for problem in expressions(world, 1, 1_000))
+    assert any("Conversion" in problem for problem in expressions(world, 1, 3_000))
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ HARMLESS = [
     "SELECT SUM(CAST(income * 10 AS SMALLINT)) FROM patient",
     f"SELECT COUNT(*) FROM patient WHERE LN(age - {VICTIM_AGE}) > 0 OR SQRT({VICTIM_AGE - 1} - age) > 0",
     "SELECT COUNT(*) FROM patient WHERE -code > 0 AND ABS(code) > 0 AND code * code * 4 > 0",
-    "SELECT COUNT(*) FROM patient WHERE born + INTERVAL 10000 YEAR > born",
+    "SELECT COUNT(*) FROM patient WHERE born + INTERVAL 9000 YEAR > born",
     "SELECT COUNT(*) FROM patient WHERE born - DATE '9999-12-31' > 0",
     "SELECT COUNT(*) FROM patient WHERE EXP(EXP(age)) > 1 AND POW(age, 1000) > 1 AND POW(income, -0.5) > 1",
     "SELECT COUNT(*) FROM patient WHERE SUBSTRING(note, -9999, 9999) = LEFT(note, -3)",

@@ -13,7 +13,7 @@ from tests.support.nested import CONSTRUCTS
 SEEDS = 8
 LEAST = 1
 """How often each construct must be checked for each seed; so in all of them at least SEEDS times as often."""
-MOST = 2400
+MOST = 4800
 """After how many cases a construct that did not come up is missed."""
 
 

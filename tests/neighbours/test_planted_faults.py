@@ -38,9 +38,10 @@ from dpsql.planner.lower.rows import declared
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.resolve import joined as joining
-from dpsql.planner.resolve import subqueries, unique, unit_groups, unit_windows
+from dpsql.planner.resolve import subqueries, unique, unit_windows
 from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.subqueries import Subqueries
+from dpsql.planner.resolve.unit_aggregates import UnitRows
 from dpsql.relations import joins, per_unit, relations
 from dpsql.relations.joins import Equality
 from dpsql.relations.relations import From, Named, Relation
@@ -510,17 +511,14 @@ def constant_through_a_union(patch: Patch) -> None:
 
 def sum_of_doubles_in_any_order(patch: Patch) -> None:
     """A unit's SUM of DOUBLE without the integer grid."""
-    original = unit_groups.exact_sum
+    original = UnitRows._exact_sum
 
-    def summed(
-        value: Scalar, hull: Interval | None, word: str, of_rows: Callable[[str, Node], Node]
-    ) -> tuple[Node, Node, Fraction]:
+    def summed(self: UnitRows, value: Scalar, hull: Interval | None, word: str) -> tuple[Node, Node, Fraction]:
         if not value.sqltype.is_float:
-            return original(value, hull, word, of_rows)
-        return of_rows("sum", value.tree), of_rows("count", value.tree), Fraction(1)
+            return original(self, value, hull, word)
+        return self._made("sum", value.tree), self._made("count", value.tree), Fraction(1)
 
-    for module in (unit_groups, unit_windows):
-        patch.setattr(module, "exact_sum", summed)
+    patch.setattr(UnitRows, "_exact_sum", summed)
 
 
 def a_semi_join_with_anybody(patch: Patch) -> None:

@@ -72,7 +72,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
 def test_what_no_declared_value_meets_is_free(sql: str, note: str, both: Beside) -> None:
     answer = both.check(sql)
     assert answer.receipt.loss == NO_LOSS and answer.releases == 0 and not answer.cached
-    assert len(answer.notes) == 1 and answer.notes[0].startswith(note)
+    assert len(answer.remarks) == 1 and answer.remarks[0].startswith(note)
     assert both.session.explain(sql).startswith(f"free: {note}")
 
 
@@ -99,7 +99,7 @@ def test_half_a_statement(both: Beside) -> None:
     one, other = "SELECT COUNT(*) AS n FROM patient WHERE site = 99", "SELECT COUNT(*) AS n FROM visit"
     sql = f"SELECT a.n AS none, b.n AS some FROM ({one}) AS a, ({other}) AS b"
     answer = both.check(sql)
-    assert answer.releases == 1 and answer.notes == (SITE,)
+    assert answer.releases == 1 and answer.remarks == (SITE,)
     assert f"note: {SITE}" in both.session.explain(sql)
 
 
@@ -110,5 +110,5 @@ def test_the_answer_is_free_whatever_the_data_holds(tmp_path: Path) -> None:
     data: clinic.Database = {name: [tuple(row)] if name == "patient" else [] for name in clinic.DDL}
     opened = beside(tmp_path, data)
     answer = opened.ask("SELECT COUNT(*) FROM patient WHERE site = 99")
-    assert (answer.rows, answer.receipt.loss, answer.notes) == ([(0,)], NO_LOSS, (SITE,))
+    assert (answer.rows, answer.receipt.loss, answer.remarks) == ([(0,)], NO_LOSS, (SITE,))
     opened.close()

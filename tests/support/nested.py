@@ -315,7 +315,7 @@ class Nested:
         return f"SELECT DISTINCT {rows.unit} AS uid, {k} AS n, {k} AS k FROM {rows.text}{self.where(rows)}"
 
     def united(self, depth: int) -> str:
-        word = self.chance.choice(["UNION ALL", "UNION ALL", "UNION", "EXCEPT", "INTERSECT"])
+        word = self.chance.choice(["UNION ALL", "UNION ALL", "UNION", "UNION", "EXCEPT", "INTERSECT"])
         self.used.add(word.lower())
         first, second = [self.projected, self.per_unit], [self.projected, self.distinct]
         return f"{self.chance.choice(first)(0)} {word} {self.chance.choice(second)(0)}"

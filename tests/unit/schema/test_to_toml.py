@@ -88,7 +88,7 @@ def columns(draw: st.DrawFn, name: str) -> Column:
     column = Column(name, sqltype, draw(domains(sqltype)), draw(st.booleans()), "")
     grid = (
         st.integers(1, 10**6).map(Fraction)
-        if sqltype.is_integer or sqltype.is_temporal
+        if sqltype.is_integer or sqltype.is_counted
         else decimals.map(lambda d: abs(d) + 1)
     )
     if not (sqltype.is_text or sqltype.is_boolean) and draw(st.booleans()):
