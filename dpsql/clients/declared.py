@@ -52,7 +52,8 @@ def value_sql(value: Value, sqltype: SqlType) -> str:
 
 
 def domain_text(column: Column, most: int = FEW) -> str:
-    """Which values are declared, on one line; "" where nothing is."""
+    """Which values are declared, of a list those of its elements, on one line; "" where nothing is."""
+    column = column.element or column
     match column.domain:
         case Interval():
             return _ends(column.domain, column)
@@ -92,6 +93,8 @@ def notes(column: Column, table: Table) -> str:
     found += [f"of {reference.table}.{reference.target}"] if reference is not None else []
     found += ["identifier: never shown"] if column.role == "identifier" else []
     found += ["may be NULL"] if column.nullable else []
+    if column.sqltype.element is not None:
+        found.append(f"at most {column.length:,} elements; a longer list counts as NULL")
     if not table.public and column.sqltype.is_number and not domain_text(column) and column.role == "measure":
         found.append("no bounds: SUM needs dp_sum")
     return ", ".join(found)
@@ -116,13 +119,14 @@ def _counted(table: Table) -> str:
 def domain(column: Column, table: Table) -> list[str]:
     """All that is declared of a column, one line a fact."""
     found = [f"{table.name}.{column.name}: {column.sqltype}"]
-    if isinstance(column.domain, Categories):
-        found.append(f"{len(column.domain.values):,} declared values: {domain_text(column, len(column.domain.values))}")
-    elif isinstance(column.domain, Interval):
+    values = (column.element or column).domain
+    if isinstance(values, Categories):
+        found.append(f"{len(values.values):,} declared values: {domain_text(column, len(values.values))}")
+    elif isinstance(values, Interval):
         found.append(f"bounds: {domain_text(column)}; what lies outside counts as the nearer one")
     else:
         found.append("no bounds and no list of values are declared")
-    if column.length is not None and not table.public:
+    if column.length is not None and column.sqltype.is_text and not table.public:
         found.append(f"at most {column.length:,} characters; a longer text counts as NULL")
     if column.unit_bounds is not None:
         found.append(f"one person's total: {_ends(column.unit_bounds, column)}")

@@ -43,6 +43,11 @@ _SYNONYMS = {
     "UTINYINT": "UTINYINT",
 }
 
+LIST = "[]"
+"""What the name of a list's type ends with, after that of its elements."""
+NO_ELEMENTS = ("HUGEINT", "DECIMAL")
+"""Simple types of which there are no lists here: Parquet has no HUGEINT, and a list of decimals is not read digit by digit."""
+
 
 @dataclass(frozen=True, slots=True)
 class SqlType:
@@ -87,6 +92,15 @@ class SqlType:
     @property
     def is_boolean(self) -> bool:
         return self.name == "BOOLEAN"
+
+    @property
+    def element(self) -> SqlType | None:
+        """The type of a list's elements; None of what is no list.
+
+        >>> str(SqlType("VARCHAR[]").element), SqlType("VARCHAR").element
+        ('VARCHAR', None)
+        """
+        return SqlType(self.name.removesuffix(LIST)) if self.name.endswith(LIST) else None
 
     @property
     def range(self) -> Interval | None:
@@ -134,6 +148,19 @@ def parse_type(text: str) -> SqlType | None:
     name = re.sub(r"\(\s*\d+\s*\)$", "", name) if name.startswith(("VARCHAR", "CHAR", "TEXT")) else name
     name = _SYNONYMS.get(name, name)
     return SqlType(name) if name in INTEGER_BITS or name in OTHER_TYPES else None
+
+
+def parse_column_type(text: str) -> SqlType | None:
+    """The type that a private column is declared to have: one to compute with, or a list of such.
+
+    >>> str(parse_column_type("text[]")), parse_column_type("INTEGER[][]"), parse_column_type("DECIMAL(4, 1)[]")
+    ('VARCHAR[]', None, None)
+    """
+    name = text.strip()
+    if not name.endswith(LIST):
+        return parse_type(name)
+    element = parse_type(name.removesuffix(LIST))
+    return SqlType(f"{element}{LIST}") if element is not None and element.name not in NO_ELEMENTS else None
 
 
 def smallest_integer(interval: Interval) -> SqlType | None:

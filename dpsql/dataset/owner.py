@@ -180,12 +180,13 @@ def _column_text(facts: ColumnFacts) -> str:
     if facts.nulls:
         parts.append(f"{facts.nulls:,} NULL" + ("" if column.nullable else " (not declared nullable)"))
     if facts.too_long:
-        parts.append(f"{facts.too_long:,} of them longer than {column.longest:,} characters")
+        most = f"{column.length:,} elements" if column.sqltype.element is not None else f"{column.longest:,} characters"
+        parts.append(f"{facts.too_long:,} of them longer than {most}")
     if facts.nans:
         parts.append(f"{facts.nans:,} NaN, treated as NULL in sums")
     if facts.outside:
         clamped = isinstance(column.domain, Interval)
         parts.append(f"{facts.outside:,} {'clamped to the bounds' if clamped else 'outside the domain'}")
-    elif facts.outside is None and not column.sqltype.is_boolean:
+    elif facts.outside is None and not (column.sqltype.is_boolean or column.sqltype.element is not None):
         parts.append("no bounds or domain")
     return ", ".join(parts)

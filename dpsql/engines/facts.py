@@ -23,7 +23,7 @@ class ColumnFacts:
     nans     NaN, of FLOAT and DOUBLE
     outside  values that bounds would clamp, or that a domain does not list; None where neither is declared
     infinite infinite numbers, dates and timestamps
-    too_long texts that are longer than the column's length, and among the NULLs
+    too_long texts and lists that are longer than the column's length, and among the NULLs
     """
 
     column: Column
@@ -130,8 +130,8 @@ def _columns(engine: DuckDBEngine, table: Table) -> tuple[int, tuple[ColumnFacts
 
 
 def _too_long(engine: DuckDBEngine, table: Table) -> dict[str, int]:
-    """For each text column how many of its values are longer than its length [rows]."""
-    texts = [c.name for c in table.columns if c.sqltype.is_text]
+    """For each column of text or lists how many of its values are longer than its length [rows]."""
+    texts = [c.name for c in table.columns if c.is_cut]
     if not texts:
         return {}
     items = ", ".join(f"count(*) FILTER ({name(column)})" for column in texts)

@@ -166,6 +166,9 @@ def relation(source: Source, columns: list[Typed]) -> str:
     return f"read_parquet({text(str(source.path))}, hive_partitioning = false)"
 
 
+_NESTED = ("STRUCT", "MAP", "UNION", "BLOB")
+
+
 def computable(sqltype: str) -> SqlType | None:
     """The type in which dpsql reads a stored column if it is free to choose; None where there is none."""
     return VARCHAR if sqltype.startswith("ENUM") else parse_type(sqltype)
@@ -179,26 +182,26 @@ def view(table: Table, source: Source, stored: list[Typed]) -> str:
 
 
 def too_long(table: Table) -> str:
-    """The name of the view that says, row by row, which texts of a private table are too long."""
+    """The name of the view that says, row by row, which texts and lists of a private table are too long."""
     return f"{RESERVED}too long {table.name}"
 
 
 def too_long_view(table: Table, source: Source, stored: list[Typed]) -> str:
-    """SQL of that view: for each text column whether its value counts as NULL because of its length. For the owner's check."""
+    """SQL of that view: for each column of text or lists whether it counts as NULL because of its length. For the owner's check."""
     types = {column.lower(): (column, sqltype) for column, sqltype in stored}
-    texts = [c for c in table.columns if c.sqltype.is_text]
-    items = [f"{_is_long(_typed(c, types[c.name.lower()]), c)} AS {name(c.name)}" for c in texts]
+    cut = [c for c in table.columns if c.is_cut]
+    items = [f"{_is_long(_typed(c, types[c.name.lower()]), c)} AS {name(c.name)}" for c in cut]
     return f"CREATE VIEW main.{name(too_long(table))} AS SELECT {', '.join(items)} FROM {relation(source, stored)}"
 
 
 def _item(table: Table, column: Column, stored: Typed, source: Source) -> str:
     """One column: as it is where the types agree, else cast, with NULL for what does not fit (no row may raise).
 
-    Text of people that is longer than its column's length does not fit either: one unit's value would else decide what a
+    Text or a list of people that is longer than its column's length does not fit either: one unit's value would else decide what a
     statement costs (rule 47).
     """
     value = _typed(column, stored)
-    if column.sqltype.is_text and not table.public:
+    if column.is_cut and not table.public:
         value = f"CASE WHEN {_is_long(value, column)} THEN NULL ELSE {value} END"
     if column.sqltype.is_text and source.inner is not None:
         # a collation of the file would change what equality and GROUP BY mean; a cast keeps it
@@ -220,8 +223,33 @@ def _typed(column: Column, stored: Typed) -> str:
 
 
 def _is_long(value: str, column: Column) -> str:
-    """SQL: whether a text is longer than its column's length; its bytes are at hand, its characters are counted only if need be."""
+    """SQL: whether a text is longer than its column's length; its bytes are at hand, its characters are counted only if need be.
+
+    A list is too long by its elements, or by a text among them.
+    """
+    if column.sqltype.element is not None:
+        texts = f"len([e FOR e IN {value} IF strlen(e) > {column.longest} AND length(e) > {column.longest}])"
+        long = f"len({value}) > {column.length}"
+        return f"({long} OR {texts} > 0)" if column.longest is not None else f"({long})"
     return f"(strlen({value}) > {column.longest} AND length({value}) > {column.longest})"
+
+
+def _nested(stored: str, column: Column) -> str | None:
+    """What a column is stored as that its declared type cannot show, and what to write instead; None for what it can."""
+    if stored.endswith("]"):
+        inner = stored[: stored.rindex("[")]
+        simple = not inner.endswith("]") and not inner.startswith(_NESTED)
+        if column.sqltype.element is not None and simple:
+            return None
+        return "a list; leave it out" + (', or declare it as in { type = "VARCHAR[]", length = 10 }' if simple else "")
+    if stored.startswith(_NESTED):
+        return f"{stored.partition('(')[0]}; leave it out"
+    return "no list; leave it out, or declare a simple type" if _is_no_list(stored, column) else None
+
+
+def _is_no_list(stored: str, column: Column) -> bool:
+    """Whether a list is declared where none is stored; text is read as one."""
+    return column.sqltype.element is not None and stored != "VARCHAR"
 
 
 def unfit(table: Table, source: Source, stored: list[Typed]) -> list[str]:
@@ -233,7 +261,6 @@ def unfit(table: Table, source: Source, stored: list[Typed]) -> list[str]:
         if sqltype is None:
             hint = suggestion(column.name, [n for n, _ in stored])
             lines.append(f"{source.place}: has no column {printable(column.name)}; {hint}")
-        elif sqltype.endswith("]") or sqltype.startswith(("STRUCT", "MAP", "UNION", "BLOB")):
-            kind = sqltype.partition("(")[0] if not sqltype.endswith("]") else "a list"
-            lines.append(f"{source.place}: column {printable(column.name)} is stored as {kind}; remove it")
+        elif (kind := _nested(sqltype, column)) is not None:
+            lines.append(f"{source.place}: column {printable(column.name)} is stored as {kind}")
     return lines

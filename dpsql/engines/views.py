@@ -49,7 +49,7 @@ def show(connection: duckdb.DuckDBPyConnection, schema: Schema, find: Find, outp
     copied = snapshot.views(connection, schema, prepared) if prepared is not None else {}
     for table, source, stored in parts:
         connection.execute(copied.get(table.name) or sources.view(table, source, stored))
-        if not table.public and any(c.sqltype.is_text for c in table.columns):
+        if not table.public and any(c.is_cut for c in table.columns):
             connection.execute(sources.too_long_view(table, source, stored))
     for table in (t for t in schema.tables if _is_far(schema, t)):
         connection.execute(copied.get(with_unit(table.name)) or unit_view(schema, table))

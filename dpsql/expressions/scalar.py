@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpsql.core.domains import UNBOUNDED, Domain, Interval, Value, hull, interval
-from dpsql.core.errors import error
+from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import VARCHAR, SqlType
 from dpsql.expressions.lengths import check, longest
 from dpsql.schema.paths import HeldKey, Name
@@ -26,6 +26,8 @@ LARGEST = 200_000
 NO_KEYS: frozenset[HeldKey] = frozenset()
 NO_NAMES: frozenset[Name] = frozenset()
 NULL_TYPE = SqlType("NULL")
+_OF_LISTS = ("column", "list_contains", "len", "is null", "exists")
+"""What takes a list as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class Scalar:
     computes_identifier: bool = field(init=False, compare=False, default=False)
 
     def __post_init__(self) -> None:
+        if self.function not in _OF_LISTS and any(arg.sqltype.element is not None for arg in self.args):
+            raise no_value()
         held = self.role == "identifier" or any(arg.is_identifying for arg in self.args)
         computed = any(arg.computes_identifier for arg in self.args) or (held and not self.is_column)
         object.__setattr__(self, "is_identifying", held)
@@ -154,6 +158,12 @@ class Scalar:
     def held_or_null(self) -> frozenset[HeldKey]:
         """The private keys of which a bare column holds a value or NULL."""
         return self.held | self.maybe if self.is_column else NO_KEYS
+
+
+def no_value() -> Error:
+    """The refusal of a list where a value is computed with, grouped by or shown."""
+    what = "a list is no value to compute with"
+    return error(106, what, hint="write LIST_CONTAINS(x, 'a'), LEN(x) or x IS NULL of the list x, or leave it out")
 
 
 def tree_of(scalar: Scalar | None) -> Node | None:

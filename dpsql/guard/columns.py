@@ -78,6 +78,17 @@ def sql(
     return _after(place, usual, sqltype, _around(rest, sqltype, known, slots, other or _other(rest, sqltype)))
 
 
+def item(array: str, sqltype: SqlType) -> str:
+    """SQL that makes a value of a drawn number: days and microseconds are dates and timestamps."""
+    if sqltype.name == "DATE":
+        return f"DATE '1970-01-01' + CAST({array} AS INTEGER)"
+    if sqltype.name == "TIMESTAMP":
+        return f"make_timestamp(CAST({array} AS BIGINT))"
+    if sqltype.name == "TIME":
+        return f"CAST(make_timestamp(CAST({array} AS BIGINT)) AS TIME)"
+    return f"{array} <> 0" if sqltype.is_boolean else f"TRY_CAST({array} AS {sqltype})"
+
+
 def others(place: str, sqltype: SqlType, usual: Sequence[Share]) -> str:
     """The value at a place that is none of a constant."""
     return _other(_rest(place, usual), sqltype)

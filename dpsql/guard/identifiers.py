@@ -65,7 +65,7 @@ def is_unsized(block: Block) -> bool:
          That number decides alone, with no threshold beside it: that a value is asked for says nothing of the data
     """
     return any(
-        isinstance(leaf.domain, Unbounded) and (leaf.sqltype.is_text or leaf.role == "quasi")
+        isinstance(leaf.domain, Unbounded) and ((leaf.sqltype.element or leaf.sqltype).is_text or leaf.role == "quasi")
         for part in boolean_parts(block)
         for leaf in part.scalar.leaves()
     )

@@ -17,11 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.cancellation import check
-from dpsql.core.sqltypes import SqlType
 from dpsql.engines.loading import load
 from dpsql.engines.locked import connect, lock, name, one_select, run
 from dpsql.expressions.buckets import MACRO
-from dpsql.guard import columns
+from dpsql.guard import columns, elements
 from dpsql.guard.columns import Constants
 from dpsql.guard.drawing import Drawing, Drawn, count
 from dpsql.guard.sizes import Bought, Share
@@ -43,8 +42,7 @@ class _Shown:
     """A column of a stored table; `places` are those of its places, and of its other values, where its values are those of a
     statement."""
 
-    column: str
-    sqltype: SqlType
+    column: Column
     places: tuple[str, ...] = ()
     known: tuple[Share, ...] = ()
 
@@ -150,17 +148,19 @@ class SampleUnits(Walled):
             self._store(table, missing)
         items = []
         for one in (self._stored[table.name][column.name] for column in asked):
-            items.append((one.column, self._value(one, f"{table.name}.{one.column}", constants)))
+            items.append((one.column.name, self._value(one, f"{table.name}.{one.column.name}", constants)))
         items += [(own, name(own)) for own in (ROW_NUMBER, UNIT_COLUMN) if every or name(own) in query]
         return [columns.shown(shown, f"{SAMPLE}{table.name}", items)]
 
     def _value(self, one: _Shown, origin: str, constants: Constants) -> str:
         if not one.places:
-            return name(one.column)
+            return name(one.column.name)
         known = columns.compared(constants, origin)
         slots = columns.parts(self._people, self._schema.guard.k)
         place, other = map(name, one.places)
-        return columns.sql(place, one.sqltype, known, slots, one.known, other)
+        if one.column.element is not None:
+            return elements.sql(place, one.column.element, one.column.length or 0, known, slots)
+        return columns.sql(place, one.column.sqltype, known, slots, one.known, other)
 
     def _drawn_tables(self) -> duckdb.DuckDBPyConnection:
         connection = connect(None, threads=1)
@@ -185,7 +185,7 @@ class SampleUnits(Walled):
         drawn = dict(stored or {})
         arrays: dict[str, npt.NDArray[np.generic]] = {"dpsql u": rows.unit + 1, "dpsql r": np.arange(len(rows)) + 1}
         items = [f"{name('dpsql u')} AS {name(UNIT_COLUMN)}", f"{name('dpsql r')} AS {name(ROW_NUMBER)}"]
-        items += [f"stored.{name(shown)}" for one in drawn.values() for shown in one.places or (one.column,)]
+        items += [f"stored.{name(shown)}" for one in drawn.values() for shown in one.places or (one.column.name,)]
         for i, column in enumerate(asked):
             check()
             found = self._drawing.column(table, column)
@@ -193,7 +193,7 @@ class SampleUnits(Walled):
             value, null = f"dpsql v{i}", f"dpsql n{i}"
             arrays[value] = found.values if found.values is not None else _places(found, len(rows))
             places = (_PLACE + column.name, _OTHER + column.name) if found.values is None else ()
-            texts = {column.name: name(value) if found.is_key else _item(name(value), column.sqltype)}
+            texts = {column.name: name(value) if found.is_key else columns.item(name(value), column.sqltype)}
             if places:
                 texts = dict(
                     zip(places, (name(value), columns.others(name(value), column.sqltype, found.known)), strict=True)
@@ -202,7 +202,7 @@ class SampleUnits(Walled):
                 arrays[null] = found.nulls
                 texts = {shown: f"CASE WHEN NOT {name(null)} THEN {text} END" for shown, text in texts.items()}
             items += [f"{text} AS {name(shown)}" for shown, text in texts.items()]
-            drawn[column.name] = _Shown(column.name, column.sqltype, places, found.known)
+            drawn[column.name] = _Shown(column, places, found.known)
         source = name(_INPUT) if stored is None else f"{name(_INPUT)} POSITIONAL JOIN {sample} AS stored"
         self._connection.register(_INPUT, arrays)
         try:
@@ -212,17 +212,6 @@ class SampleUnits(Walled):
         self._stored[table.name] = drawn
 
 
-def _item(array: str, sqltype: SqlType) -> str:
-    """SQL that makes a column of its drawn values: days and microseconds are dates and timestamps."""
-    if sqltype.name == "DATE":
-        return f"DATE '1970-01-01' + CAST({array} AS INTEGER)"
-    if sqltype.name == "TIMESTAMP":
-        return f"make_timestamp(CAST({array} AS BIGINT))"
-    if sqltype.name == "TIME":
-        return f"CAST(make_timestamp(CAST({array} AS BIGINT)) AS TIME)"
-    return f"{array} <> 0" if sqltype.is_boolean else f"TRY_CAST({array} AS {sqltype})"
-
-
 def _places(drawn: Drawn, size: int) -> npt.NDArray[np.generic]:
     return drawn.places if drawn.places is not None else np.zeros(size)
 
@@ -230,8 +219,9 @@ def _places(drawn: Drawn, size: int) -> npt.NDArray[np.generic]:
 def _identity(schema: Schema, identity: str, bought: Bought) -> str:
     """Of everything that the sample units are drawn from."""
     usual = [(t.name, c.name, c.usual) for t in schema.tables for c in t.columns if c.usual]
+    listed = [(t.name, c.name, c.elements) for t in schema.tables for c in t.columns if c.sqltype.element is not None]
     released = sorted((key, repr(found)) for key, found in bought.items())
-    return hashlib.sha256(repr((identity, schema.guard.k, usual, released)).encode()).hexdigest()
+    return hashlib.sha256(repr((identity, schema.guard.k, usual, released, *listed)).encode()).hexdigest()
 
 
 def _listed(connection: duckdb.DuckDBPyConnection, table: str, column: str) -> Sequence[object]:

@@ -202,6 +202,8 @@ def _column(condition: Scalar) -> Scalar | None:
 
 def _points(column: Scalar, conditions: Sequence[Scalar]) -> list[Point] | None:
     """Values of a column between which no condition changes its truth."""
+    if column.sqltype.element is not None:
+        return None
     domain, marks = column.domain, {m for c in conditions for m in _constants(c)}
     if isinstance(domain, Categories):
         found: list[Point] = list(domain.values)

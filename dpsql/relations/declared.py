@@ -87,7 +87,7 @@ def _column(
         names=names,
         constant=one or any(key.is_unit for key in keys),
         unit_bounds=declared.unit_bounds,
-        length=declared.longest,
+        length=declared.length if declared.sqltype.element is not None else declared.longest,
     )
 
 

@@ -31,6 +31,7 @@ def check(schema: Schema, broken: frozenset[str], mistakes: Mistakes) -> None:
                 bad.add(table.name)
         for column in table.columns:
             _check_domain_from(schema, table, column, mistakes)
+            _check_list(schema, table, column, mistakes)
             _check_role(schema, table, column, mistakes)
     if schema.privacy.unit == ROW:
         _check_row_level(schema, mistakes)
@@ -96,6 +97,13 @@ def _check_domain_from(schema: Schema, table: Table, column: Column, mistakes: M
     elif not source.public:
         what = f"domain comes from {printable(source.name)}, which is private"
         mistakes.add(_at(table, column.name), what, "write the list of values, or the column of a public table")
+
+
+def _check_list(schema: Schema, table: Table, column: Column, mistakes: Mistakes) -> None:
+    named = column.name in table.key or table.reference(column.name) or holds_unit(schema, table, column.name)
+    if column.sqltype.element is not None and named:
+        remedy = f'write a simple type, such as type = "{column.sqltype.element}"'
+        mistakes.add(_at(table, column.name), "is a list, by which rows are not told apart", remedy)
 
 
 def _check_role(schema: Schema, table: Table, column: Column, mistakes: Mistakes) -> None:

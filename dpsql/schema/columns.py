@@ -17,7 +17,7 @@ from dpsql.core.domains import (
     Value,
     categories,
 )
-from dpsql.core.sqltypes import INTEGER_BITS, OTHER_TYPES, VARCHAR, SqlType, parse_type
+from dpsql.core.sqltypes import INTEGER_BITS, LIST, OTHER_TYPES, VARCHAR, SqlType, parse_column_type
 from dpsql.schema.mistakes import shown, suggestion
 from dpsql.schema.model import ROLES, Column
 from dpsql.schema.section import Section, number
@@ -46,11 +46,17 @@ def declared_type(section: Section) -> SqlType | None:
     text = section.text("type")
     if text is None:
         return None
-    found = parse_type(text)
+    found = parse_column_type(text)
     if found is None:
-        remedy = suggestion(text.partition("(")[0], [*OTHER_TYPES, *INTEGER_BITS])
-        section.wrong(f"type {shown(text)} is not one that dpsql computes with", remedy)
+        section.wrong(f"type {shown(text)} is not one that dpsql computes with", _remedy(text))
     return found
+
+
+def _remedy(text: str) -> str:
+    """A type to write instead; a column that is not declared keeps no table from being read."""
+    if LIST in text or text.upper().startswith(("STRUCT", "MAP", "UNION", "BLOB", "UUID", "JSON")):
+        return "leave the column out, or write a type such as VARCHAR or VARCHAR[]"
+    return suggestion(text.partition("(")[0], [*OTHER_TYPES, *INTEGER_BITS])
 
 
 def read_column(name: str, section: Section, sqltype: SqlType | None) -> Column:
@@ -61,10 +67,31 @@ def read_column(name: str, section: Section, sqltype: SqlType | None) -> Column:
     nullable, role = section.flag("nullable"), _role(section)
     if sqltype is None:
         return Column(name, VARCHAR, UNBOUNDED, nullable, role)
+    if sqltype.element is not None:
+        return _list_column(name, section, sqltype, sqltype.element, nullable, role)
     domain, source = _domain(section, sqltype), _domain_from(section, sqltype)
     step, total = _step(section, sqltype), _unit_bounds(section, sqltype)
     length, usual = _length(section, sqltype, domain), read_usual(section, sqltype, domain, nullable)
     return Column(name, sqltype, domain, nullable, role, step, total, source, length, usual)
+
+
+def _list_column(name: str, section: Section, sqltype: SqlType, element: SqlType, nullable: bool, role: str) -> Column:
+    """A list: `domain` and `bounds` are of its elements, `length` is the most of them."""
+    for key in ("step", "unit_bounds", "usual"):
+        section.refuse(key, f"makes no sense for {sqltype}", f"remove {key}")
+    if isinstance(section.values.get("domain"), dict):
+        section.wrong("domain of a list comes from no table", "write domain = [...]")
+    if role not in ("", "measure"):
+        section.wrong(
+            f"role {role} makes no sense for {sqltype}, by which nothing is grouped", 'write role = "measure"'
+        )
+    length = section.count("length")
+    if length is None and "length" not in section:
+        section.wrong("length is missing, the most elements of a list", "write length = 10")
+    elif length is not None and length > LARGEST_LENGTH:
+        section.wrong(f"length is above {LARGEST_LENGTH:,}", "write fewer elements, such as length = 10")
+    elements = _domain(section, element)
+    return Column(name, sqltype, UNBOUNDED, nullable, role, length=length, elements=elements)
 
 
 def _length(section: Section, sqltype: SqlType, domain: Domain) -> int | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
-from dpsql.core.domains import Categories, Domain, Interval, Value
+from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, Value
 from dpsql.core.loss import EpsilonDelta
 from dpsql.core.sqltypes import SqlType
 
@@ -51,8 +51,10 @@ class Column:
     unit_bounds  bounds of one unit's total of this column, or None
     domain_from  ("table", "column") of a public table that lists the domain, or None; filled in at opening
     length       of text: the most characters that the owner declares, or that a public table holds; None: see `longest`
+                 of a list: the most elements, always declared
     usual        (value or None for NULL, the share of rows that the owner takes to have it): the guard alone counts on it. It is no
                  part of what a statement means, so stored answers stay where it changes
+    elements     of a list: the declared values of its elements. The guard alone counts on them, so they are no part of it either
     """
 
     name: str
@@ -65,18 +67,34 @@ class Column:
     domain_from: tuple[str, str] | None = None
     length: int | None = None
     usual: tuple[tuple[Value | None, Fraction], ...] = field(default=(), repr=False)
+    elements: Domain = field(default=UNBOUNDED, repr=False)
 
     @property
     def longest(self) -> int | None:
-        """The most characters of a text value; a longer one counts as NULL. None for what is no text.
+        """The most characters of a text value, or of a list's elements; a longer one counts as NULL. None for what is no text.
 
         Why  where nothing is declared, a list does not say which values there are (rule 16), only that its own are not too long; one
              that a public table gives is not known yet where the views are made
         """
-        if not self.sqltype.is_text or self.length is not None:
-            return self.length if self.sqltype.is_text else None
-        listed = self.domain.values if isinstance(self.domain, Categories) and self.domain_from is None else ()
+        if not (self.sqltype.element or self.sqltype).is_text:
+            return None
+        if self.sqltype.is_text and self.length is not None:
+            return self.length
+        domain = self.domain if self.sqltype.is_text else self.elements
+        listed = domain.values if isinstance(domain, Categories) and self.domain_from is None else ()
         return max([USUAL_LENGTH, *(len(value) for value in listed if isinstance(value, str))])
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a value that is too long counts as NULL: of text and lists."""
+        return self.sqltype.is_text or self.sqltype.element is not None
+
+    @property
+    def element(self) -> Column | None:
+        """One element of a list, as a column of its own."""
+        if self.sqltype.element is None:
+            return None
+        return Column(self.name, self.sqltype.element, self.elements, self.nullable, self.role, length=self.longest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,7 +263,7 @@ def _head(table: Table) -> list[tuple[str, str]]:
 
 
 def _column(schema: Schema, table: Table, column: Column) -> str:
-    pairs = [("type", quoted(str(column.sqltype))), *_domain(column)]
+    pairs = [("type", quoted(str(column.sqltype))), *_domain(column.element or column)]
     if column.length is not None:
         pairs.append(("length", str(column.length)))
     if column.step is not None:

@@ -15,7 +15,7 @@ import pytest
 from dpsql.core.domains import Interval, hull, interval
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import DATE, VARCHAR
-from dpsql.expressions.functions import BY_NAME, FUNCTIONS
+from dpsql.expressions.functions import BY_NAME
 from dpsql.expressions.functions.patterns import groups_of
 from dpsql.expressions.functions.record import Function
 from dpsql.expressions.known import of_type
@@ -27,7 +27,7 @@ from dpsql.planner.total import derived
 from dpsql.sql.nodes import Column
 from tests.laws.test_scalars import built, check, scopes_of
 from tests.support import clinic
-from tests.support.functions import DATES, TEXTS, filled
+from tests.support.functions import DATES, OF_VALUES, TEXTS, filled
 from tests.support.planning import compile_statement
 from tests.support.trees import text as text_of
 
@@ -59,7 +59,7 @@ def alike(ours: object, plain: object) -> bool:
 
 
 @pytest.mark.few(20)
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.name)
+@pytest.mark.parametrize("function", OF_VALUES, ids=lambda f: f.name)
 def test_a_function_gives_what_the_engine_gives(
     function: Function, scope: Scope, connection: duckdb.DuckDBPyConnection
 ) -> None:

@@ -30,6 +30,7 @@ FILES = {
     "nhefs": ROOT / "examples/nhefs/schema.toml",
     "clinic": ROOT / "tests/notes/clinic/schema.toml",
     "rows": ROOT / "tests/notes/clinic/rows.toml",
+    "club": ROOT / "tests/notes/club/schema.toml",
     "market": ROOT / "tests/notes/market/schema.toml",
 }
 

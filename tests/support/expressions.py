@@ -6,10 +6,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpsql.expressions.functions import FUNCTIONS
 from tests.support.functions import DATES as DATES_OF_EXAMPLES
+from tests.support.functions import OF_VALUES, filled, spellings
 from tests.support.functions import TEXTS as TEXTS_OF_EXAMPLES
-from tests.support.functions import filled, spellings
 
 INTEGERS = {"patient": ["age", "site", "code"], "visit": ["days", "year", "visit_id"], "item": ["drug", "batch"]}
 NUMBERS = {"patient": ["income", "weight", "score"], "visit": ["cost"], "item": ["amount"]}
@@ -52,7 +51,7 @@ class Expressions:
 
     def call(self, depth: int) -> str:
         """Any registered function, by any of its names."""
-        text = self.chance.choice(list(spellings(self.chance.choice(FUNCTIONS))))
+        text = self.chance.choice(list(spellings(self.chance.choice(OF_VALUES))))
 
         def made(letter: str) -> str:
             if letter in TEXTS_OF_EXAMPLES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpsql.expressions.functions import calendar, choices, documents, formats, numbers, patterns, text, zones
+from dpsql.expressions.functions import calendar, choices, documents, formats, lists, numbers, patterns, text, zones
 from dpsql.expressions.functions.record import Function, Rule
 
 FUNCTIONS: tuple[Function, ...] = (
@@ -13,6 +13,7 @@ FUNCTIONS: tuple[Function, ...] = (
     *text.FUNCTIONS,
     *patterns.FUNCTIONS,
     *documents.FUNCTIONS,
+    *lists.FUNCTIONS,
     *calendar.FUNCTIONS,
     *formats.FUNCTIONS,
     *zones.FUNCTIONS,
@@ -31,7 +32,7 @@ REFUSED: Mapping[str, tuple[str, str]] = {
         ("a part of a document is no value to compute with", "write JSON_EXTRACT_STRING(x, '$.key'), which is text"),
     ),
     **dict.fromkeys(
-        ("list_contains", "list_has", "array_contains", "array_has", "unnest", "string_split", "split", "str_split"),
+        ("unnest", "string_split", "split", "str_split"),
         ("a list is no value to compute with", "keep what it lists as rows of a table, or write SPLIT_PART(x, '-', 1)"),
     ),
     "initcap": ("the engine has no such function", "write UPPER(LEFT(x, 1)) || LOWER(SUBSTRING(x, 2))"),

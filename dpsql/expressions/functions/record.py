@@ -39,7 +39,7 @@ class Function:
     """A function of the values of one row.
 
     names     as SQL calls it, the first as it is shown
-    example   a call, of a and b (text), x and y (numbers), d and e (dates)
+    example   a call, of a and b (text), x and y (numbers), d and e (dates), l (a list of text)
     gives     what it gives, in a few words
     takes     the kinds of its arguments
     build     its scalar, of a Scalar for each value and constant, a str for a word, a Period; raises Error

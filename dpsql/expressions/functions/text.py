@@ -9,6 +9,7 @@ from dpsql.core.domains import UNBOUNDED, interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR
 from dpsql.expressions.casting import cast
+from dpsql.expressions.functions.lists import size
 from dpsql.expressions.functions.record import Constants, Function, as_text, is_small, is_text, text_and_numbers, texts
 from dpsql.expressions.known import Known, Ruled, always, decided, within
 from dpsql.expressions.lengths import LONGEST
@@ -30,6 +31,9 @@ _OF_PLAIN: dict[str, Callable[[str], str]] = {
 
 
 def length(scalar: Scalar) -> Scalar:
+    """Of a text, or of a list."""
+    if scalar.sqltype.element is not None:
+        return size(scalar)
     scalar = as_text(scalar, "length")
     if isinstance(scalar.value, str) and scalar.value.isascii():
         return literal(len(scalar.value), BIGINT)

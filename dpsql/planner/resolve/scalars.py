@@ -12,12 +12,13 @@ from dpsql.aggregates.record import Constant, Given, Record
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.expressions.scalar import Scalar
+from dpsql.expressions.scalar import Scalar, no_value
+from dpsql.planner.calls import function_of
 from dpsql.planner.grammar import SHELL_ONLY, is_aggregate, name_of, named_arguments
 from dpsql.planner.resolve.functions import builder_of
 from dpsql.planner.resolve.intervals import Build
 from dpsql.planner.resolve.scope import Scope, text_of
-from dpsql.planner.resolve.syntax import parts_of
+from dpsql.planner.resolve.syntax import parts_of, unaliased
 
 
 def scalar(node: exp.Expression, scope: Scope) -> Scalar:
@@ -91,6 +92,8 @@ def _column(node: exp.Column, scope: Scope, build: Build) -> Scalar:
         raise error(102, "* cannot stand here", hint="name a column")
     found = scope.column(node)
     if found is not None:
+        if found.sqltype.element is not None and not _takes_list(node):
+            raise no_value()
         return found
     alias = scope.alias(node)
     if alias is not None:
@@ -104,6 +107,23 @@ def _column(node: exp.Column, scope: Scope, build: Build) -> Scalar:
             305, f"{node.name} is neither grouped nor aggregated", hint=f"add it to GROUP BY, or write MAX({node.name})"
         )
     raise scope.unknown(node)
+
+
+def _takes_list(node: exp.Expression) -> bool:
+    """Whether a column may be a list where it stands: in a function or IS NULL, which look at it for themselves, counted, or shown by a
+    query in FROM, row by row."""
+    around = node.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    if isinstance(around, exp.Alias):
+        around = around.parent
+    if isinstance(around, exp.Select):
+        inside = isinstance(around.parent, exp.CTE | exp.Subquery)
+        kept = around.args.get("distinct") is None and around.args.get("group") is None
+        return inside and kept and any(node is unaliased(shown) for shown in around.expressions)
+    return isinstance(around, exp.Is | exp.Count) or (
+        isinstance(around, exp.Anonymous) and function_of(around) is not None
+    )
 
 
 _LONGEST = 50
