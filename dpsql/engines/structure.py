@@ -34,7 +34,9 @@ def canonical(schema: Schema) -> str:
 
 
 def _as_read(column: Column) -> str:
-    """What decides which value of a column is read as NULL, and so as no key: its type, and the length of text."""
+    """What decides which value of a column is read as NULL, and so as no key: its type, and the length of text and of lists."""
+    if column.element is not None:
+        return f"{column.sqltype} of {column.length} and {column.longest}"
     return f"{column.sqltype} of {column.longest}" if column.sqltype.is_text else str(column.sqltype)
 
 
@@ -43,7 +45,7 @@ def declared(schema: Schema) -> str:
 
     Unlike the approval, facts are about bounds, domains and limits too. What public tables list is part of the contents.
     """
-    whole = repr((FACTS_FORMAT, duckdb.__version__, schema.privacy.unit, schema.tables))
+    whole = repr((FACTS_FORMAT, duckdb.__version__, schema.privacy.unit, schema.tables, *schema.lists))
     return hashlib.sha256(whole.encode("utf-8", "backslashreplace")).hexdigest()
 
 

@@ -23,7 +23,8 @@ from dpsql.expressions.literals import literal
 _DUCKDB = Dialect.get_or_raise("duckdb")
 _HIDDEN = "function "
 """A blank is in no word of SQL."""
-BY_PLAIN_NAME = frozenset(name for name, function in BY_NAME.items() if not function.syntax) | frozenset(REFUSED)
+_UNNEST = "unnest"
+BY_PLAIN_NAME = frozenset(name for name, function in BY_NAME.items() if not function.syntax) | {*REFUSED, _UNNEST}
 """The functions that the parser has no form of its own for."""
 _WITH_SYNTAX: dict[type[exp.Expression], str] = {
     exp.Substring: "substring",
@@ -162,6 +163,18 @@ def _name_of(node: exp.Expression) -> str:
     return str(node.this).lower() if isinstance(node, exp.Anonymous) else _WITH_SYNTAX.get(type(node), "")
 
 
+def is_unnest(node: object) -> bool:
+    return isinstance(node, exp.Anonymous) and _name_of(node) == _UNNEST
+
+
+def no_unnest() -> Error:
+    """The refusal of UNNEST where it has no rows of people to stand beside, or no list."""
+    what = "UNNEST stands in FROM, or in the SELECT list of a query of rows"
+    return error(
+        102, what, hint="write FROM t, UNNEST(t.tags) AS u(tag), where tags is a column that is declared as a list"
+    )
+
+
 def listing() -> str:
     """What SHOW FUNCTIONS runs: every function, a call of it, what it gives, and its other names."""
     scalars = sorted(FUNCTIONS, key=lambda function: function.name)
@@ -205,6 +218,9 @@ def _check(name: str, node: exp.Expression) -> None:
     elif name in REFUSED:
         why, hint = REFUSED[name]
         raise error(102, f"{name.upper()}() is not supported: {why}", hint=hint)
+    stands = node.parent.parent if isinstance(node.parent, exp.Alias) else node.parent
+    if is_unnest(node) and not (isinstance(stands, exp.Table | exp.Select) and len(node.expressions) == 1):
+        raise no_unnest()
     function = BY_NAME.get(name)
     if function is None:
         return

@@ -29,7 +29,7 @@ CONSTRUCTS: dict[str, Words] = {
     "BitwiseOr": ("|", _BITS),
     "BitwiseRightShift": (">>", _BITS),
     "BitwiseXor": ("xor", _BITS),
-    "Bracket": ("x[i]", "dpsql reads no lists: leave it out"),
+    "Bracket": ("x[i]", "leave it out; a column that is declared as a list is asked by LIST_CONTAINS(x, 'a')"),
     "ByteString": _TEXT,
     "Collate": ("COLLATE", LEAVE_OUT),
     "ColumnDef": ("a type with fields", _TYPES),

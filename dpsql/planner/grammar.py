@@ -15,7 +15,7 @@ from dpsql.aggregates.registry import BY_SPELLING, RECORDS, called
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.planner.calls import BY_PLAIN_NAME, around
+from dpsql.planner.calls import BY_PLAIN_NAME, around, is_unnest
 from dpsql.planner.constructs import FUNCTIONS, LEAVE_OUT, LISTED, PARTS, SPELLINGS, construct
 from dpsql.schema.model import RESERVED
 
@@ -208,7 +208,7 @@ def check_nodes(tree: exp.Expression) -> None:
             raise unsupported(node)
         if isinstance(node, exp.Array) and not isinstance(around(node), (*_QUANTILES, exp.Any, exp.All)):
             raise unsupported(node)
-        if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
+        if isinstance(node, exp.Table) and not (isinstance(node.this, exp.Identifier) or is_unnest(node.this)):
             raise error(
                 103,
                 "a function in FROM could read a file, a setting or the catalog",

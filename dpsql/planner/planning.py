@@ -120,7 +120,9 @@ def renamed(sql: str, names: dict[str, str]) -> str:
 
 def schema_identity(schema: Schema) -> str:
     """A hash of everything declared that can decide what a statement means."""
-    return hashlib.sha256(repr((schema.privacy.unit, schema.privacy.units, schema.tables)).encode()).hexdigest()
+    return hashlib.sha256(
+        repr((schema.privacy.unit, schema.privacy.units, schema.tables, *schema.lists)).encode()
+    ).hexdigest()
 
 
 LEAST = Fraction(1, 2**48)

@@ -54,7 +54,7 @@ class Column:
                  of a list: the most elements, always declared
     usual        (value or None for NULL, the share of rows that the owner takes to have it): the guard alone counts on it. It is no
                  part of what a statement means, so stored answers stay where it changes
-    elements     of a list: the declared values of its elements. The guard alone counts on them, so they are no part of it either
+    elements     of a list: the declared values of its elements; `Schema.lists` has them for who tells schemas apart
     """
 
     name: str
@@ -281,6 +281,13 @@ class Schema:
     def table(self, name: str) -> Table | None:
         """The table of that name; SQL names do not depend on case."""
         return next((t for t in self.tables if t.name.lower() == name.lower()), None)
+
+    @property
+    def lists(self) -> tuple[tuple[str, str, Domain], ...]:
+        """The declared elements of every list: they decide what UNNEST means, and the text of a table does not show them."""
+        return tuple(
+            (t.name, c.name, c.elements) for t in self.tables for c in t.columns if c.sqltype.element is not None
+        )
 
     def path_to_unit(self, table: Table) -> tuple[Reference, ...]:
         """The references from a private table up to the one whose column holds the unit's value; () at the unit's own table.

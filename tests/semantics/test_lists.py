@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dpsql.clients.cli.main import main
 from dpsql.core.errors import Error
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
@@ -80,6 +81,22 @@ def asked(folder: Path, schema: str = SCHEMA) -> Session:
         "SELECT SUM(CASE WHEN LIST_CONTAINS(free, 'b') THEN 2 ELSE LEN(codes) END) FROM member",
         "SELECT COUNT(*) FROM member AS a JOIN member AS b ON a.id = b.id WHERE LIST_CONTAINS(a.tags, 'red') AND LEN(b.tags) = 2",
         "SELECT COUNT(*) FILTER (WHERE LIST_CONTAINS(codes, 11)) FROM member",
+        "SELECT tag, COUNT(*) FROM member, UNNEST(member.tags) AS u(tag) GROUP BY tag",
+        "SELECT u.tag, m.city, COUNT(*) FROM member AS m CROSS JOIN UNNEST(tags) AS u(tag) WHERE u.tag <> 'red' GROUP BY ALL",
+        "SELECT tag, COUNT(DISTINCT id) FROM (SELECT id, UNNEST(tags) AS tag FROM member) GROUP BY tag",
+        "SELECT COUNT(*), COUNT(c), SUM(c) FROM member, UNNEST(codes) AS u(c)",
+        "SELECT COUNT(*) FROM member AS m, UNNEST(m.tags) AS u(t), UNNEST(m.codes) AS v(c) WHERE t = 'red' AND c < 5",
+        "SELECT word, COUNT(*) FROM (SELECT * FROM member WHERE city = 'A') AS m, UNNEST(m.free) AS u(word) GROUP BY word",
+        "SELECT d, COUNT(*) FROM member, UNNEST(days) AS u(d) WHERE d > '2020-01-01' GROUP BY d",
+        "SELECT f, COUNT(*) FROM member JOIN UNNEST(flags) AS u(f) ON true GROUP BY f HAVING COUNT(*) > 0",
+        "SELECT COUNT(*) FROM member, UNNEST(doses) AS u(dose) WHERE dose > 0.5 AND NOT isnan(dose)",
+        "WITH x AS (SELECT id, t FROM member, UNNEST(tags) AS u(t)) SELECT n, COUNT(*) "
+        "FROM (SELECT id, COUNT(*) AS n FROM x GROUP BY id) GROUP BY n HAVING COUNT(*) > 0",
+        "SELECT t, COUNT(*) FROM member AS a JOIN member AS b ON a.id = b.id, UNNEST(a.tags) AS u(t) GROUP BY t",
+        "SELECT COUNT(*) FROM (SELECT DISTINCT id, t FROM member, UNNEST(tags) AS u(t))",
+        "SELECT COUNT(*) FROM member AS p WHERE EXISTS (SELECT 1 FROM (SELECT *, UNNEST(tags) AS t FROM member) AS q "
+        "WHERE q.id = p.id AND q.t = 'red')",
+        "SELECT city, COUNT(t) FROM member AS a LEFT JOIN (SELECT id, UNNEST(tags) AS t FROM member) AS b ON a.id = b.id GROUP BY 1",
     ],
 )
 def test_as_plain_duckdb(sql: str, opened: tuple[Session, duckdb.DuckDBPyConnection]) -> None:
@@ -112,6 +129,33 @@ def test_as_plain_duckdb(sql: str, opened: tuple[Session, duckdb.DuckDBPyConnect
         ("SELECT COUNT(*) FROM member WHERE UPPER(tags) = 'A'", 106, ""),
         ("SELECT COUNT(*) FROM member WHERE CONCAT(tags, 'a') = 'A'", 106, "LEN(x)"),
         ("SELECT tags FROM member", 305, "COUNT(tags)"),
+        ("SELECT UNNEST(tags) FROM member", 301, "COUNT(*)"),
+        ("SELECT UNNEST(tags) AS t, COUNT(*) FROM member GROUP BY 1", 102, "UNNEST(t.tags) AS u(tag)"),
+        ("SELECT COUNT(*) FROM (SELECT DISTINCT id, UNNEST(tags) AS t FROM member)", 102, "UNNEST(t.tags) AS u(tag)"),
+        ("SELECT COUNT(*) FROM member WHERE UNNEST(tags) = 'a'", 102, "UNNEST(t.tags) AS u(tag)"),
+        ("SELECT COUNT(*) FROM member, UNNEST(tags) AS u", 102, "UNNEST(t.tags) AS u(tag)"),
+        ("SELECT COUNT(*) FROM member, UNNEST(tags) AS u(city)", 105, "AS u(another_name)"),
+        ("SELECT COUNT(*) FROM member, UNNEST(tags) AS member(t)", 105, "AS another_name(t)"),
+        ("SELECT COUNT(*) FROM member, UNNEST(city) AS u(c)", 102, "declared as a list"),
+        ("SELECT COUNT(*) FROM member, UNNEST(LOWER(city)) AS u(c)", 102, "UNNEST(t.tags) AS u(tag)"),
+        (
+            "SELECT COUNT(*) FROM member AS m LEFT JOIN UNNEST(m.tags) AS u(t) ON true",
+            102,
+            "FROM (SELECT *, UNNEST(tags) AS tag",
+        ),
+        (
+            "SELECT COUNT(*) FROM member AS m LEFT JOIN member AS n ON m.id = n.id, UNNEST(n.tags) AS u(t)",
+            102,
+            "FROM (SELECT *",
+        ),
+        ("SELECT COUNT(*) FROM (SELECT UNNEST(tags) AS t, UNNEST(codes) AS c FROM member)", 102, "a query around it"),
+        (
+            "SELECT COUNT(*) FROM member AS p WHERE EXISTS (SELECT 1 FROM member q, UNNEST(q.tags) AS u(t) WHERE q.id = p.id)",
+            102,
+            "FROM (SELECT *",
+        ),
+        ("SELECT UNNEST(c) FROM (SELECT city AS c, COUNT(*) FROM member GROUP BY 1)", 102, "declared as a list"),
+        ("SELECT UNNEST(city), COUNT(*) FROM member GROUP BY city", 102, "declared as a list"),
     ],
 )
 def test_a_list_is_no_value(sql: str, code: int, hint: str, opened: tuple[Session, duckdb.DuckDBPyConnection]) -> None:
@@ -158,6 +202,33 @@ def test_the_guard_counts_on_the_elements_that_are_declared(tmp_path: Path) -> N
         ((told,),) = session.execute(f"EXPLAIN SELECT COUNT(*) FROM member WHERE {condition}").rows[-1:]
         assert 20 < int(str(told).rpartition(": ")[2].partition(" ")[0]) < 600
         session.execute(f"SELECT COUNT(*) FROM member WHERE {condition}")
+    groups = session.execute("SELECT t, COUNT(*) FROM member, UNNEST(tags) AS u(t) GROUP BY t").rows
+    assert {tag for tag, _ in groups} == {"blue", "green", "red", None}
     few = " AND ".join(f"LIST_CONTAINS(codes, {i})" for i in range(4))
     assert session.execute(f"SELECT COUNT(*) FROM member WHERE {few}").rows == [(None,)]
     session.close()
+
+
+def test_at_row_level_a_row_stays_one(tmp_path: Path) -> None:
+    with duckdb.connect() as plain:
+        plain.execute(f"COPY ({ROWS}) TO '{tmp_path / 'member.parquet'}' (FORMAT parquet)")
+    session = asked(tmp_path, SCHEMA.replace('unit = "member.id"', 'unit = "row"'))
+    with pytest.raises(Error, match="each row is its own unit here, and UNNEST would make several of it"):
+        session.execute("SELECT COUNT(*) FROM member, UNNEST(tags) AS u(t)")
+    assert session.execute("SELECT COUNT(*) FROM member WHERE LIST_CONTAINS(tags, 'red')").rows == [(154,)]
+    session.close()
+
+
+def test_a_prepared_snapshot_answers_the_same(tmp_path: Path) -> None:
+    with duckdb.connect() as plain:
+        plain.execute(f"COPY ({ROWS}) TO '{tmp_path / 'member.parquet'}' (FORMAT parquet)")
+    (tmp_path / "schema.toml").write_text(SCHEMA.replace('source = "."', 'source = "."\nledger = "l.db"'))
+    path = str(tmp_path / "schema.toml")
+    sql = "SELECT t, COUNT(*), SUM(LEN(codes)) FROM member, UNNEST(tags) AS u(t) WHERE LIST_CONTAINS(flags, true) GROUP BY t"
+    answers = []
+    for options in ([], ["--prepare"]):
+        assert main(["check", path, *options]) == 0
+        session = open_session(path, None, None, noise=ZeroNoise())
+        answers.append(session.execute(f"/* dpsql: fresh */ {sql}").rows)
+        session.close()
+    assert answers[0] == answers[1]

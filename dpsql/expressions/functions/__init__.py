@@ -32,7 +32,7 @@ REFUSED: Mapping[str, tuple[str, str]] = {
         ("a part of a document is no value to compute with", "write JSON_EXTRACT_STRING(x, '$.key'), which is text"),
     ),
     **dict.fromkeys(
-        ("unnest", "string_split", "split", "str_split"),
+        ("string_split", "split", "str_split"),
         ("a list is no value to compute with", "keep what it lists as rows of a table, or write SPLIT_PART(x, '-', 1)"),
     ),
     "initcap": ("the engine has no such function", "write UPPER(LEFT(x, 1)) || LOWER(SUBSTRING(x, 2))"),

@@ -45,6 +45,8 @@ def _relations(source: Relation, words: Words, schema: Schema) -> Iterator[str]:
         if made.step in ("per_unit", "distinct", "windowed"):
             what = "windows" if made.step == "windowed" else "groups"
             yield f"the {what} inside the query are made of one person's rows each"
+        if made.step == "unnested":
+            yield "a row has no more elements than its list may have, and leaves them with its person"
         if made.step == "union_all":
             yield "UNION ALL leaves every row with its person"
 

@@ -37,6 +37,11 @@ def _steps(relation: Relation, made: Made, words: Words, schema: Schema) -> list
             return [*before, f"DISTINCT rows of each person: {rows(relation)}"]
         case "windowed":
             return [*before, f"windows over each person's own rows: still {rows(relation)}"]
+        case "unnested":
+            return [
+                *before,
+                f"one row for each element of a list, which has at most as many as declared: {rows(relation)}",
+            ]
         case "union_all":
             second = story(made.sources[1], words, schema)
             return [*before, *second, f"UNION ALL of these: {rows(relation)}"]

@@ -25,9 +25,10 @@ from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.sources import Source, glance, items, public_values, relation, shown_names, source
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Query, Statement
 from dpsql.planner.resolve.subqueries import Subqueries
-from dpsql.planner.resolve.syntax import parts_of, replaced, unparenthesised, where_parts
+from dpsql.planner.resolve.syntax import check_no_unnest, parts_of, replaced, unnests, unparenthesised, where_parts
 from dpsql.planner.resolve.unit_groups import unit_groups
 from dpsql.planner.resolve.unit_windows import has_windows, unit_windows
+from dpsql.planner.resolve.unnests import in_from, with_elements
 from dpsql.relations.joins import left_join
 from dpsql.relations.per_unit import union_all
 from dpsql.relations.relations import Named, Relation, filtered, projected
@@ -65,6 +66,8 @@ def _with(node: exp.Expression, env: Env) -> Env:
 
 
 def _select(statement: Statement, select: exp.Select, env: Env) -> Query:
+    if unnests(select):
+        in_from(statement, select, env)
     tested = _tested(select)
     seen = {id(n): glance(statement, n, env) for n in items(select)}
     _check_names(seen)
@@ -93,6 +96,7 @@ def _select(statement: Statement, select: exp.Select, env: Env) -> Query:
             hint="ask for a count of people instead, grouped by what they share",
             span=span_of(other.node),
         )
+    check_no_unnest(select)
     return public_select(statement, select, sources, env)
 
 
@@ -202,6 +206,7 @@ def private_select(statement: Statement, select: exp.Select, sources: dict[int, 
     aggregated = any(_over_people(p) for p in _shown(select))
     if not nodes and not aggregated and select.args.get("group") is None:
         return _row_level(statement, select, source, scope, env)
+    check_no_unnest(select)
     keys = group_keys(nodes, scope)
     if any(_is_unit(key.scalar, source) for key in keys):
         if env.top:
@@ -313,7 +318,9 @@ def _row_level(statement: Statement, select: exp.Select, source: Relation, scope
     if env.top:
         raise _shown_row_by_row(select, source, scope)
     _refuse_limit(select)
-    if has_windows(select):
+    if unnests(select):
+        source, scope = with_elements(statement, select, source, scope)
+    elif has_windows(select):
         source, scope = unit_windows(statement, select, source, scope)
     having = select.args.get("having")
     if having is not None:

@@ -13,7 +13,7 @@ from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.expressions.scalar import Scalar, no_value
-from dpsql.planner.calls import function_of
+from dpsql.planner.calls import function_of, is_unnest
 from dpsql.planner.grammar import SHELL_ONLY, is_aggregate, name_of, named_arguments
 from dpsql.planner.resolve.functions import builder_of
 from dpsql.planner.resolve.intervals import Build
@@ -121,9 +121,8 @@ def _takes_list(node: exp.Expression) -> bool:
         inside = isinstance(around.parent, exp.CTE | exp.Subquery)
         kept = around.args.get("distinct") is None and around.args.get("group") is None
         return inside and kept and any(node is unaliased(shown) for shown in around.expressions)
-    return isinstance(around, exp.Is | exp.Count) or (
-        isinstance(around, exp.Anonymous) and function_of(around) is not None
-    )
+    called = isinstance(around, exp.Anonymous) and (function_of(around) is not None or is_unnest(around))
+    return called or isinstance(around, exp.Is | exp.Count)
 
 
 _LONGEST = 50

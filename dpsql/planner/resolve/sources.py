@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
+from dpsql.planner.calls import is_unnest
 from dpsql.planner.resolve.catalog import CATALOG, CATALOG_TABLES, no_table
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import is_query, parts_of
@@ -73,6 +74,9 @@ def glance(statement: Statement, node: exp.Expression, env: Env) -> Source:
 
 
 def _resolved(statement: Statement, node: exp.Expression, env: Env) -> Source:
+    if is_unnest(node.this):
+        hint = "write FROM (SELECT *, UNNEST(tags) AS tag FROM t) AS t"
+        raise error(102, "UNNEST cannot stand in FROM of this query", hint=hint, span=span_of(node))
     if isinstance(node, exp.Table):
         return _table(statement, node, env)
     if isinstance(node, exp.Subquery):
@@ -149,6 +153,8 @@ def check_tables(tree: exp.Expression, schema: Schema) -> None:
     """Raise 105 for a table that is neither declared nor a WITH query of the statement, nor of the catalog or of what was spent."""
     queries = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for node in tree.find_all(exp.Table):
+        if is_unnest(node.this):
+            continue
         declared = node.db.lower() in ("", MAIN) and schema.table(node.name) is not None
         known = declared or (not node.db and node.name.lower() in queries)
         catalog = node.db.lower() == CATALOG and node.name.lower() in CATALOG_TABLES

@@ -7,6 +7,10 @@ from collections.abc import Iterable, Iterator
 from sqlglot import exp
 
 from dpsql.aggregates.registry import BY_SPELLING
+from dpsql.core.errors import Error
+from dpsql.core.spans import span_of
+from dpsql.planner import calls
+from dpsql.planner.calls import is_unnest
 from dpsql.planner.grammar import END_NAMES, OF_PEOPLE
 
 
@@ -26,6 +30,23 @@ def parts_of(node: exp.Expression) -> Iterator[exp.Expression]:
                 waiting.append(part.this)
             continue
         waiting += reversed([child for child in part.iter_expressions() if isinstance(child, exp.Expression)])
+
+
+def unnests(select: exp.Select) -> list[exp.Expression]:
+    """Every UNNEST of a SELECT that is its own."""
+    return [part for part in parts_of(select) if is_unnest(part)]
+
+
+def no_unnest(node: exp.Expression) -> Error:
+    problem = calls.no_unnest()
+    problem.span = span_of(node)
+    return problem
+
+
+def check_no_unnest(select: exp.Select) -> None:
+    """Refuse (102) UNNEST where rows are grouped, aggregated or public."""
+    for node in unnests(select):
+        raise no_unnest(node)
 
 
 def unaliased(node: exp.Expression) -> exp.Expression:

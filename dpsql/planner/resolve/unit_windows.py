@@ -56,12 +56,12 @@ def unit_windows(statement: Statement, select: exp.Select, source: Relation, sco
     alias = statement.alias("unit_windows")
     relation, values = windowed(replace(source, columns=narrowed), alias, list(different.values()))
     places = dict(zip(different, values, strict=True))
-    here = _moved(scope, source, relation)
+    here = moved(scope, source, relation)
     here.known = {id(n): places[c.tree] for n, c in zip(nodes, computed, strict=True)}
     return relation, here
 
 
-def _moved(scope: Scope, source: Relation, relation: Relation) -> Scope:
+def moved(scope: Scope, source: Relation, relation: Relation) -> Scope:
     """The scope with each column where it stands now."""
     moved = {c.scalar.tree: d.scalar for c, d in zip(source.columns, relation.columns, strict=True)}
     if source.unit is not None and source.unit.column is not None and relation.unit is not None:
@@ -94,7 +94,7 @@ def _settled(statement: Statement, source: Relation, scope: Scope, read: set[Nod
     adjusted = [(c, scope.adjusted(c.scalar)) for c in columns]
     plain = [replace(c, scalar=one_form(s) if c.scalar.tree in settled else s) for c, s in adjusted]
     relation = derived(replace(source, columns=tuple(plain)), statement.alias("unit_rows"))
-    return relation, _moved(scope, replace(source, columns=columns), relation)
+    return relation, moved(scope, replace(source, columns=columns), relation)
 
 
 def _whole(window: exp.Window, named: dict[str, exp.Expression]) -> exp.Expression:

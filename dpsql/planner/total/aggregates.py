@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql.core.domains import Interval, interval
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, HUGEINT, SqlType, decimal
-from dpsql.expressions.known import LIST, ROWS, Known
+from dpsql.expressions.known import LIST, ROWS, Known, of_type
 from dpsql.planner.total.walk import Rule, Scope, Walk, unknown
 
 
@@ -82,7 +82,10 @@ def array(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
 
 
 def unnested(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+    """The elements of a list, or of a column of lists: UNNEST raises on none."""
     held = walk.value(node.this, scope)
+    if held.sqltype.element is not None:
+        return of_type(held.sqltype.element)
     if held.element is None:
         raise unknown(node)
     return held.element

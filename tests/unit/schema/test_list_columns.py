@@ -10,6 +10,8 @@ from schema_files import changed, mistakes, read
 from dpsql.clients.declared import column_comment, domain, domain_text, notes
 from dpsql.core.domains import UNBOUNDED, categories, interval
 from dpsql.core.sqltypes import SqlType
+from dpsql.engines.structure import canonical, declared
+from dpsql.planner.planning import schema_identity
 from dpsql.schema.toml import to_toml
 
 BORN = "born = { type = "
@@ -36,6 +38,15 @@ def test_a_declared_list_is_kept(tmp_path: Path) -> None:
     assert domain(column, table)[1] == "2 declared values: 'a', 'b'" and "values 'a', 'b'" in column_comment(
         column, table, schema
     )
+
+
+def test_what_is_declared_of_elements_tells_schemas_apart(tmp_path: Path) -> None:
+    """Stored answers and verified facts are of one declaration, and the approval is of one length."""
+    texts = [named(f'type = "INTEGER[]", length = {n}, bounds = [0, {most}]') for n, most in ((3, 9), (3, 8), (4, 9))]
+    schemas = [read(tmp_path, text) for text in texts]
+    assert len({schema_identity(schema) for schema in schemas}) == len({declared(schema) for schema in schemas}) == 3
+    one, same, other = map(canonical, schemas)
+    assert one == same != other
 
 
 def test_bounds_are_of_the_elements(tmp_path: Path) -> None:
