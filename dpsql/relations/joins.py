@@ -15,7 +15,7 @@ from dpsql.expressions.conditional import coalesce
 from dpsql.expressions.conversion import convert
 from dpsql.expressions.logic import compare
 from dpsql.expressions.scalar import NO_KEYS, Scalar, goes_with, same_key
-from dpsql.relations.relations import From, Made, Named, Relation, Step, UnitBound, bare, product_bound
+from dpsql.relations.relations import From, Made, Named, Relation, Step, UnitBound, bare, check_growth, product_bound
 from dpsql.sql.nodes import Bare, Binary, Node
 from dpsql.sql.queries import Join
 from dpsql.sql.trees import sorted_trees
@@ -178,6 +178,7 @@ def _made(step: Step, left: Relation, right: Relation, equalities: Sequence[Equa
 def _check(
     left: Relation, right: Relation, equalities: Sequence[Equality], residual: Sequence[Scalar] | None = None
 ) -> None:
+    check_growth(left, right)
     if not left.is_private:
         raise error(901, "a join starts with a private relation")
     if right.is_private and not equates_units(equalities):

@@ -17,6 +17,7 @@ from functools import reduce
 from typing import Literal
 
 from dpsql.core.errors import error
+from dpsql.expressions.lengths import LONGEST
 from dpsql.expressions.logic import conjuncts, truth
 from dpsql.expressions.scalar import NO_KEYS, Scalar
 from dpsql.schema.model import UNIT_COLUMN, Table
@@ -76,6 +77,7 @@ class Made:
     keys      what rows are grouped by
     computed  (a column, what it stands for)
     chosen    those columns whose values a condition decides
+    becomes   [rows] the most that one row of the source becomes by UNNEST
     """
 
     step: Step
@@ -84,6 +86,7 @@ class Made:
     keys: tuple[Scalar, ...] = ()
     computed: tuple[tuple[Node, Node], ...] = ()
     chosen: tuple[Node, ...] = ()
+    becomes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +294,25 @@ def computed_column(alias: str, name: str, like: Scalar, parts: tuple[Scalar, ..
 def translated(unique: frozenset[frozenset[Node]], moved: dict[Node, Node]) -> frozenset[frozenset[Node]]:
     """The unique sets whose columns all have a new name, under it."""
     return frozenset(frozenset(moved[c] for c in columns) for columns in unique if columns <= moved.keys())
+
+
+def check_growth(*parts: Relation, becomes: int = 1) -> None:
+    """Raise 204 where the lists of one row of each part, put beside each other, could be too many rows.
+
+    becomes  what one row becomes besides
+
+    Why  lists multiply: n of a thousand elements are 1000^n rows of whoever has them, and time and memory would say that they are
+         there, long before any cut (rule 47)
+    """
+    waiting = list(parts)
+    while waiting:
+        made = waiting.pop().made
+        if made is not None:
+            becomes *= made.becomes
+            waiting += made.sources
+    if becomes > LONGEST:
+        what = f"the lists of one person's row could be {becomes:,} rows beside each other, and at most {LONGEST:,} are made"
+        raise error(204, what, hint="ask about one list at a time, or let the owner declare a smaller length")
 
 
 def product_bound(*bounds: int | None) -> int | None:

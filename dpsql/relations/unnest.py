@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.core.errors import error
+from dpsql.expressions.lengths import LONGEST
 from dpsql.expressions.logic import is_null, negation
 from dpsql.expressions.scalar import Scalar, column
 from dpsql.relations.relations import (
@@ -12,6 +13,7 @@ from dpsql.relations.relations import (
     Relation,
     UnitBound,
     boundary,
+    check_growth,
     computed_column,
     derived_column,
     product_bound,
@@ -32,9 +34,12 @@ def unnested(source: Relation, alias: str, listed: Scalar, element: Column) -> t
                more, and no column adds up to its unit's declared total                                            [rows]
     Why        a longer list is NULL where it is read (rule 47), and the rows that come out for a unit are made of its own. That no
                more of them are counted is enforced by the cut before the sums, like any bound on rows
-    Refuses    402 at row level, where one row would become several of its unit that nothing holds together
+    Refuses    204 where lists beside each other could be too many rows
+               402 at row level, where one row would become several of its unit that nothing holds together
     """
     rows, unit = _held_together(source)
+    length = listed.length if listed.length is not None else LONGEST + 1
+    check_growth(source, becomes=length)
     shown = [c.scalar for c in source.columns]
     moved = (replace(derived_column(alias, f"c{i}", s), unit_bounds=None) for i, s in enumerate(shown))
     columns = tuple(replace(c, scalar=scalar) for c, scalar in zip(source.columns, moved, strict=True))
@@ -47,13 +52,13 @@ def unnested(source: Relation, alias: str, listed: Scalar, element: Column) -> t
     computed = ((c.scalar.tree, s.tree) for c, s in zip(columns, shown, strict=True))
     relation = Relation(
         columns,
-        UnitBound(carried, product_bound(rows, listed.length)),
+        UnitBound(carried, product_bound(rows, length)),
         frozenset(),
         replace(behind, plain=behind.with_unit),
         predicates=source.predicates,
         tables=source.tables,
         facts=source.facts,
-        made=Made("unnested", (source,), computed=(*computed, (made.tree, tree))),
+        made=Made("unnested", (source,), computed=(*computed, (made.tree, tree)), becomes=length),
     )
     return relation, made
 

@@ -150,6 +150,11 @@ def test_as_plain_duckdb(sql: str, opened: tuple[Session, duckdb.DuckDBPyConnect
         ),
         ("SELECT COUNT(*) FROM (SELECT UNNEST(tags) AS t, UNNEST(codes) AS c FROM member)", 102, "a query around it"),
         (
+            "SELECT COUNT(*) FROM (SELECT UNNEST(a.tags) AS t FROM member a FULL JOIN member b USING (id))",
+            102,
+            "a query around it",
+        ),
+        (
             "SELECT COUNT(*) FROM member AS p WHERE EXISTS (SELECT 1 FROM member q, UNNEST(q.tags) AS u(t) WHERE q.id = p.id)",
             102,
             "FROM (SELECT *",
@@ -232,3 +237,29 @@ def test_a_prepared_snapshot_answers_the_same(tmp_path: Path) -> None:
         answers.append(session.execute(f"/* dpsql: fresh */ {sql}").rows)
         session.close()
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM member, UNNEST(one) AS u(a), UNNEST(two) AS v(b)",
+        "WITH x AS (SELECT id, UNNEST(one) FROM member), y AS (SELECT id, UNNEST(two) FROM member) "
+        "SELECT COUNT(*) FROM x JOIN y ON x.id = y.id",
+    ],
+)
+def test_lists_do_not_multiply_beyond_a_limit(sql: str, tmp_path: Path) -> None:
+    """Two lists of 300 are 90,000 rows of one person: refused whatever the data, while 250 times 250 is asked (rule 47)."""
+    with duckdb.connect() as plain:
+        plain.execute(
+            f"COPY (SELECT 1 AS id, range(250) AS one, range(250) AS two) TO '{tmp_path / 'member.parquet'}' (FORMAT parquet)"
+        )
+    head = SCHEMA.partition("[tables.member.columns]")[0]
+    for length, refused in ((250, False), (300, True)):
+        lists = "\n".join(f'{column} = {{ type = "BIGINT[]", length = {length} }}' for column in ("one", "two"))
+        session = asked(tmp_path, f'{head}[tables.member.columns]\nid = {{ type = "BIGINT" }}\n{lists}\n')
+        if refused:
+            with pytest.raises(Error, match="DPSQL-204: the lists of one person's row could be 90,000 rows"):
+                session.execute(sql)
+        else:
+            assert session.execute(sql).rows == [(62_500,)]
+        session.close()

@@ -101,9 +101,12 @@ def _renamed(select: exp.Select, alias: str, name: str, item: exp.Expression) ->
 def with_elements(statement: Statement, select: exp.Select, source: Relation, scope: Scope) -> tuple[Relation, Scope]:
     """The rows, each once for each element of the list that the SELECT list unnests, and the scope in which UNNEST is the element."""
     nodes = unnests(select)
-    if len(nodes) > 1 or has_windows(select):
+    merged = {s.tree for s in scope.merged.values()} - {c.scalar.tree for c in source.columns}
+    if len(nodes) > 1 or has_windows(select) or merged:
         hint = "write the other one in a query around it: FROM (SELECT *, UNNEST(tags) AS tag FROM t) AS t"
-        raise error(102, "UNNEST stands beside a window or another UNNEST", hint=hint, span=span_of(nodes[-1]))
+        raise error(
+            102, "UNNEST stands beside another UNNEST, a window or a FULL JOIN", hint=hint, span=span_of(nodes[-1])
+        )
     (node,) = nodes
     listed = scalar(node.expressions[0], scope)
     element = _element(statement, listed)
