@@ -49,6 +49,18 @@ class DOUBLE(types.Float):
     __visit_name__ = "DOUBLE"
 
 
+class LIST(types.UserDefinedType):
+    """A list, by the name that DuckDB has for its type."""
+
+    cache_ok = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def get_col_spec(self) -> str:
+        return self.name
+
+
 PLAIN: dict[str, type[TypeEngine]] = {
     "BOOLEAN": types.BOOLEAN,
     "TINYINT": TINYINT,
@@ -73,7 +85,7 @@ def type_of(sqltype: SqlType) -> TypeEngine:
     """The type of a declared column."""
     if sqltype.is_decimal:
         return types.DECIMAL(sqltype.width, sqltype.scale)
-    return PLAIN[sqltype.name]()
+    return LIST(sqltype.name) if sqltype.element is not None else PLAIN[sqltype.name]()
 
 
 class DpsqlDate(types.Date):

@@ -692,3 +692,13 @@ def test_a_used_up_budget(tmp_path: Path) -> None:
         with pytest.raises(exc.OperationalError) as raised:
             connection.execute(sa.text(PAID))
     assert isinstance(raised.value.orig, dpsql.BudgetError) and raised.value.orig.code == "DPSQL-501"
+
+
+def test_a_list_is_shown_by_its_type() -> None:
+    engine = sa.create_engine(f"dpsql:///{ROOT / 'tests/notes/club/schema.toml'}?ledger=:memory:")
+    types = {column["name"]: str(column["type"]) for column in sa.inspect(engine).get_columns("member")}
+    assert types["tags"] == "VARCHAR[]" and types["courses"] == "INTEGER[]"
+    with engine.connect() as connection:
+        sql = "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'member' AND column_name = 'tags'"
+        assert connection.execute(sa.text(sql)).fetchall() == [("tags", "VARCHAR[]")]
+    engine.dispose()
