@@ -14,7 +14,7 @@ from dpsql.core.sqltypes import TIME, TIMESTAMP, SqlType
 from dpsql.expressions.conversion import decimal_of, scaled
 from dpsql.expressions.literals import literal, read_text
 from dpsql.expressions.scalar import NULL_TYPE, Scalar, finite_hull
-from dpsql.sql.nodes import Cast
+from dpsql.sql.nodes import Bare, Call, Case, Cast, Node
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _WORD = re.compile(r"(?!inf|nan)[a-z][a-z _-]*|", re.IGNORECASE)
@@ -38,13 +38,23 @@ def cast(scalar: Scalar, sqltype: SqlType) -> Scalar:
     return Scalar(
         "cast",
         (scalar,),
-        decimal_of(scalar, sqltype) if sqltype.is_decimal else Cast(scalar.tree, sqltype),
+        _converted(scalar, sqltype),
         sqltype,
         domain,
         sqltype.range,
         scalar.nullable or not sure,
         integral=sqltype.is_integer,
     )
+
+
+def _converted(scalar: Scalar, sqltype: SqlType) -> Node:
+    """The cast. An infinite timestamp has no time of day: DuckDB 1.4 raises on one, in TRY_CAST too."""
+    if sqltype.is_decimal:
+        return decimal_of(scalar, sqltype)
+    whole = Cast(scalar.tree, sqltype)
+    if (scalar.sqltype, sqltype) == (TIMESTAMP, TIME):
+        return Bare(Case(((Call("isfinite", (scalar.tree,)), whole),)))
+    return whole
 
 
 def _number_of_text(scalar: Scalar, sqltype: SqlType) -> Scalar:

@@ -51,6 +51,7 @@ CONSTRUCTS: dict[str, Words] = {
     "PositionalColumn": ("#1 for a column", "name the column"),
     "RawString": _TEXT,
     "RegexpILike": ("~*", "write regexp_matches(x, 'pattern', 'i')"),
+    "RegexpFullMatch": ("~", "write regexp_matches(x, 'pattern')"),
     "RegexpLike": ("~", "write regexp_matches(x, 'pattern')"),
     "Sample": ("a sample", _ALL_ROWS),
     "Star": ("* among the arguments", "name a column, or write COUNT(*)"),

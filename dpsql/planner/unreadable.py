@@ -63,7 +63,7 @@ def _likely(tokens: Sequence[Token], at: int) -> str:
     opened = [t.text for t in tokens[: at + 1] if t.token_type in (TokenType.L_PAREN, TokenType.R_PAREN)]
     if opened.count(")") > opened.count("("):
         return "leave it out: it closes what is not open"
-    if at == len(tokens) - 1:
+    if at == len(tokens) - 1 and here != "%":
         return _ENDS
     if here == "(" and len(words) > 2 and _is_name(tokens[at - 1]) and (_is_name(tokens[at - 2]) or words[-3] == ")"):
         return f"a comma may be missing before {tokens[at - 1].text[:40]}"

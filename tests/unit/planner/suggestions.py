@@ -794,11 +794,6 @@ MORE = [
         "SELECT GEOMEAN(person_id) FROM person", "count people instead: COUNT(*)", "SELECT COUNT(*) FROM person"
     ),
     Suggestion(
-        "SELECT REGR_SLOPE(income) FROM person",
-        "REGR_SLOPE(y, x)",
-        "SELECT REGR_SLOPE(income, education_years) FROM person",
-    ),
-    Suggestion(
         "SELECT COUNT(*) FROM person WHERE CAST(site AS JSON) IS NULL",
         "use BIGINT, DOUBLE",
         "SELECT COUNT(*) FROM person WHERE CAST(site AS BIGINT) IS NULL",
