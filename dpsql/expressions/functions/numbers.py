@@ -11,7 +11,7 @@ from functools import partial
 from dpsql.core import domains
 from dpsql.core.domains import UNBOUNDED, Domain, Interval, interval
 from dpsql.core.errors import error
-from dpsql.core.sqltypes import BOOLEAN, DOUBLE, SqlType, decimal
+from dpsql.core.sqltypes import BOOLEAN, DOUBLE, TIMESTAMP, SqlType, decimal
 from dpsql.expressions import arithmetic
 from dpsql.expressions.conversion import convert
 from dpsql.expressions.functions.record import Constants, Function, Rule
@@ -147,8 +147,14 @@ def _round(value: Scalar, digits: Scalar | None = None) -> Scalar:
 
 
 def _tests(args: Sequence[Known]) -> Ruled | None:
-    """ISNAN, ISINF, ISFINITE."""
+    """ISNAN, ISINF."""
     return always(of_type(BOOLEAN, null=args[0].null)) if len(args) == 1 and args[0].sqltype.is_float else None
+
+
+def _finite_tests(args: Sequence[Known]) -> Ruled | None:
+    """ISFINITE, of a timestamp too: a cast to TIME is printed behind it."""
+    known = len(args) == 1 and (args[0].sqltype.is_float or args[0].sqltype == TIMESTAMP)
+    return always(of_type(BOOLEAN, null=args[0].null)) if known else None
 
 
 def _monotone(limits: Interval | None, f: Callable[[float], float]) -> Interval | None:
@@ -357,5 +363,5 @@ FUNCTIONS = (
     Function(("atan2",), "ATAN2(y, x)", "DOUBLE", ("value", "value"), _arc_of_two, {"atan2": _doubles(2)}),
     _of_one(partial(float_test, "isnan"), _tests, "true or false", "isnan"),
     _of_one(partial(float_test, "isinf"), _tests, "true or false", "isinf"),
-    _of_one(partial(float_test, "isfinite"), _tests, "true or false", "isfinite"),
+    _of_one(partial(float_test, "isfinite"), _finite_tests, "true or false", "isfinite"),
 )
