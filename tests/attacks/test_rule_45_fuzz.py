@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import duckdb
 import pytest
 
 from dpsql.planner.total import tables_of, total
@@ -30,10 +29,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", some(range(PARTS)))
 def test_random_expressions(world: World, part: int) -> None:
-    if part == 0 and duckdb.__version__.startswith("1."):
-        pytest.xfail(
-            "open: a comparison of SUBSTRING(CASE ..., -3, 2) that this version of the engine decides otherwise"
-        )
     assert expressions(world, part, EXPRESSIONS // PARTS) == []
 
 

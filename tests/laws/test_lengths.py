@@ -15,7 +15,7 @@ from dpsql.core.domains import UNBOUNDED
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import BOOLEAN, DOUBLE, HUGEINT, TIMESTAMP, VARCHAR, SqlType, decimal
 from dpsql.expressions import casting, conditional
-from dpsql.expressions.functions import text
+from dpsql.expressions.functions import parts, text
 from dpsql.expressions.lengths import LONGEST
 from dpsql.expressions.literals import integer_literal, text_literal
 from dpsql.expressions.logic import compare
@@ -71,9 +71,9 @@ def expression(chance: random.Random, depth: int) -> Scalar:
             return text.change(chance.choice(["lower", "upper", "trim", "ltrim", "rtrim"]), one)
         case 4:
             places = [integer_literal(n) for n in chance.choices(range(-8, 9), k=chance.randint(1, 2))]
-            return text.part("substring", one, places)
+            return parts.part("substring", one, places)
         case 5:
-            return text.part(chance.choice(["left", "right"]), one, [integer_literal(chance.randint(-8, 8))])
+            return parts.part(chance.choice(["left", "right"]), one, [integer_literal(chance.randint(-8, 8))])
         case 6:
             return conditional.case([(condition, one)], other if chance.random() < 0.5 else None)
         case 7:
@@ -126,12 +126,12 @@ def test_rule_47_every_letter_in_another_case(connection: duckdb.DuckDBPyConnect
         (lambda a, b: text.concatenate(a, b), 12),
         (lambda a, b: text.concatenate(text.concatenate(a, a), text_literal("xyz")), 17),
         (lambda a, b: text.change("trim", a), 7), (lambda a, b: text.change("upper", a), 7),
-        (lambda a, b: text.part("left", a, [integer_literal(3)]), 3),
-        (lambda a, b: text.part("right", a, [integer_literal(-3)]), 7),
-        (lambda a, b: text.part("left", a, [integer_literal(30)]), 7),
-        (lambda a, b: text.part("substring", a, [integer_literal(2)]), 7),
-        (lambda a, b: text.part("substring", a, [integer_literal(2), integer_literal(4)]), 4),
-        (lambda a, b: text.part("substring", a, [integer_literal(5), integer_literal(-4)]), 4),
+        (lambda a, b: parts.part("left", a, [integer_literal(3)]), 3),
+        (lambda a, b: parts.part("right", a, [integer_literal(-3)]), 7),
+        (lambda a, b: parts.part("left", a, [integer_literal(30)]), 7),
+        (lambda a, b: parts.part("substring", a, [integer_literal(2)]), 7),
+        (lambda a, b: parts.part("substring", a, [integer_literal(2), integer_literal(4)]), 4),
+        (lambda a, b: parts.part("substring", a, [integer_literal(5), integer_literal(-4)]), 4),
         (lambda a, b: conditional.case([(compare("=", a, b), a)], b), 7),
         (lambda a, b: conditional.case([(compare("=", a, b), b)], None), 5),
         (lambda a, b: conditional.coalesce([b, text_literal("a longer one")]), 12),

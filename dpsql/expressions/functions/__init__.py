@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpsql.expressions.functions import calendar, choices, documents, formats, lists, numbers, patterns, text, zones
+from dpsql.expressions.functions import (
+    calendar,
+    choices,
+    documents,
+    formats,
+    lists,
+    numbers,
+    parts,
+    patterns,
+    text,
+    zones,
+)
 from dpsql.expressions.functions.record import Function, Rule
 
 FUNCTIONS: tuple[Function, ...] = (
     *choices.FUNCTIONS,
     *numbers.FUNCTIONS,
     *text.FUNCTIONS,
+    *parts.FUNCTIONS,
     *patterns.FUNCTIONS,
     *documents.FUNCTIONS,
     *lists.FUNCTIONS,

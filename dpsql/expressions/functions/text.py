@@ -10,7 +10,15 @@ from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR
 from dpsql.expressions.casting import cast
 from dpsql.expressions.functions.lists import size
-from dpsql.expressions.functions.record import Constants, Function, as_text, is_small, is_text, text_and_numbers, texts
+from dpsql.expressions.functions.record import (
+    Constants,
+    Function,
+    as_text,
+    is_small,
+    is_text,
+    text_and_numbers,
+    texts,
+)
 from dpsql.expressions.known import Known, Ruled, always, decided, within
 from dpsql.expressions.lengths import LONGEST
 from dpsql.expressions.literals import literal
@@ -20,7 +28,7 @@ from dpsql.sql.nodes import Bare, Between, Binary, Call, Case, Cast, Number
 
 _MOST = 2**31
 _FARTHEST = 10_000
-"""[letters] Constant positions lie before this."""
+"""[letters] Constant lengths and places lie before this."""
 _BEFORE_SURROGATES = 55_295
 """The last number before those that are no letters."""
 _OF_PLAIN: dict[str, Callable[[str], str]] = {
@@ -51,13 +59,6 @@ def change(function: str, scalar: Scalar, letters: Scalar | None = None) -> Scal
     if isinstance(scalar.value, str) and scalar.value.isascii() and function in _OF_PLAIN:
         return literal(_OF_PLAIN[function](scalar.value), VARCHAR)
     return Scalar(function, (scalar,), Call(function, (scalar.tree,)), VARCHAR, UNBOUNDED, None, scalar.nullable)
-
-
-def part(function: str, scalar: Scalar, positions: list[Scalar]) -> Scalar:
-    """SUBSTRING(x, start[, length]), LEFT(x, n), RIGHT(x, n), with constant positions."""
-    scalar = as_text(scalar, function)
-    tree = Call(function, (scalar.tree, *(a.tree for a in positions)))
-    return Scalar(function, (scalar, *positions), tree, VARCHAR, UNBOUNDED, None, scalar.nullable)
 
 
 def contains(function: str, scalar: Scalar, other: Scalar) -> Scalar:
@@ -221,17 +222,6 @@ def whole(place: int, most: int, what: str, hint: str, least: int | None = None)
     return check
 
 
-def _positions(what: str) -> Callable[[Constants], None]:
-    def check(constants: Constants) -> None:
-        for value in constants[1:]:
-            if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= _FARTHEST:
-                raise error(
-                    102, f"the positions of {what} must be constant whole numbers", hint="write SUBSTRING(x, 1, 2)"
-                )
-
-    return check
-
-
 def _check_padding(constants: Constants) -> None:
     whole(1, LONGEST, "the length of a padded text", "LPAD(x, 5, '0')", 0)(constants)
     if len(constants) > 2 and not (isinstance(constants[2], str) and 0 < len(constants[2]) < _FARTHEST):
@@ -270,20 +260,6 @@ def _held(name: str, *names: str) -> Function:
     )
 
 
-def _part(name: str, example: str, *names: str, optional: int = 0, syntax: bool = False) -> Function:
-    return Function(
-        (name, *names),
-        example,
-        "text",
-        ("value", "constant", "constant") if optional else ("value", "constant"),
-        lambda text, *positions: part(name, text, list(positions)),
-        {name: text_and_numbers},
-        optional,
-        check=_positions(name.upper()),
-        syntax=syntax,
-    )
-
-
 FUNCTIONS = (
     Function(
         ("length", "len", "strlen", "char_length", "character_length"),
@@ -299,9 +275,6 @@ FUNCTIONS = (
     _trimmed("trim", syntax=True),
     _trimmed("ltrim"),
     _trimmed("rtrim"),
-    _part("substring", "SUBSTRING(a, 1, 3)", optional=1, syntax=True),
-    _part("left", "LEFT(a, 3)"),
-    _part("right", "RIGHT(a, 3)"),
     _held("starts_with", "prefix"),
     _held("ends_with", "suffix"),
     _held("contains"),
