@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 
 from dpsql.core.domains import Value
+from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
 from dpsql.sql import nodes as n
 from dpsql.sql import queries as q
@@ -101,6 +102,8 @@ def _call(node: n.Call) -> list[Part]:
 
 
 def _in(node: n.In) -> list[Part]:
+    if not node.options:
+        raise error(901, "a list of values is empty")
     return ["(", node.inner, " IN (", *_listed(node.options), "))"]
 
 

@@ -214,7 +214,7 @@ class Is(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class In(Node):
-    """Membership in a list."""
+    """Membership in a list, which is not empty: engines differ over `x IN ()`, and some cannot read it."""
 
     inner: Node
     options: tuple[Node, ...]

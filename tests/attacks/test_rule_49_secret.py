@@ -105,7 +105,7 @@ def test_rule_49_duckdb_logs_no_secret(tmp_path: Path, monkeypatch: pytest.Monke
     for cursor in opened:
         for listed in ("duckdb_logs", "duckdb_prepared_statements()"):
             # a sandbox that was replaced is closed
-            with suppress(duckdb.ConnectionException):
+            with suppress(duckdb.ConnectionException, duckdb.BinderException):
                 logged += cursor.execute(f"SELECT CAST(listed AS VARCHAR) FROM {listed} AS listed").fetchall()
     assert any("$cut" in row for (row,) in logged), "statements are logged"
     assert not [row for (row,) in logged if secret in row.lower()]

@@ -66,7 +66,7 @@ def _inside(scalar: Scalar, values: tuple[Value, ...]) -> Node:
     # Only where nothing lies between the values: 1.5 is not on the list 1, 2, 3.
     if whole and len(numbers) == len(values) > 2 and numbers[-1] - numbers[0] == len(values) - 1:
         return Between(scalar.tree, listed[0], listed[-1])
-    return In(scalar.tree, listed)
+    return In(scalar.tree, listed) if listed else Literal(False, BOOLEAN)
 
 
 def only_declared(keys: tuple[GroupKey, ...]) -> Node | None:
