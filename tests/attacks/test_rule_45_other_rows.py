@@ -15,8 +15,10 @@ import pytest
 from dpsql.core.errors import Error
 from dpsql.planner.total import total
 from dpsql.sql.nodes import Call, Number
+from tests.attacks.expressions import BINARY, UNARY
+from tests.support import extremes
 from tests.support.functions import templates
-from tests.support.totality import World
+from tests.support.totality import World, printed
 from tests.support.trees import text as text_of
 from tests.support.versions import cuts_by_other_texts
 
@@ -102,3 +104,61 @@ def test_the_checker_knows_no_position_below_zero(world: World) -> None:
     for positions in ("(-3), 1", "3, (-1)"):
         with pytest.raises(Error):
             guarded(positions)
+
+
+TAME = {
+    "VARCHAR": ["''", "'a'", "'12'", "'2020-01-01'", "' 1 '", "'1.5e2'", "'true'"],
+    "DATE": ["'1970-01-01'", "'2020-02-29'", "'0001-01-01'"],
+    "TIMESTAMP": ["'1970-01-01'", "'2020-02-29 12:30:00'", "'9999-12-30'"],
+    "TIME": ["'08:00:00'", "'12:30:00.5'"],
+}
+"""Values of which an engine may know much: short ASCII, small numbers, whole days."""
+
+
+def _tame(sqltype: str) -> list[str]:
+    return TAME.get(sqltype) or [v for v in extremes.VALUES[sqltype] if v in ("0", "1", "0.5", "0.01", "true", "false")]
+
+
+def _filled(engine: duckdb.DuckDBPyConnection) -> None:
+    """`alone.extreme`, pairs of tame values, and `beside.extreme`, the same with all extremes below them."""
+    extremes.fill(engine)
+    columns = [
+        (
+            extremes.column(side, sqltype),
+            [*(f"CAST({v} AS {sqltype})" for v in _tame(sqltype)), f"CAST(NULL AS {sqltype})"],
+            index,
+        )
+        for sqltype in extremes.TYPES
+        for side, index in (("l", "i"), ("r", "j"))
+    ]
+    items = ", ".join(f"[{', '.join(cells)}][1 + {index} % {len(cells)}] AS {name}" for name, cells, index in columns)
+    names = ", ".join(name for name, _, _ in columns)
+    engine.execute("CREATE SCHEMA alone").execute("CREATE SCHEMA beside")
+    rows = "(SELECT i, j FROM range(8) AS a(i), range(8) AS b(j))"
+    engine.execute(f"CREATE TABLE alone.extreme AS SELECT i * 8 + j AS person_id, {items} FROM {rows}")
+    below = f"SELECT -1 - row_number() OVER () AS person_id, {names} FROM main.extreme"
+    engine.execute(f"CREATE TABLE beside.extreme AS FROM alone.extreme UNION ALL {below}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_no_operator_hangs_on_the_values_of_others(world: World, part: int) -> None:
+    texts = printed(world, (*UNARY, *BINARY))[part::4]
+    assert len(texts) > 250
+    found = []
+    with duckdb.connect(config={"threads": "1"}) as engine:
+        _filled(engine)
+        for start in range(0, len(texts), 100):
+            asked = texts[start : start + 100]
+            items = ", ".join(f"{text} AS c{i}" for i, text in enumerate(asked))
+            sql = total(f'SELECT "person_id" AS place, {items} FROM "extreme" AS "extreme"', world.tables)
+            shown = ", ".join(f"CAST(c{i} AS VARCHAR)" for i in range(len(asked)))
+            answers = []
+            for schema in ("alone", "beside"):
+                engine.execute(f"SET schema = '{schema}'")
+                answers.append(
+                    engine.execute(f"SELECT place, {shown} FROM ({sql}) WHERE place >= 0 ORDER BY 1").fetchall()
+                )
+            for row, beside in zip(*answers, strict=True):
+                found += [asked[i - 1] for i in range(1, len(row)) if row[i] != beside[i]]
+    assert set(found) == set()

@@ -6,7 +6,7 @@ they are the constant alone. A value above zero anywhere in the table then turne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import duckdb
 import pytest
@@ -16,8 +16,7 @@ from dpsql.expressions.known import of_type
 from dpsql.planner.total import total
 from tests.attacks.expressions import BINARY, UNARY
 from tests.support.sides import SIDES
-from tests.support.totality import World
-from tests.support.trees import text as text_of
+from tests.support.totality import World, printed
 from tests.support.versions import infers_abs_wrongly
 
 TABLES = {"t": {"v": of_type(DOUBLE), "f": of_type(FLOAT), "g": of_type(INTEGER)}}
@@ -77,22 +76,10 @@ def test_one_value_above_zero_would_change_hundreds() -> None:
     assert sorted(found)[1] > 100
 
 
-def _texts(world: World, templates: Sequence[str]) -> list[str]:
-    """Each template over columns of every type, as it is printed."""
-    columns = [name for _, name in world.scope.columns if name.startswith("l_")]
-    made = [
-        world.built(template.format(a, b))
-        for i, template in enumerate(templates)
-        for a in columns
-        for b in dict.fromkeys((columns[i % len(columns)], "2", "'a'") if "{1}" in template else ("",))
-    ]
-    return list(dict.fromkeys(text_of(form.scalar) for form in made if form is not None))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("side", SIDES)
 def test_every_function_has_the_same_answers_without_statistics(world: World, side: str) -> None:
-    texts = _texts(world, (*UNARY, *BINARY))
+    texts = printed(world, (*UNARY, *BINARY))
     assert len(texts) > 1000
     for start in range(0, len(texts), 200):
         assert world.sides.problems(texts[start : start + 200], side, where=200) == []
@@ -100,12 +87,12 @@ def test_every_function_has_the_same_answers_without_statistics(world: World, si
 
 @pytest.mark.parametrize("side", SIDES)
 def test_some_functions_have_the_same_answers_without_statistics(world: World, side: str) -> None:
-    assert world.sides.problems(_texts(world, ("ABS({0})", "-{0}", "SIGN({0})", "SQRT({0})")), side) == []
+    assert world.sides.problems(printed(world, ("ABS({0})", "-{0}", "SIGN({0})", "SQRT({0})")), side) == []
 
 
 @infers_abs_wrongly
 def test_the_sweep_finds_wrong_statistics(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: no zero is added."""
     monkeypatch.setattr("dpsql.planner.total.walk.Walk._veiled", lambda walk, node, sqltype: node)
-    found = world.sides.problems(_texts(world, ("ABS({0})",)), "low")
+    found = world.sides.problems(printed(world, ("ABS({0})",)), "low")
     assert {text.rpartition(" OF ")[2] for text in found} == {'abs("extreme"."l_double")', 'abs("extreme"."l_float")'}

@@ -238,3 +238,15 @@ def statements(world: World, seed: int, count: int) -> tuple[int, list[str]]:
             taken += ran
             problems += [problem] if problem else []
     return taken, problems
+
+
+def printed(world: World, templates: Sequence[str]) -> list[str]:
+    """Each template over columns of every type, as it is printed."""
+    columns = [name for _, name in world.scope.columns if name.startswith("l_")]
+    made = [
+        world.built(template.format(a, b))
+        for i, template in enumerate(templates)
+        for a in columns
+        for b in dict.fromkeys((columns[i % len(columns)], "2", "'a'") if "{1}" in template else ("",))
+    ]
+    return list(dict.fromkeys(text_of(form.scalar) for form in made if form is not None))
