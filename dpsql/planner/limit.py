@@ -32,7 +32,7 @@ def limit(block: Block, options: Options, schema: Schema) -> Limited:
     """
     listed = {i for bound in block.lists for i in bound.keys}
     keys = tuple(key if i in listed else as_listed(key) for i, key in enumerate(block.keys))
-    block = replace(block, keys=keys)
+    block = _within(replace(block, keys=keys), schema.privacy.max_cells)
     groups = _declared_groups(block, schema)
     source = block.source
     if source.unit is None:
@@ -105,6 +105,21 @@ def _declared_groups(block: Block, schema: Schema) -> int | None:
                 span=key.span,
             )
     return block.groups
+
+
+def _within(block: Block, most: int) -> Block:
+    """The block with at most so many declared groups: the keys with the longest lists of their own are selected privately instead.
+
+    Why  declarations alone say which keys these are, and what a selected key shows has passed the threshold (rule 29), whatever
+         list it had; the other keys keep their lists, so that their rows off the list are dropped before the cut (rule 13)
+    """
+    keys = list(block.keys)
+    for i in sorted(range(len(keys)), key=lambda i: -len(keys[i].values or ())):
+        groups = math.prod([one.groups or 1 for one in block.lists] + [len(key.values or (None,)) for key in keys])
+        if block.whole or groups <= most:
+            break
+        keys[i] = replace(keys[i], values=None)
+    return replace(block, keys=tuple(keys))
 
 
 def as_listed(key: GroupKey) -> GroupKey:

@@ -24,6 +24,7 @@ from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic
 from tests.support.opened import clinic_data
+from tests.support.planning import compiled_by
 
 STATEMENTS = [
     "SELECT COUNT(*) FROM patient",
@@ -148,7 +149,7 @@ def test_a_statement_of_typical_values_leaves_no_rows_behind(session: Session) -
     ],
 )
 def test_304_no_list_makes_more_groups_than_the_owner_allows(tmp_path: Path, sql: str) -> None:
-    """The cap holds of declared keys at planning, and of keys listed by public rows before the charge: never one group more."""
+    """The cap holds of declared keys at planning, and of keys listed by public rows before the charge: never one listed group more."""
     clinic.write(tmp_path, ordinary())
     schema = clinic.schema(tmp_path)
     for cap in (1, 2, 3, 5, 12, 100):
@@ -163,21 +164,13 @@ def test_304_no_list_makes_more_groups_than_the_owner_allows(tmp_path: Path, sql
         session.close()
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    ("sql", "keys"),
-    [
-        ("SELECT site, COUNT(*) FROM patient GROUP BY site", "declared"),
-        ("SELECT label, COUNT(*) FROM item JOIN drug USING (drug) GROUP BY label", "declared"),
-        ("SELECT UPPER(label), COUNT(*) FROM item JOIN drug USING (drug) GROUP BY 1", "declared"),
-        (
-            "SELECT l, COUNT(*) FROM item JOIN (SELECT drug, label || 'x' AS l FROM drug) AS d USING (drug) GROUP BY l",
-            "listed",
-        ),
-    ],
-)
-def test_304_is_said_of_both_kinds_of_lists(tmp_path: Path, sql: str, keys: str) -> None:
-    """Of what is declared, and of what public rows list; at exactly as many groups as are allowed it is answered."""
+LABELS = "SELECT l, COUNT(*) FROM item JOIN (SELECT drug, label || 'x' AS l FROM drug) AS d USING (drug) GROUP BY l"
+CUBE = "SELECT site, COUNT(*) FROM patient GROUP BY CUBE (site)"
+
+
+@pytest.mark.parametrize(("sql", "keys"), [(CUBE, "declared"), (LABELS, "listed")])
+def test_304_is_said_where_keys_must_have_a_list(tmp_path: Path, sql: str, keys: str) -> None:
+    """Of what is added up over all groups, and of what public rows list; at as many groups as are allowed it is answered."""
     clinic.write(tmp_path, ordinary())
     schema = clinic.schema(tmp_path)
     cap = 2
@@ -187,8 +180,39 @@ def test_304_is_said_of_both_kinds_of_lists(tmp_path: Path, sql: str, keys: str)
     assert refused.value.code == "DPSQL-304"
     assert session.execute("SELECT COUNT(*) FROM dpsql.ledger").rows == [(0,)]
     session.close()
-    session = open_session(replace(schema, privacy=replace(schema.privacy, max_cells=cap + 1)), None, ":memory:")
-    assert len(session.execute(sql).rows) == cap + 1
+    session = open_session(replace(schema, privacy=replace(schema.privacy, max_cells=cap + 2)), None, ":memory:")
+    assert len(session.execute(sql).rows) == cap + 1 + (sql == CUBE)
+    session.close()
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(
+    ("sql", "cap", "selected"),
+    [
+        ("SELECT site, COUNT(*) FROM patient GROUP BY site", 2, (0,)),
+        ("SELECT site FROM patient GROUP BY site", 2, (0,)),
+        ("SELECT label, COUNT(*) FROM item JOIN drug USING (drug) GROUP BY label", 2, (0,)),
+        # age alone has the longest list, and the others keep theirs
+        ("SELECT site, age, city, COUNT(*) FROM patient GROUP BY ALL", 100, (1,)),
+    ],
+)
+def test_keys_with_more_groups_than_are_allowed_are_selected(
+    tmp_path: Path, sql: str, cap: int, selected: tuple[int, ...]
+) -> None:
+    """A threshold stands before them, delta is paid for it, and one more group allowed gives the list back."""
+    clinic.write(tmp_path, ordinary())
+    schema = clinic.schema(tmp_path)
+    session = open_session(replace(schema, privacy=replace(schema.privacy, max_cells=cap)), None, ":memory:")
+    (part,) = compiled_by(session, parse(sql)).releases
+    block = part.release.limited.block
+    assert tuple(i for i in range(len(block.keys)) if block.is_selected(i)) == selected
+    assert part.release.selection is not None
+    assert part.release.loss.delta > 0
+    # four people at most share a site, and fewer the rest of it: none passes
+    assert session.execute(sql).rows == []
+    session.close()
+    session = open_session(schema, None, ":memory:")
+    assert all(one.release.selection is None for one in compiled_by(session, parse(sql)).releases)
     session.close()
 
 
