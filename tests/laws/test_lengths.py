@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.core.domains import UNBOUNDED
+from dpsql.core.domains import UNBOUNDED, Interval
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import BOOLEAN, DOUBLE, HUGEINT, TIMESTAMP, VARCHAR, SqlType, decimal
 from dpsql.expressions import casting, conditional
@@ -103,6 +103,20 @@ def test_rule_47_no_text_is_longer_than_its_length(connection: duckdb.DuckDBPyCo
         if part.sqltype.is_text:
             assert part.length is not None and part.length <= LONGEST
             assert longest(connection, part, "r") <= part.length, printed(part.tree)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32))
+def test_lengths_lie_within_their_bounds(connection: duckdb.DuckDBPyConnection, seed: int) -> None:
+    """In characters and in bytes, which are those of the engine."""
+    chance = random.Random(seed)
+    found = text.change("upper", leaf(chance)) if chance.random() < 0.5 else leaf(chance)
+    for measured, function in ((text.length(found), "length"), (text.size_in_bytes(found), "strlen")):
+        assert isinstance(measured.domain, Interval) or measured.is_literal
+        asked = f"SELECT max({printed(measured.tree)}), max({function}({printed(found.tree)})) FROM r"
+        most, own = connection.execute(asked).fetchall()[0]
+        assert most == own
+        assert measured.is_literal or most <= measured.domain.upper
 
 
 @pytest.mark.parametrize("name", sorted(OTHERS))

@@ -45,9 +45,20 @@ def length(scalar: Scalar) -> Scalar:
     scalar = as_text(scalar, "length")
     if isinstance(scalar.value, str) and scalar.value.isascii():
         return literal(len(scalar.value), BIGINT)
-    limits = interval(0, _MOST)
+    return _measured("length", scalar, scalar.length or 0)
+
+
+def size_in_bytes(scalar: Scalar) -> Scalar:
+    """STRLEN: UTF-8 has at most four bytes a character."""
+    scalar = as_text(scalar, "strlen")
+    return _measured("strlen", scalar, 4 * (scalar.length or 0))
+
+
+def _measured(function: str, scalar: Scalar, most: int) -> Scalar:
+    """A length, with the bounds that those of the text give (rule 47); they are a clamp like any other."""
+    tree = Call(function, (scalar.tree,))
     return Scalar(
-        "length", (scalar,), Call("length", (scalar.tree,)), BIGINT, UNBOUNDED, limits, scalar.nullable, integral=True
+        function, (scalar,), tree, BIGINT, interval(0, most), interval(0, _MOST), scalar.nullable, integral=True
     )
 
 
@@ -260,16 +271,14 @@ def _held(name: str, *names: str) -> Function:
     )
 
 
+def _counted(names: tuple[str, ...], gives: str, build: Callable[[Scalar], Scalar]) -> Function:
+    rules = {names[0]: texts(1, BIGINT)}
+    return Function(names, f"{names[0].upper()}(a)", gives, ("value",), build, rules, safe=True)
+
+
 FUNCTIONS = (
-    Function(
-        ("length", "len", "strlen", "char_length", "character_length"),
-        "LENGTH(a)",
-        "BIGINT",
-        ("value",),
-        length,
-        {"length": texts(1, BIGINT)},
-        safe=True,
-    ),
+    _counted(("length", "len", "char_length", "character_length"), "BIGINT", length),
+    _counted(("strlen",), "BIGINT, in bytes", size_in_bytes),
     _changed("lower", "lcase"),
     _changed("upper", "ucase"),
     _trimmed("trim", syntax=True),
