@@ -25,7 +25,19 @@ from tests.bench import (
 )
 from tests.support import tpch as tpch_data
 
-PARTS = ("large", "small", "startup", "memory", "tpch", "statistics", "accounting", "guard", "start", "dashboard")
+PARTS = (
+    "large",
+    "small",
+    "startup",
+    "memory",
+    "tpch",
+    "statistics",
+    "accounting",
+    "guard",
+    "start",
+    "dashboard",
+    "workloads",
+)
 
 
 def main() -> None:
@@ -37,9 +49,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds of a large question (default 5)")
     cache = Path(tempfile.gettempdir()) / "dpsql-bench"
     parser.add_argument("--cache", type=Path, default=cache, help=f"where the TPC-H data is kept (default {cache})")
-    parser.add_argument(
-        "--workloads", type=Path, help="a folder of published statements, each with the guard and without"
-    )
+    parser.add_argument("--workloads", type=Path, help="a folder of published statements; see tests/bench/workloads.py")
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)
     if unknown:
@@ -47,10 +57,7 @@ def main() -> None:
     print(
         f"Python {platform.python_version()}, DuckDB {duckdb.__version__}, {_threads()} threads, {platform.machine()}"
     )
-    if options.workloads is not None:
-        workloads.compare(options.workloads)
-    if options.parts or options.workloads is None:
-        _run(options.parts or PARTS, options)
+    _run(options.parts or PARTS, options)
 
 
 def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> None:
@@ -75,6 +82,8 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
         start.measure(10)
     if "dashboard" in parts:
         dashboard.viewed()
+    if "workloads" in parts:
+        workloads.compare(options.workloads, options.cache)
 
 
 def _threads() -> object:

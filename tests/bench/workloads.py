@@ -1,8 +1,14 @@
-"""Published dashboards and benchmarks: how many of their statements are answered with the guard, and without it.
+"""Published statements and questions of our own: how many are answered, with the guard and without, and why the others are not.
 
-Their texts are not bundled. A workload is a folder with `tables/*.sql`, which create its tables, and `queries/*.sql`; statements in one
-file are parted by semicolons. Its tables stay empty: the guard decides by declarations alone. What a text does not say is declared
-plainly: each row is a unit, numbers lie in [0, 1,000,000], dates in 2000 to 2025, and texts have no list.
+python -m tests.bench workloads [--workloads FOLDER]
+
+Public texts are not bundled; those that FOLDER has are asked, beside TPC-H and the questions in tests/fixtures/questions:
+
+FOLDER/public_bi/*       the folders of cwida/public_bi_benchmark's benchmark/, with tables/*.sql and queries/*.sql
+FOLDER/clickbench        tables/create.sql and queries/queries.sql: duckdb/create.sql and duckdb/queries.sql of ClickHouse/ClickBench
+FOLDER/tpcds             queries/*.sql, one a file, and rows/*.parquet at scale factor 0.01: tpcds_queries() and dsdgen() of DuckDB's
+                         extension, which the package duckdb-extension-tpcds brings
+FOLDER/smartnoise/pums, telemetry   queries/*.sql: validate_pums.sql, and rewrites.sql, of the tests of opendp/smartnoise-sdk
 """
 
 from __future__ import annotations
@@ -11,122 +17,235 @@ import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
-from statistics import median
 
 import duckdb
 
 from dpsql.core.errors import Error
-from dpsql.schema.model import Schema
+from dpsql.core.loss import EpsilonDelta
+from dpsql.planner.options import Options
+from dpsql.planner.parse import Query
+from dpsql.planner.planning import schema_identity
+from dpsql.schema.model import Schema, Table
 from dpsql.schema.toml import read_schema
+from dpsql.session.answer import read
 from dpsql.session.opening import open_session
-from tests.bench.timing import Aim, heading
+from dpsql.session.result import Answer
+from dpsql.session.session import Session
+from tests.bench.declaring import ROWS, Told, declare
+from tests.bench.timing import Aim, heading, ms, p95, show
+from tests.support import tpch
 from tests.support.noise import ZeroNoise
+from tests.support.planning import compile_statement
 
-HEAD = """
-[dataset]
-name = "published"
-source = "data.duckdb"
-[privacy]
-unit = "row"
-epsilon = 1000000.0
-delta = 1e-3
-units = 1000000
-query = { epsilon = 0.1, delta = 1e-9 }
-caps = { epsilon = 10.0, delta = 1e-8 }
-"""
-BOUNDS = {
-    "DATE": "[2000-01-01, 2025-12-31]",
-    "TIMESTAMP": "[2000-01-01T00:00:00, 2025-12-31T00:00:00]",
-    "TINYINT": "[0, 100]",
-    "SMALLINT": "[0, 10000]",
-}
-LEFT_OUT = ("TIME", "BLOB", "INTERVAL")
-FEWER = Aim(2, " % fewer")
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+MODES = ("off", "block")
+PLANNED, LONGEST = Aim(15, " ms at p95"), Aim(1000, " ms at most")
+CHEAP = EpsilonDelta(Fraction(1, 10), Fraction(1, 10**9))
+"""A usual price, at which statements are asked whether what they buy has a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Statements over one schema.
+
+    units  how many there are in the data
+    """
+
+    name: str
+    schema: Schema
+    texts: tuple[str, ...]
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Several parts that are counted together, and how many statements are to be answered with the guard."""
+
+    name: str
+    aim: int
+    parts: Callable[[Path], Iterator[Part]]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What became of one statement: "" or the code of its refusal, and how long that took [seconds]."""
+    """The end of one statement: "" or its refusal, and the processor's time from text to plan without the guard [seconds]."""
 
-    code: str
-    seconds: float
+    part: str
+    text: str
+    refusal: str
+    planned: float
 
 
-def compare(folder: Path) -> None:
-    """Ask every workload in a folder, with the guard off and in its default mode."""
-    heading("Published statements, with the guard off and on")
-    answered, refused, lost = Counter[str](), Counter[str](), Counter[str]()
-    took: dict[str, list[float]] = {"off": [], "block": []}
-    for workload in sorted(path for path in folder.iterdir() if (path / "queries").is_dir()):
+def compare(folder: Path | None, cache: Path) -> None:
+    """Ask every workload that is there, with the guard off and in its default mode, and print the counts."""
+    heading("Published statements and our own: how many are answered")
+    body, planned = [], []
+    refused: dict[str, Counter[str]] = {}
+    unsold: list[str] = []
+    for workload in _workloads(folder, cache):
         with tempfile.TemporaryDirectory() as place:
-            schema = _declared(Path(place), [path.read_text() for path in sorted((workload / "tables").glob("*.sql"))])
-            texts = [text for path in sorted((workload / "queries").glob("*.sql")) for text in _statements(path)]
-            off, block = (_asked(schema, mode, texts) for mode in took)
-        for one, other in zip(off, block, strict=True):
-            answered["all"] += 1
-            answered["off"] += not one.code
-            answered["block"] += not other.code
-            refused[one.code] += bool(one.code)
-            if not one.code:
-                took["off"].append(one.seconds)
-                took["block"].append(other.seconds)
-                lost[workload.name] += bool(other.code)
-    fewer = 100 * (1 - answered["block"] / max(answered["off"], 1))
-    without, kept = answered["off"], answered["block"]
-    print(
-        f"  {answered['all']} statements: {without} answered without the guard, {kept} with it; {FEWER.verdict(fewer)}"
-    )
-    print(f"  refused without it: {', '.join(f'{code} {n}' for code, n in refused.most_common() if n)}")
-    print(f"  by the guard alone: {', '.join(f'{name} {n}' for name, n in lost.most_common() if n) or 'none'}")
-    print("  each takes " + ", ".join(f"{1000 * median(t):.0f} ms with {mode}" for mode, t in took.items() if t))
+            parts = list(workload.parts(Path(place)))
+            found = {mode: [one for part in parts for one in _asked(part, mode)] for mode in MODES}
+            unsold += [f"{workload.name}: {line}" for part in parts for line in _without_value(part)]
+        answered = {mode: sum(not one.refusal for one in found[mode]) for mode in MODES}
+        met = "met" if answered["block"] >= workload.aim else "MISSED"
+        body.append((workload.name, *map(str, (len(found["off"]), *answered.values(), workload.aim)), met))
+        planned += [one.planned for one in found["off"]]
+        refused[workload.name] = Counter(_kind(one.refusal) for one in found["block"] if one.refusal)
+    show(("workload", "statements", "guard off", "guard on", "aim", ""), body)
+    print(f"  planning: {ms(p95(planned))}, {PLANNED.verdict(1000 * p95(planned))}; ", end="")
+    print(f"longest {ms(max(planned))}, {LONGEST.verdict(1000 * max(planned))}")
+    heading("Refusals with the guard on, by their code and first words")
+    for name, kinds in refused.items():
+        for kind, count in kinds.most_common():
+            print(f"  {name}: {count} {kind}")
+    heading("Charged at a usual price, and without a value")
+    print("\n".join(f"  {line}" for line in unsold) or "  none")
 
 
-def _statements(path: Path) -> list[str]:
-    return [text for text in re.split(r";\s*\n|;\s*\Z", path.read_text()) if text.strip()]
+def _kind(refusal: str) -> str:
+    return " ".join(refusal.partition("\n")[0].split()[:9])
 
 
-def _asked(schema: Schema, mode: str, texts: Sequence[str]) -> list[Asked]:
-    guarded = replace(schema, guard=replace(schema.guard, mode=mode))
-    found = []
+def _workloads(folder: Path | None, cache: Path) -> Iterator[Workload]:
+    if folder is not None and (folder / "public_bi").is_dir():
+        bi = folder / "public_bi"
+        yield Workload("public BI", 585, lambda place: _dashboards(bi, place, "none"))
+        yield Workload("public BI, lists declared", 600, lambda place: _dashboards(bi, place, "declared"))
+    if folder is not None and (folder / "clickbench").is_dir():
+        visits = 'references = { UserID = "visitor.UserID" }\nmax_rows_per_unit = 100\nmax_groups_per_unit = 100'
+        told = Told("visitor.UserID", 1_000_000, rows=visits)
+        yield Workload("ClickBench", 31, lambda place: iter([_made(folder / "clickbench", place, told)]))
+    yield Workload("TPC-H, customer", 19, lambda place: iter([_tpch(cache, tpch.schema)]))
+    yield Workload("TPC-H, lineitem", 19, lambda place: iter([_tpch(cache, by_row)]))
+    if folder is not None and (folder / "tpcds").is_dir():
+        yield Workload("TPC-DS, customer", 72, lambda place: iter([_tpcds(folder / "tpcds")]))
+    if folder is not None and (folder / "smartnoise").is_dir():
+        told_of = FIXTURES / "published"
+        names = [path.name for path in sorted((folder / "smartnoise").iterdir())]
+        texts = {name: _texts(folder / "smartnoise" / name / "queries") for name in names}
+        yield Workload(
+            "SmartNoise", 30, lambda place: (_filled(told_of / name, place / name, texts[name]) for name in names)
+        )
+    own = sorted((FIXTURES / "questions").iterdir())
+    yield Workload("our own questions", 38, lambda place: (own_questions(path, place / path.name) for path in own))
+
+
+# --- where statements and schemas come from -----------------------------------------------------------------------
+
+
+def _texts(folder: Path) -> tuple[str, ...]:
+    return tuple(text for path in sorted(folder.glob("*.sql")) for text in statements(path.read_text()))
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a file, without those that are commented out."""
+    parted = re.split(r";\s*\n|;\s*\Z", text)
+    return [one for one in parted if re.sub(r"(?m)^\s*--.*$", "", one).strip()]
+
+
+def _dashboards(folder: Path, place: Path, lists: str) -> Iterator[Part]:
+    for path in sorted(path for path in folder.iterdir() if (path / "queries").is_dir()):
+        yield _made(path, place / path.name, Told(lists=lists))
+
+
+def _made(folder: Path, place: Path, told: Told) -> Part:
+    place.mkdir(exist_ok=True)
+    creating = [path.read_text() for path in sorted((folder / "tables").glob("*.sql"))]
+    texts = _texts(folder / "queries")
+    return Part(folder.name, read_schema(declare(place, creating, texts, told)), texts, ROWS)
+
+
+def _tpch(cache: Path, declared: Callable[[Path], Schema]) -> Part:
+    schema = declared(tpch.generate(cache / f"sf{tpch.SCALE}", tpch.SCALE))
+    dear = replace(schema.privacy, query=replace(schema.privacy.query, epsilon=Fraction(50_000)))
+    texts = tuple(tpch.query(number) for number in tpch.QUERIES)
+    units = round(Fraction(tpch.SCALE) * (schema.privacy.units or 1))
+    return Part("TPC-H", replace(schema, privacy=dear), texts, units)
+
+
+def by_row(folder: Path) -> Schema:
+    """TPC-H where each row of lineitem is a unit; every other table is public, and what lineitem refers to is a dimension of it."""
+    schema = tpch.schema(folder)
+    privacy = replace(schema.privacy, unit="row", units=6_000_000)
+    return replace(schema, privacy=privacy, tables=tuple(map(_public_beside_rows, schema.tables)))
+
+
+def _public_beside_rows(table: Table) -> Table:
+    if table.name != "lineitem":
+        return replace(table, public=True, columns=(), references=(), max_rows_per_unit=None)
+    columns = (replace(c, role="dimension") if table.reference(c.name) else c for c in table.columns)
+    return replace(table, columns=tuple(columns), max_rows_per_unit=None)
+
+
+def _tpcds(folder: Path) -> Part:
+    schema = read_schema(FIXTURES / "published" / "tpcds" / "schema.toml")
+    return Part("TPC-DS", replace(schema, folder=folder), _texts(folder / "queries"), 1000)
+
+
+def own_questions(folder: Path, place: Path) -> Part:
+    """The questions of one place, with rows made for them."""
+    return _filled(folder, place, tuple(statements((folder / "questions.sql").read_text())))
+
+
+def _filled(told: Path, place: Path, texts: tuple[str, ...]) -> Part:
+    place.mkdir(parents=True)
+    with duckdb.connect(str(place / "data.duckdb")) as connection:
+        connection.execute((told / "tables.sql").read_text())
+    schema = replace(read_schema(told / "schema.toml"), folder=place)
+    return Part(told.name, schema, texts, schema.privacy.units or 0)
+
+
+# --- asking -------------------------------------------------------------------------------------------------------
+
+
+def _asked(part: Part, mode: str) -> list[Asked]:
+    guarded = replace(part.schema, guard=replace(part.schema.guard, mode=mode))
     with closing(open_session(guarded, None, ":memory:", ZeroNoise())) as session:
-        for text in texts:
-            begun, code = time.perf_counter(), ""
+        return [_one(part, session, text) for text in part.texts]
+
+
+def _one(part: Part, session: Session, text: str) -> Asked:
+    begun, refusal = time.process_time(), ""
+    try:
+        statement = read(text, (), session._world)
+        if isinstance(statement, Query):
+            world, identity = session._world, schema_identity(session.schema)
+            compile_statement(statement, Options(), session.schema, identity, world.catalog, world.sandbox)
+    except Error:
+        pass  # the same is raised below, unless the guard is first
+    planned = time.process_time() - begun
+    try:
+        session.execute(text)
+    except Error as problem:
+        refusal = str(problem)
+    return Asked(part.name, text, refusal, planned)
+
+
+def _without_value(part: Part) -> Iterator[str]:
+    """Statements that are charged at a usual price, with as many units declared as there are, and give nothing but keys."""
+    privacy = replace(part.schema.privacy, units=part.units, query=CHEAP)
+    with closing(open_session(replace(part.schema, privacy=privacy), None, ":memory:", ZeroNoise())) as session:
+        for text in part.texts:
             try:
-                session.execute(text)
-            except Error as problem:
-                code = problem.code
-            found.append(Asked(code, time.perf_counter() - begun))
-    return found
+                found = session.execute(text)
+            except Error:
+                continue
+            if found.receipt.loss.epsilon and not _has_value(found):
+                yield f"{part.name}: {_reason(found)}: {' '.join(text.split())[:100]}"
 
 
-def _declared(folder: Path, creating: Sequence[str]) -> Schema:
-    """Empty tables, and their schema."""
-    lines = [HEAD]
-    with duckdb.connect(str(folder / "data.duckdb")) as connection:
-        for text in creating:
-            connection.execute(text)
-        shown = "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns"
-        columns = connection.execute(f"{shown} ORDER BY table_name, ordinal_position").fetchall()
-    for table in dict.fromkeys(row[0] for row in columns):
-        lines += [f"[tables.{_quoted(table)}]", f"[tables.{_quoted(table)}.columns]"]
-        lines += [_column(name, kind, null) for t, name, kind, null in columns if t == table and kind not in LEFT_OUT]
-    (folder / "schema.toml").write_text("\n".join(lines))
-    return read_schema(folder / "schema.toml")
+def _has_value(found: Answer) -> bool:
+    """Whether any noisy cell is not NULL; where all columns are keys, whether there is a row."""
+    noisy = [i for i, is_noisy in enumerate(found.accuracy.noisy) if is_noisy] or range(len(found.columns))
+    return any(row[i] is not None for row in found.rows for i in noisy)
 
 
-def _column(name: str, kind: str, nullable: str) -> str:
-    declared = [f'type = "{kind}"']
-    if kind not in ("VARCHAR", "BOOLEAN"):
-        digits = [int(n) for n in re.findall(r"\d+", kind)] if kind.startswith("DECIMAL") else []
-        most = min(10**6, 10 ** (digits[0] - digits[1]) - 1) if digits else 10**6
-        declared.append(f"bounds = {BOUNDS.get(kind, f'[0, {most}]')}")
-    declared += ["nullable = true"] if nullable == "YES" else []
-    return f"{_quoted(name)} = {{ {', '.join(declared)} }}"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+def _reason(found: Answer) -> str:
+    told: Sequence[str] = (*found.notes, *found.remarks)
+    return " | ".join(told) or f"{len(found.rows)} rows, and no note"
