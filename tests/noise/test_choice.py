@@ -18,14 +18,14 @@ from typing import get_args
 import numpy as np
 import opendp.prelude as dp
 import pytest
-from eps_lower import eps_lower
-from goodness import Above, p_value
 from scipy.stats import chi2_contingency
 
 from dpsql.core.errors import InternalError
 from dpsql.mechanisms import exact_choice
 from dpsql.mechanisms.exact_choice import Integers, Kind, below, choose
 from dpsql.mechanisms.source import SystemNoise
+from tests.noise.eps_lower import eps_lower
+from tests.noise.goodness import Above, p_value
 from tests.support.cases import some
 
 ALARM = 1e-9

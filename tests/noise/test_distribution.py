@@ -11,13 +11,13 @@ from fractions import Fraction
 from math import sqrt
 
 import pytest
-from goodness import dependence, gaussian_above, laplace_above, p_value, rounded_above
 
 from dpsql.core.errors import InternalError
 from dpsql.mechanisms import exact_sampler
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.rounding import drawn_scale, drawn_sigma
 from dpsql.mechanisms.source import MOST_BY_OPENDP, SystemNoise
+from tests.noise.goodness import dependence, gaussian_above, laplace_above, p_value, rounded_above
 
 ALARM = 1e-9
 SCALES = [Fraction(3, 10), Fraction(1), Fraction(7, 2), Fraction(10), Fraction(1000, 3), Fraction(2**51)]

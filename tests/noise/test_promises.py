@@ -10,7 +10,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from eps_lower import eps_lower, rate_above
 
 from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.additive import AdditiveNoise
@@ -18,6 +17,7 @@ from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.mechanisms.threshold import release, threshold
+from tests.noise.eps_lower import eps_lower, rate_above
 
 ALPHA = 1e-9
 RUNS = 100_000

@@ -12,8 +12,6 @@ from math import exp, pi
 import numpy as np
 import numpy.typing as npt
 import pytest
-from eps_lower import eps_lower
-from goodness import p_value
 from scipy.stats import binom
 
 from dpsql.aggregates.auto_sum import AutoSum, magnitudes
@@ -26,6 +24,8 @@ from dpsql.expressions.scalar import column
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.randomized_response import RandomizedResponse
 from dpsql.mechanisms.source import SystemNoise
+from tests.noise.eps_lower import eps_lower
+from tests.noise.goodness import p_value
 from tests.support.trees import X
 
 ALARM = 1e-9

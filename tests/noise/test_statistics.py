@@ -19,8 +19,6 @@ from typing import get_args
 import duckdb
 import numpy as np
 import pytest
-from eps_lower import eps_lower
-from goodness import Above, laplace_above, p_value
 
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.extreme import Extreme
@@ -41,6 +39,8 @@ from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.schema.toml import read_schema
+from tests.noise.eps_lower import eps_lower
+from tests.noise.goodness import Above, laplace_above, p_value
 from tests.support.noise import ZeroNoise
 from tests.support.planning import compile_statement
 from tests.support.trees import X

@@ -15,8 +15,6 @@ from math import exp
 import numpy as np
 import numpy.typing as npt
 import pytest
-from eps_lower import eps_lower, rate_above
-from goodness import Above, dependence, p_value
 
 from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.conversions import pure
@@ -26,6 +24,8 @@ from dpsql.mechanisms.rounding import drawn_scale
 from dpsql.mechanisms.source import MOST_BY_OPENDP, SystemNoise
 from dpsql.mechanisms.threshold import delta_per_group, release, threshold
 from dpsql.mechanisms.truncated import TruncatedLaplace
+from tests.noise.eps_lower import eps_lower, rate_above
+from tests.noise.goodness import Above, dependence, p_value
 from tests.support.cases import some
 
 ALARM = 1e-9

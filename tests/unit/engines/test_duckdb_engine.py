@@ -15,11 +15,11 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from clinic_files import ROWS, clinic, one_table, write_csv, write_parquet
 
 from dpsql.core.cancellation import Cancellation, under
 from dpsql.core.errors import Error, InternalError, OperationalError
 from dpsql.engines.duckdb import DuckDBEngine
+from tests.unit.engines.clinic_files import ROWS, clinic, one_table, write_csv, write_parquet
 
 KINDS = ("parquet", "csv", "duckdb")
 Lists = tuple[tuple[list[object], ...], tuple[list[int], ...]]

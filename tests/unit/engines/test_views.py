@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clinic_files import FAR_UNITS, clinic, declare, far_clinic
 
 from dpsql.core.errors import Error, SchemaError
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.schema.model import UNIT_COLUMN, with_unit
+from tests.unit.engines.clinic_files import FAR_UNITS, clinic, declare, far_clinic
 
 KINDS = ("parquet", "csv", "duckdb")
 

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
-from series import DIGITS, both_sides_of_sum, tail, weights
 
 from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms import conversions, gaussian
@@ -22,6 +21,7 @@ from dpsql.mechanisms.gaussian_tail import upper_tail
 from dpsql.mechanisms.rounding import drawn_sigma
 from dpsql.mechanisms.threshold import delta_per_group, threshold
 from tests.support.noise import RecordedNoise, SeededNoise, ZeroNoise
+from tests.unit.mechanisms.series import DIGITS, both_sides_of_sum, tail, weights
 
 LEVELS = [Fraction(0), Fraction(1, 2), Fraction(9, 10), Fraction(95, 100), Fraction(99, 100), Fraction(999, 1000)]
 LOSSES = [

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from series import both_sides_of_sum, tail, weights
 
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.rounding import drawn_scale
+from tests.unit.mechanisms.series import both_sides_of_sum, tail, weights
 
 LEVELS = [Fraction(0), Fraction(1, 2), Fraction(9, 10), Fraction(95, 100), Fraction(99, 100), Fraction(999, 1000)]
 SCALES = [Fraction(3, 10), Fraction(1), Fraction(7, 2), Fraction(10), Fraction(100, 3)]

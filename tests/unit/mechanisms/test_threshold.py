@@ -5,13 +5,13 @@ from math import expm1, log1p
 
 import pytest
 from scipy.stats import norm
-from series import tail, weights
 
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.rounding import drawn_scale
 from dpsql.mechanisms.threshold import delta_per_group, release, threshold
+from tests.unit.mechanisms.series import tail, weights
 
 CASES = [
     (kind, Fraction(scale)) for kind in ("laplace", "gaussian") for scale in (Fraction(1, 2), 1, Fraction(10, 3), 10)

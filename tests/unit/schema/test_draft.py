@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schema_files import mistakes, read
 
 from dpsql.core.domains import Categories, Unbounded
 from dpsql.schema import Schema
 from dpsql.schema.draft import DraftTable, draft
+from tests.unit.schema.schema_files import mistakes, read
 
 PERSON = DraftTable(
     "person",

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from schema_files import changed, mistakes, read
 
 from dpsql.clients.declared import domain
 from dpsql.core.domains import UNBOUNDED, categories
@@ -14,6 +13,7 @@ from dpsql.core.sqltypes import BIGINT, VARCHAR
 from dpsql.engines.structure import canonical
 from dpsql.schema.model import USUAL_LENGTH, Column
 from dpsql.schema.toml import to_toml
+from tests.unit.schema.schema_files import changed, mistakes, read
 
 BORN = "born = { type = "
 

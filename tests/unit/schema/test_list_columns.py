@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from schema_files import changed, mistakes, read
 
 from dpsql.clients.declared import column_comment, domain, domain_text, notes
 from dpsql.core.domains import UNBOUNDED, categories, interval
@@ -13,6 +12,7 @@ from dpsql.core.sqltypes import SqlType
 from dpsql.engines.structure import canonical, declared
 from dpsql.planner.planning import schema_identity
 from dpsql.schema.toml import to_toml
+from tests.unit.schema.schema_files import changed, mistakes, read
 
 BORN = "born = { type = "
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schema_files import CLINIC, FULL, SITE, changed, mistakes, read
 
 from dpsql.core.errors import SchemaError
 from dpsql.schema.mistakes import Mistakes
 from dpsql.schema.read import read as read_document
+from tests.unit.schema.schema_files import CLINIC, FULL, SITE, changed, mistakes, read
 
 TEN = """\
 [dataset]

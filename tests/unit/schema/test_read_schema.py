@@ -8,7 +8,6 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from schema_files import CLINIC, FULL, changed, read
 
 from dpsql.accountants.registry import accountings
 from dpsql.core.domains import UNBOUNDED, Categories, interval
@@ -17,6 +16,7 @@ from dpsql.core.loss import EpsilonDelta
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, decimal
 from dpsql.schema import Analyst, Column, Guard, Reference, Reservation, Role, Schema, Table, read_schema
 from dpsql.schema.model import WINDOWS
+from tests.unit.schema.schema_files import CLINIC, FULL, changed, read
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

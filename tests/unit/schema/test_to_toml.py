@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schema_files import CLINIC, FULL, read
 
 from dpsql.accountants.registry import accountings
 from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, Value, categories, interval
@@ -33,6 +32,7 @@ from dpsql.schema import (
 from dpsql.schema.model import WINDOWS, mechanisms
 from dpsql.schema.read import MOST_VALUES, how_many
 from dpsql.schema.roles import default_role
+from tests.unit.schema.schema_files import CLINIC, FULL, read
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

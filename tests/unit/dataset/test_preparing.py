@@ -21,9 +21,16 @@ from dpsql.dataset.opening import Dataset, open_dataset
 from dpsql.engines import snapshot
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.schema.model import Schema
-
-sys.path.insert(0, str(Path(__file__).parent / "engines"))
-from clinic_files import FAR_ROWS, FAR_UNITS, HEAD, TABLES, clinic, declare, far_clinic, write_parquet
+from tests.unit.engines.clinic_files import (
+    FAR_ROWS,
+    FAR_UNITS,
+    HEAD,
+    TABLES,
+    clinic,
+    declare,
+    far_clinic,
+    write_parquet,
+)
 
 KINDS = ("parquet", "csv", "duckdb")
 ITEMS = """SELECT amount::VARCHAR, visit, value, day::VARCHAR, "dpsql unit" FROM "lab item with unit"
@@ -251,7 +258,7 @@ def test_files_that_the_system_cuts_short(tmp_path: Path, ledger: Ledger, root: 
     rows = {"visit": "SELECT hash(range)::VARCHAR AS visit_id, 1::BIGINT AS person_id FROM range(50000)"}
     schema = far_clinic(tmp_path, rows=rows)
     command = [sys.executable, "-c", NO_ROOM, str(tmp_path / "schema.toml"), str(root.with_suffix(""))]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3], check=False)
     assert done.stdout == "DPSQL-704\n", done.stderr
     assert list(root.iterdir()) == [] and not reads_snapshot(schema, ledger)
     owner.check(schema, ledger, prepare=True)

@@ -26,7 +26,7 @@ from dpsql.sql.nodes import Bare, Binary, Cast, Chain, Column, InQuery, Is, Lite
 from dpsql.sql.queries import Select, Table
 from tests.support.planning import compile_statement
 
-RANDHIE = Path(__file__).parents[3] / "examples" / "randhie"
+RANDHIE = Path(__file__).parents[4] / "examples" / "randhie"
 SQL = ("engine: ", "answer: ", "sql: ")
 
 # The plan of each statement, without the lines of SQL and without the reasons.

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clinic_files import clinic
 
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, HUGEINT, VARCHAR, SqlType
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.plan.tables import PublicTable
+from tests.unit.engines.clinic_files import clinic
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from clinic_files import clinic
 
 from dpsql.core.cancellation import Cancellation, under
 from dpsql.core.errors import Error, OperationalError, ProgrammingError
@@ -24,6 +23,7 @@ from dpsql.engines.public import fill
 from dpsql.plan.tables import PublicTable
 from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.sandbox import Sandbox
+from tests.unit.engines.clinic_files import clinic
 
 
 @pytest.fixture

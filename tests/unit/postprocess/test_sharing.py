@@ -8,7 +8,6 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from clinic_files import clinic, write_csv, write_parquet
 
 from dpsql.core.errors import Error, OperationalError, ProgrammingError
 from dpsql.core.sqltypes import BIGINT, DOUBLE
@@ -16,6 +15,7 @@ from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.public import fill
 from dpsql.plan.tables import PublicTable
 from dpsql.postprocess.sandbox import Sandbox
+from tests.unit.engines.clinic_files import clinic, write_csv, write_parquet
 
 KINDS = ("parquet", "csv", "duckdb")
 

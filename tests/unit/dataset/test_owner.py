@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
@@ -21,9 +20,7 @@ from dpsql.dataset.opening import open_dataset
 from dpsql.mechanisms.conversions import pure
 from dpsql.plan.charges import Budget, ChargeRequest, Portion
 from dpsql.schema.toml import read_schema
-
-sys.path.insert(0, str(Path(__file__).parent / "engines"))
-from clinic_files import HEAD, ROWS, TABLES, clinic, declare
+from tests.unit.engines.clinic_files import HEAD, ROWS, TABLES, clinic, declare
 
 KINDS = ("parquet", "csv", "duckdb")
 

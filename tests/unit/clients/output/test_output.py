@@ -25,7 +25,7 @@ from dpsql.clients.output.cells import columns_of
 from dpsql.clients.terminal.show import MODES, show, status
 from dpsql.plan.tables import Accuracy
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 Row = tuple[object, ...]
 
 

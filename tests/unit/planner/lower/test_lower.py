@@ -1,6 +1,6 @@
 """Statements beside the SQL that reaches the engine and the shell over the released rows: tests/fixtures/lower.
 
-White space does not count. `python -m tests.unit.planner.test_lower` writes the files anew, to be read before they are kept.
+White space does not count. `python -m tests.unit.planner.lower.test_lower` writes the files anew, to be read before they are kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpsql.schema.model import Schema
 from tests.support import clinic
 from tests.support.planning import compile_statement
 
-FOLDER = Path(__file__).parents[2] / "fixtures" / "lower"
+FOLDER = Path(__file__).parents[3] / "fixtures" / "lower"
 FILES = sorted(FOLDER.glob("*.sql"))
 
 

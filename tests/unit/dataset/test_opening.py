@@ -21,10 +21,7 @@ from dpsql.core.errors import Error
 from dpsql.dataset import opening, owner
 from dpsql.dataset.opening import open_dataset
 from dpsql.schema.model import Column, Schema, bounds_fact, rows_fact, unit_fact
-
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE / "engines"))
-from clinic_files import HEAD, ROWS, TABLES, clinic, declare, far_clinic, write_csv, write_parquet  # noqa: E402
+from tests.unit.engines.clinic_files import HEAD, ROWS, TABLES, clinic, declare, far_clinic, write_csv, write_parquet
 
 KINDS = ("parquet", "csv", "duckdb")
 
@@ -170,7 +167,9 @@ def test_processes_that_open_at_once_agree(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "clinic.ledger"
     Ledger.open(path, "clinic").close()
     command = [sys.executable, "-c", OPEN, str(tmp_path / "schema.toml"), str(path)]
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=HERE.parent.parent) for _ in range(3)]
+    started = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]) for _ in range(3)
+    ]
     assert len({process.communicate()[0] for process in started}) == 1
     assert all(process.returncode == 0 for process in started)
 

@@ -14,7 +14,7 @@ from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support.noise import ZeroNoise
 
-RANDHIE = Path(__file__).parents[3] / "examples/randhie/schema.toml"
+RANDHIE = Path(__file__).parents[4] / "examples/randhie/schema.toml"
 MANY = "SELECT CAST(FLOOR(age) AS INTEGER) AS years, family_size, COUNT(*) FROM person_year GROUP BY ALL"
 LONG = "SELECT CAST(FLOOR(income / 10) AS INTEGER) AS band, COUNT(*) FROM person GROUP BY ALL"
 
