@@ -23,7 +23,7 @@ from pathlib import Path
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.problems import shown
 from dpsql.core.errors import Error, error
-from dpsql.engines.sources import root
+from dpsql.engines.duckdb.sources import root
 from dpsql.schema.model import ROW, Schema
 
 IN_MEMORY = "the ledger is in memory: what is spent is forgotten when the connection is closed, and the next one spends it again"

@@ -10,11 +10,11 @@ from dpsql.accounting.record import Record, read_record, snapshot_folder
 from dpsql.accounting.versions import Versions
 from dpsql.core.errors import error
 from dpsql.dataset import binding
-from dpsql.engines import snapshot
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb import snapshot
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.signature import Signature, content
+from dpsql.engines.duckdb.snapshot import Snapshot
 from dpsql.engines.public import fill
-from dpsql.engines.signature import Signature, content
-from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import canonical, declared, verify, verify_public
 from dpsql.schema.model import Schema
 from dpsql.sql import trees

@@ -20,11 +20,11 @@ from dpsql.dataset import binding
 from dpsql.dataset.opening import approve_version, require_unchanged
 from dpsql.dataset.preparing import prepare as prepare_snapshot
 from dpsql.dataset.preparing import remove_left, require_place
-from dpsql.engines.drafting import describe
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.drafting import describe
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.snapshot import Snapshot
 from dpsql.engines.facts import ColumnFacts, TableFacts, UnitFacts, table_facts, verified
 from dpsql.engines.public import fill
-from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import declared
 from dpsql.schema.draft import draft
 from dpsql.schema.mistakes import printable

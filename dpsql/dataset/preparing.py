@@ -1,4 +1,4 @@
-"""The owner's side of the prepared snapshot: writing it once for an approved version (see engines/snapshot.py)."""
+"""The owner's side of the prepared snapshot: writing it once for an approved version (see engines/duckdb/snapshot.py)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import read_record, snapshot_folder, write_record
 from dpsql.core.errors import error
 from dpsql.dataset.opening import approved_version, require_unchanged
-from dpsql.engines import snapshot
-from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.snapshot import Snapshot
+from dpsql.engines.duckdb import snapshot
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.snapshot import Snapshot
 from dpsql.engines.structure import declared
 from dpsql.schema.model import ROW, Schema
 

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from dpsql.core.domains import Categories, Interval
 from dpsql.core.sqltypes import SqlType
-from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.locked import name
-from dpsql.engines.sources import too_long
-from dpsql.engines.values import literal, measured
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.locked import name
+from dpsql.engines.duckdb.sources import too_long
+from dpsql.engines.duckdb.values import literal, measured
 from dpsql.schema.model import ROW, Column, Reference, Schema, Table, bounds_fact, rows_fact, unit_fact
 
 

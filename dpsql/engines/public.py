@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from dpsql.core.domains import MOST_CATEGORIES, UNBOUNDED, Categories, Domain, categories, interval
 from dpsql.core.sqltypes import SqlType
-from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.locked import name
-from dpsql.engines.sources import raise_all
-from dpsql.engines.values import measured, value
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.locked import name
+from dpsql.engines.duckdb.sources import raise_all
+from dpsql.engines.duckdb.values import measured, value
 from dpsql.schema.mistakes import printable, suggestion
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.schema.roles import default_role

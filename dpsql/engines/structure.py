@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import duckdb
 
-from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.locked import name
-from dpsql.engines.sources import raise_all
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.locked import name
+from dpsql.engines.duckdb.sources import raise_all
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Column, Schema, Table
 

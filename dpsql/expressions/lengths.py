@@ -1,7 +1,7 @@
 """The most characters that a text expression has, whatever the data holds (rule 47).
 
 Why  MAX(a || a) of MAX(a || a) of ... makes 2^n characters of the rows of one unit, and time and memory then say whether that unit is
-     there. A declared column is cut off at its own length where it is read: a longer value is NULL (engines/sources.py). What is
+     there. A declared column is cut off at its own length where it is read: a longer value is NULL (engines/duckdb/sources.py). What is
      computed of it is at most the sum of its parts, and above LONGEST the statement is refused, whatever the data.
 """
 

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.cancellation import check
-from dpsql.engines.loading import load
-from dpsql.engines.locked import connect, lock, name, one_select, run
+from dpsql.engines.duckdb.loading import load
+from dpsql.engines.duckdb.locked import connect, lock, name, one_select, run
 from dpsql.expressions.buckets import MACRO
 from dpsql.guard import columns, elements
 from dpsql.guard.columns import Constants

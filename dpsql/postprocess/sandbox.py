@@ -15,11 +15,11 @@ from dpsql.core import cancellation
 from dpsql.core.domains import MOST_CATEGORIES, Value
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import INTEGER, SqlType, parse_type
-from dpsql.engines import fetch
-from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.loading import load
-from dpsql.engines.locked import connect, ending, lock, name, one_select, require_process, run
-from dpsql.engines.values import measured, portable, value
+from dpsql.engines.duckdb import fetch
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.loading import load
+from dpsql.engines.duckdb.locked import connect, ending, lock, name, one_select, require_process, run
+from dpsql.engines.duckdb.values import measured, portable, value
 from dpsql.expressions.buckets import MACRO
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dpsql
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.postprocess.sandbox import Sandbox
 from tests.attacks.observing import empty, everywhere, opened, ordinary, see
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.session.opening import open_session
 from tests.attacks.observing import NAME, SHARP, empty, opened, ordinary, patient, see
 from tests.support import clinic

@@ -162,7 +162,7 @@ def test_a23_connections_of_several_processes(tmp_path: Path) -> None:
 ASKING_SLOWLY = """
 import sys, time
 import dpsql
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 exact = DuckDBEngine.exact
 def slow(*arguments, **more):
     time.sleep(0.5)
@@ -197,7 +197,7 @@ import os, random, sys, time
 from fractions import Fraction
 import dpsql, dpsql.clients.dbapi.connection
 from dpsql.accounting.answers import Answers
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.mechanisms.source import SystemNoise
 
 SystemNoise().laplace(Fraction(10), 1)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.resolve import unique

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from tests.attacks.observing import (

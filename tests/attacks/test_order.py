@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from dpsql.engines.base import ExactTable
-from dpsql.engines.locked import ask
+from dpsql.engines.duckdb.locked import ask
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from tests.attacks.observing import SHARP, heavy, missing, opened, ordinary

@@ -10,7 +10,7 @@ import pytest
 import dpsql
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.planner import total as texts
 from dpsql.planner.total import total
 from tests.attacks.observing import ordinary
@@ -103,7 +103,7 @@ def test_what_the_machine_lacks_switches_nothing(tmp_path: Path, monkeypatch: py
     def fails(*_: object) -> str:
         raise duckdb.IOException("disk")
 
-    monkeypatch.setattr("dpsql.engines.duckdb.ask", fails)
+    monkeypatch.setattr("dpsql.engines.duckdb.engine.ask", fails)
     connection = _opened(tmp_path)
     with pytest.raises(Error, match="DPSQL-701"):
         connection.cursor().execute(SQL)

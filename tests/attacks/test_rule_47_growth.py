@@ -13,8 +13,8 @@ import pytest
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error
 from dpsql.dataset import owner
-from dpsql.engines import sources
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb import sources
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.expressions import scalar
 from dpsql.schema.model import USUAL_LENGTH, Column
 from dpsql.schema.toml import read_schema

@@ -16,9 +16,9 @@ import pytest
 
 import dpsql
 from dpsql.core.errors import Error
-from dpsql.engines import fetch
-from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.locked import ask
+from dpsql.engines.duckdb import fetch
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.locked import ask
 from dpsql.planner.lower import rows
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse

@@ -12,7 +12,7 @@ import pytest
 
 from dpsql.clients.dbapi.connection import Connection
 from dpsql.core.errors import Error
-from dpsql.engines.locked import ask
+from dpsql.engines.duckdb.locked import ask
 from dpsql.session.opening import open_session
 from tests.attacks.observing import heavy
 from tests.support import clinic

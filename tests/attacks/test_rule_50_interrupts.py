@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-import dpsql.engines.duckdb
+import dpsql.engines.duckdb.engine
 import dpsql.postprocess.sandbox
 import dpsql.release.buying
 import dpsql.session.answer
@@ -23,7 +23,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.answers.look_up import Stored
 from dpsql.core.cancellation import Cancellation
 from dpsql.core.errors import Error
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.guard.guarding import Guarding
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.session.opening import open_session
@@ -118,8 +118,8 @@ STAGES: list[Stage] = [
     (Sandbox, "table"),
     (Ledger, "charge"),
     (DuckDBEngine, "exact"),
-    (dpsql.engines.duckdb, "ask"),
-    (dpsql.engines.duckdb, "load_beside"),
+    (dpsql.engines.duckdb.engine, "ask"),
+    (dpsql.engines.duckdb.engine, "load_beside"),
     (dpsql.release.buying, "release"),
     (Answers, "put"),
     (Sandbox, "load"),
@@ -181,13 +181,13 @@ def test_rule_50_an_interrupt_that_comes_before_the_engine_runs(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DuckDB forgets it: it has to be sent again while the statement runs."""
-    original = dpsql.engines.duckdb.ask
+    original = dpsql.engines.duckdb.engine.ask
 
     def slow(connection: object, sql: str, *rest: object) -> object:
         session.interrupt()
         return original(connection, SLOW, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(dpsql.engines.duckdb, "ask", slow)
+    monkeypatch.setattr(dpsql.engines.duckdb.engine, "ask", slow)
     begun = time.monotonic()
     for number in range(7):
         assert ended(session, asked(number))

@@ -21,8 +21,8 @@ from dpsql.aggregates.distinct_values import matched
 from dpsql.aggregates.randomized_response import Responses
 from dpsql.aggregates.sum import Total
 from dpsql.dataset import owner
-from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.locked import ask
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.locked import ask
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan.compiled import CompiledRelease

@@ -20,7 +20,7 @@ import dpsql
 from dpsql.accounting.failures import MOST
 from dpsql.accounting.ledger import Ledger
 from dpsql.engines.base import ExactTable
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import open_session

@@ -12,7 +12,7 @@ import pytest
 
 from dpsql.aggregates.base import Limits
 from dpsql.core.sqltypes import BOOLEAN
-from dpsql.engines.loading import load_beside
+from dpsql.engines.duckdb.loading import load_beside
 from dpsql.plan.compiled import Compiled
 from dpsql.planner.lower import cutting, rows
 from dpsql.planner.options import Options

@@ -20,7 +20,7 @@ import duckdb
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.errors import SchemaError
 from dpsql.core.sqltypes import SqlType, parse_type
-from dpsql.engines.views import unit_view
+from dpsql.engines.duckdb.views import unit_view
 from dpsql.plan.compiled import Compiled
 from dpsql.schema.model import ROW, Column, Schema, Table
 from tests.support import market, tallies

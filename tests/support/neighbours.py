@@ -28,8 +28,8 @@ from dpsql.aggregates.sum import Total
 from dpsql.aggregates.term import Term
 from dpsql.core.errors import Error
 from dpsql.core.loss import EpsilonDelta
-from dpsql.engines import fetch
-from dpsql.engines.loading import load_beside
+from dpsql.engines.duckdb import fetch
+from dpsql.engines.duckdb.loading import load_beside
 from dpsql.mechanisms.threshold import delta_per_group
 from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan.compiled import Compiled, CompiledRelease

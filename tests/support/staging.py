@@ -13,11 +13,11 @@ import duckdb
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType, parse_type
-from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable
-from dpsql.engines.loading import load_beside
-from dpsql.engines.locked import ask
-from dpsql.engines.views import unit_view
+from dpsql.engines.duckdb import fetch
+from dpsql.engines.duckdb.loading import load_beside
+from dpsql.engines.duckdb.locked import ask
+from dpsql.engines.duckdb.views import unit_view
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.tables import PublicTable

@@ -16,7 +16,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.clients.cli.main import main
 from dpsql.core.errors import CODES, Error, error
 from dpsql.dataset import owner
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.schema.model import Analyst, Schema
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import ledger_identity

@@ -17,9 +17,9 @@ from dpsql.aggregates.distinct_values import DistinctValues, combination, declar
 from dpsql.core.domains import UNBOUNDED, Categories
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import BOOLEAN, INTEGER, VARCHAR
-from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable
-from dpsql.engines.locked import ask
+from dpsql.engines.duckdb import fetch
+from dpsql.engines.duckdb.locked import ask
 from dpsql.expressions import scalar
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.plan.compiled import CompiledRelease

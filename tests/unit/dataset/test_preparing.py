@@ -18,8 +18,8 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error, OperationalError
 from dpsql.dataset import owner
 from dpsql.dataset.opening import Dataset, open_dataset
-from dpsql.engines import snapshot
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb import snapshot
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.schema.model import Schema
 from tests.unit.engines.clinic_files import (
     FAR_ROWS,

@@ -9,7 +9,7 @@ import pytest
 
 from dpsql.clients.cli.main import main
 from dpsql.core.errors import Error
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.schema.toml import read_schema
 
 ODD = {

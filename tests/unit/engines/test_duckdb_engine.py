@@ -18,7 +18,7 @@ import pytest
 
 from dpsql.core.cancellation import Cancellation, under
 from dpsql.core.errors import Error, InternalError, OperationalError
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from tests.unit.engines.clinic_files import ROWS, clinic, one_table, write_csv, write_parquet
 
 KINDS = ("parquet", "csv", "duckdb")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.engines.signature import TICK_NS, Signature
+from dpsql.engines.duckdb.signature import TICK_NS, Signature
 
 CHANGES: dict[str, Callable[[Path], object]] = {
     "longer": lambda p: p.write_bytes(b"abcd"),

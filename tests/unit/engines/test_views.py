@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.core.errors import Error, SchemaError
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.schema.model import UNIT_COLUMN, with_unit
 from tests.unit.engines.clinic_files import FAR_UNITS, clinic, declare, far_clinic
 

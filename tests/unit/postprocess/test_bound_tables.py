@@ -10,7 +10,7 @@ import pytest
 
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, HUGEINT, VARCHAR, SqlType
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.plan.tables import PublicTable
 from tests.unit.engines.clinic_files import clinic
 

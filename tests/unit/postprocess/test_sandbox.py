@@ -18,7 +18,7 @@ import pytest
 from dpsql.core.cancellation import Cancellation, under
 from dpsql.core.errors import Error, OperationalError, ProgrammingError
 from dpsql.core.sqltypes import parse_type
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.engines.public import fill
 from dpsql.plan.tables import PublicTable
 from dpsql.postprocess.declared import DeclaredTables

@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.core.errors import Error, OperationalError, ProgrammingError
 from dpsql.core.sqltypes import BIGINT, DOUBLE
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.engines.public import fill
 from dpsql.plan.tables import PublicTable
 from dpsql.postprocess.sandbox import Sandbox

@@ -7,7 +7,7 @@ from fractions import Fraction
 from dpsql.core.domains import Value
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
-from dpsql.engines.locked import text
+from dpsql.engines.duckdb.locked import text
 
 
 def measured(column: str, sqltype: SqlType) -> str:

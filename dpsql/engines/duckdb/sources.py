@@ -10,8 +10,8 @@ import duckdb
 
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import VARCHAR, SqlType, parse_type
-from dpsql.engines import delimited
-from dpsql.engines.locked import name, text
+from dpsql.engines.duckdb import delimited
+from dpsql.engines.duckdb.locked import name, text
 from dpsql.schema.mistakes import printable, suggestion
 from dpsql.schema.model import RESERVED, Column, Schema, Table
 

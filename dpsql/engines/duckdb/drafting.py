@@ -7,8 +7,8 @@ from pathlib import Path
 import duckdb
 
 from dpsql.core.errors import error
-from dpsql.engines import sources
-from dpsql.engines.locked import connect
+from dpsql.engines.duckdb import sources
+from dpsql.engines.duckdb.locked import connect
 from dpsql.schema.draft import DraftTable
 
 SUFFIXES = (".parquet", ".csv")

@@ -15,12 +15,12 @@ import duckdb
 
 from dpsql.core.domains import Value
 from dpsql.core.errors import Error, error
-from dpsql.engines import fetch
 from dpsql.engines.base import ExactTable, RaisedError
-from dpsql.engines.loading import load_beside
-from dpsql.engines.locked import ask, connect, ending, name, one_select, require_process, run, settle, text
-from dpsql.engines.values import measured, portable, value
-from dpsql.engines.views import Find, Shown, show
+from dpsql.engines.duckdb import fetch
+from dpsql.engines.duckdb.loading import load_beside
+from dpsql.engines.duckdb.locked import ask, connect, ending, name, one_select, require_process, run, settle, text
+from dpsql.engines.duckdb.values import measured, portable, value
+from dpsql.engines.duckdb.views import Find, Shown, show
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema, Table
 

@@ -20,8 +20,8 @@ import duckdb
 
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
-from dpsql.engines.locked import name, text
-from dpsql.engines.signature import Signature
+from dpsql.engines.duckdb.locked import name, text
+from dpsql.engines.duckdb.signature import Signature
 from dpsql.schema.model import ROW, UNIT_COLUMN, Schema, Table, with_unit
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,100}")

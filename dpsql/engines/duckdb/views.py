@@ -10,10 +10,10 @@ import duckdb
 
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import parse_type
-from dpsql.engines import delimited, snapshot, sources
-from dpsql.engines.locked import name, wall
-from dpsql.engines.signature import Signature
-from dpsql.engines.snapshot import Snapshot
+from dpsql.engines.duckdb import delimited, snapshot, sources
+from dpsql.engines.duckdb.locked import name, wall
+from dpsql.engines.duckdb.signature import Signature
+from dpsql.engines.duckdb.snapshot import Snapshot
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
 from dpsql.schema.paths import require_agreeing

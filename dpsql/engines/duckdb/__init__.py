@@ -1,0 +1,1 @@
+"""DuckDB in this process: the default engine, and the sandbox of every engine."""
