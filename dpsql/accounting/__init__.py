@@ -1,4 +1,4 @@
-"""What was spent, answered and approved: ledger, stored answers and data versions, in one SQLite file."""
+"""Ledger, stored answers and data versions of one dataset, in one SQLite file."""
 
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.entries import Entry

@@ -54,7 +54,7 @@ class Answers:
         return self._store.read(work)
 
     def asks_anew(self, fingerprints: str) -> bool:
-        """Whether all stored answers are of another way to tell questions apart, so that each is bought once more.
+        """True if all stored answers are of another way to tell questions apart, so that each is bought once more.
 
         fingerprints  the way of now; from the first time that it is named on the ledger knows since when
         """

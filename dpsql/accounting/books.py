@@ -78,8 +78,8 @@ class Books:
         self._connection.execute(_KEEP, (scope, name, after.charges, after.text, seal))
 
     def groups(self, asked: Collection[str] = ()) -> list[tuple[str | None, Spent]]:
-        """What was spent on units with each value of the partition column that was ever charged alone or is in `asked`; and, as
-        None, on all the others.
+        """Amounts spent on units with each value of the partition column that was ever charged alone or is in `asked`;
+        and, as None, on all the others.
 
         Why  an entry names its column and the list of values. Where there are several, a unit has a value in each: beside those of
              one, the largest amounts of the others are added
@@ -104,7 +104,7 @@ class Books:
         return ((name, self._read("entry", name, rest)) for name, *rest in self._connection.execute(_ENTRIES))
 
     def most(self) -> Sums:
-        """What was spent on those whom most was charged to, measure by measure."""
+        """Amounts spent on the units that most was charged to, measure by measure."""
         return largest([spent for _, spent in self.groups()], self._now).ever
 
     def limits(self, allowed: Budget, analyst: str, portions: Sequence[Charged] = ()) -> tuple[budgets.Limit, ...]:

@@ -1,4 +1,4 @@
-"""Whether a charge fits: every total that applies to it, in exact arithmetic."""
+"""Checks that a charge fits: every total that applies to it, in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _each(budget: Budget) -> str:
 
 
 def kept_for_others(budget: Budget, analyst: str, promise: Promise, spent_of: Callable[[str], Sums]) -> Sums:
-    """What is reserved for other analysts and not spent by them.
+    """Amounts reserved for other analysts and not spent by them.
 
     spent_of  what an analyst spent
     """
@@ -107,12 +107,12 @@ def reserved(held: Held, promise: Promise) -> Sums:
 
 
 def unspent(held: Held, promise: Promise, spent: Sums) -> Sums:
-    """What is left of a reservation, amount by amount; nothing is kept in one where the analyst has no finite amount."""
+    """Rest of a reservation, amount by amount; nothing is kept in one where the analyst has no finite amount."""
     return reserved(held, promise).beside(spent, _rest)
 
 
 def refreshes_left(held: Held, promise: Promise, spent: Sums) -> int:
-    """How many more refreshes a reservation pays for."""
+    """Number of refreshes that a reservation still pays for."""
     rest = unspent(held, promise, spent).loss
     parts = [rest.rho / held.refresh.rho] if held.refresh.rho else []
     if rest.epsilon is not None and held.refresh.epsilon and spent["epsilon"] is not None:
@@ -175,5 +175,5 @@ def _what_fits(fits: Sequence[tuple[str, Fraction]], tightest: Limit, least: Fra
 
 
 def of_window(spent: Spent, budget: Budget, now: str) -> Sums:
-    """What counts against the totals of a budget."""
+    """Amounts that count against the totals of a budget."""
     return spent.within(budget.window, now)

@@ -64,7 +64,7 @@ def certified(text: str) -> list[Head] | None:
 
 
 def head_file(ledger: Path) -> Path:
-    """Where the head of a ledger is remembered."""
+    """Path of the file that remembers the head of a ledger."""
     return ledger.with_name(ledger.name + SUFFIX)
 
 

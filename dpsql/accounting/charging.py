@@ -16,7 +16,7 @@ from dpsql.schema.model import ROW, Analyst, Role, Schema
 
 
 def budget_of(schema: Schema, analyst: Analyst | None = None) -> Budget:
-    """What a charge of this analyst is checked against; None: the dataset's total alone."""
+    """Budget that a charge of this analyst is checked against; None: the dataset's total alone."""
     privacy = schema.privacy
     held = tuple(Held(r.name, r.analyst, r.refreshes, pure(r.epsilon, r.delta)) for r in schema.reservations)
     caps: list[Cap] = []
@@ -67,7 +67,7 @@ def statement_of(compiled: Compiled) -> str:
 
 
 def certificate(release: Release, fingerprint: str, compiled: Compiled, schema: Schema, identity: str) -> str:
-    """What is certified of a release, as JSON: what was asked of what, how much noise was added, and what it cost.
+    """Certificate of a release as JSON: its question and rows, the noise that was added, and its price.
 
     identity  schema_identity(schema)
 

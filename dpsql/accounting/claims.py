@@ -1,4 +1,5 @@
-"""Who is working out a release that was charged: whoever asks for the same meanwhile waits for the stored answer.
+"""Claims on a release that was charged and is being worked out: whoever asks for the same meanwhile waits for the
+stored answer.
 
 A claim names its process, by number and start, and the time when it ends. It holds as long as the process lives, and within
 the process as long as the statement runs, but no longer than that. Whoever was killed or stopped, or hangs, holds nothing in the
@@ -44,7 +45,7 @@ def released(holder: str) -> Iterator[None]:
 
 
 def is_taken(connection: sqlite3.Connection, fingerprint: str, now: str) -> bool:
-    """Whether somebody who lives is working this release out, and may still be.
+    """True if somebody who lives is working this release out, and may still be.
 
     now  UTC, ISO 8601
     """
@@ -53,7 +54,7 @@ def is_taken(connection: sqlite3.Connection, fingerprint: str, now: str) -> bool
 
 
 def holds(connection: sqlite3.Connection, holder: str) -> bool:
-    """Whether a holder has claims: then what they are for was charged."""
+    """True if a holder has claims: then what they are for was charged."""
     return connection.execute(_HOLDS, (holder,)).fetchone() is not None
 
 
@@ -78,7 +79,7 @@ def drop(connection: sqlite3.Connection, holder: str) -> None:
 
 
 def until(now: str, seconds: float | None) -> str:
-    """When a claim ends that may last so long; "" for ever.
+    """End of a claim that may last so long; "" for ever.
 
     >>> until("2025-01-01T00:00:00.000+00:00", 90)
     '2025-01-01T00:01:30.000+00:00'
@@ -103,7 +104,7 @@ def _lives(holder: str) -> bool:
 
 
 def _runs(process: int) -> bool:
-    """Whether there is such a process; where that cannot be asked, nobody is waited for."""
+    """True if there is such a process; where that cannot be asked, nobody is waited for."""
     if os.name != "posix":
         return False
     try:
@@ -121,7 +122,8 @@ def _started(process: int) -> str:
 
 
 def _start_of(process: int) -> str:
-    """When a process began, in the system's own count; "-" where it cannot be told, "ended" where it only waits to be buried."""
+    """Start of a process, in the system's own count; "-" where it cannot be told, "ended" where it only waits to be
+    buried."""
     try:
         with open(f"/proc/{process}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

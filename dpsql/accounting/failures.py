@@ -42,7 +42,7 @@ def found(connection: sqlite3.Connection, analyst: str | None) -> list[Failure]:
 
 
 def unseen(connection: sqlite3.Connection, analyst: str | None) -> int:
-    """How many failures the owner has not seen: of one analyst, or of all."""
+    """Number of failures that the owner has not seen: of one analyst, or of all."""
     where, values = ("", ()) if analyst is None else (" AND analyst = ?", (analyst,))
     ((count,),) = connection.execute(f"{_UNSEEN}{where}", values)
     return int(count)

@@ -1,4 +1,4 @@
-"""How a ledger's file is laid out, made and recognised."""
+"""Layout of a ledger's file: how it is made and recognised."""
 
 from __future__ import annotations
 

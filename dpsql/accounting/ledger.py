@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class Ledger:
-    """What was spent on one dataset, in a file that several threads and processes share.
+    """Spending on one dataset, in a file that several threads and processes share.
 
     A charge is decided on exact fractions, written and made durable in one transaction, and never given back. Charges are only ever
     appended, each tied to those before it (chain.py).
@@ -125,12 +125,12 @@ class Ledger:
         self.store.write(lambda connection: claims.drop(connection, holder))
 
     def is_claimed(self, fingerprints: Sequence[str]) -> bool:
-        """Whether somebody is working one of these releases out."""
+        """True if somebody is working one of these releases out."""
         names = [clean(fingerprint) for fingerprint in fingerprints]
         return self.store.read(lambda c: any(claims.is_taken(c, name, layout.now()) for name in names))
 
     def holds(self, holder: str) -> bool:
-        """Whether a holder claims something: then it was charged."""
+        """True if a holder claims something: then it was charged."""
         return self.store.read(lambda connection: claims.holds(connection, holder))
 
     def _charge(
@@ -188,7 +188,7 @@ class Ledger:
 
     @property
     def guarded(self) -> bool:
-        """Whether every row expression is printed with a guard, for good; as it is now, whichever process decided it."""
+        """True if every row expression is printed with a guard, for good; as it is now, whichever process decided it."""
         return self.store.read(lambda connection: switches.thrown(connection, switches.GUARDED)) is not None
 
     def guard(self) -> None:
@@ -207,7 +207,7 @@ class Ledger:
         return self.store.read(lambda connection: failures.found(connection, name))
 
     def unseen_failures(self, analyst: str | None = None) -> int:
-        """How many failures the owner has not seen: of one analyst, or of all."""
+        """Number of failures that the owner has not seen: of one analyst, or of all."""
         name = None if analyst is None else clean(analyst)
         return self.store.read(lambda connection: failures.unseen(connection, name))
 
@@ -249,7 +249,7 @@ class Ledger:
         return found.accounting if found is not None else None
 
     def spent(self, analyst: str | None = None) -> PrivacyLoss:
-        """What was ever charged to one analyst; or to all together, on those whom most was charged to."""
+        """Loss that was ever charged to one analyst; or to all together, on those whom most was charged to."""
 
         def work(connection: sqlite3.Connection) -> PrivacyLoss:
             books = self._books(connection)
@@ -258,11 +258,11 @@ class Ledger:
         return self.store.read(work)
 
     def scope(self, scope: str, name: str) -> Spent:
-        """What one scope spent: an "analyst", a "role", an "entry" of the partition beside the "dataset"."""
+        """Amounts that one scope spent: an "analyst", a "role", an "entry" of the partition beside the "dataset"."""
         return self.store.read(lambda connection: self._books(connection).spent(scope, clean(name)))
 
     def entries(self) -> dict[str, PrivacyLoss]:
-        """What was charged in all on units with each value of the partition column that was ever charged alone."""
+        """Losses charged in all on units with each value of the partition column that was ever charged alone."""
 
         found = self.store.read(lambda connection: self._books(connection).groups())
         return {name: spent.ever.loss for name, spent in found if name is not None}
@@ -285,7 +285,8 @@ class Ledger:
         return self.store.read(lambda connection: [Asked(*row) for row in connection.execute(_ASKED, (since,))])
 
     def certificates(self, charge: int) -> list[dict[str, object]]:
-        """What was certified of the releases of a charge, each with its place in the ledger; [] where there is no such charge."""
+        """Certificates of the releases of a charge, each with its place in the ledger; [] where there is no such
+        charge."""
         row = self.store.read(lambda connection: connection.execute(_CERTIFICATES, (charge,)).fetchone())
         if row is None:
             return []

@@ -1,4 +1,4 @@
-"""What can be wrong with a ledger's file, each as one line with the path and what to do.
+"""Problems of a ledger's file, each as one line with the path and what to do.
 
 SQLite's own text and the system's never reach the user: callers raise what these functions return *outside* their
 except block, so that `__context__` is empty too.
@@ -24,7 +24,7 @@ def shown(text: str) -> str:
 
 
 def is_busy(caught: sqlite3.Error) -> bool:
-    """Whether another process holds a lock, so that trying again may succeed."""
+    """True if another process holds a lock, so that trying again may succeed."""
     return getattr(caught, "sqlite_errorcode", 0) & 0xFF in _BUSY
 
 

@@ -1,4 +1,4 @@
-"""What ran for a charge: the events of each of its portions, as its row keeps them.
+"""Events of each portion of a charge, as its row keeps them.
 
 A row of an earlier layout has none: where one mechanism was charged, they are read off the words and the loss that it keeps; else a
 portion is one event of its loss.

@@ -1,4 +1,4 @@
-"""What the ledger says of a data version beside its approval: verified facts, and the prepared snapshot."""
+"""Records of a data version beside its approval: verified facts, and the prepared snapshot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpsql.accounting.versions import Versions
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What was verified of one version.
+    """Facts verified of one data version.
 
     structure  one line for each key that was verified
     declared   the declarations that facts and snapshot are about; "" where there are neither
@@ -35,7 +35,7 @@ class Record:
 
 
 def read_record(ledger: Ledger, version: str, declared: str) -> Record:
-    """What was verified of a version; without facts and snapshot where they are about other declarations."""
+    """Read the facts verified of a data version; without facts and snapshot where they are about other declarations."""
     stored = _read(Versions(ledger).facts(version) or "")
     return stored if stored.declared == declared else Record(stored.structure)
 
@@ -45,7 +45,7 @@ def write_record(ledger: Ledger, version: str, record: Record) -> None:
 
 
 def snapshot_folder(ledger: Ledger) -> Path | None:
-    """Where the prepared snapshots of a ledger's versions are kept; None for a ledger in memory."""
+    """Folder of the prepared snapshots of a ledger's versions; None for a ledger in memory."""
     path = ledger.store.path
     return None if path == MEMORY else Path(os.path.realpath(path) + ".prepared")
 

@@ -54,7 +54,7 @@ class _Sum:
                 own[denominator] = own.get(denominator, 0) + numerator
 
     def within(self, kept: Sums) -> bool:
-        """Whether what is kept is at least this, under the same names."""
+        """True if what is kept is at least this, under the same names."""
         amounts = dict(zip(kept.names, kept.amounts, strict=True))
         return self.parts.keys() <= amounts.keys() and all(self._covered(*each) for each in amounts.items())
 
@@ -65,7 +65,7 @@ class _Sum:
 
 
 def agrees(connection: sqlite3.Connection, kept: Mapping[Scope, Spent]) -> bool:
-    """Whether the totals are those of exactly these scopes, each of as many charges, and at least what the charges add up to."""
+    """True if the totals are those of exactly these scopes, each of as many charges, and at least what the charges add up to."""
     try:
         found = _by_day(connection)
     except (ValueError, TypeError, LookupError, RecursionError, ZeroDivisionError):
@@ -94,7 +94,7 @@ def _portion(
 def _scopes(
     analyst: str, role: str | None, portions: list[tuple[Written, list[str] | None]]
 ) -> Iterator[tuple[Scope, list[Written]]]:
-    """What a charge adds to which total, as rows.scopes has it."""
+    """Amounts that a charge adds to each total, as rows.scopes has it."""
     whole = [written for written, _ in portions]
     yield ("dataset", EVERYBODY), [written for written, entries in portions if entries is None]
     for name in {name for _, entries in portions for name in entries or ()}:

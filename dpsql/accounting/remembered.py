@@ -1,5 +1,5 @@
-"""What the ledger keeps for the guard beside the charges: bought sizes, the charges that it is to forget, and whom those are about that
-were evaluated anew, on other sample units.
+"""Memory of the guard in the ledger beside the charges: bought sizes, the charges that it is to forget, and whom those
+are about that were evaluated anew, on other sample units.
 
 Why  all of it decides nothing but which statements the guard lets through: charges, totals, answers and the chain are as if there were
      none of it
@@ -62,7 +62,7 @@ def keep_evaluated(ledger: Ledger, asked: Mapping[int, str]) -> None:
 
 
 def forgotten(ledger: Ledger) -> int:
-    """How many charges the guard is to forget."""
+    """Number of charges that the guard is to forget."""
     return int(ledger.store.read(lambda connection: connection.execute(_FORGOTTEN).fetchone()[0]))
 
 

@@ -33,7 +33,7 @@ _OF_A_YEAR = {"day": 365, "week": 52, "month": 12}
 
 @dataclass(frozen=True, slots=True)
 class BudgetReport:
-    """What the ledger says. str() is the text for the owner.
+    """Spending and remaining budget, as the ledger tells them. str() is the text for the owner.
 
     totals    the dataset's, of values of the partition, of roles and analysts, reservations: see spending.Total
     spenders  every analyst who is declared or was charged
@@ -111,7 +111,7 @@ class BudgetReport:
 
 
 def report(schema: Schema, ledger: Ledger) -> BudgetReport:
-    """What was spent, by whom, and what is left. Reads no data."""
+    """Report what was spent, by whom, and what is left. Reads no data."""
     return BudgetReport(
         schema.name,
         schema.privacy,
@@ -148,14 +148,14 @@ class FailureReport:
 
 
 def failures(ledger: Ledger) -> FailureReport:
-    """What failed. Reads no data, and clears nothing: Ledger.clear_failures does, once it is shown."""
+    """Report what failed. Reads no data, and clears nothing: Ledger.clear_failures does, once it is shown."""
     found = ledger.failures()
     unseen = tuple(each for each in found if each.cleared is None)
     return FailureReport(unseen, len(found) - len(unseen))
 
 
 def warnings(schema: Schema) -> list[str]:
-    """What the owner declared about the budget that nobody can verify, or that promises less than it may seem."""
+    """Warn of declarations about the budget that nobody can verify, or that promise less than they may seem to."""
     privacy, found = schema.privacy, []
     who, them = ("a row", "a row that stays") if privacy.unit == ROW else ("a person", "a person who stays")
     if privacy.window is not None:

@@ -1,4 +1,4 @@
-"""What the row of one charge holds, how it is tied to the charge before it, and what it adds to which total."""
+"""Row of one charge: its columns, its tie to the charge before it, and what it adds to which total."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def link(secret: bytes, before: bytes, row: Sequence[object]) -> bytes | None:
 
 
 def holds(secret: bytes, before: object, row: Sequence[object], tied: object) -> bool:
-    """Whether a row is what was tied to the link before it."""
+    """True if a row is what was tied to the link before it."""
     return isinstance(before, bytes) and isinstance(tied, bytes) and link(secret, before, row) == tied
 
 
@@ -85,7 +85,7 @@ def portions(text: object) -> list[Charged] | None:
 
 
 def read(text: object) -> object:
-    """What is written in JSON; None where it is none."""
+    """Read a value written in JSON; None where it is none."""
     try:
         return json.loads(text)  # type: ignore[arg-type]
     except (ValueError, TypeError, RecursionError):
@@ -95,7 +95,7 @@ def read(text: object) -> object:
 def scopes(
     analyst: str, role: str | None, portions: Sequence[Charged], nothing: Sums
 ) -> Iterator[tuple[str, str, Sums]]:
-    """What a charge adds to which total. The dataset's counts every charge.
+    """Amounts that a charge adds to each total. The dataset's counts every charge.
 
     nothing  what the ledger adds up, of no charge
     """

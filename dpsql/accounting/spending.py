@@ -144,7 +144,7 @@ def _in_order(loss: PrivacyLoss) -> tuple[Fraction, Fraction, Fraction]:
 
 
 def _reservation(held: Held, books: Books, budget: Budget) -> Total:
-    """What is kept for one analyst, and how much of it they spent."""
+    """Amounts kept for one analyst, and what they spent of them."""
     used = budgets.of_window(books.spent("analyst", clean(held.analyst)), budget, layout.now())
     whole, rest = budgets.reserved(held, books.promise), budgets.unspent(held, books.promise, used)
     # of what the analyst spent without a finite amount nothing is kept, and it is told as such

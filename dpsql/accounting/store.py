@@ -136,7 +136,8 @@ class Store:
         return connection
 
     def _places(self) -> tuple[_Place | None, _Place | None]:
-        """Which files stand at the paths of the ledger and of its log now: SQLite keeps the log for as long as somebody reads."""
+        """Identities of the files that stand at the paths of the ledger and of its log now: SQLite keeps the log for as
+        long as somebody reads."""
         log = None if self.file is None else self.file.with_name(self.file.name + "-wal")
         return _place(self.file), _place(log)
 
@@ -229,7 +230,7 @@ def _prepared(path: str, identity: str) -> Path | Error:
 
 
 def _place(file: Path | None) -> _Place | None:
-    """Which file stands at the path now; None for none."""
+    """Identity of the file that stands at the path now; None for none."""
     if file is None:
         return None
     try:

@@ -12,7 +12,7 @@ _THROW = "INSERT INTO switch VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 
 
 def thrown(connection: sqlite3.Connection, name: str) -> str | None:
-    """When a switch was thrown; None where it was not."""
+    """Time at which a switch was thrown; None where it was not."""
     row = connection.execute(_FIND, (name,)).fetchone()
     return None if row is None else str(row[0])
 

@@ -22,7 +22,7 @@ INFINITE = "inf"
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What was spent in the window that begins at `start` (ISO 8601 date)."""
+    """Amounts spent in the window that begins at `start` (ISO 8601 date)."""
 
     start: str
     spent: Sums
@@ -30,7 +30,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What one scope spent. charges counts those that named it."""
+    """Amounts that one scope spent. charges counts those that named it."""
 
     charges: int
     ever: Sums
@@ -42,7 +42,7 @@ class Spent:
         return Spent(0, nothing, (Window("", nothing),) * len(WINDOWS))
 
     def within(self, window: str | None, now: str) -> Sums:
-        """What counts against a total: everything, or that of the present window."""
+        """Amounts that count against a total: everything, or that of the present window."""
         if window is None:
             return self.ever
         kept = self.windows[WINDOWS.index(window)]
@@ -74,7 +74,7 @@ class Spent:
 
 
 def spent_of(text: object) -> Spent | None:
-    """What was kept; None if the text is anything else."""
+    """Read an amount that was kept; None if the text is anything else."""
     return _spent_of(text) if isinstance(text, str) else None
 
 
@@ -146,7 +146,7 @@ def _start_of(window: str, day: str) -> str:
 
 
 def combined(one: Spent, other: Spent, now: str) -> Spent:
-    """What was spent on those whom both are about."""
+    """Amounts spent on the units that both are about."""
     windows = tuple(
         Window(start_of(name, now), added(one.within(name, now), other.within(name, now))) for name in WINDOWS
     )

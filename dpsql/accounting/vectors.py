@@ -1,4 +1,4 @@
-"""What the cells of stored answers are: which statistic of which rows, by which keys, with what noise; so that they can be read off."""
+"""Identities of the cells of stored answers: statistic, rows, keys and noise; so that they can be read off."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Versions:
         return self._first(_BY_CONTENT, content)
 
     def facts(self, version: str) -> str | None:
-        """What was verified of this version; None if there is no such version."""
+        """Facts verified of this data version; None if there is no such version."""
         return self._first(_FACTS, version)
 
     def latest(self) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""What a shared pair would hold, read off statistics of the same rows that were bought apart.
+"""Statistic of a shared pair, read off statistics of the same rows that were bought apart.
 
 An aggregate names the stored statistics that it can be read off (`apart` of its record); none is picked for want of another.
 

@@ -66,7 +66,8 @@ _AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Magnitudes:
-    """How many rows have a term in each power of two, by sign, and their sums, over the rows for which `counted` is true.
+    """Numbers of the rows with a term in each power of two, by sign, and sums of these terms, over the rows for which
+    `counted` is true.
 
     term  the value, clamped to what its type holds or to MOST, never tighter
     """

@@ -1,4 +1,4 @@
-"""What aggregates are made of: a statistic that noise is added to, and estimates that post-process it (others: tally.py).
+"""Statistics that noise is added to, and estimates that post-process it (others: tally.py).
 
 A *statistic* is a vector of integer cells per group, in quanta. The engine returns a few exact integer sums per group; the cells are
 linear in them. Its sensitivity says how far one unit moves the whole vector, over all groups, given the limits that the engine SQL
@@ -26,7 +26,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the engine SQL lets one unit contribute to one release.
+    """Most that one unit contributes to one release, enforced by the engine SQL.
 
     rows    [rows] in all groups together
     groups  [groups]
@@ -44,7 +44,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How far one unit, added or removed, moves a vector of cells [quanta]: cells moved, most per group, L1, squared L2."""
+    """Distance by which one unit, added or removed, moves a vector of cells at most [quanta]: cells moved, most per
+    group, L1, squared L2."""
 
     l0: int
     linf: int
@@ -63,7 +64,8 @@ def sensitivity_of_rows(limits: Limits, weight: int, cells: int) -> Sensitivity:
 
 @dataclass(frozen=True, slots=True)
 class UnitSums:
-    """How a unit with more than one row is summed, cut and added up (planner/lower puts the pieces together).
+    """Per-unit sums: a unit with more than one row is summed, clamped and added up (planner/lower puts the pieces
+    together).
 
     rows      over the rows of one (unit, group): how many rows it brings to this statistic
     inner     further (name, tree) over the same rows
@@ -81,7 +83,7 @@ ROWS, CUT = own("rows"), own("cut")
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """How units with more than one row take values (aggregates/distinct_values.py): an exact sum is how many are taken.
+    """Values taken by units with more than one row (aggregates/distinct_values.py): an exact sum is how many are taken.
 
     value  over a row; NULL where it brings none
     most   [values] that one unit takes in one group
@@ -96,7 +98,7 @@ class Statistic(Protocol):
 
     @property
     def identity(self) -> Hashable:
-        """What is counted or added up: equal ones are the same statistic."""
+        """Identity of what is counted or added up: equal ones are the same statistic."""
         ...
 
     @property
@@ -105,7 +107,7 @@ class Statistic(Protocol):
         ...
 
     def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        """What is worked out once of the inputs of one row; lower/rows.py names it too, after the inputs."""
+        """Expressions computed once of the inputs of one row; lower/rows.py names it too, after the inputs."""
         ...
 
     @property
@@ -129,11 +131,12 @@ class Statistic(Protocol):
         ...
 
     def adds_up(self, one_row: bool) -> bool:
-        """Whether the cells of groups add up to those of all their rows; `one_row`: each unit has one row, so it is in one group."""
+        """True if the cells of groups add up to those of all their rows; `one_row`: each unit has one row, so it is in one group."""
         ...
 
     def expected(self, units: Fraction, rows: Fraction) -> Fraction | None:
-        """What the cells of a group of so many units and rows add up to [quanta]; None where nothing is known of it."""
+        """Expected sum of the cells of a group of so many units and rows [quanta]; None where nothing is known of
+        it."""
         ...
 
     @property
@@ -143,7 +146,7 @@ class Statistic(Protocol):
 
     @property
     def counts_units(self) -> bool:
-        """Whether it counts units, whose other rows are no matter."""
+        """True if it counts units, whose other rows are no matter."""
         ...
 
     def uncut_sums(self, names: Sequence[Node], unit: Node) -> tuple[Node, ...] | None:
@@ -155,16 +158,16 @@ class Statistic(Protocol):
         ...
 
     def told(self, say: Say) -> str:
-        """What it is, in words."""
+        """Name the statistic in words."""
         ...
 
     def bounds_told(self, say: Say) -> list[str]:
-        """What has the bounds that its sensitivity needs, in words."""
+        """Name the values that have the bounds that its sensitivity needs, in words."""
         ...
 
 
 class StatisticDefaults:
-    """What is so for most statistics: one cell, which is one exact sum."""
+    """Defaults of most statistics: one cell, which is one exact sum."""
 
     __slots__ = ()
 
@@ -195,7 +198,7 @@ class StatisticDefaults:
 
 
 class Noise(Protocol):
-    """What an estimate needs to know of the mechanism whose noise is in its cells."""
+    """Properties of the mechanism whose noise is in its cells."""
 
     def __hash__(self) -> int: ...
 
@@ -234,28 +237,28 @@ class Estimate(Protocol):
 
     @property
     def counts(self) -> bool:
-        """Whether it is a number of units or rows."""
+        """True if it is a number of units or rows."""
         ...
 
     @property
     def depends(self) -> bool:
-        """Whether its half-width depends on what is released."""
+        """True if its half-width depends on what is released."""
         ...
 
     @property
     def over_rows(self) -> Fraction | None:
-        """What the half-width of one cell is multiplied by, over the number of rows of a group, for that of the column, or the most
+        """Factor of the half-width of one cell, over the number of rows of a group, for that of the column, or the most
         that it is [the column's own unit]; None where it is known as it is, or depends on more."""
         ...
 
     @property
     def remark(self) -> str:
-        """What else EXPLAIN says of it; "": nothing."""
+        """Add a remark of EXPLAIN; "": nothing."""
         ...
 
 
 class EstimateDefaults:
-    """What is so for most estimates."""
+    """Defaults of most estimates."""
 
     __slots__ = ()
 

@@ -110,7 +110,7 @@ def combination(parts: Sequence[Scalar], whole: bool) -> Scalar:
 
 
 def declared_values(value: Scalar) -> int | None:
-    """How many different values are declared; None where that is not known."""
+    """Number of declared values; None where that is not known."""
     if value.sqltype == COMBINATION:
         # NULL is one more
         found = [declared_values(part) for part in value.args]
@@ -136,7 +136,7 @@ def where_counted(names: Sequence[Node], value: Node | None = None) -> Node:
 
 
 def matched(values: Sequence[int], capacities: Sequence[int], turns: Sequence[int]) -> int:
-    """How many values the units of one group take.
+    """Number of values that the units of one group take.
 
     One entry for each unit and each value that it brings, in any order:
 

@@ -39,7 +39,7 @@ class Surely(EstimateDefaults):
         return None
 
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
-        """Why  with `level` the exact number is in the interval; noise of less than half a row leaves the number itself"""
+        """Answer where the interval tells: with `level` it holds the exact number; less than half a row of noise leaves that itself."""
         found, h = self.rows.column(cells, noise, level), self.rows.half_width(noise, level)
         exact = h is not None and h < 0.5
         known = [end is not None and (end[0] > 0 or (exact and end[1] > 1)) for end in found.intervals]

@@ -1,4 +1,4 @@
-"""What is computed of moments: one formula each, over the noisy cells of every group at once.
+"""Formulas over moments: one each, over the noisy cells of every group at once.
 
 For u = (x - L) / (U - L) in [0, 1] the cells hold N and every sum of u^k up to their degree (moments.py). Variances and covariances of
 u are within 1 / 4; a result goes back to the values by their width. Cells are Python integers, so that everything is exact until the

@@ -30,7 +30,7 @@ SMALL = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """How many rows have each quantum of a term, over the rows for which `counted` is true.
+    """Numbers of the rows with each quantum of a term, over the rows for which `counted` is true.
 
     term    the value, clamped; NULL and NaN are not counted. Its quanta are the buckets, as wide as `widest` asks
     moment  the date or time that the value is the number of

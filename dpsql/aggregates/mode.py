@@ -40,7 +40,7 @@ VALUE = own("value")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """How many rows have each value of a declared list, over the rows for which `counted` is true.
+    """Numbers of the rows with each value of a declared list, over the rows for which `counted` is true.
 
     travelling  VALUE in the form in which it travels
     values      the list, in that form

@@ -83,7 +83,7 @@ class Moments(StatisticDefaults):
 
     @property
     def weight(self) -> int:
-        """How much one row moves all cells together [quanta]."""
+        """Distance by which one row moves all cells together at most [quanta]."""
         return math.prod(t.width**d for t, d in zip(self.terms, self.degrees, strict=True))
 
     @property
@@ -153,7 +153,7 @@ class Moments(StatisticDefaults):
         return [Bare(Chain("*", factors)) for factors in found]
 
     def _without_value(self, names: Sequence[Node]) -> Node:
-        """How many of the counted rows lack a value, times the weight."""
+        """Number of counted rows without a value, times the weight."""
         missing = Chain("OR", tuple(Bare(Is(x, "NULL")) for x in names[len(self.inputs) :]))
         lacking = counting(Bare(Chain("AND", (missing, *self._condition(names)))))
         return Bare(Binary("*", whole_number(self.weight, HUGEINT), lacking))

@@ -178,7 +178,7 @@ class Quantile(TalliedDefaults):
         return min(low, high), max(low, high)
 
     def _width(self, left: int, bins: int, around: DiscreteLaplace) -> float:
-        """What noise explains; and one rank, for quantiles that lie between two values."""
+        """Width that noise explains; and one rank, for quantiles that lie between two values."""
         a, b = self.fraction.numerator, self.fraction.denominator
         weights = (float(b - a),) * left + (float(a),) * (bins - left)
         return around.half_width_of_weights(weights, LEVEL) + b
@@ -192,7 +192,7 @@ def _binned(candidates: Runs, cuts: Integers) -> Integers:
 
 
 def cuts_around(bucket: int, buckets: int) -> Integers:
-    """Where the grid is cut around a bucket, in order: a cut is the first bucket on its right."""
+    """Cuts of the grid around a bucket, in order: a cut is the first bucket on its right."""
     first = max(1, buckets // _STEP**_CUTS)
     distances = [first * _STEP**i for i in range(_CUTS + 1)]
     cuts = sorted({bucket - d for d in distances} | {bucket, bucket + 1} | {bucket + 1 + d for d in distances})
@@ -212,7 +212,7 @@ class QuantileOf:
         return f"within {ranks:,} ranks of the one asked with {100 * float(level):g} %; its interval takes {share}"
 
     def ranks(self, terms: Terms, level: Fraction) -> int:
-        """How far the rank is off at most: weight and rate give exp(-rate b ranks) * candidates."""
+        """Rank error at most: weight and rate give exp(-rate b ranks) * candidates."""
         rate = float(self.quantile.rate(terms)) * self.quantile.fraction.denominator
         return int(np.ceil(np.log(self.quantile.tally.buckets / float(1 - level)) / rate))
 

@@ -35,7 +35,7 @@ Exact = Literal["sum", "avg", "min", "max", "bool_and", "bool_or", "median"]
 
 
 def value_key(value: Scalar) -> Hashable:
-    """What is counted or added up of a value: equal ones share cells."""
+    """Identity of what is counted or added up of a value: equal ones share cells."""
     return value.tree, value.domain, value.unit_bounds
 
 
@@ -59,7 +59,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What a call asks for: one aggregate of the value for each number, as a list where `listed`."""
+    """Aggregates that a call asks for: one of the value for each number, as a list where `listed`."""
 
     value: Scalar
     numbers: tuple[Fraction | None, ...] = (None,)
@@ -140,7 +140,7 @@ class Record:
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """What SQL calls it, in lower case."""
+        """Names in SQL, in lower case."""
         return tuple(dict.fromkeys(call.partition("(")[0].lower() for call in self.calls))
 
     @property
@@ -191,18 +191,18 @@ class Aggregate:
 
     @property
     def looks_at_values(self) -> bool:
-        """Whether it is released of a tally: its error is not that of noise that was added to a sum."""
+        """True if it is released of a tally: its error is not that of noise that was added to a sum."""
         return self.record.tally is not None
 
     @property
     def is_redrawn(self) -> bool:
-        """Whether what is computed of it has an interval from drawing its noise again: not what divides by a noisy spread either,
+        """True if what is computed of it has an interval from drawing its noise again: not what divides by a noisy spread either,
         whose interval knows when that is too small."""
         return not self.looks_at_values and not self.record.spread
 
     @property
     def asked(self) -> Hashable:
-        """What is asked, for comparison: equal ones are the same question."""
+        """Identity of the question: equal ones are the same question."""
         values = tuple((v.tree, v.domain, v.unit_bounds, v.step) for v in self.values)
         return self.function, values, tree_of(self.condition), self.sqltype, self.number
 
@@ -219,7 +219,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What an aggregate stands in.
+    """Surroundings of an aggregate: the block that it stands in.
 
     limits  what one unit may contribute
     groups  the number of declared groups; None where one key is not declared

@@ -26,7 +26,8 @@ for _record in RECORDS:
 
 
 def called(name: str, named: Collection[str] = ()) -> Record | None:
-    """What is called so, with arguments of these names: of several, the last whose own call has one of them, else the first."""
+    """Record of the aggregate that is called so, with arguments of these names: of several, the last whose own call has
+    one of them, else the first."""
     first = BY_SPELLING.get(name.lower())
     if first is None or not named:
         return first

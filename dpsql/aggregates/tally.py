@@ -1,4 +1,4 @@
-"""What looks at the values of a group themselves, not at a sum of them: tallies, and what is released of them.
+"""Histograms of the values of a group, and what is released of them.
 
 A *tally* says how many rows of each group have each value. The engine counts; a `Tallied` looks at the counts of every group and
 releases a few integers of each: a value that was chosen, or numbers with noise. Its loss is linear in what one unit adds to the
@@ -27,11 +27,11 @@ Value = int | str | bool
 
 
 class Tally(Protocol):
-    """What is counted: the rows of each group with each value."""
+    """Histogram of each group: the number of its rows with each value."""
 
     @property
     def identity(self) -> Hashable:
-        """What is counted: equal ones are the same tally."""
+        """Identity of the histogram: equal ones are the same histogram."""
         ...
 
     @property
@@ -41,7 +41,7 @@ class Tally(Protocol):
 
     @property
     def summed(self) -> bool:
-        """Whether the values of a bucket are also added up."""
+        """True if the values of a bucket are also added up."""
         ...
 
     def value_of(self, names: Sequence[Node]) -> Node:
@@ -49,7 +49,7 @@ class Tally(Protocol):
         ...
 
     def bucket_of(self, value: Node) -> Node:
-        """What values are counted under: the value itself, or a coarser bucket of it."""
+        """Bucket that values are counted under: the value itself, or a coarser bucket of it."""
         ...
 
 
@@ -98,7 +98,7 @@ class Tallied(Protocol):
 
     @property
     def identity(self) -> Hashable:
-        """What is asked of a tally: equal ones are the same question."""
+        """Identity of the question about a histogram: equal ones are the same question."""
         ...
 
     @property
@@ -106,16 +106,16 @@ class Tallied(Protocol):
 
     @property
     def cells(self) -> int:
-        """How many integers are released of each group."""
+        """Number of integers that are released of each group."""
         ...
 
     def events(self, terms: Terms) -> tuple[Event, ...]:
-        """What runs: together it loses terms.epsilon, and the rho and mu of its mechanisms."""
+        """Events that run: together it loses terms.epsilon, and the rho and mu of its mechanisms."""
         ...
 
     @property
     def cost(self) -> str:
-        """What one row changes, in words."""
+        """Describe the change that one row makes, in words."""
         ...
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
@@ -132,16 +132,16 @@ class Tallied(Protocol):
         ...
 
     def told(self, say: Say) -> str:
-        """What it is, in words."""
+        """Name the statistic in words."""
         ...
 
     def bounds_told(self, say: Say) -> list[str]:
-        """What has the bounds that its sensitivity needs, or why it needs none, in words."""
+        """Name the values that have the bounds that its sensitivity needs, or why it needs none, in words."""
         ...
 
 
 class TalliedDefaults:
-    """What is so for most."""
+    """Defaults of most histograms."""
 
     __slots__ = ()
 
@@ -157,7 +157,7 @@ class Reading(Protocol):
     def sqltype(self) -> SqlType: ...
 
     def promise(self, terms: Terms, level: Fraction) -> str:
-        """What EXPLAIN says of its error."""
+        """Error that EXPLAIN promises."""
         ...
 
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column: ...

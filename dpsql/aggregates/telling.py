@@ -1,4 +1,4 @@
-"""What statistics and tallies are made of, in words: for EXPLAIN."""
+"""Words of EXPLAIN for the parts of statistics and histograms."""
 
 from __future__ import annotations
 

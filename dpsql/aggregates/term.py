@@ -65,7 +65,7 @@ class Term:
 
     @property
     def typical(self) -> Fraction:
-        """How far from zero a value is expected [quanta]: never 0, as the bounds differ."""
+        """Expected distance of a value from zero [quanta]: never 0, as the bounds differ."""
         return max(Fraction(abs(self.lower + self.upper), 2), Fraction(self.width, 4))
 
     @property
@@ -74,7 +74,7 @@ class Term:
 
     @property
     def is_decimal(self) -> bool:
-        """Whether the grid is the value's own decimal type, so that the engine can sum it as it is."""
+        """True if the grid is the value's own decimal type, so that the engine can sum it as it is."""
         sqltype = self.scalar.sqltype
         held = sqltype.range
         if held is None or not sqltype.is_decimal or self.quantum != Fraction(1, 10**sqltype.scale):
@@ -98,7 +98,7 @@ class Term:
         return _clamp(x, x, self._decimal(self.lower), self._decimal(self.upper)) if self.clamped else x
 
     def count(self, x: Node, where: Node | None) -> Node:
-        """How many rows of a column `x` have a value: the clamp gives NULL for NULL and, of DOUBLE, NaN alone."""
+        """Number of rows of a column `x` that have a value: the clamp gives NULL for NULL and, of DOUBLE, NaN alone."""
         return Aggregate("count", (self.own(x) if self.scalar.sqltype.is_float else x,), where=where)
 
     def total(self, x: Node, where: Node | None) -> Node:
@@ -139,7 +139,7 @@ class Term:
 
     @property
     def _is_exact(self) -> bool:
-        """Whether dividing by the quantum rounds nothing: then a value between the bounds cannot leave them by the cast."""
+        """True if dividing by the quantum rounds nothing: then a value between the bounds cannot leave them by the cast."""
         q = self.quantum
         power = q.numerator & (q.numerator - 1) == 0 and q.denominator & (q.denominator - 1) == 0
         return power and max(abs(self.lower), abs(self.upper)) < 2**52 and 2**-900 < q < 2**900

@@ -44,7 +44,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What there is of a statement before it is charged.
+    """Releases of a statement that are stored already, and those still to buy.
 
     plan          with the noise that is really in what is read off stored answers
     tables        of the releases that are stored, by name
@@ -75,7 +75,8 @@ class Stored:
         self.questions = Questions(self._answers, Vectors(ledger), identity, self._whose)
 
     def look_up(self, plan: Compiled, fresh: bool) -> Held:
-        """What is stored of a statement, and what is to be bought; with `fresh` nothing is read."""
+        """Look up the releases of a statement that are stored, and list those still to buy; with `fresh` nothing is
+        read."""
         found = [self._one(part, plan, fresh) for part in plan.releases if part.release.parts]
         reused = {one.part.release.name: one for one in found if isinstance(one, Reused)}
         missing, notes = self._at_least([one for one in found if isinstance(one, Missing)])
@@ -134,7 +135,7 @@ class Stored:
         return self._answers.charges_of(fingerprints)
 
     def certificates(self, fingerprints: Sequence[str]) -> list[dict[str, object]]:
-        """What was certified of stored releases."""
+        """Certificates of stored releases."""
         found = []
         for fingerprint, charge in zip(fingerprints, self.charges_of(fingerprints), strict=True):
             known = self._ledger.certificates(charge) if charge is not None else []

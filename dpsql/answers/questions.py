@@ -1,4 +1,5 @@
-"""What a statistic is known by among stored vectors: which one, of which rows, on which data version; group keys and price apart."""
+"""Identity of a statistic among stored vectors: the statistic, of which rows, on which data version; group keys and
+price apart."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from dpsql.sql.trees import fingerprint
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What identifies the statistics of a release among stored vectors.
+    """Identity of the statistics of a release among stored vectors.
 
     questions  one for each measure
     keys       one for each group key
@@ -46,7 +47,7 @@ class Questions:
         self._identity, self._version = identity, version
 
     def kept(self, part: CompiledRelease) -> list[Vector]:
-        """What the cells of a release are, for those that come after."""
+        """Vectors of the cells of a release, for those that come after."""
         asked, release = self.asked(part), part.release
         found: list[Vector] = []
         start = 0
@@ -61,7 +62,8 @@ class Questions:
         return found
 
     def asked(self, part: CompiledRelease) -> Asked | None:
-        """What a release asks; None where keys are selected privately, cells may be suppressed, or released values take part."""
+        """Identity of the question of a release; None where keys are selected privately, cells may be suppressed, or
+        released values take part."""
         release = part.release
         block, limits = release.limited.block, release.limited.limits
         if release.selection is not None or release.suppressed or part.bounds or block.lists or not release.measures:
@@ -108,5 +110,5 @@ class Questions:
 
 
 def is_whole(release: Release) -> bool:
-    """Whether a unit's groups are never cut: there are no more than it may have, or all of its rows are in one."""
+    """True if a unit's groups are never cut: there are no more than it may have, or all of its rows are in one."""
     return not release.limited.enforced or groups_kept(release)

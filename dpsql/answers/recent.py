@@ -57,7 +57,7 @@ class Recent(Generic[Kept]):
 
 
 def asked_for(sql: str, parameters: Sequence[object] | Mapping[str, object], options: object) -> Hashable | None:
-    """What a statement is known by; None where its parameters cannot be told apart by their text."""
+    """Identity of a statement; None where its parameters cannot be told apart by their text."""
     named = isinstance(parameters, Mapping)
     items: list[tuple[object, object]] = list(parameters.items() if named else enumerate(parameters))  # type: ignore[union-attr]
     if named and not all(type(name) is str for name, _ in items):
@@ -70,7 +70,7 @@ def asked_for(sql: str, parameters: Sequence[object] | Mapping[str, object], opt
 
 
 def is_plain(columns: Sequence[tuple[str, str]]) -> bool:
-    """Whether no cell of a result can be changed by who reads it: no lists, structs or maps."""
+    """True if no cell of a result can be changed by who reads it: no lists, structs or maps."""
     return not any(
         mark in sqltype for _, sqltype in columns for mark in ("[", "(", "STRUCT", "MAP") if sqltype[:7] != "DECIMAL"
     )

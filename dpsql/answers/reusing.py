@@ -218,7 +218,7 @@ def _chosen_rows(table: NoisyTable, vector: Vector, chosen: Sequence[tuple[str, 
 
 
 def _reached(table: NoisyTable, vector: Vector, keys: Sequence[str], rows: Sequence[int]) -> int:
-    """How many groups by some of the keys there are among these."""
+    """Number of groups by some of the keys among these."""
     columns = [table.keys[vector.keys.index(key)] for key in keys]
     return len({tuple(column[row] for column in columns) for row in rows})
 

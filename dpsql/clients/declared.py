@@ -52,7 +52,7 @@ def value_sql(value: Value, sqltype: SqlType) -> str:
 
 
 def domain_text(column: Column, most: int = FEW) -> str:
-    """Which values are declared, of a list those of its elements, on one line; "" where nothing is."""
+    """List the declared values, of a list those of its elements, on one line; "" where nothing is."""
     column = column.element or column
     match column.domain:
         case Interval():
@@ -68,7 +68,7 @@ def _ends(interval: Interval, column: Column) -> str:
 
 
 def kind(table: Table, schema: Schema) -> str:
-    """Whose rows a table has, in three words."""
+    """Describe in three words whose rows a table has."""
     if table.public:
         return "public, free"
     return "one row a person" if schema.one_row_per_unit(table) and table.key else "rows of people"
@@ -87,7 +87,7 @@ def columns(table: Table) -> tuple[list[str], list[Sequence[str]]]:
 
 
 def notes(column: Column, table: Table) -> str:
-    """What else a statement should know of a column."""
+    """Describe the remaining facts of a column that a statement should know."""
     reference = table.reference(column.name)
     found = ["key"] if table.key == (column.name,) else []
     found += [f"of {reference.table}.{reference.target}"] if reference is not None else []
@@ -101,7 +101,7 @@ def notes(column: Column, table: Table) -> str:
 
 
 def limits(table: Table, schema: Schema) -> str:
-    """What one person can have in a table, as one line; "" where nothing is declared."""
+    """Describe the rows and groups that one person can have in a table, as one line; "" where nothing is declared."""
     if table.public:
         return f"{table.name} is public: statements about it alone are exact and free"
     return f"{table.name}: {_counted(table) or kind(table, schema)}"
@@ -137,7 +137,7 @@ def domain(column: Column, table: Table) -> list[str]:
 
 
 def table_comment(table: Table, schema: Schema) -> str:
-    """What a table is, as a comment on it."""
+    """Describe a table in a comment on it."""
     if table.public:
         return "public: statements about it alone are exact and free"
     if schema.privacy.unit == ROW:
@@ -148,7 +148,7 @@ def table_comment(table: Table, schema: Schema) -> str:
 
 
 def column_comment(column: Column, table: Table, schema: Schema) -> str:
-    """What is declared of a column, as a comment on it; "" where its type says it all."""
+    """Describe a column in a comment on it; "" where its type says it all."""
     declared, private = domain_text(column), not table.public
     found = ["privacy unit"] if private and schema.unit_column(table) == column.name else []
     if declared and not column.sqltype.is_boolean:

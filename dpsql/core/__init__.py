@@ -1,1 +1,1 @@
-"""What every room stands on: errors with their place, SQL types, domains, exact losses, cancellation."""
+"""Ground of every room: errors with their place, SQL types, domains, exact losses, cancellation."""

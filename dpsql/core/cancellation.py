@@ -24,7 +24,7 @@ _BEFORE, _AFTER = "nothing was charged", "the charge stands"
 
 
 class Cancellation:
-    """What may end one statement.
+    """Cancellation: the reasons for which one statement may end early.
 
     seconds       [s] the most that engine and sandbox may take together; None: no limit
     plan_seconds  [s] the most of the processor that reading and pricing may take, without what they run: a busy machine ends nobody's
@@ -47,7 +47,7 @@ class Cancellation:
         self._cancelled = True
 
     def problem(self) -> Error | None:
-        """Why the statement is to end now; None where it may go on."""
+        """Error that ends the statement now; None where it may go on."""
         if self._cancelled:
             return self.ended(INTERRUPTED)
         passed = next((code for code, end in self._stages.items() if _CLOCKS[code]() >= end), None)

@@ -1,4 +1,4 @@
-"""What values a column or expression can take, and interval arithmetic on it, exact on Fractions.
+"""Domains of columns and expressions, and interval arithmetic on them, exact on Fractions.
 
 A domain is a *declaration* to be enforced by a clamp or a key list, never a fact about the data. Numbers stand for themselves,
 dates for days since 1970-01-01, timestamps for microseconds since then; text and booleans appear in Categories only.

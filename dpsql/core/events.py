@@ -1,4 +1,5 @@
-"""What ran of a mechanism, in the numbers that its loss follows from: the ledger keeps it, for every accountant to read."""
+"""Events: runs of a mechanism, in the numbers that its loss follows from: the ledger keeps it, for every accountant to
+read."""
 
 from __future__ import annotations
 

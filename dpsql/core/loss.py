@@ -1,4 +1,4 @@
-"""What a release costs, in every accountant's measure and in exact arithmetic."""
+"""Privacy loss of a release, in every accountant's measure and in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from operator import is_
 
 @dataclass(frozen=True, slots=True)
 class EpsilonDelta:
-    """What is promised, asked or allowed: a total, a cap, a price.
+    """Privacy loss (epsilon, delta) that is promised, asked for or allowed: a total, a cap, a price.
 
     epsilon  [nats]         exact
     delta    [probability]  exact
@@ -70,7 +70,7 @@ class PrivacyLoss:
         )
 
     def within(self, other: PrivacyLoss) -> bool:
-        """Whether this is at most the other loss in every measure."""
+        """True if this is at most the other loss in every measure."""
         pairs = ((self.epsilon, other.epsilon), (self.squares, other.squares))
         finite = all(theirs is None or (mine is not None and mine <= theirs) for mine, theirs in pairs)
         return finite and self.delta <= other.delta and self.rho <= other.rho and self.mu_squared <= other.mu_squared

@@ -1,4 +1,4 @@
-"""Where in the user's text something stands, and how to show it."""
+"""Spans: places in the user's text, and how to show them."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class SqlType:
 
     @property
     def is_counted(self) -> bool:
-        """Whether a value is held as a whole number: of days since 1970, or of microseconds since then or since midnight."""
+        """True if a value is held as a whole number: of days since 1970, or of microseconds since then or since midnight."""
         return self.is_temporal or self.name == "TIME"
 
     @property

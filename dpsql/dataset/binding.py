@@ -129,7 +129,7 @@ def _state() -> Path | None:
 
 
 def _kept(what: bytes) -> Path | None:
-    """Where the state folder keeps something, under a name that says nothing without its key."""
+    """Path in the state folder, under a name that says nothing without its key."""
     folder = _state()
     if folder is None:
         return None
@@ -175,7 +175,7 @@ def _read(place: Path | None) -> Mark | None:
 
 
 def _write(place: Path | None, mark: Mark, anew: bool) -> bool:
-    """Whether a mark is there now, this one or an earlier one."""
+    """True if a mark is there now, this one or an earlier one."""
     if place is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""What the owner of a dataset can do: draft a schema, check and approve the data, read what was spent."""
+"""Verbs of a dataset's owner: draft a schema, check and approve the data, read what was spent."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["CheckReport", "budget", "certificate", "check", "failures", "init"]
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What `check` found: exact, so never for an analyst. str() is the text for the owner."""
+    """Findings of `check`: exact, so never for an analyst. str() is the text for the owner."""
 
     dataset: str
     version: str
@@ -118,7 +118,7 @@ def check(
 
 
 def _steps(told: Callable[[str, int, int], None], total: int) -> Callable[[str], None]:
-    """What is called with the name of each step, and counts them."""
+    """Callback that is given the name of each step, and counts them."""
     done = itertools.count()
     return lambda step: told(step, next(done), total)
 
@@ -143,7 +143,7 @@ def _record(schema: Schema, ledger: Ledger, version: str, facts: frozenset[str])
 
 
 def budget(schema: Schema, ledger: Ledger) -> BudgetReport:
-    """What was spent, by whom, and what is left. Reads no data."""
+    """Report what was spent, by whom, and what is left. Reads no data."""
     return report(schema, ledger)
 
 

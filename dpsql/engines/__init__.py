@@ -1,1 +1,1 @@
-"""Where SQL runs: the engine that holds the private data, and the sandbox that holds none."""
+"""Engines that run SQL: the engine that holds the private data, and the sandbox that holds none."""

@@ -1,4 +1,4 @@
-"""What an engine must do, and the wall around what it returns."""
+"""Engine, as a protocol, and the wall around what it returns."""
 
 from __future__ import annotations
 

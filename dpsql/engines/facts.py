@@ -35,13 +35,13 @@ class ColumnFacts:
 
     @property
     def inside(self) -> bool:
-        """Whether every value is finite and inside its declaration, and NULL only where it is declared."""
+        """True if every value is finite and inside its declaration, and NULL only where it is declared."""
         return not (self.nans or self.infinite or self.outside) and (self.column.nullable or not self.nulls)
 
 
 @dataclass(frozen=True, slots=True)
 class UnitFacts:
-    """How the rows of a private table spread over the units.
+    """Spread of the rows of a private table over the units.
 
     units     units that have rows here
     most      rows of the unit that has most
@@ -100,7 +100,7 @@ def _holding(schema: Schema, tables: tuple[TableFacts, ...], facts: TableFacts) 
 
 
 def _dangles(schema: Schema, tables: tuple[TableFacts, ...], table: Table) -> bool:
-    """Whether a reference on the way from a table to the unit's own table has a value that its target does not hold."""
+    """True if a reference on the way from a table to the unit's own table has a value that its target does not hold."""
     counts = {(t.table.name, reference): count for t in tables for reference, count in t.dangling}
     here = table.name
     for reference in schema.path_to_unit(table):

@@ -1,4 +1,4 @@
-"""What public tables say: their columns, and the domains that columns of private tables take from them."""
+"""Public tables: their columns, and the domains that columns of private tables take from them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _lengths(engine: DuckDBEngine, table: Table) -> list[int | None]:
 
 
 def _domain(engine: DuckDBEngine, table: Table, column: Column) -> Domain:
-    """What a public column holds: a list where it is short, else an interval of its finite values."""
+    """Domain of a public column: a list where it is short, else an interval of its finite values."""
     if column.sqltype.is_boolean:
         return categories([False, True])
     if column.sqltype.is_integer or column.sqltype.is_text:

@@ -1,4 +1,4 @@
-"""What is declared about private tables and cannot be enforced, only verified: keys, and with them one unit a row."""
+"""Declared structure of private tables that cannot be enforced, only verified: keys, and with them one unit a row."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def canonical(schema: Schema) -> str:
 
 
 def _as_read(column: Column) -> str:
-    """What decides which value of a column is read as NULL, and so as no key: its type, and the length of text and of lists."""
+    """Facts that decide which value of a column is read as NULL, and so as no key: its type, and the length of text and
+    of lists."""
     if column.element is not None:
         return f"{column.sqltype} of {column.length} and {column.longest}"
     return f"{column.sqltype} of {column.longest}" if column.sqltype.is_text else str(column.sqltype)

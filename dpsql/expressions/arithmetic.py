@@ -155,7 +155,7 @@ def narrow(scalar: Scalar) -> Scalar:
 
 
 def whole_digits(limits: Interval) -> int:
-    """How many digits stand before the point."""
+    """Number of digits before the point."""
     return len(str(int(max(abs(limits.lower), abs(limits.upper)))))
 
 

@@ -116,12 +116,13 @@ def _smallest(bounds: list[Fraction | None]) -> Fraction | None:
 
 
 def is_chosen(scalar: Scalar) -> bool:
-    """Whether a condition decides what a value is, somewhere in it."""
+    """True if a condition decides what a value is, somewhere in it."""
     return any(part.function in ("case", "nullif") for part in scalar.walk())
 
 
 def unit_there(value: Scalar) -> Scalar | None:
-    """When a value that is its row's own unit or NULL is the unit; None for a value that can be anything else.
+    """Condition under which a value that is its row's own unit or NULL is the unit; None for a value that can be
+    anything else.
 
     Why  a join that equates units puts beside a row its own unit, or NULL where nothing is met; CASE and COALESCE choose among these.
          So the different values that are not NULL are the units with a row for which this is true

@@ -82,7 +82,7 @@ def decimal_of(scalar: Scalar, sqltype: SqlType) -> Node:
 
 
 def holds(sqltype: SqlType, limits: Interval | None) -> bool:
-    """Whether an exact type has every value of an interval, rounded to its grid."""
+    """True if an exact type has every value of an interval, rounded to its grid."""
     held = sqltype.range
     if limits is None or held is None:
         return False
@@ -119,12 +119,12 @@ def convert(scalar: Scalar, sqltype: SqlType) -> Scalar:
 
 
 def unconverted(scalar: Scalar) -> Scalar:
-    """What was converted, where anything was."""
+    """Value before a conversion, if there was one."""
     return scalar.args[0] if scalar.function == "convert" else scalar
 
 
 def _inside(limits: Interval | None, held: Interval | None) -> Interval | None:
-    """What is left of hard limits in a type that has no value for the rest."""
+    """Rest of hard limits in a type that has no value for the rest."""
     if limits is None or held is None:
         return None
     lower, upper = max(limits.lower, held.lower), min(limits.upper, held.upper)
@@ -166,7 +166,7 @@ def unify(scalars: list[Scalar], what: str) -> tuple[list[Scalar], SqlType]:
 
 
 def _fits(scalar: Scalar, sqltype: SqlType) -> bool:
-    """Whether a number literal is exactly a value of a type."""
+    """True if a number literal is exactly a value of a type."""
     assert scalar.value is not None and not isinstance(scalar.value, str)
     number = Fraction(scalar.value)
     limits = sqltype.range

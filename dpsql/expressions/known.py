@@ -1,4 +1,5 @@
-"""What the checker knows of a value: its type in the engine, and an interval that holds it whatever the data holds.
+"""Knowledge of the checker about a value: its type in the engine, and an interval that holds it whatever the data
+holds.
 
 A second derivation, from the printed text and the declared column types alone: it shares no conclusion with the algebra that printed
 it, so that a proof which was wrong there is not believed here (rule 45).
@@ -48,7 +49,7 @@ NOTHING = Known(DOUBLE, Interval(Fraction(1), Fraction(1)))
 
 @dataclass(frozen=True, slots=True)
 class Ruled:
-    """What an operator gives.
+    """Result of an operator: its type and interval.
 
     by      "always": it raises on no value of these types; "proof": the limits of each operand and of the result say so; "nothing":
             it may raise on some value, and then a guard makes NULL of it
@@ -102,7 +103,7 @@ def union(first: Interval | None, second: Interval | None) -> Interval | None:
 
 
 def meet(first: Interval | None, second: Interval | None) -> Interval | None:
-    """What both allow; the first where they allow nothing in common."""
+    """Intersection of two intervals; the first where they allow nothing in common."""
     if first is None or second is None:
         return first or second
     lower, upper = max(first.lower, second.lower), min(first.upper, second.upper)
@@ -110,7 +111,7 @@ def meet(first: Interval | None, second: Interval | None) -> Interval | None:
 
 
 def fits(limits: Interval | None, sqltype: SqlType) -> bool:
-    """Whether every value of an interval is one of an exact type, after rounding to its grid. HUGEINT's least is left out."""
+    """True if every value of an interval is one of an exact type, after rounding to its grid. HUGEINT's least is left out."""
     held = sqltype.range
     if limits is None or held is None:
         return False
@@ -127,7 +128,7 @@ def rounded(limits: Interval, scale: int) -> Interval:
 
 
 def floating(limits: Interval | None, sqltype: SqlType = DOUBLE) -> Interval | None:
-    """What an interval becomes by one rounding to a floating-point type; None where that may be infinite."""
+    """Interval after one rounding to a floating-point type; None where that may be infinite."""
     if limits is None:
         return None
     digits, largest = (2**22, Fraction(2**127)) if sqltype == FLOAT else (2**50, LARGEST_DOUBLE / 2)

@@ -40,7 +40,7 @@ _ONE_OF = (
 
 
 class Operand(Protocol):
-    """What is known of an operand of a function that gives text."""
+    """Operand of a function that gives text, and its greatest length."""
 
     @property
     def sqltype(self) -> SqlType: ...

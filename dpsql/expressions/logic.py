@@ -85,7 +85,7 @@ def _pattern(word: str, value: Scalar, pattern: Scalar) -> str:
 
 
 def _escapes_well(pattern: str, escape: str) -> bool:
-    """Whether no escape character stands last and unpaired, which the engine would raise on."""
+    """True if no escape character stands last and unpaired, which the engine would raise on."""
     position = 0
     while position < len(pattern):
         position += 2 if pattern[position] == escape else 1

@@ -112,7 +112,7 @@ class Scalar:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it is a value with bounds that a call names."""
+        """True if it is a value with bounds that a call names."""
         return self.function == "bounded"
 
     def walk(self) -> Iterator[Scalar]:
@@ -136,7 +136,7 @@ class Scalar:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the value is the same in all rows of a unit.
+        """True if the value is the same in all rows of a unit.
 
         EXISTS says so itself: of the columns that it reads only those of the row around it count.
         """
@@ -151,7 +151,7 @@ class Scalar:
 
     @property
     def is_unit(self) -> bool:
-        """Whether a bare column holds the unit's own key."""
+        """True if a bare column holds the unit's own key."""
         return any(key.is_unit for key in self.held)
 
     @property
@@ -167,17 +167,17 @@ def no_value() -> Error:
 
 
 def tree_of(scalar: Scalar | None) -> Node | None:
-    """What is computed, where anything is."""
+    """Tree of the computed value, if there is one."""
     return scalar.tree if scalar is not None else None
 
 
 def same_key(one: Scalar, other: Scalar) -> bool:
-    """Whether two columns hold the same private key by the same path to the unit: where they are equal, so are the units (rule 46)."""
+    """True if two columns hold the same private key by the same path to the unit: where they are equal, so are the units (rule 46)."""
     return bool(one.held & other.held)
 
 
 def goes_with(one: Scalar, other: Scalar) -> bool:
-    """Whether two bare columns name the same private key: where they are equal, rows go together, and nobody is looked up."""
+    """True if two bare columns name the same private key: where they are equal, rows go together, and nobody is looked up."""
     return one.is_column and other.is_column and bool(one.names & other.names)
 
 

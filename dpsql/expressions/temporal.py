@@ -313,7 +313,7 @@ def shift(scalar: Scalar, amount: Scalar, unit: str) -> Scalar:
 
 
 def _shifted_domain(scalar: Scalar, amount: Scalar, most: int, unit: str) -> Domain:
-    """What is shifted never decreases in the date, nor in the amount."""
+    """Domain of a shifted date: it never decreases in the date, nor in the amount."""
     bounds, amounts = domains.hull(scalar.domain), domains.hull(amount.domain)
     if bounds is None or amounts is None:
         return UNBOUNDED

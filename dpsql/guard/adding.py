@@ -140,7 +140,7 @@ def statistics_of(aggregate: Aggregate) -> list[tuple[str, Node]]:
 
 
 def valued(aggregate: Aggregate) -> tuple[Node, Node]:
-    """Whether a row's value is not NULL, and whether it is one that adds something too."""
+    """Columns that say of each row: its value is not NULL, and it is one that adds something too."""
     assert aggregate.argument is not None
     known = Case(((_known(aggregate), Number(1)),), Number(0))
     if not is_nothing_zero(aggregate):
@@ -150,7 +150,7 @@ def valued(aggregate: Aggregate) -> tuple[Node, Node]:
 
 
 def is_nothing_zero(aggregate: Aggregate) -> bool:
-    """Whether a value of 0 is to an aggregate as if there were none; to what only counts it is one as others."""
+    """True if a value of 0 is to an aggregate as if there were none; to what only counts it is one as others."""
     return aggregate.argument is not None and aggregate.argument.sqltype.is_number and not aggregate.record.only_counts
 
 

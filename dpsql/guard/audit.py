@@ -118,7 +118,7 @@ class Audit:
 
 
 def _without_parts(whole: Keys, others: Sequence[Keys]) -> Keys:
-    """What disjoint parts of a whole leave of it, the first parts first."""
+    """Keys of a whole that are left after its disjoint parts, the first parts first."""
     rest = whole
     for other in others:
         if len(other) < len(whole) and _common(other, rest) == len(other):

@@ -32,7 +32,7 @@ Cells = tuple[Value | None, Fraction | None] | None
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """What one column is asked.
+    """Values that one column is asked about, with their sizes.
 
     sql   its columns are the keys of a cell, and how many rows are in it
     read  the keys of the answer -> the value of the cell and what it reaches up to; None where it says nothing

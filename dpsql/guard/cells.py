@@ -149,7 +149,7 @@ def _ranged(ordered: npt.NDArray[np.generic], low: Places | Keys, high: Places |
 
 
 def _bits(found: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """How many bits are set in each row."""
+    """Number of set bits in each row."""
     return np.asarray(_BITS[found.view(np.uint16)].sum(axis=1, dtype=np.int64))
 
 

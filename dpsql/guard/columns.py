@@ -161,7 +161,7 @@ def _placed(values: Sequence[Value], slots: int) -> list[tuple[int, list[Value]]
 
 
 def _beside(value: Value) -> tuple[str, str]:
-    """What is right below and right above a constant."""
+    """Values right below and right above a constant."""
     if isinstance(value, str):
         return _text(value[:-1]), _text(f"{value} ")
     return repr(float(value) - 1), repr(float(value) + 1)

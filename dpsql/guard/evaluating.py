@@ -42,7 +42,7 @@ LOOKED_AT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How many sample units a part decides about.
+    """Number of sample units that a part decides about.
 
     value  what it was set to
     units  [sample units] whose rows then differ; at the first look only some of them
@@ -124,7 +124,7 @@ class Evaluating:
     # --- what is found ------------------------------------------------------------------------------------------------
 
     def block(self, block: Block) -> Evaluated:
-        """What is released of a block, and what its boolean parts outside of FROM decide, in one scan."""
+        """Evaluate the releases of a block, and what its boolean parts outside of FROM decide, in one scan."""
         values = [one for a in block.aggregates for one in statistics_of(a)]
         filters = dict.fromkeys(a.condition.tree if a.condition is not None else None for a in block.aggregates)
         conditions = {condition: is_met(condition) for condition in filters}
@@ -156,7 +156,8 @@ class Evaluating:
         )
 
     def changes(self, block: Block, parts: Sequence[Part]) -> list[Change]:
-        """What boolean parts decide at the first look: of no more units than they do, so that those of many are known."""
+        """Changes by boolean parts at the first look: of no more units than they do, so that those of many are
+        known."""
         return self._changes(block, [(part, value) for part in parts for value in (True, False)], self._first)
 
     def exactly(self, block: Block, changes: Sequence[Change]) -> list[Change]:
@@ -166,7 +167,7 @@ class Evaluating:
         return self._changes(block, [(change.part, change.value) for change in changes], None)
 
     def _changes(self, block: Block, variants: Sequence[Variant], first: int | None) -> list[Change]:
-        """What variants decide: those beside the rows in one scan, those inside of FROM one by one."""
+        """Changes by variants: those beside the rows in one scan, those inside of FROM one by one."""
         known, decided = self._decided.get(block.name, (None, None))
         if self._first or known is not block or decided is None:
             outside = _outside(block, variants)
@@ -227,7 +228,7 @@ class Evaluating:
     def _grouped(
         self, block: Block, values: Sequence[Node], variants: Sequence[Variant | None], first: int | None = None
     ) -> Grouped:
-        """What rows add, summed for each unit in each group."""
+        """Sums of the contributions of rows, for each unit in each group."""
         query = Scan(block, first=first).query(values, variants)
         units, found = self._run(query)
         sums = {
@@ -352,7 +353,7 @@ def _smallest(groups: Places, met: Numbers) -> int:
 
 
 def _people(units: Places) -> int:
-    """How many sample units there are."""
+    """Number of sample units."""
     return int(np.count_nonzero(np.bincount(units))) if len(units) else 0
 
 

@@ -158,7 +158,7 @@ class Guarding:
 
     @staticmethod
     def asked(asked: Mapping[str, Asked], releases: Sequence[Release]) -> list[Asked]:
-        """What is asked by releases, with the noise that their answers will have."""
+        """Questions of releases, with the noise that their answers will have."""
         return [replace(asked[r.name], spread=_spread(r)) for r in releases if r.name in asked]
 
     def compare(self, asked: Sequence[Asked]) -> Sequence[Error]:
@@ -184,7 +184,7 @@ class Guarding:
             self.settled(self._problems(asked))
 
     def written(self, asked: Sequence[Asked]) -> str:
-        """What the ledger keeps of a statement."""
+        """Text of a statement as the ledger keeps it."""
         return record.written(asked, self._sample.identity) if asked else ""
 
     def _problems(self, asked: Sequence[Asked]) -> list[Error]:
@@ -232,7 +232,8 @@ class Guarding:
     # --- to look at ---------------------------------------------------------------------------------------------------
 
     def lines(self, judged: Judged, releases: Sequence[Release]) -> list[str]:
-        """What EXPLAIN says of a statement: whom it asks about, and whether it would be refused. Raises 601, 603."""
+        """Lines of EXPLAIN about the guard's view of a statement: whom it asks about, and whether it would be refused.
+        Raises 601, 603."""
         if self._is_off:
             return []
         refused = next((f for f in judged.findings if blocks(self._schema.guard) and f.code == "DPSQL-602"), None)
@@ -272,7 +273,7 @@ def blocks(guard: Guard) -> bool:
 
 
 def people(schema: Schema) -> float:
-    """How many people there are, as far as the owner says (rule 38)."""
+    """Number of people, as far as the owner says (rule 38)."""
     privacy = schema.privacy
     if privacy.units is not None:
         return float(privacy.units)
@@ -304,7 +305,7 @@ def _identity(bounded: Bounded) -> Hashable:
 
 
 def _groups(found: Evaluated) -> int:
-    """How many groups a block declares; those of keys that are selected privately are not known yet."""
+    """Number of groups that a block declares; those of keys that are selected privately are not known yet."""
     block = found.block
     listed = [len(key.values) for key in block.keys if key.values is not None]
     return math.prod([*listed, *(one.groups or 1 for one in block.lists)])

@@ -19,7 +19,7 @@ Precisions = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was released of one block.
+    """Question that was released of one block.
 
     spread  deviation of the noise, over the most that one unit can move it
     people  [units] that it is about, as declared

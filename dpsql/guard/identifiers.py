@@ -59,7 +59,7 @@ def check_unsized(blocks: Iterable[Limited]) -> list[Error]:
 
 
 def is_unsized(block: Block) -> bool:
-    """Whether the number of people of a block depends on a text that no list has, or a value of what tells people apart.
+    """True if the number of people of a block depends on a text that no list has, or a value of what tells people apart.
 
     Why  such a value may be one person's: as GROUP BY would, the statement shows it where the noisy number of people is large enough.
          That number decides alone, with no threshold beside it: that a value is asked for says nothing of the data
@@ -72,7 +72,7 @@ def is_unsized(block: Block) -> bool:
 
 
 def _asks_for_values(part: Scalar, block: Block) -> bool:
-    """Whether a part only keeps rows with some values of a column, as a list of groups would."""
+    """True if a part only keeps rows with some values of a column, as a list of groups would."""
     kept = [*block.source.where, *(a.condition for a in block.aggregates if a.condition is not None)]
     alone = any(part.tree == whole.tree for condition in kept for whole in _conjuncts(condition))
     return alone and part.function in ("=", "in") and sum(not arg.is_literal for arg in part.args) == 1

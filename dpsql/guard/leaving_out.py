@@ -30,7 +30,7 @@ MOST_VALUES = 200
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is few.
+    """Policy of minimum cell sizes: the number of people below which a cell is small.
 
     k           [units] the fewest people of an answer
     scale       [units] that a sample unit stands for
@@ -44,7 +44,7 @@ class Policy:
     suppresses: bool = True
 
     def is_few(self, units: int) -> bool:
-        """Whether sample units stand for fewer than k people; nobody is few to who lets one person be shown."""
+        """True if sample units stand for fewer than k people; nobody is few to who lets one person be shown."""
         return self.k > 1 and units * self.scale < self.k
 
     def people(self, units: int) -> int:
@@ -121,7 +121,7 @@ def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], whole: in
 
 
 def _computed(block: Block) -> list[Scalar]:
-    """What a block groups by and aggregates, and its FILTERs."""
+    """Scalars that a block groups by and aggregates, and its FILTERs."""
     asked = [part for a in block.aggregates for part in (*a.values, a.condition) if part is not None]
     return [*(key.scalar for key in block.keys), *asked]
 
@@ -133,7 +133,7 @@ def _around(part: Scalar, block: Block) -> str:
 
 
 def _is_unknown(part: Scalar, evaluating: Evaluating) -> bool:
-    """Whether a part asks for the NULLs of a column that may have them, as declared: as many as k people at least, whom GROUP BY shows
+    """True if a part asks for the NULLs of a column that may have them, as declared: as many as k people at least, whom GROUP BY shows
     as a cell of their own."""
     return part.function in NULL_TESTS and part.args[0].is_column and evaluating.is_nullable(part.args[0])
 
@@ -182,13 +182,13 @@ def _of_lost(evaluating: Evaluating, block: Block, policy: Policy) -> Error | No
 
 
 def _is_one(number: Scalar) -> bool:
-    """Whether there is one value for everybody, as declared; or a CASE, whose conditions are looked at."""
+    """True if there is one value for everybody, as declared; or a CASE, whose conditions are looked at."""
     span = hull(number.domain)
     return number.function == "case" or (span is not None and span.lower == span.upper)
 
 
 def _has_few_values(number: Scalar) -> bool:
-    """Whether a number is of one column of so few values that some sample unit has each."""
+    """True if a number is of one column of so few values that some sample unit has each."""
     columns = {leaf.tree: leaf for leaf in number.leaves()}
     column = next(iter(columns.values()))
     listed = integers(column.domain) if column.integral else column.domain

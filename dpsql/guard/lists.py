@@ -18,7 +18,7 @@ NULL_TESTS = ("is null", "is not null")
 
 
 def keeps_whole_groups(part: Scalar, block: Block) -> bool:
-    """Whether a part stands in nothing but conditions of WHERE over group keys alone.
+    """True if a part stands in nothing but conditions of WHERE over group keys alone.
 
     Why  set to something else it shows other groups, each with the very people that it has: no two answers differ by some of a group.
          Whether a group that it takes in or leaves out is few is R2's
@@ -37,7 +37,7 @@ class Lists:
         self._bounds = {bound.name: bound for bound in bounds}
 
     def keeps_groups(self, part: Scalar, block: Block) -> bool:
-        """Whether a part compares one column of people's rows with nothing but the group keys of lists, or asks whether such a list has
+        """True if a part compares one column of people's rows with nothing but the group keys of lists, or asks whether such a list has
         a row."""
         if isinstance(part.tree, InQuery):
             compared = _compared(part.tree.query)
@@ -62,7 +62,7 @@ class Lists:
         )
 
     def asks_for_rest(self, block: Block) -> bool:
-        """Whether a block may be about who is in none of the groups of a list: they are few, and no sample unit is one of them."""
+        """True if a block may be about who is in none of the groups of a list: they are few, and no sample unit is one of them."""
         return any(
             part.function in (*NULL_TESTS, "exists") and self._is_of_list(part, block)
             for expression in block.expressions
@@ -75,7 +75,7 @@ class Lists:
         return any(table in self._bounds or table in self._blocks for table in named)
 
     def _is_key(self, column: Scalar, table: str, name: str) -> bool:
-        """Whether a table's column holds nothing but released values of a column, by which alone its releases are grouped."""
+        """True if a table's column holds nothing but released values of a column, by which alone its releases are grouped."""
         if not column.is_column or not column.origin or self._grouped(table) != {column.origin}:
             return False
         while table in self._bounds:

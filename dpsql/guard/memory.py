@@ -21,7 +21,7 @@ _FOREIGN = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
 
 
 class Memory:
-    """What was asked before, as the ledger keeps it.
+    """Memory of earlier questions, as the ledger keeps it.
 
     identity  of the sample units
     anew      whom a statement of the ledger is about on these; nobody where it cannot be read any more

@@ -75,7 +75,7 @@ def _may_lose(scalar: Scalar) -> bool:
 
 
 def _may_be(scalar: Scalar, value: Value | None) -> bool:
-    """Whether a value may be that one, as declared."""
+    """True if a value may be that one, as declared."""
     span, domain = hull(scalar.domain), scalar.domain
     if span is not None:
         return value in span
@@ -99,7 +99,7 @@ def _all(block: Block) -> Iterator[Scalar]:
 
 
 def _here(block: Block) -> Iterator[Scalar]:
-    """What is computed of the columns that the block itself sees."""
+    """Scalars computed of the columns that the block itself sees."""
     asked = (part for a in block.aggregates for part in (*a.values, a.condition) if part is not None)
     waiting = [*asked, *(key.scalar for key in block.keys), *block.source.where]
     while waiting:
@@ -116,7 +116,7 @@ def _booleans(block: Block) -> Iterator[Scalar]:
 
 
 def _says_nothing(scalar: Scalar) -> bool:
-    """Whether a part is a constant, or only says which rows go together."""
+    """True if a part is a constant, or only says which rows go together."""
     if scalar.function == "=" and goes_with(*scalar.args):
         return True
     return not any(part.is_column for part in scalar.walk())

@@ -1,4 +1,4 @@
-"""How whom a statement was about is kept in the ledger: text that holds nothing of the data.
+"""Record of the people that a statement was about, in the ledger: text that holds nothing of the data.
 
 Since version 3 it is of cells: a first line of JSON that says what is compared at once, then the keys of all cells, which are read
 where one is close. Versions 1 and 2 held regions; version 3 lacks the lowest keys. Such a statement is evaluated anew from its text,
@@ -25,7 +25,7 @@ Load = Callable[[int], Keys]
 
 
 def written(asked: Sequence[Asked], identity: str) -> str:
-    """What was released of one statement.
+    """Write the questions of one statement that were released.
 
     identity  of the sample units that the cells are of
     """
@@ -39,7 +39,8 @@ def written(asked: Sequence[Asked], identity: str) -> str:
 
 
 def read(text: str, identity: str, load: Load) -> tuple[Asked, ...] | None:
-    """What was released; None where it is of other sample units, or was written before there were any.
+    """Read the questions that were released; None where it is of other sample units, or was written before there were
+    any.
 
     Raises ValueError, TypeError, KeyError where the text is none of ours.
     """
@@ -60,7 +61,7 @@ def read(text: str, identity: str, load: Load) -> tuple[Asked, ...] | None:
 
 
 def is_of(text: str, identity: str) -> bool:
-    """Whether a record is of these sample units. Raises as `read`."""
+    """True if a record is of these sample units. Raises as `read`."""
     found: Any = json.loads(text.partition("\n")[0])
     return isinstance(found, dict) and found["version"] >= VERSION and found["sample"] == identity
 

@@ -36,7 +36,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What is taken for granted of one column.
+    """Sizes that are taken for granted of one column.
 
     shares  of its values; () where nothing is known of them
     nulls   [share] of NULL
@@ -53,7 +53,7 @@ Bought = Mapping[tuple[str, str], Sizes]
 
 
 def sizes(column: Column, nulls: float, bought: Sizes | None) -> Sizes:
-    """What is taken for granted of a column.
+    """Sizes that are taken for granted of a column.
 
     nulls  [share] of NULL as declared
     """
@@ -77,12 +77,12 @@ def _declared(column: Column) -> tuple[Share, ...]:
 
 
 def _even(column: Column) -> int:
-    """What the last of whole values has beyond it, as each has up to the next."""
+    """Distance from the last of whole values to the one that would follow."""
     return int(column.sqltype.is_integer or column.sqltype.is_counted)
 
 
 def _usual(column: Column, declared: Sizes) -> Sizes:
-    """What the owner says of some values; the others as declared."""
+    """Sizes of values that the owner declares; the others as declared."""
     known = {value: float(share) for value, share in column.usual}
     nulls = known.pop(None, declared.nulls)
     if not known:

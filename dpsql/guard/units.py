@@ -95,7 +95,7 @@ class SampleUnits(Walled):
         return self.enough if self._schema.guard.mode != "audit" else 0.0
 
     def is_nullable(self, origin: str) -> bool:
-        """Whether a column "table.column" may be NULL as declared."""
+        """True if a column "table.column" may be NULL as declared."""
         return any(
             column.nullable
             for table in self._schema.tables
@@ -105,7 +105,7 @@ class SampleUnits(Walled):
 
     @property
     def source(self) -> str:
-        """Where the numbers of people come from, in words."""
+        """Describe in words where the numbers of people come from."""
         if self._bought:
             return "by released sizes"
         usual = any(column.usual for table in self._schema.tables for column in table.columns)

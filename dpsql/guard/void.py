@@ -61,7 +61,7 @@ class Proofs:
         self._constants: dict[Node, Truth] = {}
 
     def is_void(self, part: Scalar, value: bool) -> bool:
-        """Whether nobody's rows change where a part is always `value`, unless it is NULL, whatever the values of other columns are."""
+        """True if nobody's rows change where a part is always `value`, unless it is NULL, whatever the values of other columns are."""
         if _constant(part, known=True) is value:
             return True
         column, every = _column(part), range(len(self._conditions))
@@ -81,7 +81,7 @@ class Proofs:
             return False
 
     def _is_alike(self, column: Scalar, beside: Sequence[int], part: Scalar, value: bool) -> bool:
-        """Whether the conditions on a column hold at the same of its values with the part and without it."""
+        """True if the conditions on a column hold at the same of its values with the part and without it."""
         if column.tree not in self._points:
             self._points[column.tree] = _points(column, [self._conditions[i] for i in beside])
         points = self._points[column.tree]
@@ -107,8 +107,8 @@ class Proofs:
         return self._truths[known]
 
     def _decided(self, condition: Scalar, part: Scalar) -> Truth:
-        """What a condition is whatever a part of it is, by its other parts that are the same for everybody; None where that is
-        unknown."""
+        """Truth of a condition whatever a part of it is, by its other parts that are the same for everybody; None where
+        that is unknown."""
         if condition.tree == part.tree:
             return None
         if condition.function == "not":
@@ -124,7 +124,7 @@ class Proofs:
 
 
 def _is_chosen_alike(whole: Scalar, part: Scalar, value: bool) -> bool:
-    """Whether a part stands in the conditions of CASEs alone, which choose alike."""
+    """True if a part stands in the conditions of CASEs alone, which choose alike."""
     if whole.tree == part.tree:
         return False
     if not _holds(whole, part):
@@ -139,7 +139,7 @@ def _is_chosen_alike(whole: Scalar, part: Scalar, value: bool) -> bool:
 
 
 def _chooses_alike(case: Scalar, part: Scalar, value: bool) -> bool:
-    """Whether a CASE takes the same branch at every declared value of the one column that its conditions read."""
+    """True if a CASE takes the same branch at every declared value of the one column that its conditions read."""
     conditions = case.args[: len(case.args) // 2 * 2 : 2]
     column = _column(part)
     try:
@@ -158,7 +158,7 @@ def _chosen(conditions: Sequence[Scalar], point: Point, part: Scalar, value: boo
 
 
 def is_constant(value: Scalar) -> bool:
-    """Whether a CASE has one constant for everybody who has a value, as declared."""
+    """True if a CASE has one constant for everybody who has a value, as declared."""
     if value.is_literal:
         return True
     if value.function != "case":
@@ -175,7 +175,7 @@ def is_constant(value: Scalar) -> bool:
 
 
 def _constant(condition: Scalar, known: bool = False) -> Truth:
-    """What a condition on one column is for every declared value; None where that differs, or is not known.
+    """Truth of a condition on one column, the same for every declared value; None where that differs, or is not known.
 
     known  NULL is left out: so many have it that the sample tells of them
     """

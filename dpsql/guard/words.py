@@ -47,7 +47,8 @@ def _unconverted(node: Node) -> Node:
 
 
 def _computed(source: Relation) -> dict[Node, Node]:
-    """What the columns of derived tables stand for, however deep; an aggregate of one person's rows without clamps and grids."""
+    """Resolve the columns of derived tables to what they compute, however deep; an aggregate of one person's rows
+    without clamps and grids."""
     found: dict[Node, Node] = {}
     waiting = [source]
     while waiting:

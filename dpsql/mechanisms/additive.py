@@ -1,4 +1,4 @@
-"""What every additive noise offers."""
+"""Additive noise, as a protocol: the questions that every noise answers."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class AdditiveNoise(Protocol):
         ...
 
     def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
-        """Whether a vector with these sensitivities [quanta] loses at most `loss` under this noise."""
+        """True if a vector with these sensitivities [quanta] loses at most `loss` under this noise."""
         ...
 
     def event(self, l1: int, loss: PrivacyLoss) -> Event:
-        """What runs where this noise is drawn for a vector with sensitivity l1 [quanta], which is charged as `loss`."""
+        """Event of drawing this noise for a vector with sensitivity l1 [quanta], which is charged as `loss`."""
         ...
 
     def sample(self, source: NoiseSource, size: int) -> list[int]:
@@ -78,7 +78,7 @@ class AdditiveNoise(Protocol):
 
 
 class AdditiveDefaults:
-    """What is so for most noise."""
+    """Defaults of most noise."""
 
     __slots__ = ()
 

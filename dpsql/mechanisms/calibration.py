@@ -22,7 +22,7 @@ NO_MU = Fraction(10**30)
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How far one unit moves a vector [quanta]."""
+    """Distance by which one unit moves a vector [quanta]."""
 
     l1: int
     l2_squared: int
@@ -31,7 +31,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a part of a release may lose.
+    """Loss that a part of a release may have.
 
     amount    of epsilon, or of rho where `by_rho`
     delta     [probability] where it spends some

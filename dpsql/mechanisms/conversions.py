@@ -1,4 +1,4 @@
-"""What each mechanism loses in each measure, and prices as people write them.
+"""Losses of each mechanism in each measure, and prices as people write them.
 
   mechanism                  epsilon  squares    rho                    mu_squared
   pure (Laplace and others)  e        e^2        e tanh(e / 2)          4 g(e)^2
@@ -112,7 +112,7 @@ def approximate(loss: EpsilonDelta, rho: Fraction) -> PrivacyLoss:
 
 @lru_cache(maxsize=1024)
 def together(loss: PrivacyLoss, people: int) -> PrivacyLoss:
-    """What a release loses about a group of people instead of one.
+    """Loss of a release about a group of people instead of one.
 
     Output  people * epsilon, people^2 * (squares, rho, mu_squared); for delta see _delta_of_group. A delta of
             NO_PROMISE says that nothing is promised to a group of this size
@@ -163,7 +163,8 @@ def _delta_of_group(loss: PrivacyLoss, people: int) -> Fraction:
 
 @lru_cache(maxsize=4096)
 def rho_at_most(epsilon: Fraction) -> Fraction:
-    """What a Gaussian of this nominal epsilon may spend: epsilon tanh(epsilon / 2), rounded down to 50 bits.
+    """Largest rho that a Gaussian of this nominal epsilon may spend: epsilon tanh(epsilon / 2), rounded down to 50
+    bits.
 
     >>> float(rho_at_most(Fraction(1, 10)))
     0.00499583749...

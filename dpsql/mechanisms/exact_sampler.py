@@ -126,7 +126,8 @@ def _half_square(a: int, rest: Integers) -> Flags:
 
 
 def _geometric(coin: Coin, size: int) -> Integers:
-    """How often coins of exp(-p) succeed before they fail; 1,024 times has probability below 2^-700, and is refused."""
+    """Number of coins of exp(-p) that succeed before one fails; 1,024 times has probability below 2^-700, and is
+    refused."""
     count = np.zeros(size, dtype=np.int64)
     alive = np.arange(size, dtype=np.int64)
     for _ in range(MOST_STEPS + 1):
@@ -138,7 +139,7 @@ def _geometric(coin: Coin, size: int) -> Integers:
 
 
 def _all_succeed(coin: Coin, times: Integers) -> Flags:
-    """Whether `times` coins of exp(-p) in a row succeed, at each position."""
+    """Mark the positions at which `times` coins of exp(-p) in a row succeed."""
     outcome = np.ones(times.size, dtype=np.bool_)
     alive, flips = np.flatnonzero(times), 1
     while alive.size:

@@ -93,7 +93,7 @@ class DiscreteGaussian(AdditiveDefaults):
 
     @staticmethod
     def approximation_delta(coordinates: int, epsilon: Fraction) -> Fraction:
-        """What is added to the delta of an epsilon that follows from mu: (1 + e^epsilon) coordinates TOTAL_VARIATION.
+        """Summand of the delta of an epsilon that follows from mu: (1 + e^epsilon) coordinates TOTAL_VARIATION.
 
         Input   coordinates  the most cells that one unit can change  [cells]
                 epsilon      what mu is turned into, at least 0  [nats]
@@ -147,7 +147,7 @@ class DiscreteGaussian(AdditiveDefaults):
         return gaussian_quantiles(sqrt(self.sigma_squared), points)
 
     def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
-        """Whether a vector with these sensitivities [quanta] loses at most `loss` under this noise."""
+        """True if a vector with these sensitivities [quanta] loses at most `loss` under this noise."""
         rho = self.rho(l2_squared)
         if rho > loss.rho or 2 * rho > loss.mu_squared:
             return False

@@ -80,7 +80,7 @@ class DiscreteLaplace(AdditiveDefaults):
         return laplace_quantiles(float(self.scale), points)
 
     def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
-        """Whether a vector with these sensitivities [quanta] loses at most `loss` under this noise."""
+        """True if a vector with these sensitivities [quanta] loses at most `loss` under this noise."""
         return pure(self.epsilon(l1)).within(loss)
 
     @property

@@ -15,7 +15,7 @@ def nominal(loss: PrivacyLoss) -> Fraction:
 
 
 def costs_at_most(loss: PrivacyLoss, price: EpsilonDelta) -> bool:
-    """Whether a loss is within a price: by its epsilon; where it has none, by the rho that a price of epsilon stands for."""
+    """True if a loss is within a price: by its epsilon; where it has none, by the rho that a price of epsilon stands for."""
     if loss.epsilon is not None:
         return loss.delta <= price.delta and loss.epsilon <= price.epsilon
     return loss.delta <= price.delta and loss.rho <= rho_at_most(price.epsilon)

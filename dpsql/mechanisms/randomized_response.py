@@ -44,7 +44,7 @@ class RandomizedResponse:
 
     @property
     def flips(self) -> int:
-        """How many of 2^64 equally likely integers turn an answer round."""
+        """Number of 2^64 equally likely integers that turn an answer round."""
         return _flips(self.epsilon)
 
     @property
@@ -58,7 +58,7 @@ class RandomizedResponse:
         return 1 - self.flipped
 
     def turned(self, source: NoiseSource, answers: int) -> int:
-        """How many of some answers are turned round: a coin for each, a number of theirs at once.
+        """Number of answers that are turned round: a coin for each, a number of theirs at once.
 
         Why  below(2^n) is n random bits, which are cut into integers of 64
         """

@@ -1,4 +1,4 @@
-"""What each accountant may reach under a total of epsilon and delta, rounded down to 64 significant bits.
+"""Largest loss that each accountant may reach under a total of epsilon and delta, rounded down to 64 significant bits.
 
   pure        epsilon
   squares     S with sqrt(2 S ln(1 / delta)) + S / 2 = epsilon
@@ -154,7 +154,7 @@ def _best_order(epsilon: float, log_delta: float) -> float:
 
 
 def _peak(height: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function with one peak is highest, to 10^-8 or so: golden sections."""
+    """Maximum of a function with one peak, to 10^-8 or so: golden sections."""
     part = (sqrt(5) - 1) / 2
     left, right = high - part * (high - low), low + part * (high - low)
     left_height, right_height = height(left), height(right)

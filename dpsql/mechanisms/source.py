@@ -1,4 +1,4 @@
-"""Where noise comes from."""
+"""Sources of noise."""
 
 from __future__ import annotations
 

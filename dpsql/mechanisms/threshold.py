@@ -1,4 +1,4 @@
-"""Which private group keys may be shown: those with enough people, after noise."""
+"""Private group keys that may be shown: those with enough people, after noise."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ def delta_per_group(l0: int, delta: Fraction) -> Fraction:
 
 
 def release(noisy: int, tau: int) -> bool:
-    """Whether a group with this noisy count is shown. Equality shows it: tau is computed for that."""
+    """True if a group with this noisy count is shown. Equality shows it: tau is computed for that."""
     return noisy >= tau

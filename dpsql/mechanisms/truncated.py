@@ -128,7 +128,7 @@ class TruncatedLaplace(AdditiveDefaults):
         return np.where(points < 0.5, 1, -1) * np.log(outside + (1 - outside) * edge) * float(self.scale)
 
     def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
-        """Whether counts with these sensitivities lose at most `loss`, their keys shown from n + Z >= most + 1 on.
+        """True if counts with these sensitivities lose at most `loss`, their keys shown from n + Z >= most + 1 on.
 
         Why     with L1 = l0 linf and L2^2 = l0 linf^2, equal sensitivities mean linf = 1, what the proof is for, and
                 l0 = L1. Everything else is refused

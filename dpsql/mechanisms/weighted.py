@@ -1,4 +1,4 @@
-"""How wide a weighted sum of independent noise draws is: for what is read off several cells of one vector."""
+"""Width of a weighted sum of independent noise draws: for what is read off several cells of one vector."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from dpsql.core.loss import EpsilonDelta, PrivacyLoss, total
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What the ledger wrote for one charged statement. id is None where nothing was charged.
+    """Receipt of the ledger for one charged statement. id is None where nothing was charged.
 
     remaining  the largest epsilon and delta that one more statement may cost
     """
@@ -23,7 +23,8 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What one release costs, and whom: units with one of these values of the partition column; None: everybody.
+    """Cost of one release, and the units that it is about: those with one of these values of the partition column;
+    None: everybody.
 
     events  what runs, and loses that; () where only the loss is known
     """
@@ -35,7 +36,7 @@ class Portion:
 
 @dataclass(frozen=True, slots=True)
 class ChargeRequest:
-    """What the ledger needs to know to decide about one statement.
+    """Request to charge one statement, on which the ledger decides.
 
     statement     canonical text, for the history
     fingerprints  of the releases that are bought
@@ -85,7 +86,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a charge is checked against.
+    """Budget that a charge is checked against.
 
     total       the dataset's, for all analysts together
     accounting  as the schema names it

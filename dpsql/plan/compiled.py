@@ -13,7 +13,8 @@ from dpsql.sql.nodes import Node
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What runs without what is the identity where `facts` were verified for the data version (rule 35): written only then."""
+    """Shorter SQL, without what is the identity where `facts` were verified for the data version (rule 35): written
+    only then."""
 
     tree: Node
     facts: frozenset[str]
@@ -75,12 +76,12 @@ class CompiledRelease:
 
     @property
     def key_columns(self) -> int:
-        """How many columns of the SQL are group keys: the first ones."""
+        """Number of group keys in the SQL: the first columns."""
         return len(self.release.keys)
 
     @property
     def sum_columns(self) -> int:
-        """How many columns of the SQL are exact sums: the rest."""
+        """Number of exact sums in the SQL: the rest of its columns."""
         matched = {matching.measure for matching in self.matchings}
         return sum(m.statistic.sums for i, m in enumerate(self.release.measures) if i not in matched)
 

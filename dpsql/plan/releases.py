@@ -110,7 +110,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Why a mechanism was taken that was not asked for by name.
+    """Reason for a mechanism that was not asked for by name.
 
     mechanism  "laplace" or "gaussian"
     share      of what is compared, its own over the other's; None where the other is not possible
@@ -187,7 +187,7 @@ class Release:
 
     @property
     def parts(self) -> tuple[Measure | Chosen, ...]:
-        """What is paid for; () where only declared keys are shown, which is free."""
+        """Parts that are paid for; () where only declared keys are shown, which is free."""
         return (*self.measures, *self.chosen)
 
     @property
@@ -202,7 +202,7 @@ class Release:
 
     @property
     def cell_starts(self) -> list[int]:
-        """Where the cells of each part begin in the released table, and the end."""
+        """Positions at which the cells of each part begin in the released table, and the end."""
         counts = [*(m.statistic.cells for m in self.measures), *(c.tallied.cells for c in self.chosen)]
         return [sum(counts[:i]) for i in range(len(counts) + 1)]
 
@@ -218,7 +218,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be released, at what price, and the shell that makes the answer of it.
+    """Releases of a statement, their price, and the post-processing query that computes the answer.
 
     price  what the caller asked for the whole statement; the loss is within it, checked here before anything runs
     goal   the accuracy that was asked instead: then the price is the most that it may cost
@@ -250,7 +250,7 @@ class Plan:
 
 
 def _selects_enough(release: Release) -> bool:
-    """Whether a group of one unit is shown with no more than what is paid for: by the threshold, or by noise that is cut off.
+    """True if a group of one unit is shown with no more than what is paid for: by the threshold, or by noise that is cut off.
 
     Why  cut-off noise pays for the probability of its largest value itself; a threshold beyond it spends nothing (rule 29)
     """

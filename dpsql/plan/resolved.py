@@ -1,4 +1,4 @@
-"""What a statement asks, resolved against the declared schema."""
+"""Statement as resolved against the declared schema."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Bound:
     chooses: bool = True
 
     def repeats(self, table: PublicTable) -> bool:
-        """Whether rows agree where they must not; what the engine takes for equal counts as equal."""
+        """True if rows agree where they must not; what the engine takes for equal counts as equal."""
         return any(_repeats([table.data[i] for i in positions], len(table.data[0])) for positions in self.unique)
 
 
@@ -120,7 +120,7 @@ class Block:
     present: bool = False
 
     def is_selected(self, position: int) -> bool:
-        """Whether a key is selected privately."""
+        """True if a key is selected privately."""
         return self.keys[position].values is None and all(position not in listed.keys for listed in self.lists)
 
     @property
@@ -187,7 +187,7 @@ class Resolved:
 
 
 class PublicTuples(Protocol):
-    """What a query over constants and declared public tables gives; planning reads nothing else."""
+    """Tuples that a query over constants and declared public tables gives; planning reads nothing else."""
 
     def tuples(
         self, sql: str, types: Sequence[SqlType], public: Sequence[str]
@@ -201,7 +201,7 @@ class PublicTuples(Protocol):
 
 
 class PublicTypes(Protocol):
-    """What DuckDB names and types a query over public tables; it is not run."""
+    """Names and types of a query over public tables, by DuckDB; it is not run."""
 
     def describe_public(self, sql: str, empty: Sequence[PublicTable]) -> tuple[tuple[str, SqlType], ...]:
         """(name, type) of each column.

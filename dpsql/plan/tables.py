@@ -35,7 +35,7 @@ def end_column(column: str, low: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NoisyTable:
-    """What the release stage made of one release: the only form in which anything of people's rows leaves it.
+    """Noisy table of one release: the only form in which anything of people's rows leaves it.
 
     keys   one list per key column, all of the same length [groups]
     cells  one list per noisy integer cell, in quanta of its measure, then one per integer that is chosen of a tally; as long as
@@ -84,7 +84,7 @@ class Accuracy:
         return _number(self.low), _number(self.high)
 
     def error(self, value: object) -> float | None:
-        """How far the exact value may be from the one that is shown: the longer side of the interval.
+        """Error of a shown value: the distance from the exact value at most: the longer side of the interval.
 
         [the column's own unit; days, of dates and times]. None of what is no number and no time, such as NULL.
         """

@@ -55,7 +55,7 @@ def buy(parts: Parts, request: Request) -> Bought:
 
 
 def buy_one(ways: Sequence[Parts], request: Request) -> tuple[int, Bought]:
-    """Which of several ways to make the same columns is bought, and it: the first, unless another errs no more in any column.
+    """Buy one of several ways to make the same columns: the first, unless another errs no more in any column.
 
     For an accuracy it is the cheapest. Where none can be bought, the error is that of the first.
     """

@@ -99,7 +99,7 @@ def with_tops(tokens: list[Token]) -> list[Token]:
 
 
 def _is_top(tokens: list[Token], position: int) -> bool:
-    """Whether a word is the TOP of SELECT TOP 10 ..., and no column's name."""
+    """True if a word is the TOP of SELECT TOP 10 ..., and no column's name."""
     before, after = tokens[position - 1 : position], tokens[position + 1 : position + 5]
     if tokens[position].text.upper() != "TOP" or [t.text.upper() for t in before] not in (["SELECT"], ["DISTINCT"]):
         return False
@@ -117,7 +117,7 @@ _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
 
 
 def _is_star(tokens: Sequence[Token], place: int) -> bool:
-    """Whether the star of `* REPLACE (...)` stands there, which is no call; what is multiplied has something before the star."""
+    """True if the star of `* REPLACE (...)` stands there, which is no call; what is multiplied has something before the star."""
     before = tokens[place - 1].text.upper() if place > 0 else ""
     return (
         place >= 0
@@ -176,7 +176,7 @@ def no_unnest() -> Error:
 
 
 def listing() -> str:
-    """What SHOW FUNCTIONS runs: every function, a call of it, what it gives, and its other names."""
+    """Query that SHOW FUNCTIONS runs: every function, a call of it, what it gives, and its other names."""
     scalars = sorted(FUNCTIONS, key=lambda function: function.name)
     rows = [(f.name, f.example, f.gives, ", ".join(f.names[1:])) for f in scalars] + aggregates_listed()
     texts = (", ".join("'" + text.replace("'", "''") + "'" for text in row) for row in rows)
@@ -242,7 +242,7 @@ def _check(name: str, node: exp.Expression) -> None:
 
 
 def _zones(node: exp.Expression) -> int:
-    """How often AT TIME ZONE stands behind each other."""
+    """Number of AT TIME ZONE that stand behind each other."""
     found = 0
     while isinstance(node, exp.AtTimeZone):
         found, node = found + 1, node.this.unnest()
@@ -250,7 +250,7 @@ def _zones(node: exp.Expression) -> int:
 
 
 def around(node: exp.Expression) -> object:
-    """What a node is a part of, whatever parentheses are around it."""
+    """Parent of a node, whatever parentheses are around it."""
     above = node.parent
     while isinstance(above, exp.Paren):
         above = above.parent

@@ -113,7 +113,7 @@ SPELLINGS = {
 
 
 def construct(node: exp.Expression) -> Words:
-    """What a node is, for a refusal, by the word that the caller wrote where there is one."""
+    """Name a construct for a refusal, by the word that the caller wrote where there is one."""
     if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) and isinstance(node.this, exp.Expression):
         return construct(node.this)
     kind, written = type(node).__name__, node.meta.get("word")

@@ -257,7 +257,7 @@ def _check_name(node: exp.Identifier, names: dict[str, str]) -> None:
 
 
 def is_aggregate(node: exp.Expression) -> bool:
-    """Whether a node is an aggregate over people (a window's own function is not: windows stand over released rows)."""
+    """True if a node is an aggregate over people (a window's own function is not: windows stand over released rows)."""
     if _is_window_function(node):
         return False
     if isinstance(node, exp.Filter):
@@ -286,12 +286,12 @@ def named_arguments(node: exp.Anonymous) -> dict[str, exp.Expression]:
 
 
 def name_of(node: exp.Expression) -> str:
-    """What the user calls a construct."""
+    """Name of a construct, as the user writes it."""
     return f"{str(node.this).upper()[:40]}()" if isinstance(node, exp.Anonymous) else construct(node)[0]
 
 
 def _functions() -> list[str]:
-    """What can be called, in lower case."""
+    """Names of functions, in lower case."""
     named = [name.lower() for node in ALLOWED if issubclass(node, exp.Func) for name in node.sql_names()]
     return sorted({*named, *(word.lower() for word in SPELLINGS.values()), *ALLOWED_NAMES})
 

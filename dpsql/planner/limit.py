@@ -54,7 +54,7 @@ def limit(block: Block, options: Options, schema: Schema) -> Limited:
 
 
 def counts_rows(aggregate: Aggregate) -> bool:
-    """Whether one unit's weight in an aggregate grows with its rows: not where people are counted, or totals are bounded."""
+    """True if one unit's weight in an aggregate grows with its rows: not where people are counted, or totals are bounded."""
     if aggregate.record.units:
         return False
     bounded = aggregate.argument is not None and aggregate.argument.unit_bounds is not None
@@ -93,7 +93,7 @@ def _no_limit(what: str, source: Relation) -> Error:
 
 
 def _declared_groups(block: Block, schema: Schema) -> int | None:
-    """How many groups there are if every key is declared; None where one is selected privately, or listed later."""
+    """Number of groups if every key is declared; None where one is selected privately, or listed later."""
     groups = math.prod(one.groups for one in block.lists if one.groups is not None)
     for key in block.keys:
         groups *= len(key.values) if key.values is not None else 1
@@ -158,7 +158,7 @@ def wire(value: domains.Value, scalar: Scalar, as_text: bool) -> KeyValue:
 
 
 def travels_as_text(scalar: Scalar, listed: bool) -> bool:
-    """Whether a key crosses from the engine as text."""
+    """True if a key crosses from the engine as text."""
     sqltype: SqlType = scalar.sqltype
     if scalar.integral:
         bounds = domains.hull(scalar.domain) if listed else scalar.limits

@@ -21,7 +21,8 @@ from dpsql.sql.trees import VERSION, fingerprint, tables
 
 @dataclass(frozen=True, slots=True)
 class Few:
-    """Which aggregates are shown only where the noisy number of people with a row that they are about is at least `k`."""
+    """Minimum cell size: aggregates are shown only where the noisy number of people with a row that they are about is
+    at least `k`."""
 
     small: tuple[Small, ...]
     k: int
@@ -80,7 +81,7 @@ def _present(limited: Limited, way: Statistics) -> int:
 
 
 def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[str, str], few: Few) -> str:
-    """What was asked; no scale, threshold or mechanism that was taken, which follow from it (rule 40).
+    """Fingerprint of the question; no scale, threshold or mechanism that was taken, which follow from it (rule 40).
 
     Why  the statistics alone do not say which aggregate a weight belongs to, nor which columns must be as exact as was asked
     """
@@ -112,7 +113,7 @@ def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[s
 
 
 def _used(block: Block, reads: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """What the bound tables that a block reads are made of."""
+    """Sources of the input tables that a block reads."""
     conditions = (a.condition for a in block.aggregates if a.condition is not None)
     scalars = [*block.source.where, *(key.scalar for key in block.keys), *conditions]
     scalars += [value for a in block.aggregates for value in a.values]

@@ -1,4 +1,4 @@
-"""What a caller may ask of one statement: its price or its accuracy, its contribution limits, its mechanism."""
+"""Options of one statement: its price or its accuracy, its contribution limits, its mechanism."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def bind(tree: exp.Expression, parameters: Parameters, now: datetime) -> exp.Exp
 
 
 def names_the_moment(tree: exp.Expression) -> bool:
-    """Whether a tree names the current date or time."""
+    """True if a tree names the current date or time."""
     return any(_is_today(node) or _is_now(node) for node in tree.walk())
 
 
@@ -108,14 +108,14 @@ def constant(value: object, name: str) -> exp.Expression:
 
 
 def _is_writable(value: int | float | Decimal | Fraction) -> bool:
-    """Whether a number is finite and has a constant of reasonable length."""
+    """True if a number is finite and has a constant of reasonable length."""
     if isinstance(value, Decimal):
         return value.is_finite() and -400 < value.adjusted() < 309 and len(value.as_tuple().digits) < 400
     return math.isfinite(value) if isinstance(value, float) else abs(Fraction(value)) <= LARGEST_DOUBLE
 
 
 def is_text(value: str) -> bool:
-    """Whether the engine can hold a text: not every version takes NUL, and half a surrogate pair has no UTF-8."""
+    """True if the engine can hold a text: not every version takes NUL, and half a surrogate pair has no UTF-8."""
     return "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
@@ -133,7 +133,7 @@ def _number(value: int | float | Decimal | Fraction, name: str) -> exp.Expressio
 
 
 def _names_parameter(tokens: list[Token], position: int) -> bool:
-    """Whether a colon stands before a parameter's name; in `SELECT n: COUNT(*)` it stands behind an alias."""
+    """True if a colon stands before a parameter's name; in `SELECT n: COUNT(*)` it stands behind an alias."""
     if tokens[position].token_type != TokenType.COLON or position + 1 == len(tokens):
         return False
     before, after = tokens[position - 1], tokens[position + 1]

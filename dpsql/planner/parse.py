@@ -275,7 +275,7 @@ def _lift_clause(tokens: list[Token], options: Options) -> tuple[list[Token], Op
 
 
 def _clause(tokens: list[Token], words: list[str], end: int) -> tuple[int, Options]:
-    """Where OPTIONS (...) ends that may begin at `end`, and what it sets."""
+    """Read the OPTIONS (...) clause that may begin at `end`: where it ends, and what it sets."""
     local = Options()
     if words[end : end + 2] == ["OPTIONS", "("]:
         close = next((i for i in range(end, len(words)) if words[i] == ")"), None)

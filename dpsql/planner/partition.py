@@ -63,7 +63,7 @@ def _values(column: Column) -> tuple[Value, ...]:
 
 
 def _lets_through(part: Scalar, origin: str, value: Value | None, declared: tuple[Value, ...]) -> bool:
-    """Whether a condition can be true where the column has a declared value, or, as None, NULL or any other."""
+    """True if a condition can be true where the column has a declared value, or, as None, NULL or any other."""
     if _is_it(part, origin):
         return value is not False
     if part.function == "not" and _is_it(part.args[0], origin):
@@ -83,7 +83,7 @@ def _is_it(scalar: Scalar, origin: str) -> bool:
 
 
 def _fails(operator: str, value: Value, constant: Value) -> bool:
-    """Whether `value operator constant` is false for sure."""
+    """True if `value operator constant` is false for sure."""
     if isinstance(value, str) or isinstance(constant, str):
         return False
     match operator:

@@ -95,7 +95,7 @@ def _check_together(own: Options, options: Options, limited: Sequence[Limited]) 
 
 
 def _made_of(bounds: tuple[Bound, ...], releases: list[Release]) -> dict[str, str]:
-    """What each bound table is computed from: its text, with releases by their fingerprints, so that a name is no question."""
+    """Origins of the input tables: text, with releases by their fingerprints, so that a name is no question."""
     known = {release.name: release.fingerprint for release in releases}
     made: dict[str, str] = {}
     for bound in bounds:

@@ -43,7 +43,7 @@ _LEAST = Fraction(1, 10**15)
 
 @dataclass(frozen=True, slots=True)
 class Accounted:
-    """How the dataset's losses are added up, as far as prices depend on it.
+    """Accounting of the dataset's losses, as far as prices depend on it.
 
     epsilon  the dataset's total
     by_rho   whether rho or mu squared is added up, so that Gaussian noise is priced in rho
@@ -99,7 +99,7 @@ class Pricing:
 
     @property
     def kind(self) -> Kind:
-        """How one of several candidates is chosen."""
+        """Kind of selection among several candidates."""
         return BY_NAME[self.mechanism].kind
 
     def of_epsilon(self, epsilon: Fraction) -> Fraction:

@@ -35,7 +35,7 @@ def in_main(parsed: Query, schema: Schema) -> Query:
 
 
 def _is_hidden(node: exp.Table | exp.Column, queries: set[str]) -> bool:
-    """Whether a WITH query has the name of a table."""
+    """True if a WITH query has the name of a table."""
     return isinstance(node, exp.Table) and node.name.lower() in queries
 
 
@@ -74,7 +74,7 @@ def _rewritten(parsed: Query, named: list[exp.Table | exp.Column], queries: set[
 
 
 def _words(node: exp.Table | exp.Column) -> tuple[int, int] | None:
-    """Where the words before a table's name stand in the text."""
+    """Span of the words before a table's name in the text."""
     parts = [part for part in (node.args.get("catalog"), node.args.get("db")) if part is not None]
     parts.append(node.this if isinstance(node, exp.Table) else node.args["table"])
     if not all("start" in part.meta for part in parts):

@@ -1,4 +1,4 @@
-"""What one release is asked for: its parts before they have a price, and the terms on which they are bought."""
+"""Request for one release: its parts before they have a price, and the terms on which they are bought."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Request:
         return f"price {self.price.epsilon} {self.price.delta} {self.mechanism}{weights}"
 
     def pricing(self, parts: Parts, mechanism: str) -> Pricing:
-        """What the price is divided in. Where nothing has noise added, everything has an epsilon."""
+        """Pricing that the budget is divided in. Where nothing has noise added, everything has an epsilon."""
         by_rho = self.accounted.by_rho and not BY_NAME[mechanism].pure and bool(parts.statistics)
         grid = self.price.delta * _FOR_GRIDS / max(1, len(parts.statistics))
         return Pricing(mechanism, by_rho, parts.delta(self.price, mechanism, by_rho), grid, self.accounted.epsilon)
@@ -63,7 +63,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is paid for in one release, each part once, and which aggregate reads which.
+    """Parts that are paid for in one release, each part once, and which aggregate reads which.
 
     statistics  where private keys are selected, the first is the number of units
     reads       an aggregate, the place of its statistic, and the estimate that it is

@@ -38,7 +38,7 @@ _DIGITS = Context(prec=60)
 
 
 def people(source: Relation, units: int | None) -> int | None:
-    """How many units there are by declaration: `population` of a table, else privacy.units (rule 38)."""
+    """Number of units by declaration: `population` of a table, else privacy.units (rule 38)."""
     return next((t.population for t in source.tables if t.population is not None), None) or units
 
 
@@ -49,7 +49,7 @@ def people_in_a_group(limited: Limited, units: int | None) -> Fraction | None:
 
 
 def sizes(measures: Sequence[Measure], limits: Limits, in_a_group: Fraction | None) -> list[Fraction] | None:
-    """What is expected of each measure; None where one is not known."""
+    """Expected size of each measure; None where one is not known."""
     if in_a_group is None:
         return None
     units, rows = in_a_group * limits.groups, in_a_group * limits.rows

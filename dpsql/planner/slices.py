@@ -62,7 +62,7 @@ def slices(release: Release) -> Iterator[Slice]:
 
 
 def _cuts_nobody(release: Release) -> bool:
-    """Whether a person cannot have more rows than are allowed, by a declared key whose other columns have declared values."""
+    """True if a person cannot have more rows than are allowed, by a declared key whose other columns have declared values."""
     limited = release.limited
     source = limited.block.source
     if not limited.enforced:

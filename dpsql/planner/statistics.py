@@ -39,7 +39,7 @@ ALL_SHOWN: Mapping[str, Node | None] = MappingProxyType({})
 
 @dataclass(slots=True)
 class Statistics:
-    """What one release is made of, each part once, and which aggregate reads which.
+    """Parts of one release, each part once, and which aggregate reads which.
 
     deciding  by aggregate, the rows whose people decide whether it is shown; none for those that are
     paired    by their condition, pairs and moments that have COUNT(*) of the same rows as a cell
@@ -54,7 +54,7 @@ class Statistics:
     paired: dict[Node | None, Pair | Moments] = field(default_factory=dict)
 
     def shows_alike(self, one: Aggregate, other: Aggregate) -> bool:
-        """Whether two aggregates are shown or suppressed together."""
+        """True if two aggregates are shown or suppressed together."""
         shown = object()
         return self.deciding.get(one.name, shown) == self.deciding.get(other.name, shown)
 
@@ -77,7 +77,7 @@ class Statistics:
 
 
 def sums_beside_rows(aggregates: Sequence[Aggregate]) -> bool:
-    """Whether COUNT(*) and some SUM are of the same rows."""
+    """True if COUNT(*) and some SUM are of the same rows."""
     rows = {tree_of(a.condition) for a in aggregates if _counts_rows(a)}
     return any(a.record.alone is not None and tree_of(a.condition) in rows for a in aggregates)
 
@@ -149,7 +149,7 @@ def _of_rows(aggregate: Aggregate, statistics: Statistics) -> None:
 
 
 def _counts_selected(condition: Node | None, limited: Limited) -> bool:
-    """Whether a count of rows is the number of units that a private key is selected by: each has one row, and no condition."""
+    """True if a count of rows is the number of units that a private key is selected by: each has one row, and no condition."""
     return not limited.enforced and limited.block.selects and not condition
 
 

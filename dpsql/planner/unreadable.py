@@ -47,7 +47,7 @@ def unreadable(tokens: Sequence[Token], problem: ParseError) -> Error:
 
 
 def _likely(tokens: Sequence[Token], at: int) -> str:
-    """What to change, by the words around the place where the parser stopped."""
+    """Suggest a change, by the words around the place where the parser stopped."""
     words = [t.text.upper() for t in tokens[max(0, at - 4) : at + 1]]
     before, here = words[-2] if at else "", words[-1]
     if here == "S" and "%" in words:

@@ -49,7 +49,7 @@ class DeclaredTables(Walled):
         return tuple((column, sqltype) for column, sqltype in described if sqltype is not None)
 
     def spent(self, tables: Iterable[PublicTable]) -> None:
-        """What was spent, as it is now: in place of what these tables of it held. Raises 706."""
+        """Refresh the amounts spent in the sandbox, in place of what these tables of it held. Raises 706."""
         with self._turn:
             for table in tables:
                 self._walled(lambda table=table: load_into(self._connection, spent.SCHEMA, table), 706)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Where released and public tables are computed with: a DuckDB that holds nothing private and reaches nothing."""
+"""Sandbox for released and public tables: a DuckDB that holds nothing private and reaches nothing."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ class Equality:
 
 
 def equates_units(equalities: Sequence[Equality]) -> bool:
-    """Whether one of them holds the same private key on both sides, by the same path to the unit (rule 46)."""
+    """True if one of them holds the same private key on both sides, by the same path to the unit (rule 46)."""
     return any(same_key(e.left, e.right) for e in equalities)
 
 
 def keyed(relation: Relation, equalities: Sequence[Equality], *, right: bool = True) -> bool:
-    """Whether the equalities cover a unique set of one side, so that a row of the other side meets at most one of it.
+    """True if the equalities cover a unique set of one side, so that a row of the other side meets at most one of it.
 
     Where units are equated, the unit's own column counts as equated too.
     """
@@ -55,7 +55,7 @@ def matches(relation: Relation, equalities: Sequence[Equality]) -> int | None:
 
 
 def meets_few(left: Relation, right: Relation, equalities: Sequence[Equality]) -> bool:
-    """Whether a row meets no more rows of a public relation than can be bounded: by a limit on the unit's rows, and at row
+    """True if a row meets no more rows of a public relation than can be bounded: by a limit on the unit's rows, and at row
     level, where no unit is left that rows could be cut by, one."""
     rows = matches(right, equalities)
     return rows == 1 or (rows is not None and left.unit is not None and left.unit.column is not None)
@@ -190,8 +190,8 @@ def _check(
 
 
 def _looked_up(equalities: Sequence[Equality]) -> tuple[Scalar, ...]:
-    """What a join compares identifiers with: constants of a public table, or computed values. The guard is told; the same private
-    key on both sides only says whose rows they are."""
+    """Scalars that a join compares identifiers with: constants of a public table, or computed values. The guard is
+    told; the same private key on both sides only says whose rows they are."""
     return tuple(
         compare("=", e.left, e.right)
         for e in equalities
@@ -269,7 +269,7 @@ def _totals_kept(relation: Relation, once: bool) -> tuple[Named, ...]:
 
 
 def _takes_unit_from(left: Relation, right: Relation) -> bool:
-    """Whether the right side has the unit at hand while the left would have to join further up to reach it."""
+    """True if the right side has the unit at hand while the left would have to join further up to reach it."""
     if right.unit is None:
         return False
     return left.source.plain != left.source.with_unit and right.source.plain == right.source.with_unit

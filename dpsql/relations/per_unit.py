@@ -1,4 +1,5 @@
-"""What a unit's own rows become inside a private block: groups, distinct rows, windows, and the union of two relations.
+"""Relations over a unit's own rows inside a private block: groups, distinct rows, windows, and the union of two
+relations.
 
 All of them look at one unit at a time: the unit is among the grouping columns, the partition or the distinct columns, whether the
 statement selects it or not. So the rows that come out for one unit are a function of the rows that went in for it.
@@ -92,7 +93,7 @@ def per_unit(
 
 
 def holds_unit(relation: Relation) -> bool:
-    """Whether the visible columns hold the unit, or a key of its rows, so that rows which agree in all of them are of one unit."""
+    """True if the visible columns hold the unit, or a key of its rows, so that rows which agree in all of them are of one unit."""
     unit = relation.unit.column.tree if relation.unit is not None and relation.unit.column is not None else None
     return any(c.scalar.held or c.scalar.tree == unit for c in relation.columns)
 

@@ -29,7 +29,7 @@ from dpsql.sql.trees import sorted_trees
 
 @dataclass(frozen=True, slots=True)
 class UnitBound:
-    """Which unit a row belongs to, and how many rows one unit can have.
+    """Unit of each row, and the number of rows that one unit can have.
 
     column    the unit's value; None at row level, where each row is its own unit
     max_rows  [rows] of one unit; None where nothing bounds them yet
@@ -69,7 +69,7 @@ Step = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How a relation came about: references only, nothing is put into words before it is asked for.
+    """Origin of a relation: references only, nothing is put into words before it is asked for.
 
     step      the function that made it
     sources   the relations that it was made of
@@ -128,7 +128,7 @@ class Relation:
 
     @property
     def one_row_per_unit(self) -> bool:
-        """Whether a unit has at most one row by construction: at row level, or because the unit is unique.
+        """True if a unit has at most one row by construction: at row level, or because the unit is unique.
 
         Why  nothing below enforces it. At row level a row is read once, or once beside the one row that it meets; the unit is
              unique where a declared key says so, which is verified (rule 36), after GROUP BY the unit, and through joins with
@@ -141,7 +141,7 @@ class Relation:
         return frozenset({self.unit.column.tree}) in self.unique
 
     def read(self, unit: bool = True) -> Node:
-        """What stands in FROM, with the unit's column or without."""
+        """Item of FROM, with the unit's column or without."""
         return self.source.with_unit if unit else self.source.plain
 
     def sources(self) -> tuple[str, ...]:
@@ -200,7 +200,7 @@ def side_by_side(parts: Sequence[Relation]) -> Relation:
 
 
 def bare(relation: Relation) -> bool:
-    """Whether a relation is one table without conditions, whose columns can become NULL in an outer join as they are."""
+    """True if a relation is one table without conditions, whose columns can become NULL in an outer join as they are."""
     return relation.source.single and not relation.where and all(c.scalar.is_column for c in relation.columns)
 
 

@@ -75,5 +75,5 @@ def _held_together(source: Relation) -> tuple[int | None, Scalar]:
 
 
 def _value(element: Column) -> Scalar:
-    """What an element is worth; any may be NULL."""
+    """Value of an element; any may be NULL."""
     return column(ColumnNode("", element.name), element.sqltype, element.domain, nullable=True, length=element.longest)

@@ -62,7 +62,7 @@ class Bought:
 
 
 class Patience:
-    """How long one statement waits for others who work out the same answer.
+    """Time that one statement waits for others who work out the same answer.
 
     seconds  [s] the most that the engine may take for a statement: who waited for two that were stopped waits for no third
     """
@@ -131,7 +131,7 @@ class Buying:
         return Bought(held, staged, receipt, notes) if receipt is not None else None
 
     def is_claimed(self, held: Held) -> bool:
-        """Whether somebody works out one of the missing releases."""
+        """True if somebody works out one of the missing releases."""
         return self._ledger.is_claimed([one.fingerprint for one in held.missing])
 
     def _paid(self, held: Held, staged: Staged, fresh: bool, asked: Sequence[Whom]) -> Receipt | None:
@@ -212,7 +212,7 @@ class Buying:
         return self._stored.put(receipt.id, one, noisy, fresh=fresh)
 
     def _sums(self, part: CompiledRelease, read: Reading) -> Sums:
-        """What the engine gives for a release.
+        """Sums that the engine gives for a release.
 
         Why  that the engine raises may be one person's value. The same text with guards is another function, since an engine leaves out
              what nobody reads, so it is no way to repair one statement: by "with guards or without" the next could ask again. From the

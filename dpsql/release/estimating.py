@@ -179,7 +179,7 @@ def end_of(number: float, sqltype: SqlType) -> float | date | time:
 
 
 def draws_of(groups: int) -> int:
-    """How often each of some groups is drawn again; 0 where there are too many."""
+    """Number of draws for each of some groups; 0 where there are too many."""
     most = min(MOST_DRAWS, MOST_ROWS // max(1, groups))
     return most if most >= LEAST_DRAWS else 0
 

@@ -99,7 +99,7 @@ def _sums(
 
 
 def _taken(exact: ExactTable) -> dict[tuple[KeyValue, ...], int]:
-    """How many values the units of each group take."""
+    """Number of values that the units of each group take."""
     keys, (values, capacities, turns) = exact.open_exact()
     if not keys:
         return {(): matched(values, capacities, turns)}
@@ -115,7 +115,7 @@ def _taken(exact: ExactTable) -> dict[tuple[KeyValue, ...], int]:
 def _chosen(
     compiled: CompiledRelease, noisy: NoisyTable, noise: NoiseSource, tallies: Sequence[ExactTable]
 ) -> list[list[int]]:
-    """What is chosen of the tallies, for the groups that are shown."""
+    """Values selected from the histograms, for the groups that are shown."""
     groups = {
         part.tally.identity: _by_group(noisy, exact, part.tally.summed)
         for part, exact in zip(compiled.tallies, tallies, strict=True)

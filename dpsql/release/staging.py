@@ -61,7 +61,7 @@ class Staged:
         self.charged = False
 
     def add(self, name: str, noisy: NoisyTable) -> None:
-        """What was just released under a name."""
+        """Add a table that was just released under a name."""
         self.noisy[name] = there(self._parts[name].release, noisy)
 
     def bind_public(self) -> None:

@@ -1,4 +1,4 @@
-"""What can be wrong between the parts of a schema, each of which can be read by itself."""
+"""Checks across the parts of a schema, each of which can be read by itself."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _check_role(schema: Schema, table: Table, column: Column, mistakes: Mistakes
 
 
 def _listable(schema: Schema, table: Table, column: Column) -> bool:
-    """Whether the values of a column can be listed, now or when the public tables are read."""
+    """True if the values of a column can be listed, now or when the public tables are read."""
     if column.domain_from or column.sqltype.is_boolean or _refers_to_public(schema, table, column):
         return True
     return not column.sqltype.is_float and integers(column.domain) is not None
@@ -136,7 +136,7 @@ def _refers_to_public(schema: Schema, table: Table, column: Column) -> bool:
 
 
 def _check_reference(schema: Schema, table: Table, reference: Reference, mistakes: Mistakes) -> bool:
-    """Whether a reference leads to the one-column key of a declared table; else it is reported."""
+    """True if a reference leads to the one-column key of a declared table; else it is reported."""
     target = schema.table(reference.table)
     place = _at(table, reference.column)
     if target is None:
@@ -161,7 +161,7 @@ def _key_remedy(target: Table, column: str) -> str:
 
 
 def _check_unit(schema: Schema, mistakes: Mistakes) -> bool:
-    """Whether the unit is the one-column key of a private table; else it is reported."""
+    """True if the unit is the one-column key of a private table; else it is reported."""
     unit, table = schema.privacy.unit, schema.table(schema.privacy.unit_table or "")
     private = [t for t in schema.tables if not t.public]
     if not unit or not private:
@@ -261,7 +261,7 @@ def _through(schema: Schema, path: Path) -> Table:
 
 
 def _is_chosen(schema: Schema, table: Table) -> bool:
-    """Whether it is clear by which path a table reaches the unit."""
+    """True if it is clear by which path a table reaches the unit."""
     paths, chosen = schema.paths_to_unit(table), table.unit_path
     return len(paths) == 1 if chosen is None else any(follows(p, chosen) for p in paths)
 

@@ -117,7 +117,7 @@ def _role(section: Section) -> str:
 
 
 def _domain(section: Section, sqltype: SqlType) -> Domain:
-    """What `bounds`, `domain` or the type itself says of the values."""
+    """Domain that `bounds`, `domain` or the type itself says of the values."""
     if sqltype.is_boolean:
         section.refuse("domain", "makes no sense for a BOOLEAN, which has its domain", "remove domain")
         section.refuse("bounds", "makes no sense for a BOOLEAN, which has its domain", "remove bounds")
@@ -201,7 +201,7 @@ def _unreadable(values: list[object], sqltype: SqlType) -> Iterator[str]:
 
 
 def _holds(sqltype: SqlType, value: Fraction) -> bool:
-    """Whether a number is in the type's range and, in a DECIMAL, has no more decimals than the type."""
+    """True if a number is in the type's range and, in a DECIMAL, has no more decimals than the type."""
     limit = sqltype.range
     decimals = not sqltype.is_decimal or (value * 10**sqltype.scale).denominator == 1
     return decimals and (limit is None or value in limit)
@@ -281,7 +281,7 @@ def _read(value: object, sqltype: SqlType) -> int | Fraction | str | None:
 
 
 def _kind(sqltype: SqlType) -> str:
-    """What the values of a type are called in a message."""
+    """Name for the values of a type in a message."""
     if sqltype.is_text:
         return "texts"
     if sqltype.name == "TIMESTAMP":

@@ -182,7 +182,7 @@ def _column(name: str, sqltype: SqlType) -> str:
 
 
 def _advice(sqltype: SqlType) -> str:
-    """What the owner may add, as a comment; a boolean lacks nothing."""
+    """Advice to the owner, as a comment; a boolean lacks nothing."""
     if sqltype.is_boolean:
         return ""
     if sqltype.is_text:

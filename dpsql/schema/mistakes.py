@@ -1,4 +1,4 @@
-"""What is wrong with one schema file, gathered so that the owner sees all of it at once."""
+"""Mistakes in one schema file, gathered so that the owner sees all of it at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Mistakes:
             self.lines.append(line)
 
     def at(self, place: str) -> bool:
-        """Whether something is wrong there already: a second opinion would only repeat it."""
+        """True if something is wrong there already: a second opinion would only repeat it."""
         return any(line.startswith((f"{place}:", f"{place},")) for line in self.lines)
 
     def raise_any(self) -> None:
@@ -64,7 +64,7 @@ def printable(name: str) -> str:
 
 
 def place_of(table: str, column: str | None = None) -> str:
-    """Where a table or one of its columns stands, as messages say it."""
+    """Place of a table or one of its columns, as messages say it."""
     place = f"table {printable(table)}"
     return place if column is None else f"{place}, column {printable(column)}"
 
@@ -77,7 +77,7 @@ def nearest(word: str, words: list[str]) -> str | None:
 
 
 def suggestion(word: str, words: list[str]) -> str:
-    """What to write instead of a name that does not exist."""
+    """Suggest a name instead of one that does not exist."""
     close = nearest(word, words)
     if close is not None:
         return f"write {close}"

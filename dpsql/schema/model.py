@@ -86,7 +86,7 @@ class Column:
 
     @property
     def is_cut(self) -> bool:
-        """Whether a value that is too long counts as NULL: of text and lists."""
+        """True if a value that is too long counts as NULL: of text and lists."""
         return self.sqltype.is_text or self.sqltype.element is not None
 
     @property
@@ -107,7 +107,7 @@ class Reference:
 
 
 def follows(path: tuple[Reference, ...], columns: tuple[str, ...]) -> bool:
-    """Whether these are the columns of a path; SQL names do not depend on case."""
+    """True if these are the columns of a path; SQL names do not depend on case."""
     return [r.column.lower() for r in path] == [c.lower() for c in columns]
 
 
@@ -210,7 +210,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one statement of an analyst may take; all of it is fixed before any data is read, and public.
+    """Limits on one statement of an analyst; all of it is fixed before any data is read, and public.
 
     seconds       [s] of the engine and of the sandbox, together
     memory        [bytes] of both
@@ -324,7 +324,7 @@ class Schema:
         return path[0].column if len(path) == 1 else None
 
     def one_row_per_unit(self, table: Table) -> bool:
-        """Whether the declared keys say that a unit has at most one row here (rule 36: verified and approved, not enforced)."""
+        """True if the declared keys say that a unit has at most one row here (rule 36: verified and approved, not enforced)."""
         if self.privacy.unit == ROW:
             return True
         unit = self.unit_column(table)

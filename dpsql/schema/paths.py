@@ -1,4 +1,4 @@
-"""Whose key a column holds, with the whole way from there to the unit; and where two tables disagree about that way.
+"""Paths from key columns to the unit, and the places where two tables disagree about them.
 
 A key alone does not say whose row it is: orders may belong to their buyer while lines, over the same orders, belong to the seller.
 So a held key is the key and the references that lead from it to the unit, and two columns hold the same key only if both are equal
@@ -34,7 +34,7 @@ class HeldKey:
 
     @property
     def is_unit(self) -> bool:
-        """Whether it is the unit's own key: there is no way left to go."""
+        """True if it is the unit's own key: there is no way left to go."""
         return not self.path
 
 
@@ -124,7 +124,7 @@ def disagreements(schema: Schema) -> Iterator[Disagreement]:
 
 
 def agrees(schema: Schema, path: Path) -> bool:
-    """Whether a path goes on from the first table that it leads to by that table's own path."""
+    """True if a path goes on from the first table that it leads to by that table's own path."""
     through = schema.table(path[0].table)
     return len(path) < 2 or through is None or schema.path_to_unit(through) == path[1:]
 

@@ -94,7 +94,8 @@ def _check_role(roles: tuple[Role, ...], analyst: Analyst, mistakes: Mistakes) -
 def _check_analyst(
     analysts: tuple[Analyst, ...] | None, reservation: Reservation, first: dict[str, str], mistakes: Mistakes
 ) -> None:
-    """What is kept for nobody is lost to everybody. `first` is the reservation of each analyst so far."""
+    """Report amounts that are kept for nobody, and so lost to everybody. `first` is the reservation of each analyst so
+    far."""
     analyst = reservation.analyst
     names = None if analysts is None or mistakes.at("[analysts]") else [a.name for a in analysts]
     if analyst and names is not None and analyst not in names:

@@ -38,7 +38,7 @@ STAND_IN = Fraction(1, 10**6)  # for a total that could not be read; never used,
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the file says of one coordinate; None where it says nothing that can be read."""
+    """Amounts that the file says of one coordinate; None where it says nothing that can be read."""
 
     coordinate: str
     total: Fraction | None

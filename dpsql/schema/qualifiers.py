@@ -11,7 +11,7 @@ SAME = (MAIN, "public")
 
 
 def holds_tables(schema: Schema, *words: str) -> bool:
-    """Whether these words before a name mean the declared tables; "" stands for none. SQL names do not depend on case."""
+    """True if these words before a name mean the declared tables; "" stands for none. SQL names do not depend on case."""
     match [word.lower() for word in words if word]:
         case []:
             return True

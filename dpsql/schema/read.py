@@ -148,7 +148,7 @@ def check_partition(schema: Schema, mistakes: Mistakes) -> None:
 
 
 def _may_repeat(schema: Schema, table: Table, mistakes: Mistakes) -> bool:
-    """Whether a unit can have several rows; false where the unit or the table is wrong already, and nobody can tell."""
+    """True if a unit can have several rows; false where the unit or the table is wrong already, and nobody can tell."""
     if schema.privacy.unit == ROW or mistakes.at("[privacy]") or mistakes.at(place_of(table.name)):
         return False
     return not schema.one_row_per_unit(table)
@@ -170,7 +170,7 @@ def _check_column(written: str, column: Column, mistakes: Mistakes) -> None:
 
 
 def how_many(column: Column) -> int | None:
-    """How many values other than NULL a column can have; None where nothing finite is declared."""
+    """Number of values other than NULL that a column can have; None where nothing finite is declared."""
     match column.domain:
         case Categories(values=values):
             return len(values)

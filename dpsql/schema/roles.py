@@ -1,4 +1,4 @@
-"""Which role a column has when its owner names none."""
+"""Default roles of columns, where their owner names none."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def default_role(schema: Schema, table: Table, column: Column) -> str:
 
 
 def holds_unit(schema: Schema, table: Table, column: str) -> bool:
-    """Whether a column's values are the unit's: the unit itself, or a reference to it."""
+    """True if a column's values are the unit's: the unit itself, or a reference to it."""
     unit, reference = (schema.privacy.unit_table, schema.privacy.unit_column), table.reference(column)
     return unit == (table.name, column) or (reference is not None and unit == (reference.table, reference.target))

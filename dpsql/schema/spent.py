@@ -60,7 +60,7 @@ SHOWN = {
 
 
 def is_one(schema: str, table: str) -> bool:
-    """Whether this names one of them; SQL names do not depend on case."""
+    """True if this names one of them; SQL names do not depend on case."""
     return schema.lower() == SCHEMA and table.lower() in TABLES
 
 

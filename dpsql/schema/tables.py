@@ -116,7 +116,7 @@ def _refuse_privacy(section: Section) -> None:
 
 
 def _source(section: Section, name: str, dataset_source: str | None) -> str:
-    """Where the table is inside the dataset. In a database it is found by its name, but a folder holds files."""
+    """Source of the table inside the dataset. In a database it is found by its name, but a folder holds files."""
     written = section.text("source")
     if written is not None or "source" in section or dataset_source is None:
         return written or name
@@ -126,7 +126,7 @@ def _source(section: Section, name: str, dataset_source: str | None) -> str:
 
 
 def _multiplicity(section: Section) -> tuple[tuple[str, int], ...]:
-    """How many rows of a public table one value of a column can have."""
+    """Number of rows that one value of a column of a public table can have."""
     if not section.flag("public"):
         section.refuse("multiplicity", "is for public tables", "write max_rows_per_unit")
         return ()

@@ -16,7 +16,7 @@ from dpsql.schema.write import NULL, days, microseconds
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What the keys of one column are read as."""
+    """Kind of the keys of one column."""
 
     sqltype: SqlType
     domain: Domain

@@ -86,7 +86,7 @@ def exact(value: Fraction) -> str:
 
 
 def _decimal_places(value: Fraction) -> int:
-    """How many decimals say the number exactly."""
+    """Number of decimals that say the number exactly."""
     rest, twos, fives = value.denominator, 0, 0
     while rest % 2 == 0:
         rest, twos = rest // 2, twos + 1
@@ -165,7 +165,7 @@ def _privacy(privacy: Privacy) -> str:
 
 
 def _choices(privacy: Privacy) -> list[tuple[str, str]]:
-    """What the owner chose other than the default."""
+    """Choices of the owner other than the default."""
     pairs = []
     if privacy.mechanism != MECHANISM:
         pairs.append(("mechanism", quoted(privacy.mechanism)))
@@ -192,7 +192,7 @@ def _guard(schema: Schema) -> str:
 
 
 def _limits(limits: Limits) -> list[str]:
-    """What the owner chose other than the defaults."""
+    """Limits that the owner chose other than the defaults."""
     own = Limits()
     pairs = []
     if limits.seconds != own.seconds:

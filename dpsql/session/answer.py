@@ -92,8 +92,8 @@ def explain(text: str, parameters: Parameters, world: World) -> str:
 
 
 def price(text: str, parameters: Parameters, world: World) -> tuple[Receipt, int]:
-    """What a statement would cost now and how many releases it would buy, without running or charging it; nothing where it is free or
-    stored."""
+    """Estimate the price of a statement now and the number of releases it would buy, without running or charging it;
+    nothing where it is free or stored."""
     asked = asked_for(text, parameters, world.settings)
     if asked is not None and world.recent.get(asked) is not None:
         return world.receipt(NO_LOSS), 0
@@ -135,7 +135,7 @@ def plan(query: Query, world: World) -> Planned:
 
 
 def _bought(planned: Planned, columns: Columns, world: World) -> Bought:
-    """What is stored, and what is missing of it bought.
+    """Releases of a statement, stored or bought now.
 
     While somebody else works one of them out, their answer is waited for; where they fail, or take longer than they may, it is
     charged here.
@@ -184,7 +184,7 @@ def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
 
 
 def _is_kept(query: Query, found: Answer) -> bool:
-    """Whether an answer is kept for who asks the same text again."""
+    """True if an answer is kept for who asks the same text again."""
     if query.timed or query.options.fresh or not found.fingerprints:
         return False
     return len(found.rows) <= MOST_ROWS and is_plain(found.columns)

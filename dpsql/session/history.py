@@ -26,7 +26,8 @@ MEANING = (
 
 @dataclass(frozen=True, slots=True)
 class GuardReport:
-    """What the guard remembers. str() is the text for the owner: statements, and numbers that come from the declarations alone.
+    """Memory of the guard. str() is the text for the owner: statements, and numbers that come from the declarations
+    alone.
 
     forgotten  how many statements it was just made to forget
     """
@@ -44,7 +45,7 @@ class GuardReport:
 
 
 def guard_report(schema: Schema, ledger: Ledger, forget: str | None = None) -> GuardReport:
-    """What the guard remembers of everybody.
+    """Report what the guard remembers of everybody.
 
     forget  charges that it is to forget first, such as "3,5-7", or "all"
     Errors  802 it remembers none of that number; those of opening

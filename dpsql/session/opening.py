@@ -15,12 +15,12 @@ from dpsql.session.session import Session
 
 
 def default_ledger(schema: Schema) -> Path:
-    """Where a dataset's ledger is kept."""
+    """Default path of a dataset's ledger."""
     return schema.folder / (schema.ledger if schema.ledger is not None else f"{schema.name}.ledger")
 
 
 def ledger_identity(schema: Schema) -> str:
-    """What a ledger is bound to."""
+    """Identity that a ledger is bound to."""
     return f"{schema.name} ({schema.privacy.unit})"
 
 

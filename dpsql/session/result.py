@@ -12,7 +12,7 @@ from dpsql.release.staging import Accuracies
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one statement gave.
+    """Answer of one statement: its rows, receipt and plan.
 
     columns   (name, DuckDB type)
     rows      in the order of the statement

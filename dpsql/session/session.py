@@ -45,7 +45,8 @@ class Session:
         return self._guarded(sql, lambda: stages.explain(sql, parameters, self._world))
 
     def price(self, sql: str, parameters: Parameters = ()) -> tuple[Receipt, int]:
-        """What a statement would cost now and how many releases it would buy, without running or charging it."""
+        """Estimate the price of a statement now and the number of releases it would buy, without running or charging
+        it; nothing where it is free or stored."""
         return self._guarded(sql, lambda: stages.price(sql, parameters, self._world))
 
     def describe(self, sql: str, parameters: Parameters = ()) -> Columns:
@@ -93,21 +94,21 @@ class Session:
             self._turn.release()
 
     def remembered(self) -> list[Remembered]:
-        """What the guard remembers of everybody, for the owner."""
+        """List what the guard remembers of everybody, for the owner."""
         return self._world.guard.remembered()
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What was noticed of the ledger when the data was opened."""
+        """Notes on the ledger from when the data was opened."""
         return self._world.dataset.notes
 
     @property
     def in_memory(self) -> bool:
-        """Whether the ledger is forgotten with the connection."""
+        """True if the ledger is forgotten with the connection."""
         return self._world.ledger.store.file is None
 
     def certificates(self, fingerprints: Sequence[str]) -> list[dict[str, object]]:
-        """What was certified of stored releases."""
+        """Certificates of stored releases."""
         return self._world.stored.certificates(fingerprints)
 
     @property

@@ -32,7 +32,7 @@ _DIGITS = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """What was bought: noisy, and released like any other answer.
+    """Size that was bought: noisy, and released like any other answer.
 
     loss     charged now; what was stored is free
     columns  what is known of each

@@ -1,4 +1,5 @@
-"""What the statements of one session meet: the opened dataset, the ledger with its stored answers, the guard, catalog and sandbox."""
+"""World of a session's statements: the opened dataset, the ledger with its stored answers, the guard, catalog and
+sandbox."""
 
 from __future__ import annotations
 
@@ -58,14 +59,14 @@ class World:
 
     @property
     def options(self) -> Options:
-        """What SET has left, as one."""
+        """Options that SET left, as one value."""
         found = Options()
         for one in self.settings.values():
             found = one.over(found)
         return found
 
     def receipt(self, loss: PrivacyLoss) -> Receipt:
-        """What was not charged, or not yet, and what is left."""
+        """Receipt of a statement that is not charged, or not yet, with the remaining budget."""
         return Receipt(None, loss, self.release.remaining())
 
     def spent(self, names: Sequence[str]) -> list[PublicTable]:

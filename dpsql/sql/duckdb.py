@@ -151,7 +151,7 @@ def _spread(node: n.Spread) -> list[Part]:
 
 
 def _bare(node: n.Bare) -> list[Part]:
-    """What an operation is written as inside its parentheses; anything else as it is."""
+    """Parts of an operation inside its parentheses; anything else as it is."""
     if not isinstance(node.inner, _OPERATIONS):
         return [node.inner]
     parts = _FORMS[type(node.inner)](node.inner)

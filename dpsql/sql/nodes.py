@@ -295,7 +295,7 @@ class Ordered(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame(Node):
-    """Which rows around one a window looks at, in the words of SQL: ROWS or RANGE, and both ends."""
+    """Frame of a window: the rows around one that it looks at, in the words of SQL: ROWS or RANGE, and both ends."""
 
     kind: str
     start: str

@@ -12,7 +12,7 @@ from dpsql.sql.queries import Derived, Table
 
 
 class HasTree(Protocol):
-    """What stands for a tree."""
+    """Object that stands for a tree."""
 
     @property
     def tree(self) -> Node: ...
@@ -92,7 +92,8 @@ def _moved(value: object, made: Mapping[int, Node]) -> object:
 
 
 def in_order(parts: Iterable[Holder]) -> tuple[Holder, ...]:
-    """What holds trees, each tree once, in an order that does not depend on the order that they came in: that of their texts."""
+    """Holders of trees, each tree once, in an order that does not depend on the order that they came in: that of their
+    texts."""
     known = list(parts)
     if len(known) < 2:
         return tuple(known)

@@ -110,7 +110,7 @@ class Writer:
 
 
 def coloured() -> bool:
-    """Whether the terminal is to be given colours: https://no-color.org, and terminals that know no codes."""
+    """True if the terminal is to be given colours: https://no-color.org, and terminals that know no codes."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
 
 

@@ -83,7 +83,7 @@ def _ask(given: list[str]) -> int:
 
 
 def _meant(word: str, schema: str) -> str:
-    """What is wrong with a word of the command line that means nothing, and what to write."""
+    """Explain a word of the command line that means nothing, and the one to write."""
     if word.startswith("-"):
         near = difflib.get_close_matches(word.partition("=")[0], OPTIONS, 1, 0.7)
         return f"there is no option {word}; " + (f"did you mean {near[0]}?" if near else "dpsql --help lists them")

@@ -61,7 +61,7 @@ class Connection:
 
     @property
     def in_memory(self) -> bool:
-        """Whether what is spent is forgotten with this connection."""
+        """True if what is spent is forgotten with this connection."""
         return self._open().in_memory
 
     def _open(self) -> Session:
@@ -76,7 +76,7 @@ class Connection:
         return answer
 
     def _has_result(self, sql: str, parameters: Parameters) -> bool:
-        """Whether a statement gives rows, by its text alone. Raises 1xx where it cannot be read."""
+        """True if a statement gives rows, by its text alone. Raises 1xx where it cannot be read."""
         from dpsql.planner.parse import Setting, parse
 
         _check_text(sql)
@@ -111,7 +111,7 @@ class Connection:
         return self._open().describe(sql, parameters)
 
     def price(self, sql: str, parameters: Parameters = ()) -> Privacy:
-        """What a statement would cost now, and what is left before it. Free; nothing is run."""
+        """Estimate the price of a statement now, and what is left before it. Free; nothing is run."""
         receipt, releases = self._open().price(sql, parameters)
         loss, left = receipt.loss, receipt.remaining
         return Privacy(nominal(loss), loss.delta, left.epsilon, left.delta, False, releases, loss.rho)

@@ -141,7 +141,7 @@ class Cursor:
 
     @property
     def privacy(self) -> Privacy:
-        """What the last statement cost, and what is left."""
+        """Price of the last statement, and what is left."""
         answer = self._executed()
         loss, left = answer.receipt.loss, answer.receipt.remaining
         return Privacy(nominal(loss), loss.delta, left.epsilon, left.delta, answer.cached, answer.releases, loss.rho)
@@ -170,8 +170,8 @@ class Cursor:
 
     @property
     def plan(self) -> str | None:
-        """What EXPLAIN says of the last statement, free. None before execute, for SET and RESET, and where these changed the options
-        meanwhile: it would be another plan."""
+        """Plan as EXPLAIN gives it for the last statement, free. None before execute, for SET and RESET, and where
+        these changed the options meanwhile: it would be another plan."""
         if self._asked is None:
             return None
         sql, parameters, settings = self._asked
@@ -181,7 +181,7 @@ class Cursor:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be known of the answer, a line each: what the guard warns of, and what is so by the statement alone."""
+        """Notes on the answer, a line each: warnings of the guard, and facts that follow from the statement alone."""
         answer = self._executed()
         return tuple(map(harmless, (*answer.notes, *answer.remarks)))
 

@@ -90,7 +90,7 @@ class DpsqlConnection(HarlequinConnection):
         raise HarlequinQueryError(msg=str(problem), title=_title(problem))
 
     def _look_again(self) -> None:
-        """What is left after a charge whose answer never came."""
+        """Show what is left after a charge whose answer never came."""
         try:
             self._privacy = self._asked_for_free()
         except Error:
@@ -117,7 +117,7 @@ class DpsqlConnection(HarlequinConnection):
 
     @property
     def transaction_mode(self) -> HarlequinTransactionMode | None:
-        """What is left, as of the last statement: the one label of the window that an adapter may fill."""
+        """Remaining budget after the last statement: the one label of the window that an adapter may fill."""
         return HarlequinTransactionMode(label=left(self._privacy)) if self._screen is not None else None
 
     def toggle_transaction_mode(self) -> HarlequinTransactionMode | None:
@@ -195,7 +195,7 @@ def _or_connection_error(work: Callable[[], Result]) -> Result:
 
 
 def _title(problem: Error) -> str:
-    """What the statement cost, above the message."""
+    """Title above the message: the price of the statement."""
     if problem.code.startswith("DPSQL-5"):
         return "The budget does not allow this statement. It cost nothing."
     if problem.code < "DPSQL-7" or problem.code.startswith("DPSQL-8"):

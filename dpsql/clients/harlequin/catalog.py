@@ -86,7 +86,7 @@ def identifier(name: str) -> str:
 
 
 def table_label(schema: Schema, table: Table) -> str:
-    """Whether a table is private, and how many rows of it one unit has."""
+    """Label of a table: private or public, and how many rows of it one unit has."""
     if table.public:
         return "public"
     if schema.one_row_per_unit(table):

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found"
-"""What the editor may complete beside the catalog and Harlequin's own list of SQL words."""
+"""Completions of the editor beside the catalog and Harlequin's own list of SQL words."""
 
 from __future__ import annotations
 

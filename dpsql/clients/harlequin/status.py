@@ -1,4 +1,4 @@
-"""What Harlequin shows beside the rows: types, error bars, prices and what is left."""
+"""Status that Harlequin shows beside the rows: types, error bars, prices and what is left."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def column_labels(cursor: Cursor) -> list[tuple[str, str]]:
 
 
 def left(privacy: Privacy) -> str:
-    """What one more statement may cost at most, rounded down to the few digits that the label has room for."""
+    """Largest price of one more statement, rounded down to the few digits that the label has room for."""
     remaining = privacy.remaining
     if remaining <= 0:
         return "ε 0 left"
@@ -68,7 +68,8 @@ def left(privacy: Privacy) -> str:
 
 
 def price(privacy: Privacy, notes: Sequence[str]) -> str | None:
-    """What a statement cost, what is left, and what the guard warns of; None where there is nothing to tell."""
+    """Price of a statement, the remaining budget, and the warnings of the guard; None where there is nothing to
+    tell."""
     lines = [f"note: {note}" for note in notes]
     if privacy.releases or privacy.cached:
         lines.append(f"{prices.price(privacy)}; remaining: {prices.left(privacy)}")
@@ -76,7 +77,7 @@ def price(privacy: Privacy, notes: Sequence[str]) -> str | None:
 
 
 def greeting(dataset: str, who: str, privacy: Privacy, usual: str) -> str:
-    """What Harlequin shows once it is connected.
+    """Greeting that Harlequin shows once it is connected.
 
     usual  the price of a statement that names none
     """

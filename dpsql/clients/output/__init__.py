@@ -1,1 +1,1 @@
-"""How results are written: tables, bars, plots, streams."""
+"""Writers of results: tables, bars, plots, streams."""

@@ -49,7 +49,7 @@ def with_bar(value: object, accuracy: Accuracy | None) -> tuple[str, str]:
 
 
 def is_marked(row: Sequence[object], accuracy: Sequence[Accuracy | None]) -> bool:
-    """Whether a value of a row is smaller than its error."""
+    """True if a value of a row is smaller than its error."""
     return any(with_bar(*cell)[0].startswith(MARK) for cell in zip(row, accuracy, strict=True) if cell[1] is not None)
 
 

@@ -81,7 +81,7 @@ def json_string(text: str) -> str:
 
 
 def columns_of(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """Number of terminal columns that a text takes."""
     if text.isascii():
         return len(text)
     return sum(_columns(character) for character in text)

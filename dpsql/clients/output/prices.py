@@ -1,4 +1,4 @@
-"""What a statement cost, and what is left, in words."""
+"""Price of a statement and remaining budget, in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """What one statement cost.
+    """Privacy that one statement cost.
 
     epsilon, delta    of this statement; 0 where it was free or stored. Gaussian noise has no epsilon without a delta: of it, the
                       epsilon that a pure mechanism of the same rho may have, as it was asked
@@ -34,7 +34,7 @@ def number(value: Fraction) -> str:
 
 
 def price(privacy: Privacy) -> str:
-    """What a statement cost."""
+    """Price of a statement, in words."""
     if privacy.releases:
         return f"price: {amounts(privacy)}"
     return "stored answer, free" if privacy.cached else "free"
@@ -46,5 +46,5 @@ def amounts(privacy: Privacy) -> str:
 
 
 def left(privacy: Privacy) -> str:
-    """What one more statement may cost."""
+    """Largest price of one more statement, in words."""
     return f"epsilon {number(privacy.remaining)}, delta {number(privacy.remaining_delta)}"

@@ -87,7 +87,7 @@ def _cells(rows: Sequence[Row], accuracy: Accuracies | None, bars: bool) -> list
 
 
 def _is_numeric(rows: Sequence[Row], column: int) -> bool:
-    """Whether every value of a column is a number, or NULL."""
+    """True if every value of a column is a number, or NULL."""
     return all(row[column] is None or isinstance(row[column], int | float | Decimal) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""What each command of the prompt does, on the desk of the session."""
+"""Commands of the prompt, on the desk of the session."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _BUDGET = (
 
 
 def budget(desk: Desk, argument: str) -> None:
-    """What is spent and left, as this analyst sees it."""
+    """Show the budget, spent and remaining, as this analyst sees it."""
     cursor = desk.run(_BUDGET)
     if cursor is not None:
         with cursor:
@@ -161,7 +161,8 @@ def expanded(desk: Desk, argument: str) -> None:
 
 
 def _switched(desk: Desk, argument: str, now: bool, name: str) -> bool | None:
-    """What a switch is turned to: the other way without an argument; None where the argument is neither on nor off."""
+    """Value that a switch is turned to: the other way without an argument; None where the argument is neither on nor
+    off."""
     if argument.lower() in ("", "on", "off"):
         return not now if not argument else argument.lower() == "on"
     desk.screen.tell(f"Write {name} on or {name} off", "error")

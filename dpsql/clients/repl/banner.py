@@ -1,4 +1,4 @@
-"""What a session says first, and its page of help."""
+"""Banner of a session, and its page of help."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def act(desk: Desk, line: str) -> None:
 
 
 def candidates(line: str, schema: Schema) -> Iterator[Candidate]:
-    """What can be written in a line that ends at the cursor: the command, or its argument."""
+    """Complete a line that ends at the cursor: the command, or its argument."""
     text = line.lstrip()
     mark, rest = text[:1], text[1:]
     if mark not in ("\\", "."):

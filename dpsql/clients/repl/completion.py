@@ -1,4 +1,5 @@
-"""What can stand at the cursor: tables after FROM, columns of the tables in scope, declared values in quotes, functions, options.
+"""Completion at the cursor: tables after FROM, columns of the tables in scope, declared values in quotes, functions,
+options.
 
 Everything comes from the declared schema and the text itself. The data is never asked, so that completion says nothing about it.
 """
@@ -49,7 +50,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the cursor is.
+    """Place of the cursor in a statement.
 
     before  the words of the statement before the word that is being written
     prefix  that word, as far as it goes
@@ -80,7 +81,7 @@ class Place:
         return "", len(self.before)
 
     def _is_part(self, back: int) -> bool:
-        """Whether a word only looks like a clause: the FROM of EXTRACT or of IS DISTINCT FROM, or the AS of an alias before."""
+        """True if a word only looks like a clause: the FROM of EXTRACT or of IS DISTINCT FROM, or the AS of an alias before."""
         at = len(self.before) - 1 - back
         token = self.before[at]
         before = self.before[at - 1].upper if at else ""

@@ -1,4 +1,4 @@
-"""What a session at the prompt has open: a connection, how results are shown, and the last statement."""
+"""Desk of a session at the prompt: a connection, how results are shown, and the last statement."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Act(Protocol):
 
 
 class Reader(Protocol):
-    """Where lines come from."""
+    """Source of the lines that are typed."""
 
     def read(self) -> str:
         """The next entry. Raises EOFError where there is no more, KeyboardInterrupt where it was given up."""
         ...
 
     def confirm(self, question: str) -> bool:
-        """Whether the answer is yes."""
+        """True if the answer is yes."""
         ...
 
 
@@ -134,7 +134,7 @@ class Desk:
         return outcome.result()
 
     def is_free(self, sql: str) -> bool:
-        """Whether a statement costs nothing now; else say what it would."""
+        """True if a statement costs nothing now; else say what it would."""
         outcome = self.work(lambda: self.connection.price(sql))
         if outcome.problem is not None:
             return self._failed(outcome)
@@ -160,18 +160,18 @@ class Desk:
             before.close()
 
     def left(self) -> Privacy:
-        """What is left now; a statement about the declared tables tells."""
+        """Remaining budget now; a statement about the declared tables tells."""
         with self.connection.execute("SHOW TABLES") as cursor:
             return cursor.privacy
 
     def _charges(self) -> int:
-        """How often this analyst was charged."""
+        """Number of charges to this analyst."""
         with self.connection.execute("SELECT charges FROM dpsql.analysts") as cursor:
             row = cursor.fetchone()
             return int(str(row[0])) if row is not None else 0
 
     def _agreed(self, price: Privacy) -> bool:
-        """Whether a price that is a large part of what is left is meant; what does not fit is refused without a question."""
+        """True if a price that is a large part of what is left is meant; what does not fit is refused without a question."""
         pairs = ((price.epsilon, price.remaining), (price.delta, price.remaining_delta))
         fits = all(asked <= left for asked, left in pairs)
         if not price.releases or not fits or not any(asked > left * LARGE for asked, left in pairs):

@@ -76,7 +76,7 @@ class Editor:
 
 
 def _continued(width: int, line: int, wrapped: int) -> list[tuple[str, str]]:
-    """What stands before the second line and those after it; nothing where a line only goes on because it is long."""
+    """Prompt before the second line and those after it; nothing where a line only goes on because it is long."""
     return [("class:more", f"{'' if wrapped else '... ':>{width}}"[-width:] if width else "")]
 
 

@@ -1,4 +1,4 @@
-"""Where statements that were typed are kept, for one person alone."""
+"""File of the statements that were typed, for one person alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Ctrl-C does in a session: it ends what may be given up, once, and never the session.
+"""Ctrl-C in a session: it ends what may be given up, once, and never the session.
 
 Python's own handler raises at whatever point it came, also in the middle of what is done about the one before.
 """
@@ -45,7 +45,7 @@ class Interrupts:
 
     @contextmanager
     def raised(self) -> Iterator[None]:
-        """What may be given up: the first Ctrl-C raises KeyboardInterrupt in it."""
+        """Let work be given up: the first Ctrl-C raises KeyboardInterrupt in it."""
         self._raises = True
         try:
             yield

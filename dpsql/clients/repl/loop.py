@@ -66,7 +66,7 @@ def _rounds(desk: Desk) -> None:
 
 
 def _editor(schema: Schema, screen: Screen, interrupts: Interrupts) -> Reader:
-    """What reads here; where it could be better, say so."""
+    """Open the reader of this terminal; where it could be better, say so."""
     shown = f"{schema.name}> "
     prompt = shown if len(shown) <= screen.width // 3 else "> "
     if not screen.moves or not sys.stdin.isatty():

@@ -15,7 +15,7 @@ TICK = 0.1
 
 @dataclass(slots=True)
 class Outcome(Generic[Result]):
-    """What came of some work.
+    """Outcome of some work: its result, or the error that ended it.
 
     value      None where it failed
     problem    what it raised, or None

@@ -41,7 +41,7 @@ class Token:
 
     @property
     def is_open(self) -> bool:
-        """Whether a quote or a comment is not closed yet."""
+        """True if a quote or a comment is not closed yet."""
         match self.kind:
             case "comment":
                 return self.text.startswith("/*") and (len(self.text) < 4 or not self.text.endswith("*/"))
@@ -53,7 +53,7 @@ class Token:
 
     @property
     def value(self) -> str:
-        """What a quoted piece stands for; else the piece itself."""
+        """Value of a quoted piece; else the piece itself."""
         if self.kind not in ("text", "name") or self.text.startswith("$$"):
             return self.text
         quote = self.text[0]
@@ -72,13 +72,13 @@ def meaning(pieces: list[Token]) -> list[Token]:
 
 
 def is_command(text: str) -> bool:
-    r"""Whether this is for the prompt itself: `\d`, `.tables`, or the bare word exit, quit or help."""
+    r"""True if this is for the prompt itself: `\d`, `.tables`, or the bare word exit, quit or help."""
     text = text.strip()
     return bool(re.match(r"\\|\.[^\W\d]|\.\?", text)) or text.rstrip("; \n").lower() in _LEAVING
 
 
 def is_complete(text: str) -> bool:
-    """Whether Enter sends it: nothing, a command, or SQL that ends with a semicolon outside quotes and comments."""
+    """True if Enter sends it: nothing, a command, or SQL that ends with a semicolon outside quotes and comments."""
     if not text.strip() or is_command(text):
         return True
     pieces = tokens(text)
@@ -87,7 +87,7 @@ def is_complete(text: str) -> bool:
 
 
 def entries(text: str) -> Iterator[str]:
-    """What a file or a pipe holds, as it would be typed: commands by the line, SQL up to its semicolon."""
+    """Split a file or a pipe, as it would be typed: commands by the line, SQL up to its semicolon."""
     waiting = ""
     for line in text.splitlines(keepends=True):
         waiting += line

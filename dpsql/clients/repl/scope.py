@@ -40,7 +40,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What stands in FROM: its alias, or else its name, and its columns."""
+    """Item of FROM: its alias, or else its name, and its columns."""
 
     name: str
     columns: tuple[Named, ...]
@@ -78,7 +78,7 @@ class Words:
         return next((i for i in after if self.depths[i] <= depth), len(self.tokens))
 
     def is_query(self, opening: int) -> bool:
-        """Whether a subquery begins behind this parenthesis."""
+        """True if a subquery begins behind this parenthesis."""
         following = self.tokens[opening + 1 : opening + 2]
         return bool(following) and following[0].upper in _QUERY
 
@@ -102,7 +102,7 @@ class Words:
 
 
 def sources(words: Words, place: int, schema: Schema) -> list[Source]:
-    """What is in FROM around a place, the innermost SELECT first; outer ones can be named by subqueries."""
+    """Items of FROM around a place, the innermost SELECT first; outer ones can be named by subqueries."""
     queries = with_queries(words, schema)
     return [source for block in words.blocks(place) for source in _from(words, block, queries, schema)]
 

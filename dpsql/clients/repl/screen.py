@@ -20,7 +20,7 @@ _FRAMES, _PLAIN_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\"
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """Where the prompt writes.
+    """Screen that the prompt writes to.
 
     colour  whether colours may be used
     moves   whether the cursor can be moved: a line is written over

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc"
-"""How SQLAlchemy connects, asks and looks around. Nothing but the caller's own statements is ever sent."""
+"""Dialect by which SQLAlchemy connects, asks and looks around. Nothing but the caller's own statements is ever sent."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class DpsqlDialect(DefaultDialect):
 
     @classmethod
     def dbapi(cls) -> ModuleType:
-        """What SQLAlchemy 1.4 calls."""
+        """Name that SQLAlchemy 1.4 calls."""
         return dpsql
 
     @classmethod
@@ -119,7 +119,7 @@ class DpsqlDialect(DefaultDialect):
         """Nothing has to be asked."""
 
     def do_ping(self, dbapi_connection: DbapiConnection) -> bool:
-        """Whether the connection is open."""
+        """True if the connection is open."""
         return dbapi_connection._is_open
 
     def is_disconnect(self, e: Exception, connection: Any, cursor: Cursor | None) -> bool:
@@ -214,7 +214,8 @@ def _with_options(statement: str, context: DpsqlContext | None) -> str:
 
 
 def forget_settings(dbapi_connection: DbapiConnection | None, record: Any) -> None:
-    """What SET changed ends with whom it was set by: the next one from the pool begins with the schema's options."""
+    """Forget the settings of whoever had the connection last: the next one from the pool begins with the schema's
+    options."""
     if dbapi_connection is None or not dbapi_connection._is_open:
         return
     if dbapi_connection._settings != record.info.get(_SETTINGS, 0):

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc"
-"""What an engine's URL says: `dpsql:///path/schema.toml?analyst=alice&ledger=spent.ledger`."""
+"""Engine URL and its parts: `dpsql:///path/schema.toml?analyst=alice&ledger=spent.ledger`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _KNOWN = ("analyst", "ledger")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which dataset, and who asks: the arguments of dpsql.connect. Without a schema it is left to the engine's `creator`."""
+    """Dataset and analyst of an engine: the arguments of dpsql.connect. Without a schema it is left to the engine's
+    `creator`."""
 
     schema: str | None
     analyst: str | None

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc"
-"""What Superset asks of a database."""
+"""Engine specification for Superset: its questions about a database."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class DpsqlEngineSpec(BaseEngineSpec):
 
     @classmethod
     def estimate_statement_cost(cls, database: Any, statement: str, cursor: Any) -> dict[str, Any]:
-        """What a statement would cost now. Free, and nothing is run."""
+        """Estimate the price of a statement now. Free, and nothing is run."""
         price = cursor.connection.price(statement)
         return {"epsilon": float(price.epsilon), "delta": float(price.delta), "left": float(price.remaining)}
 
@@ -157,7 +157,8 @@ class DpsqlEngineSpec(BaseEngineSpec):
 
 
 def _line(ex: object) -> str | None:
-    """What is wrong and what to write instead, out of what SQLAlchemy and Superset wrapped around it.
+    """Find the line that says what is wrong and what to write instead, out of what SQLAlchemy and Superset wrapped
+    around it.
 
     The place in the text is left out: the text is Superset's, which the reader may never have seen.
     """

@@ -1,1 +1,1 @@
-"""What command line and session share: statements in, results and progress out."""
+"""Parts shared by command line and session: statements in, results and progress out."""

@@ -14,7 +14,7 @@ PLAIN = " ....####"
 
 
 def plot(moments: Sequence[datetime], amounts: Sequence[float], width: int, *, plain: bool = False) -> str:
-    """What was added up to each moment, from the first to the last.
+    """Plot the sum up to each moment, from the first to the last.
 
     amounts  what each moment added; at least 0
     width    columns that may be used
@@ -37,7 +37,7 @@ def plot(moments: Sequence[datetime], amounts: Sequence[float], width: int, *, p
 
 
 def _levels(moments: Sequence[datetime], sums: Sequence[float], columns: int) -> list[int]:
-    """How high each column is, in eighths of a line; what is above zero is seen."""
+    """Height of each column, in eighths of a line; what is above zero is seen."""
     first, span = moments[0], (moments[-1] - moments[0]).total_seconds()
     passed = [(moment - first).total_seconds() for moment in moments]
     found = []

@@ -1,4 +1,4 @@
-"""How far a long job of the owner is, on a terminal; elsewhere nothing."""
+"""Progress of a long job of the owner, on a terminal; elsewhere nothing."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def show(
 
 
 def status(cursor: Cursor, rows: int, seconds: float | None = None) -> str:
-    """What stands under a result: error bars; rows, time, price, and what is left.
+    """Status line under a result: error bars; rows, time, price, and what is left.
 
     rows  of the result, as `show` counted them
     """
@@ -143,7 +143,7 @@ class _Harmless:
 
 
 def can_show(out: TextIO, text: str) -> bool:
-    """Whether an output has the characters of a text."""
+    """True if an output has the characters of a text."""
     try:
         text.encode(getattr(out, "encoding", None) or "utf-8")
     except (UnicodeEncodeError, LookupError):

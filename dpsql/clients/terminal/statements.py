@@ -42,7 +42,7 @@ class Statement:
 
     @property
     def explains(self) -> bool:
-        """Whether it is an EXPLAIN."""
+        """True if it is an EXPLAIN."""
         word = _WORD.match(self.text, self.word)
         return word is not None and word[0].upper() == "EXPLAIN"
 
@@ -79,7 +79,7 @@ def split(text: str, name: str | None = None) -> list[Statement]:
 
 
 def _pieces(text: str, name: str | None) -> Iterator[Statement]:
-    """What stands between semicolons; the word of a piece without any is at its end."""
+    """Split a text at its semicolons; the word of a piece without any is at its end."""
     begin = at = 0
     word: int | None = None
     while True:

@@ -15,7 +15,7 @@ Batches = Iterable[Sequence[Row]]
 
 
 class Writer(Protocol):
-    """What text is written to."""
+    """Stream that text is written to."""
 
     def write(self, text: str, /) -> object: ...
 

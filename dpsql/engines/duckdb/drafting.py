@@ -1,4 +1,4 @@
-"""What a source shows of itself for a first schema: names and types, from file headers only."""
+"""Names and types of a source for a first schema, read from file headers only."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ class DuckDBEngine:
         return [(c.name, str(c.sqltype)) for c in self.tables[table].columns]
 
     def unchanged(self) -> bool:
-        """Whether the files are still those that were opened, as far as the file system tells."""
+        """True if the files are still those that were opened, as far as the file system tells."""
         prepared = self._shown.prepared
         return self.signature.holds() and (prepared is None or prepared.holds())
 

@@ -69,7 +69,7 @@ def _item(arrays: dict[str, Array], i: int, sqltype: SqlType, values: list[objec
 
 
 def _states(values: list[object], sqltype: SqlType) -> npt.NDArray[np.int8] | None:
-    """Which values are NULL and NaN; None where every value is itself."""
+    """Mark the values that are NULL and NaN; None where every value is itself."""
     if sqltype.is_float:
         odd = [_NULL if v is None else (_VALUE if v == v else _NAN) for v in values]
     elif None in values:

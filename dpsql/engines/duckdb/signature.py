@@ -17,7 +17,7 @@ TICK_NS = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What the file system says of some files: path, size [bytes], mtime and ctime [ns], inode.
+    """State of some files in the file system: path, size [bytes], mtime and ctime [ns], inode.
 
     All are -1 where there is no file. The modification time alone would not do: it can be set to any value, the change
     time and the inode cannot.
@@ -37,7 +37,7 @@ class Signature:
         return Signature(files)
 
     def holds(self) -> bool:
-        """Whether the files still look the same."""
+        """True if the files still look the same."""
         return all(_look(Path(file[0])) == file for file in self.files)
 
     def keyed(self, secret: bytes, structure: str) -> str:

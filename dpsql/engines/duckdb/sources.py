@@ -1,4 +1,4 @@
-"""Where the declared tables are: which files, which columns of them, and the view that shows a table as declared."""
+"""Sources of the declared tables: files and columns of them, and the view that shows a table as declared."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Source:
 
     @property
     def place(self) -> str:
-        """How a message names it."""
+        """Name of the source in a message."""
         return f"{self.path}, table {printable(self.table)}"
 
 
@@ -114,7 +114,7 @@ def raise_all(code: int, lines: list[str]) -> None:
 
 
 def _unreadable(path: Path) -> str | None:
-    """What keeps a file from being read, or None."""
+    """Obstacle that keeps a file from being read, or None."""
     if any(c in str(path) for c in "*?["):
         return "a source is one file, so its path may not contain * ? ["
     if not path.is_file():
@@ -235,7 +235,7 @@ def _is_long(value: str, column: Column) -> str:
 
 
 def _nested(stored: str, column: Column) -> str | None:
-    """What a column is stored as that its declared type cannot show, and what to write instead; None for what it can."""
+    """Type of a stored column that its declared type cannot show, and what to write instead; None for what it can."""
     if stored.endswith("]"):
         inner = stored[: stored.rindex("[")]
         simple = not inner.endswith("]") and not inner.startswith(_NESTED)
@@ -248,7 +248,7 @@ def _nested(stored: str, column: Column) -> str | None:
 
 
 def _is_no_list(stored: str, column: Column) -> bool:
-    """Whether a list is declared where none is stored; text is read as one."""
+    """True if a list is declared where none is stored; text is read as one."""
     return column.sqltype.element is not None and stored != "VARCHAR"
 
 

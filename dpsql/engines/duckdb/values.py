@@ -1,4 +1,4 @@
-"""How a stored value stands in a domain: a number for itself, a date in days, a timestamp in microseconds."""
+"""Stored values as values of a domain: a number for itself, a date in days, a timestamp in microseconds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def measured(column: str, sqltype: SqlType) -> str:
 
 
 def value(cell: object, sqltype: SqlType) -> Value:
-    """What `measured` gave, as a domain holds it."""
+    """Value of a domain that `measured` gave."""
     if isinstance(cell, bool | int):
         return cell
     if isinstance(cell, str) and not sqltype.is_decimal:

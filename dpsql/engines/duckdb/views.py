@@ -1,4 +1,4 @@
-"""What a fresh connection is shown of the data before it is locked: one view a declared table, and the unit beside it."""
+"""Views of the data on a fresh connection before it is locked: one view a declared table, and the unit beside it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Part = tuple[Table, sources.Source, list[sources.Typed]]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What was shown.
+    """Views that were made on a connection.
 
     tables        with all columns, those of public tables too
     signature     of the declared files, from before they were opened
@@ -82,12 +82,12 @@ def unit_view(schema: Schema, table: Table) -> str:
 
 
 def _is_far(schema: Schema, table: Table) -> bool:
-    """Whether the unit's value is in another table."""
+    """True if the unit's value is in another table."""
     return not table.public and schema.privacy.unit != ROW and schema.unit_column(table) is None
 
 
 def _sources(connection: duckdb.DuckDBPyConnection, schema: Schema) -> tuple[list[sources.Source], Signature]:
-    """Where the tables are, and the files' signature from before anything of them is read."""
+    """Sources of the tables, and the files' signature from before anything of them is read."""
     path = sources.root(schema)
     if path.is_dir():
         found = sources.in_folder(path, schema.tables)

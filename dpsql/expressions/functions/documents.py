@@ -59,7 +59,7 @@ def _valid(text: Scalar) -> Scalar:
 
 
 def _extracted(args: Sequence[Known]) -> Ruled | None:
-    """What is no document is raised on, so it always has a guard."""
+    """Extract from a document: text that is none is raised on, so it always has a guard."""
     fits = len(args) == 2 and is_text(args[0]) and args[1].word is not None and args[1].word.startswith("$")
     return nothing(Known(VARCHAR)) if fits else None
 

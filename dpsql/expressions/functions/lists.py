@@ -56,7 +56,7 @@ def _as_element(scalar: Scalar, element: SqlType) -> Scalar:
 
 
 def _is_of(value: Value, sqltype: SqlType, element: SqlType) -> bool:
-    """Whether a constant of one type is a value of another."""
+    """True if a constant of one type is a value of another."""
     if not (sqltype.is_number and element.is_number):
         return sqltype == element
     held = element.range

@@ -162,7 +162,7 @@ def _refused(what: str, hint: str) -> Error:
 
 
 def groups_of(pattern: str) -> int:
-    """How many groups a pattern has. Raises 102 for what the engine may refuse."""
+    """Number of groups in a pattern. Raises 102 for what the engine may refuse."""
     reader = _Reader(pattern)
     reader.read()
     return reader.groups
@@ -226,7 +226,7 @@ def matches(function: str, text: Scalar, pattern: Scalar, options: Scalar | None
 
 
 def _extract(text: Scalar, pattern: Scalar, group: Scalar | None = None, options: Scalar | None = None) -> Scalar:
-    """What matches, or one group of it; an empty text where nothing does."""
+    """Text that matches, or one group of it; an empty text where nothing does."""
     args = [as_text(text, "regexp_extract"), pattern, *(a for a in (group, options) if a is not None)]
     tree = Call("regexp_extract", tuple(a.tree for a in args))
     return Scalar("regexp_extract", tuple(args), tree, VARCHAR, UNBOUNDED, None, text.nullable, length=args[0].length)
@@ -247,7 +247,7 @@ def _replace(text: Scalar, pattern: Scalar, new: Scalar, options: Scalar | None 
 
 
 def _rule(args: Sequence[Known]) -> bool:
-    """Whether they are a text, a pattern that is one to every version of the engine, and constants."""
+    """True if they are a text, a pattern that is one to every version of the engine, and constants."""
     if len(args) < 2 or not is_text(args[0]) or args[1].word is None:
         return False
     try:

@@ -100,7 +100,7 @@ def _lists(bound: Bound, compiled: Compiled) -> bool:
 
 
 def _place(bound: Bound, part: CompiledRelease, words: Words) -> str:
-    """Where a release reads a bound table."""
+    """Place at which a release reads an input table."""
     block = part.release.limited.block
     places = [f"where {words.expression(c)}" for c in block.source.where if bound.name in tables(c.tree)]
     if any(found.bound == bound.name for found in block.lists):
@@ -114,7 +114,7 @@ def _place(bound: Bound, part: CompiledRelease, words: Words) -> str:
 
 
 def _computed(compiled: Compiled) -> list[str]:
-    """What of the answer has no interval, because it is not a released value as it is."""
+    """Columns of the answer that have no interval, because they are not released values as they are."""
     shell = compiled.plan.shell
     if not any(r.parts for r in compiled.plan.releases):
         return []
@@ -126,7 +126,7 @@ def _computed(compiled: Compiled) -> list[str]:
 
 
 def mechanism(release: Release) -> list[str]:
-    """What "auto" took, and why; nothing where the caller named one."""
+    """Explain which mechanism "auto" took and why; nothing where the caller named one."""
     found = release.compared
     if found is None:
         return []

@@ -1,4 +1,4 @@
-"""Why a statement is answered: one line for each decision that could have refused it."""
+"""Reasons for which a statement is answered: one line for each decision that could have refused it."""
 
 from __future__ import annotations
 

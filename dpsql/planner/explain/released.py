@@ -1,4 +1,5 @@
-"""What a release publishes: its group keys, its measures with their noise, and how exact its columns will be."""
+"""Lines of EXPLAIN about a release: its group keys, its measures with their noise, and how exact its columns will
+be."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def _worded(aggregate: Aggregate, form: Worded, value: str) -> str:
 
 
 def headline(release: Release, words: Words) -> str:
-    """What is released, in words."""
+    """Headline of a release, in words."""
     keys = [words.expression(key.scalar) for key in release.keys]
     parts = [_in_words(a, words) for a in release.limited.block.aggregates]
     if not parts:
@@ -130,13 +131,13 @@ def _price(loss: PrivacyLoss) -> str:
 
 
 def bounded(release: Release, words: Words) -> list[str]:
-    """What has the bounds that its sums need."""
+    """Name the values that have the bounds that its sums need."""
     summed = [line for part in release.measures for line in part.statistic.bounds_told(words.expression)]
     return summed + [line for choice in release.chosen for line in choice.tallied.bounds_told(words.expression)]
 
 
 def chosen(part: Chosen, words: Words) -> list[str]:
-    """What is released of a tally, and how."""
+    """Describe what is released of a histogram, and how."""
     return [
         f"choice {part.name}: {part.tallied.told(words.expression)}",
         f"  one row changes {part.tallied.cost}; one person has at most {counted(part.terms.limits.rows, 'row')} here",

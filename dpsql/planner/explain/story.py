@@ -1,4 +1,4 @@
-"""What one person's rows become, step by step: from the declared tables to the rows that a release counts."""
+"""Story of one person's rows, step by step: from the declared tables to the rows that a release counts."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _join(relation: Relation, made: Made, words: Words, schema: Schema) -> list[
 
 
 def equated(made: Made, words: Words) -> str:
-    """What a join equates, each once."""
+    """Conditions that a join equates, each once."""
     texts = [f"{words.expression(a)} = {words.expression(b)}" for a, b in made.pairs]
     return " AND ".join(dict.fromkeys(texts)) or "nothing: it has one row"
 
@@ -99,7 +99,7 @@ def is_public_join(made: Made) -> bool:
 
 
 def meets_once(made: Made) -> bool:
-    """Whether a row of the left side meets at most one of the right."""
+    """True if a row of the left side meets at most one of the right."""
     return keyed(made.sources[1], [Equality(*pair) for pair in made.pairs])
 
 
@@ -115,7 +115,7 @@ def _most(relation: Relation) -> int | None:
 
 
 def rows(relation: Relation) -> str:
-    """How many rows one unit has at most."""
+    """Number of rows of one unit at most, in words."""
     most = _most(relation)
     if relation.unit is not None and relation.unit.column is None:
         return "one row of one unit"

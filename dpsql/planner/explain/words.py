@@ -1,4 +1,5 @@
-"""What is computed, as people read it: columns under the names that the statement gives them, without what only makes it safe."""
+"""Scalars as people read them: columns under the names that the statement gives them, without what only makes it
+safe."""
 
 from __future__ import annotations
 
@@ -172,6 +173,6 @@ def _double(columns: Iterable[Named]) -> set[str]:
 
 
 def subquery(source: str) -> str:
-    """What a hidden source is called: the subqueries of a statement are numbered."""
+    """Name of a hidden source: the subqueries of a statement are numbered."""
     found = HIDDEN.fullmatch(source)
     return f"subquery {int(found[1]) + 1}" if found else source

@@ -152,7 +152,7 @@ def _verified_tally(release: Release, tally: Tally, value: Node, inputs: list[Sc
 
 
 def matchings(release: Release) -> tuple[CompiledMatching, ...]:
-    """What of a release is counted by letting units take values."""
+    """Statistics of a release that are counted by letting units take values."""
     if not release.limited.enforced:
         return ()
     found = []

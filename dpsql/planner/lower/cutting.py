@@ -1,4 +1,4 @@
-"""What of one unit the limits leave, and shorter SQL where data was verified to need no cut (rule 35)."""
+"""Contribution bounding of one unit's rows, and shorter SQL where data was verified to need no cut (rule 35)."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from dpsql.sql.queries import Common, Item, Join, Select, Table, UnionAll, With
 SECRET = Parameter("cut")
 """What the secret is bound to: it is in no text (rule 49)."""
 KEEPS_ANY = Bare(Binary(">", own("c0"), ZERO))
-"""Whether a unit keeps some of its rows of a group."""
+"""True if a unit keeps some of its rows of a group."""
 
 
 def cut(by_unit: Node, keys: list[Node], limits: Limits, parts: int) -> Node:
-    """What each unit has of each group, with the rows `c0`, `c1`, ... that it keeps of them."""
+    """Rows of each unit in each group, with the rows `c0`, `c1`, ... that it keeps of them."""
     return _kept(_ordered(by_unit, keys, limits, parts), limits, parts)
 
 
@@ -114,7 +114,7 @@ def verified(
 
 
 def _narrowed(inputs: list[Scalar], bounded: list[Statistic]) -> list[Scalar]:
-    """What unclamped statistics add up, computed in the fewest digits that the verified bounds allow."""
+    """Summands of unclamped statistics, computed in the fewest digits that the verified bounds allow."""
     exact = {t.scalar.tree for s in bounded for t in s.terms if not t.clamped}
     found = []
     for scalar in inputs:
@@ -132,14 +132,14 @@ def _uncut_sums(statistics: list[Statistic], names: list[list[Node]]) -> list[tu
 
 
 def nothing_cut(release: Release) -> bool:
-    """Whether units with no more rows than they are verified to have keep all of them."""
+    """True if units with no more rows than they are verified to have keep all of them."""
     source, limits = release.limited.block.source, release.limited.limits
     most = source.unit.max_rows if source.unit is not None else None
     return most is not None and limits.rows >= most and groups_kept(release)
 
 
 def groups_kept(release: Release) -> bool:
-    """Whether the limit on groups is none: a unit cannot be in more."""
+    """True if the limit on groups is none: a unit cannot be in more."""
     limits, groups = release.limited.limits, release.limited.block.groups
     declared = groups if groups is not None else limits.rows
     constant = all(key.scalar.is_constant for key in release.keys)
@@ -147,7 +147,7 @@ def groups_kept(release: Release) -> bool:
 
 
 def _bounds_facts(term: Term) -> frozenset[str] | None:
-    """What must be verified for a clamp to change nothing; None where no fact says so."""
+    """Facts that must be verified for a clamp to change nothing; None where no fact says so."""
     if any(part.is_bounded for part in term.scalar.walk()):
         return None
     leaves = list(term.scalar.leaves())

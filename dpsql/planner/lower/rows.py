@@ -93,7 +93,7 @@ def _among(key: Node, values: tuple[KeyValue, ...]) -> Node:
 
 
 def travels_whole(key: GroupKey) -> bool:
-    """Whether different values stay different on their way: what no BIGINT holds would travel as NULL."""
+    """True if different values stay different on their way: what no BIGINT holds would travel as NULL."""
     held = key.scalar.sqltype.range if key.scalar.sqltype.is_integer else None
     small = held is not None and held.lower >= -(2**63) and held.upper < 2**63
     return small or not key.scalar.integral or key.scalar.sqltype.is_boolean

@@ -167,7 +167,7 @@ def _shortened(schema: Schema, table: Table, column: Column, length: int) -> Sch
 
 
 def _answers(schema: Schema, resolves: Callable[[Schema], object]) -> bool:
-    """Whether the length was all that was wrong."""
+    """True if the length was all that was wrong."""
     try:
         resolves(schema)
     except Error as other:

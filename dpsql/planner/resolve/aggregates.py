@@ -28,7 +28,7 @@ _ADVICE = "use COUNT, SUM, AVG, MEDIAN, STDDEV, MODE or CORR"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one node asks: one aggregate, or several that make a list."""
+    """Aggregates that one node asks for: one aggregate, or several that make a list."""
 
     aggregates: tuple[Aggregate, ...]
     listed: bool = False
@@ -43,7 +43,8 @@ class Collector:
     found: dict[Hashable, Aggregate] = field(default_factory=dict)
 
     def add(self, node: exp.Expression) -> Asked:
-        """What a node asks. Raises 102 for what has no mechanism, 106, 109, 201 for its argument."""
+        """Resolve the aggregates that a node asks for. Raises 102 for what has no mechanism, 106, 109, 201 for its
+        argument."""
         check()
         problem: Error
         try:

@@ -1,4 +1,4 @@
-"""What tells of the declared tables and of what was spent: SHOW, DESCRIBE, information_schema and the tables of spending."""
+"""Catalog of the declared tables and of spending: SHOW, DESCRIBE, information_schema and the tables of spending."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ CATALOG_TABLES = ("tables", "columns", "schemata")
 
 
 def catalog_text(asked: Catalog, schema: Schema) -> str:
-    """What SHOW TABLES or DESCRIBE runs on the empty declared tables. Raises 105 for a table that is not declared."""
+    """Query that SHOW TABLES or DESCRIBE runs on the empty declared tables. Raises 105 for a table that is not
+    declared."""
     if not asked.table:
         return "SHOW TABLES"
     *words, name = asked.table
@@ -47,7 +48,7 @@ def no_table(qualifier: str, name: str, schema: Schema, span: Span | None) -> Er
 
 
 def reads_catalog_only(tree: exp.Expression, schema: Schema) -> bool:
-    """Whether a query reads tables of information_schema and nothing else."""
+    """True if a query reads tables of information_schema and nothing else."""
     if any(schema.table(name) is not None for name in _with_queries(tree)):
         # The name could mean the declared table elsewhere in the statement.
         return False

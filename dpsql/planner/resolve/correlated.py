@@ -33,7 +33,7 @@ HIDDEN_KEY, HIDDEN_VALUE = f"{RESERVED}c", f"{RESERVED}v"
 
 
 def hidden_name(number: int) -> str:
-    """What a subquery is called that was made a join."""
+    """Name of a subquery that was made a join."""
     return f"{RESERVED}subquery {number}"
 
 
@@ -95,7 +95,7 @@ def _stands_in(node: exp.Expression, select: exp.Select, part: str) -> bool:
 
 
 def _inside_aggregate(node: exp.Expression, select: exp.Select) -> bool:
-    """Whether a node is in the argument of an aggregate of the SELECT, where it has a value for each row."""
+    """True if a node is in the argument of an aggregate of the SELECT, where it has a value for each row."""
     above = node.parent
     while isinstance(above, exp.Expression) and above is not select:
         if is_aggregate(above):
@@ -172,7 +172,7 @@ def _links(
 
 
 def _side(column: exp.Column, inner: Names, outer: Names) -> str:
-    """Whose column a name is: the inner query comes first."""
+    """Side that a column name belongs to: the inner query comes first."""
     for word, names in (("inner", inner), ("outer", outer)):
         if any((not column.table or column.table.lower() == n) and column.name.lower() in cs for n, cs in names):
             return word

@@ -27,7 +27,7 @@ def is_end(node: exp.Expression) -> bool:
 
 
 def argument_of(node: exp.Anonymous) -> exp.Expression:
-    """What dp_low or dp_high is about. Raises 106."""
+    """Argument of dp_low or dp_high. Raises 106."""
     if len(node.expressions) != 1 or not isinstance(node.expressions[0], exp.Expression):
         raise error(
             106, f"{name_of(node)} takes one column", hint=f"write {str(node.this).lower()}(n)", span=span_of(node)
@@ -92,13 +92,13 @@ def _without_interval(node: exp.Expression) -> Error:
 
 
 def _mostly_known(value: exp.Expression) -> exp.Expression:
-    """Whether at most 2.5 % of the redrawn values are unknown, so that the ends are taken from the others."""
+    """Condition that at most 2.5 % of the redrawn values are unknown, so that the ends are taken from the others."""
     most = exp.Mul(this=exp.Literal.number("0.975"), expression=exp.Count(this=exp.Star()))
     return exp.GT(this=exp.Count(this=value.copy()), expression=most)
 
 
 def is_redrawn(value: exp.Expression, table: str, aggregates: Sequence[Aggregate]) -> bool:
-    """Whether a value is computed from one row of a released table, and from what has noise that can be drawn again.
+    """True if a value is computed from one row of a released table, and from what has noise that can be drawn again.
 
     Why  what is chosen of a tally stays as it is in a redrawn table: ends from there would leave out its own error
     """

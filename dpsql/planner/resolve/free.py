@@ -67,7 +67,7 @@ def _no_row_passes(select: exp.Select) -> bool:
 
 
 def _asks_elsewhere(select: exp.Select) -> bool:
-    """Whether a subquery outside FROM, WHERE and WITH takes part in the answer."""
+    """True if a subquery outside FROM, WHERE and WITH takes part in the answer."""
     outside = [name for name in select.args if name not in ("from_", "joins", "where", "with_")]
     return any(part.find(exp.Query) is not None for name in outside for part in _nodes(select, name))
 
@@ -80,7 +80,7 @@ def _nodes(node: exp.Expression, name: str) -> Iterator[exp.Expression]:
 
 
 def _never_true(condition: exp.Expression) -> bool:
-    """Whether a condition is FALSE or NULL on every row, as its constants alone say: one top-level AND part is enough."""
+    """True if a condition is FALSE or NULL on every row, as its constants alone say: one top-level AND part is enough."""
     return any(_is_never_true(part) for part in flat_conjuncts(condition))
 
 
@@ -101,7 +101,7 @@ def _is_never_true(part: exp.Expression) -> bool:
 
 
 def _comparison_fails(node: exp.Expression, left: exp.Expression, right: exp.Expression) -> bool:
-    """Whether a comparison of two constants of one kind is FALSE, or one side is NULL."""
+    """True if a comparison of two constants of one kind is FALSE, or one side is NULL."""
     if isinstance(left, exp.Null) or isinstance(right, exp.Null):
         return True
     order = _order(_constant(left), _constant(right))
@@ -224,7 +224,7 @@ def _shown_columns(select: exp.Select, schema: Schema) -> dict[str, Column] | No
 
 
 def _is_of(node: exp.Column, source: str) -> bool:
-    """Whether a column is named bare, or after the one thing in FROM."""
+    """True if a column is named bare, or after the one thing in FROM."""
     return not isinstance(node.this, exp.Star) and not node.db and node.table.lower() in ("", source)
 
 
@@ -284,8 +284,8 @@ _SHOWN = ("expressions", "qualify", "order", "windows")
 
 
 def said_of_groups(select: exp.Select) -> exp.Expression | None:
-    """What HAVING asks of groups; None for nothing. Where the number of rows is asked for elsewhere too, it is compared all the same:
-    then a group that seems to be empty is left out, as it says.
+    """Condition of HAVING on groups; None for nothing. Where the number of rows is asked for elsewhere too, it is
+    compared all the same: then a group that seems to be empty is left out, as it says.
     """
     having = select.args.get("having")
     if having is None:

@@ -22,7 +22,7 @@ Builder = Callable[[exp.Expression, Build], Scalar]
 
 
 def builder_of(node: exp.Expression) -> Builder:
-    """What makes the scalar of an operator, a function or a constant. Raises 102 for what is in no table."""
+    """Builder of the scalar of an operator, a function or a constant. Raises 102 for what is in no table."""
     builder = _anonymous if isinstance(node, exp.Anonymous) else BUILDERS.get(type(node))
     if builder is None:
         raise unsupported(node)

@@ -45,7 +45,8 @@ def flatten(select: exp.Select, columns: Collection[str] = ()) -> exp.Select | N
 
 
 def _elements(group: exp.Expression) -> list[exp.Expression]:
-    """What GROUP BY lists. Older parsers keep the sets apart by kind; their order decides nothing, the product is the same."""
+    """Elements of GROUP BY. Older parsers keep the sets apart by kind; their order decides nothing, the product is the
+    same."""
     listed = list(group.expressions)
     return [*listed, *(node for part in _SET_PARTS for node in group.args.get(part) or [])]
 
@@ -139,7 +140,7 @@ class _Levels:
         return _grouped(f"k{list(self.keys).index(self.canonical(key))}")
 
     def named_key(self, node: exp.Expression) -> exp.Expression:
-        """What a position or an alias in GROUP BY stands for."""
+        """Expression that a position or an alias in GROUP BY stands for."""
         projections = self.select.expressions
         if isinstance(node, exp.Literal) and not node.is_string:
             position = int(node.name) if node.name.isdigit() else 0
@@ -329,7 +330,7 @@ def _bare(node: exp.Expression) -> exp.Expression:
 
 
 def _is_single(node: exp.Expression) -> bool:
-    """Whether a node needs no parentheses anywhere; the parser counts AND and OR among its functions."""
+    """True if a node needs no parentheses anywhere; the parser counts AND and OR among its functions."""
     return isinstance(node, exp.Column | exp.Literal | exp.Func) and not isinstance(node, exp.Binary)
 
 

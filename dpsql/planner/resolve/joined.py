@@ -74,13 +74,14 @@ def _within(scalar: Scalar, columns: set[Node]) -> bool:
 
 
 def _plain(scalar: Scalar) -> Scalar:
-    """What a comparison converted to the common type; the join decides on its own which side is cast."""
+    """Operand of a comparison before it was converted to the common type; the join decides on its own which side is
+    cast."""
     inner = unconverted(scalar)
     return inner if inner.is_column and inner.sqltype.is_integer and scalar.sqltype.is_integer else scalar
 
 
 def _is_one_of(condition: Scalar, equalities: Sequence[Equality]) -> bool:
-    """Whether a join holds this very condition; one whose sides were cast anew is kept beside it."""
+    """True if a join holds this very condition; one whose sides were cast anew is kept beside it."""
     sides = [{e.left.tree, e.right.tree} for e in equalities]
     return condition.function == "=" and {a.tree for a in condition.args} in sides
 
@@ -321,7 +322,7 @@ def _outer(
 
 
 def _left_side(group: Joined, side: str, right: Relation, span: Span | None) -> Relation:
-    """What stands left of an outer join as one relation. Raises 402 where rows would be made that belong to nobody."""
+    """Relation to the left of an outer join. Raises 402 where rows would be made that belong to nobody."""
     many = len(group.parts) > 1
     if many and not any(part.is_private for part in group.parts):
         raise error(

@@ -1,4 +1,5 @@
-"""What group keys read, as something to select from: the values of a column that are declared, or the rows of public tables.
+"""Inputs of group keys, as something to select from: the values of a column that are declared, or the rows of public
+tables.
 
 A list that is made of these decides which groups are shown and never which rows there are: the engine leaves out rows that are off the
 list before anything is cut (rule 13). So values that are missing here, or too many, cost accuracy and no privacy.

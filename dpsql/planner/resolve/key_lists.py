@@ -1,4 +1,5 @@
-"""Which groups a release lists: the distinct tuples that declarations and public tables allow, after the conditions that read keys.
+"""Groups that a release lists: the distinct tuples that declarations and public tables allow, after the conditions that
+read keys.
 
 A key list decides which groups are shown and never which rows there are: rows with other keys are left out by the engine before
 anything is cut, and the release fills every listed key (rule 13). So a list that holds too little or too much costs accuracy. One unit
@@ -74,8 +75,8 @@ def key_lists(
 
 
 def _tried(key: Scalar, public: PublicTables) -> Scalar | None:
-    """What a key is in public tables alone: what the join equates it with, whose values are then all that it can have; else itself,
-    where it has a list by declaration or there."""
+    """Group key in public tables alone: what the join equates it with, whose values are then all that it can have; else
+    itself, where it has a list by declaration or there."""
     if key.sqltype.is_float and not key.integral:
         return None
     theirs = public.same.get(key.tree)
@@ -86,7 +87,7 @@ def _tried(key: Scalar, public: PublicTables) -> Scalar | None:
 
 
 def is_listed(scalar: Scalar) -> bool:
-    """Whether the declaration makes a list of the key (planner/limit.py)."""
+    """True if the declaration makes a list of the key (planner/limit.py)."""
     if isinstance(scalar.domain, Categories) or scalar.sqltype.is_boolean:
         return True
     return (scalar.integral or scalar.sqltype.name == "DATE") and domains.integers(scalar.domain) is not None
@@ -134,7 +135,7 @@ def _narrowed(statement: Statement, found: Listed, part: Together, tried: Mappin
 
 
 def _can_differ(part: Together, tried: Mapping[int, Scalar]) -> bool:
-    """Whether there is more to learn than what each key's own list says: not of a declared column alone."""
+    """True if there is more to learn than what each key's own list says: not of a declared column alone."""
     (key, *more) = tried.values()
     return bool(more or part.conditions) or not key.is_column or any(one.rows is None for one in part.inputs)
 
@@ -164,7 +165,7 @@ def _declared(statement: Statement, query: Select) -> tuple[str, ...]:
 
 
 def _is_long(values: Sequence[Value | None]) -> bool:
-    """Whether a list is better looked up than written out."""
+    """True if a list is better looked up than written out."""
     whole = [v for v in values if isinstance(v, int) and not isinstance(v, bool)]
     in_a_row = len(whole) == len(values) and max(whole) - min(whole) == len(whole) - 1
     return len(values) > MOST_WRITTEN and not in_a_row
@@ -247,7 +248,7 @@ _OVER_ROWS = ("joins", "group", "having", "distinct")
 def leaves_out_empty(
     statement: Statement, select: exp.Select, keys: Sequence[GroupKey], lists: Sequence[KeyList], env: Env
 ) -> bool:
-    """Whether something is computed over these groups: by LIMIT or a window, or by a query around that does more than to show them.
+    """True if something is computed over these groups: by LIMIT or a window, or by a query around that does more than to show them.
 
     Why    plain SQL has no row where nobody is: a listed group that is empty would count, with nothing but noise. Shown one by one, it
            stands there as it is
@@ -280,7 +281,7 @@ def _computes(node: exp.Select, keys: Sequence[GroupKey], lists: Sequence[KeyLis
 
 
 def _is_cut(select: exp.Select, keys: Sequence[GroupKey], lists: Sequence[KeyList]) -> bool:
-    """Whether LIMIT or OFFSET leave out a group: not a limit that all of them are within."""
+    """True if LIMIT or OFFSET leave out a group: not a limit that all of them are within."""
     limit, offset = select.args.get("limit"), select.args.get("offset")
     if limit is None or offset is not None:
         return offset is not None

@@ -1,4 +1,4 @@
-"""Which group keys of a block have their values together, and over which inputs they are tried.
+"""Group keys of a block whose values go together, and over which inputs they are tried.
 
 Why a group may be left off a list (rule 58): the condition stands in the same block and is on every row; it is a function of columns
 whose values are tried, all of them, NULL too where a join can make it; and for none of these it is true.
@@ -113,13 +113,13 @@ def _of_private(
 
 
 def _steps(condition: Scalar, leaf: Scalar) -> bool:
-    """Whether a condition reads a column, and one value of each step can stand for all."""
+    """True if a condition reads a column, and one value of each step can stand for all."""
     reads = any(part.tree == leaf.tree for part in condition.leaves())
     return reads and (leaf.sqltype != TIMESTAMP or steps_of(leaf, (condition,)) is not None)
 
 
 def _is_tried(condition: Scalar, inputs: Sequence[Input]) -> bool:
-    """Whether each value of a time is stood for by one that is tried, as far as a condition can tell."""
+    """True if each value of a time is stood for by one that is tried, as far as a condition can tell."""
     tried = {tree for one in inputs for tree in one.columns}
     return all(_steps(condition, leaf) for leaf in condition.leaves() if leaf.tree in tried)
 
@@ -129,13 +129,13 @@ def _all_known(key: Scalar, known: set[Node], public: PublicTables) -> bool:
 
 
 def _reads_only(tree: Node, ready: set[Node], public: PublicTables, read: set[int]) -> bool:
-    """Whether a tree reads inputs and public tables alone, and something of them."""
+    """True if a tree reads inputs and public tables alone, and something of them."""
     columns = [part for part in walk(tree) if isinstance(part, Column)]
     return bool(columns) and all(c in ready or public.owner.get(c) in read for c in columns)
 
 
 def _parted(keys: Mapping[int, Node], conditions: Sequence[Node], inputs: Sequence[Input]) -> list[Together]:
-    """What is tied together, part by part; an input that no key is tied to says nothing."""
+    """Parts of inputs that are tied together, part by part; an input that no key is tied to says nothing."""
     owner = {column: i for i, one in enumerate(inputs) for column in one.columns.values()}
     ties = [{owner[part] for part in walk(tree) if part in owner} for tree in (*keys.values(), *conditions)]
     found: list[Together] = []

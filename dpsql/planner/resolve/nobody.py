@@ -38,7 +38,7 @@ _MOST_SHOWN = 6
 
 
 def ruled_out(statement: Statement, relation: Relation, listed: Listed) -> str | None:
-    """Which declarations say that no row meets the conditions, or that no group is left; None where they do not.
+    """Declarations by which no row meets the conditions, or no group is left; None where they do not.
 
     Notes  what is asked of identifiers is the guard's to answer (R1)
     """
@@ -79,7 +79,7 @@ def _declared(statement: Statement, condition: Scalar) -> list[Leaf] | None:
 
 
 def _is_met(statement: Statement, columns: Sequence[Leaf], conditions: Sequence[Scalar]) -> bool:
-    """Whether some combination of declared values meets all conditions; also where there are too many to try."""
+    """True if some combination of declared values meets all conditions; also where there are too many to try."""
     if all(_holds(columns[0], c) for c in conditions) and len(columns) == len(conditions) == 1:
         return True
     inputs: list[Input] = []
@@ -108,7 +108,7 @@ def _raw(leaf: Scalar, declared: Declared) -> Scalar:
 
 
 def _holds(column: Leaf, condition: Scalar) -> bool:
-    """Whether a comparison with one of the declared values is all that is asked of a column."""
+    """True if a comparison with one of the declared values is all that is asked of a column."""
     leaf, declared = column
     values = [part.value for part in condition.args[1:] if part.is_literal]
     bare = condition.function in ("=", "in") and condition.args[0].tree == leaf.tree
@@ -156,7 +156,7 @@ def over_nobody(tree: exp.Select, pending: str, keys: Sequence[GroupKey], aggreg
 
 
 def _is_of(node: exp.Array, pending: str) -> bool:
-    """Whether a list holds what one aggregate released: of nobody it is NULL."""
+    """True if a list holds what one aggregate released: of nobody it is NULL."""
     return all(isinstance(part, exp.Column) and part.table == pending for part in node.expressions)
 
 

@@ -135,7 +135,7 @@ class _Rewriter:
 
 
 def rows_of_people(found: Private, node: exp.Expression) -> Error:
-    """Why a query over people's rows cannot stand where its rows would be shown or looked at one by one."""
+    """Refusal of a query over people's rows that would be shown or looked at one by one."""
     if found.grouped is not None:
         return error(
             302,
@@ -208,7 +208,7 @@ def release(
 
 
 def grouping(select: exp.Select, scope: Scope) -> list[exp.Expression]:
-    """What a SELECT groups by: GROUP BY, or the columns of DISTINCT without aggregates; [] where it does not."""
+    """Grouping of a SELECT: GROUP BY, or the columns of DISTINCT without aggregates; [] where it does not."""
     group = select.args.get("group")
     if group is not None:
         nodes = [_grouping(node, select, scope) for node in group.expressions]
@@ -233,12 +233,13 @@ def group_keys(nodes: list[exp.Expression], scope: Scope) -> list[GroupKey]:
 
 
 def aggregates(node: exp.Expression) -> bool:
-    """Whether a projection aggregates or windows, so that GROUP BY ALL does not group by it."""
+    """True if a projection aggregates or windows, so that GROUP BY ALL does not group by it."""
     return any(isinstance(p, exp.Window) or is_aggregate(p) or is_end(p) for p in parts_of(node))
 
 
 def _grouping(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.Expression:
-    """What GROUP BY 2, GROUP BY alias or GROUP BY expression groups by; a column comes before an alias of its name."""
+    """Expression that GROUP BY 2, GROUP BY alias or GROUP BY expression groups by; a column comes before an alias of
+    its name."""
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(node.name) if node.name.isdigit() else 0
         if not 1 <= position <= len(select.expressions):

@@ -255,7 +255,7 @@ class _Cells:
         return found
 
     def _suffix(self, node: exp.Expression) -> list[str]:
-        """What an aggregate adds to the names: its alias, or where there are several its text."""
+        """Suffixes that an aggregate adds to the names: its alias, or where there are several its text."""
         if isinstance(node, exp.Alias):
             return [node.alias]
         return [output_name(node)] if len(self.using) > 1 else []

@@ -19,7 +19,7 @@ def shows(tree: exp.Expression, columns: int) -> tuple[Shown, ...]:
 
 
 def chooses(tree: exp.Expression, values: Container[Shown]) -> bool:
-    """Whether a constant of a query may choose among the rows that it shows: it is no column of its own, it is not compared with
+    """True if a constant of a query may choose among the rows that it shows: it is no column of its own, it is not compared with
     released aggregates alone, and not the LIMIT of rows that are ordered by one.
 
     values  the released aggregates, by table and column
@@ -36,7 +36,7 @@ def chooses(tree: exp.Expression, values: Container[Shown]) -> bool:
 
 
 def _is_limit(node: exp.Expression, values: Container[Shown]) -> bool:
-    """Whether a constant limits rows that are in the order of a released aggregate, which nobody chooses."""
+    """True if a constant limits rows that are in the order of a released aggregate, which nobody chooses."""
     limit = node.find_ancestor(exp.Limit, exp.Offset, exp.Fetch)
     select = limit.parent if isinstance(limit, exp.Limit) else None
     order = select.args.get("order") if isinstance(select, exp.Select) else None
@@ -85,7 +85,7 @@ def _named(column: exp.Column) -> Shown:
 
 
 def _is_column_of(tree: exp.Expression, node: exp.Expression) -> bool:
-    """Whether a constant is by itself a column of the query: no row is chosen by it."""
+    """True if a constant is by itself a column of the query: no row is chosen by it."""
     whole = node.parent if isinstance(node.parent, exp.Alias) else node
     return (
         whole.parent is (tree.unnest() if isinstance(tree, exp.Subquery) else tree) and whole.arg_key == "expressions"

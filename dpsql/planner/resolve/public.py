@@ -61,7 +61,7 @@ def public_select(statement: Statement, select: exp.Select, sources: dict[int, S
 
 
 def _plain(record: Record | None, call: exp.Anonymous) -> str:
-    """What gives of public rows what an aggregate over people gives."""
+    """Aggregate over public rows that gives what an aggregate over people gives."""
     if record is None or not record.plain or not call.expressions:
         return "SUM(x) or AVG(x)"
     return spelt_out(record.plain, call.expressions[0]).sql(dialect="duckdb")
@@ -80,7 +80,7 @@ def _shown(statement: Statement, found: Source) -> unique.Shown:
 
 
 def _may_be_named(select: exp.Select) -> bool:
-    """Whether a query inside could refer to this one: only then are the columns of its sources asked for."""
+    """True if a query inside could refer to this one: only then are the columns of its sources asked for."""
     return any(is_query(part) and not _is_source(part) for part in parts_of(select) if part is not select)
 
 

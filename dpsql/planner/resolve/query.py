@@ -218,7 +218,7 @@ def private_select(statement: Statement, select: exp.Select, sources: dict[int, 
 
 
 def _shown(select: exp.Select) -> list[exp.Expression]:
-    """Where an aggregate makes a SELECT an aggregating one."""
+    """Aggregates that make a SELECT an aggregating one."""
     having, order = select.args.get("having"), select.args.get("order")
     return [*select.expressions, *([having] if having is not None else []), *([order] if order is not None else [])]
 
@@ -237,7 +237,7 @@ def _grouped_by_unit(select: exp.Select, keys: list[GroupKey], source: Relation)
 
 
 def _is_unit(key: Scalar, source: Relation) -> bool:
-    """Whether a grouping expression is the unit, or a private key of its rows, on a side that is always there (rule 2)."""
+    """True if a grouping expression is the unit, or a private key of its rows, on a side that is always there (rule 2)."""
     unit = source.unit.column if source.unit is not None else None
     return bool(key.held) or (unit is not None and key.tree == unit.tree)
 
@@ -336,7 +336,7 @@ def _row_level(statement: Statement, select: exp.Select, source: Relation, scope
 
 
 def _shown_row_by_row(select: exp.Select, source: Relation, scope: Scope) -> Error:
-    """Why the rows cannot be the result; for a column, with the aggregate to write."""
+    """Refusal to show rows; for a column, with the aggregate to write."""
     first = select.expressions[0]
     node = first.this if isinstance(first, exp.Alias) else first
     found = scope.column(node) if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) else None

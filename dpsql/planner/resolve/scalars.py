@@ -110,7 +110,7 @@ def _column(node: exp.Column, scope: Scope, build: Build) -> Scalar:
 
 
 def _takes_list(node: exp.Expression) -> bool:
-    """Whether a column may be a list where it stands: in a function or IS NULL, which look at it for themselves, counted, or shown by a
+    """True if a column may be a list where it stands: in a function or IS NULL, which look at it for themselves, counted, or shown by a
     query in FROM, row by row."""
     around = node.parent
     while isinstance(around, exp.Paren):
@@ -160,8 +160,8 @@ def distinct_value(node: exp.Distinct, scope: Scope) -> Scalar:
 
 
 def _respelt_list(node: exp.Expression) -> list[exp.Expression]:
-    """What a tool had written as DISTINCT a, b and sends as CASE WHEN a IS NULL THEN NULL WHEN b IS NULL THEN NULL ELSE (a, b) END; []
-    for anything else."""
+    """List that a tool had written as DISTINCT a, b and sends as CASE WHEN a IS NULL THEN NULL WHEN b IS NULL THEN NULL
+    ELSE (a, b) END; [] for anything else."""
     if not isinstance(node, exp.Case) or node.this is not None:
         return []
     listed = node.args.get("default")

@@ -1,4 +1,4 @@
-"""Which names a private block can use, and what stands behind them."""
+"""Names that a private block can use, and what stands behind them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Place = tuple[str, str]
 
 
 class Nested(Protocol):
-    """What answers a query inside an expression (resolve/subqueries.py)."""
+    """Resolver of a query inside an expression (resolve/subqueries.py)."""
 
     def nested(self, node: exp.Expression, scope: Scope) -> Scalar: ...
 
@@ -70,7 +70,7 @@ class Scope:
         return found if found is not None or self.outer is None else self.outer.column(node)
 
     def has(self, node: exp.Column) -> bool:
-        """Whether the name is one of this scope itself, and not of one around it."""
+        """True if the name is one of this scope itself, and not of one around it."""
         return self._own(node) is not None
 
     def _own(self, node: exp.Column) -> Scalar | None:
@@ -93,7 +93,7 @@ class Scope:
         return found[0] if found else None
 
     def has_answered(self, node: exp.Expression) -> bool:
-        """Whether a query was resolved here before."""
+        """True if a query was resolved here before."""
         return text_of(node) in self.answered
 
     def alias(self, node: exp.Column) -> exp.Expression | None:
@@ -155,7 +155,7 @@ def _allowed(subject: Scalar, parts: list[Scalar]) -> list[Domain]:
 
 
 def _compares(part: Scalar) -> bool:
-    """Whether a condition compares an expression with constants that are not NULL."""
+    """True if a condition compares an expression with constants that are not NULL."""
     if not part.args or part.function not in ("=", "in", "<", "<=", ">", ">="):
         return False
     values = part.args[1:]

@@ -41,7 +41,7 @@ class Source:
 
 
 def source(statement: Statement, node: exp.Expression, env: Env) -> Source:
-    """What an item of FROM reads, for the one place that reads it.
+    """Relation that an item of FROM reads, for the one place that reads it.
 
     Raises 105 for a name that is neither declared nor a WITH query, 106 where more names are listed than there are columns.
     """
@@ -118,7 +118,7 @@ def column_names(statement: Statement, found: Source) -> list[str]:
 
 
 def shown_names(statement: Statement, found: Source) -> set[str]:
-    """What a source's columns can be called, in lower case."""
+    """Names of a source's columns, in lower case."""
     return {name.lower() for name in distinct_names(column_names(statement, found))}
 
 
@@ -140,7 +140,8 @@ def _table(statement: Statement, node: exp.Table, env: Env) -> Source:
 
 
 def _with_query(statement: Statement, cte: Cte) -> Private | Public:
-    """What a WITH query gives: a public one once for all, people's rows anew for each place, under table names of its own."""
+    """Relation of a WITH query: a public one once for all, people's rows anew for each place, under table names of its
+    own."""
     if cte.public is not None:
         return cte.public
     found = statement.query(cte.node.copy(), cte.env)

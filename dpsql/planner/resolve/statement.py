@@ -1,4 +1,4 @@
-"""What is known of one statement while it is being resolved: its releases, its bound tables, the names it has used up."""
+"""State of one statement while it is being resolved: its releases, its input tables, the names it has used up."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Cte:
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """What is around a query: the WITH queries that it may name, and the scope of the block that it stands in.
+    """Environment of a query: the WITH queries that it may name, and the scope of the block that it stands in.
 
     top  whether it is the statement itself, whose rows would be shown
     """
@@ -210,7 +210,7 @@ class Statement:
         return self.types.describe_public(self.text(tree), [self.empty(name) for name in own])
 
     def names(self, query: Public) -> tuple[str, ...]:
-        """What the columns of a public query are called."""
+        """Names of a public query's columns."""
         return query.names or _written_names(query.tree) or tuple(name for name, _ in self.described(query.tree))
 
     def bind(
@@ -304,7 +304,7 @@ def _total(node: exp.Expression) -> exp.Expression:
 
 
 def _is_another_number(node: exp.Expression) -> bool:
-    """Whether a divisor is a number other than zero."""
+    """True if a divisor is a number other than zero."""
     return isinstance(node, exp.Literal) and not node.is_string and node.to_py() != 0
 
 

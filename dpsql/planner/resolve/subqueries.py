@@ -198,7 +198,7 @@ def _groups(select: exp.Select) -> bool:
 
 
 def _equates_keys(condition: Scalar) -> bool:
-    """Whether a condition only ties rows to their own unit: no constant is compared with an identifier there."""
+    """True if a condition only ties rows to their own unit: no constant is compared with an identifier there."""
     return condition.function == "=" and goes_with(*condition.args)
 
 
@@ -211,7 +211,7 @@ def _outer_leaves(links: list[Scalar], inner: Relation) -> tuple[tuple[Scalar, .
 
 
 def _fixed(condition: Scalar, inner: set[Node]) -> bool:
-    """Whether a condition is the same for all rows of a unit, its inner rows being the same for all of them (rule 8)."""
+    """True if a condition is the same for all rows of a unit, its inner rows being the same for all of them (rule 8)."""
     if condition.is_column:
         return condition.tree in inner or condition.constant
     if condition.function == "exists" or not condition.args:

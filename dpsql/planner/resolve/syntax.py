@@ -15,7 +15,7 @@ from dpsql.planner.grammar import END_NAMES, OF_PEOPLE
 
 
 def is_query(node: exp.Expression) -> bool:
-    """Whether a node is a query inside an expression: a subquery, EXISTS, or IN over one."""
+    """True if a node is a query inside an expression: a subquery, EXISTS, or IN over one."""
     return isinstance(node, exp.Subquery | exp.Exists | exp.Select | exp.SetOperation) or bool(node.args.get("query"))
 
 
@@ -55,7 +55,7 @@ def unaliased(node: exp.Expression) -> exp.Expression:
 
 
 def output_name(projection: exp.Expression) -> str:
-    """What DuckDB calls a column: its alias or name, else its text with the function in lower case."""
+    """Name that DuckDB gives a column: its alias or name, else its text with the function in lower case."""
     if isinstance(projection, exp.Alias | exp.Column):
         return projection.alias_or_name
     if isinstance(projection, exp.Count) and isinstance(projection.this, exp.Star):
@@ -66,7 +66,8 @@ def output_name(projection: exp.Expression) -> str:
 
 
 def _as_written(node: exp.Expression) -> exp.Expression:
-    """What the printer would write with parts that nobody wrote: BOOL_OR of a cast, COUNT(DISTINCT a, b) with CASE."""
+    """Expression as the printer would write it with parts that nobody wrote: BOOL_OR of a cast, COUNT(DISTINCT a, b)
+    with CASE."""
     if isinstance(node, exp.LogicalAnd | exp.LogicalOr):
         return exp.Anonymous(this=node.sql_names()[1].lower(), expressions=[node.this])
     if isinstance(node, exp.Distinct) and len(node.expressions) > 1:
@@ -186,7 +187,7 @@ def _same(one: object, other: object) -> bool:
 
 
 def false_as_null(node: exp.Expression) -> bool:
-    """Whether FALSE and NULL come to the same where a condition stands: among the AND and OR parts of what rows must fulfil.
+    """True if FALSE and NULL come to the same where a condition stands: among the AND and OR parts of what rows must fulfil.
 
     Elsewhere, under NOT above all, a NULL among the values of IN would decide, which EXISTS does not know (rule 2).
     """

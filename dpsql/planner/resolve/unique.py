@@ -1,4 +1,4 @@
-"""Which columns of a public query no two rows agree in: what lets people's rows be joined with it (rule 9).
+"""Unique columns of a public query, in which no two rows agree: what lets people's rows be joined with it (rule 9).
 
 A set that was claimed and did not hold would multiply people's rows behind the back of their sensitivity. So a set is claimed only
 where the syntax proves it, every name is resolved to one column of one source first, and what is not plainly one of the cases
@@ -32,7 +32,7 @@ class Shown:
 
     @property
     def is_clear(self) -> bool:
-        """Whether every name means one column: the engine gives repeated ones others of its own."""
+        """True if every name means one column: the engine gives repeated ones others of its own."""
         return len(set(self.columns)) == len(self.columns)
 
 
@@ -75,7 +75,7 @@ def _limited_to_one(select: exp.Select) -> bool:
 
 
 def _is_aggregated(select: exp.Select) -> bool:
-    """Whether a SELECT without GROUP BY is one row: it has an aggregate of its own rows, and no window."""
+    """True if a SELECT without GROUP BY is one row: it has an aggregate of its own rows, and no window."""
     parts = [part for projection in select.expressions for part in parts_of(projection)]
     if any(isinstance(part, exp.Window) for part in parts):
         return False
@@ -97,7 +97,7 @@ Identity = tuple[str, object]
 
 
 def _projections(select: exp.Select, sources: Sequence[Shown]) -> list[Identity | None] | None:
-    """What each column shows; None where a star hides which columns there are."""
+    """Columns that a query shows; None where a star hides which columns there are."""
     if len(select.expressions) == 1 and _is_star(select.expressions[0]) and len(sources) == 1:
         return [("column", (0, i)) for i in range(len(sources[0].columns))]
     if any(_is_star(projection) for projection in select.expressions):

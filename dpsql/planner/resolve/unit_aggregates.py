@@ -1,4 +1,5 @@
-"""What is computed exactly of one unit's rows, by GROUP BY or in a window: functions of their multiset, bit for bit (rule 10).
+"""Aggregates that are computed exactly of one unit's rows, by GROUP BY or in a window: functions of their multiset, bit
+for bit (rule 10).
 
 Counts, sums in exact types or on the integer grid of a clamped DOUBLE, averages of those, least, largest and middle values. What
 depends on the order of rows is refused.
@@ -50,7 +51,7 @@ class UnitRows:
     framed: bool = False
 
     def computed(self, node: exp.Expression) -> Computed | None:
-        """What an aggregate is; None for one that is refused. Raises 102, 106, 109, 201 for its argument."""
+        """Computation of an aggregate; None for one that is refused. Raises 102, 106, 109, 201 for its argument."""
         if isinstance(node, exp.Count):
             return self._count(node)
         if isinstance(node, exp.CountIf):
@@ -87,7 +88,7 @@ class UnitRows:
 
     @property
     def _fewer(self) -> bool:
-        """Whether there may be none of them where the unit has rows."""
+        """True if there may be none of them where the unit has rows."""
         return self.framed or self.condition is not None
 
     def _count(self, node: exp.Count) -> Computed:
@@ -189,7 +190,7 @@ def _like(sqltype: SqlType, domain: Domain, limits: Interval | None, nullable: b
 
 
 def _identifying(*parts: Scalar | None) -> tuple[Scalar, ...]:
-    """What an aggregate tells about identifiers."""
+    """Identifiers that an aggregate tells about."""
     return tuple(part for part in parts if part is not None and part.is_identifying)
 
 

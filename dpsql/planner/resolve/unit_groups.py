@@ -65,7 +65,7 @@ def _shown(projection: exp.Expression, position: int, scope: Scope) -> Named:
 
 
 def _inside_aggregate(node: exp.Expression) -> bool:
-    """Whether a node is the function inside a FILTER, which stands for both."""
+    """True if a node is the function inside a FILTER, which stands for both."""
     return isinstance(node.parent, exp.Filter) and node.arg_key == "this"
 
 
@@ -90,7 +90,7 @@ def _refused(select: exp.Select) -> None:
 
 
 def decides(node: exp.Expression, scope: Scope) -> bool:
-    """Whether a condition, written here or behind a column, decides what an aggregate of one person's rows is."""
+    """True if a condition, written here or behind a column, decides what an aggregate of one person's rows is."""
     if isinstance(node, exp.CountIf) or any(isinstance(p, _CONDITIONS) for p in node.walk()):
         return True
     columns = (scalar(c, scope) for c in node.find_all(exp.Column) if not isinstance(c.this, exp.Star))

@@ -189,7 +189,7 @@ def _frame(spec: exp.Expression | None, node: exp.Expression) -> Frame | None:
 
 
 def _function(node: exp.Expression, scope: Scope, rows: int | None, over: Callable[[Node], Node]) -> Computed:
-    """What a window's function computes, and what it is worth."""
+    """Computation of a window's function, and its bounds."""
     if type(node) in _RANKS:
         return Computed(over(Call(_RANKS[type(node)])), counted(1, rows))
     if type(node) in _SHIFTS or type(node) in _ENDS:

@@ -1,4 +1,4 @@
-"""Whether printed engine SQL can raise on any data, decided from the text itself before it runs (rule 45).
+"""Proof that printed engine SQL cannot raise on any data, decided from the text itself before it runs (rule 45).
 
 A failure of the engine is an output without noise, so a text runs only where every part of it is known to be total: by its kind, or by
 limits that are derived here once more from the declared types and the constants of the text. An operator that is not proved gets a
@@ -51,7 +51,7 @@ def tables_of(schema: Schema, facts: frozenset[str] = frozenset()) -> dict[str, 
 
 
 def bound_table(columns: Sequence[tuple[str, SqlType]]) -> Columns:
-    """What the columns of a table of released values can be."""
+    """Known values of the columns of a table of released values."""
     return {name.lower(): of_type(sqltype) for name, sqltype in columns}
 
 
@@ -136,7 +136,7 @@ Bounds = tuple[Bound, ...]
 
 
 class Texts:
-    """Which engine SQL runs for a compiled one, on data of which some facts were verified."""
+    """Engine SQL for a compiled release, on data of which some facts were verified."""
 
     def __init__(self, schema: Schema, facts: frozenset[str]) -> None:
         self._schema = schema

@@ -114,7 +114,7 @@ def _whole_type(a: Known, b: Known) -> SqlType | None:
 
 
 def _divides(a: Known, b: Known, sqltype: SqlType) -> bool:
-    """Whether both operands fit the type and the least integer is not divided by -1."""
+    """True if both operands fit the type and the least integer is not divided by -1."""
     held = sqltype.range
     assert held is not None and a.limits is not None
     if not (a.limits.lower >= held.lower and a.limits.upper <= held.upper and b.limits is not None):

@@ -61,7 +61,7 @@ def try_cast(value: Known, target: SqlType) -> Ruled | None:
 
 
 def converted(value: Known, target: SqlType) -> Known:
-    """What a value becomes where it becomes one at all."""
+    """Known value of a conversion, where it gives one at all."""
     limits, source = value.limits, value.sqltype
     if source.is_text or target.is_text or source == NULL:
         limits = None
@@ -82,7 +82,7 @@ def _computes(sqltype: SqlType) -> bool:
 
 
 def _holds_all(source: SqlType, target: SqlType) -> bool:
-    """Whether a type has a value for every value of another one."""
+    """True if a type has a value for every value of another one."""
     if source == target or target.is_text:
         return True
     if source.is_text or source.is_counted or target.is_counted:
@@ -117,7 +117,7 @@ def constant(text: str, sqltype: SqlType) -> Known | None:
 
 
 def boolean(value: Known) -> bool:
-    """Whether a value may stand as a condition."""
+    """True if a value may stand as a condition."""
     return value.sqltype in (BOOLEAN, NULL)
 
 

@@ -55,7 +55,7 @@ def cast(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
 
 
 def _is_read_exactly(walk: Walk, node: exp.Expression, inner: exp.Expression, target: SqlType) -> bool:
-    """Whether a cast to a decimal gives nothing beyond its digits (decimal_of in expressions/conversion.py): text is of that very type,
+    """True if a cast to a decimal gives nothing beyond its digits (decimal_of in expressions/conversion.py): text is of that very type,
     or what is read is printed again.
 
     inner  the operand as it was written: guards and casts of the walk may stand around it by now
@@ -208,7 +208,7 @@ def _is_text(node: exp.Expression) -> bool:
 
 
 def _escapes(pattern: exp.Expression, escape: exp.Expression) -> bool:
-    """Whether no escape character stands last, with nothing to escape."""
+    """True if no escape character stands last, with nothing to escape."""
     if not (_is_text(pattern) and _is_text(escape) and len(escape.name) == 1 and escape.name.isascii()):
         return False
     place, text = 0, pattern.name
@@ -218,7 +218,7 @@ def _escapes(pattern: exp.Expression, escape: exp.Expression) -> bool:
 
 
 def _of(sqltype: SqlType) -> Rule:
-    """What has no parts: a value of a type."""
+    """Rule of a leaf: a value of a type."""
     return lambda walk, node, scope: of_type(sqltype, null=sqltype == NULL)
 
 

@@ -74,7 +74,7 @@ class Walk:
     nullable: set[int] = field(default_factory=set)
 
     def value(self, node: exp.Expression, scope: Scope) -> Known:
-        """What an expression can be. Raises NotTotalError."""
+        """Known value of an expression. Raises NotTotalError."""
         found = self._value(node, scope)
         whole = node
         while isinstance(whole.parent, exp.Expression) and id(whole.parent) in self.around:
@@ -118,7 +118,7 @@ class Walk:
         return ruled.known if ruled.by == "proof" else replace(ruled.known, null=True)
 
     def _is_folded(self, node: exp.Expression) -> bool:
-        """Whether the engine may take an operator for NULL before it knows its type: an operand is a constant that may be NULL.
+        """True if the engine may take an operator for NULL before it knows its type: an operand is a constant that may be NULL.
 
         Why  it gives such a NULL another type than the operator's: what is computed of it is then not what was proved. It does so
              before any row is looked at, so that a condition around the operand, which rows must meet, says nothing here
@@ -194,12 +194,12 @@ def learnt(condition: exp.Expression, value: Value) -> Facts:
 
 
 def key(node: exp.Expression) -> object:
-    """What an expression is told by: a column by its name, which is compared faster than a tree."""
+    """Key of an expression: a column by its name, which is compared faster than a tree."""
     return (node.text("table"), node.name) if isinstance(node, exp.Column) else node
 
 
 def told(facts: Facts, node: exp.Expression) -> Known | None:
-    """What is known of an expression."""
+    """Known value of an expression, if it was told."""
     if isinstance(node, exp.Column):
         return facts.get(key(node))
     return facts.get(node) if any(type(node) is type(other) for other in facts) else None
