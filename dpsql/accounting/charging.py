@@ -62,8 +62,8 @@ def request_of(
 
 def statement_of(compiled: Compiled) -> str:
     """The statement, for the history."""
-    shell = compiled.plan.shell
-    return shell.written or shell.plain_sql or shell.sql
+    post_query = compiled.plan.post_query
+    return post_query.written or post_query.plain_sql or post_query.sql
 
 
 def certificate(release: Release, fingerprint: str, compiled: Compiled, schema: Schema, identity: str) -> str:

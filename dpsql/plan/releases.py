@@ -16,7 +16,7 @@ from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.events import threshold
 from dpsql.mechanisms.prices import costs_at_most
 from dpsql.mechanisms.threshold import delta_per_group
-from dpsql.plan.resolved import Block, Bound, Goal, GroupKey, Shell
+from dpsql.plan.resolved import Block, Bound, Goal, GroupKey, PostQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Bounded:
 
     blocks: tuple[Limited, ...]
     bounds: tuple[Bound, ...]
-    shell: Shell
+    post_query: PostQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class Plan:
     """
 
     releases: tuple[Release, ...]
-    shell: Shell
+    post_query: PostQuery
     loss: PrivacyLoss
     price: EpsilonDelta
     goal: Goal | None = None

@@ -143,7 +143,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Shell:
+class PostQuery:
     """The query over released and public tables that makes the answer.
 
     sql         over tables named as the blocks; its last column is the released row's number where `traced`
@@ -175,7 +175,7 @@ class Shell:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Names, types and domains are known; private blocks are set apart from the shell.
+    """Names, types and domains are known; private blocks are set apart from the post_query.
 
     blocks  each after those that it reads
     bounds  each after what it reads
@@ -183,7 +183,7 @@ class Resolved:
 
     blocks: tuple[Block, ...]
     bounds: tuple[Bound, ...]
-    shell: Shell
+    post_query: PostQuery
 
 
 class PublicTuples(Protocol):

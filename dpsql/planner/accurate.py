@@ -19,7 +19,7 @@ from dpsql.aggregates.record import Aggregate
 from dpsql.core.errors import Error, error
 from dpsql.mechanisms.additive import AdditiveNoise, smallest
 from dpsql.plan.releases import Limited
-from dpsql.plan.resolved import Goal, Shell
+from dpsql.plan.resolved import Goal, PostQuery
 from dpsql.planner.pricing import Pricing, noisy, selecting
 from dpsql.planner.request import Parts, Request
 from dpsql.planner.shares import people_in_a_group
@@ -33,7 +33,7 @@ _INSTEAD = "name a price instead: epsilon=0.1"
 # --- what an accuracy can be asked of -----------------------------------------------------------------------------
 
 
-def check_statement(limited: Sequence[Limited], shell: Shell) -> None:
+def check_statement(limited: Sequence[Limited], post_query: PostQuery) -> None:
     """One release, and each of its aggregates is a column as it is. Raises 104."""
     paid = [part.block for part in limited if part.block.aggregates]
     if len(paid) > 1:
@@ -41,7 +41,7 @@ def check_statement(limited: Sequence[Limited], shell: Shell) -> None:
         raise error(104, what, hint=f"ask them one by one, or {_INSTEAD}")
     for block in paid:
         for aggregate in block.aggregates:
-            if not shell.traced or (block.name, aggregate.name) not in shell.direct:
+            if not post_query.traced or (block.name, aggregate.name) not in post_query.direct:
                 what = f"error= is the error of a column, and {name_of(aggregate)} is not shown as it is released"
                 raise error(104, what, hint=f"select it without arithmetic, or {_INSTEAD}", span=aggregate.span)
 

@@ -39,8 +39,8 @@ def bound(query: Query, resolved: Resolved, schema: Schema) -> Bounded:
     blocks = tuple(limit(block, options, schema) for block in resolved.blocks)
     _check_together(query.options, options, blocks)
     if options.goal is not None:
-        accurate.check_statement(blocks, resolved.shell)
-    return Bounded(blocks, resolved.bounds, resolved.shell)
+        accurate.check_statement(blocks, resolved.post_query)
+    return Bounded(blocks, resolved.bounds, resolved.post_query)
 
 
 def calibrate(
@@ -76,7 +76,7 @@ def calibrate(
         releases.append(replace(release, entries=entries(part.block.source, schema)))
     for release in releases:
         check_price(release, price)
-    plan = Plan(tuple(releases), bounded.shell, total(r.loss for r in releases), price, options.goal)
+    plan = Plan(tuple(releases), bounded.post_query, total(r.loss for r in releases), price, options.goal)
     return Compiled(plan, tuple(lower(release, bounded.bounds) for release in releases), bounded.bounds)
 
 

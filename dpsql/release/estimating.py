@@ -88,7 +88,7 @@ def _noise(asked: Release, output: Output) -> Noise:
 
 
 def empty(asked: Release, key_types: dict[str, SqlType]) -> PublicTable:
-    """The table that `estimate` makes, without groups, to check the shell against."""
+    """The table that `estimate` makes, without groups, to check the post-processing query against."""
     return _without_rows(asked.name, _columns(asked, key_types))
 
 

@@ -15,7 +15,7 @@ from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
-from dpsql.plan.resolved import Shell
+from dpsql.plan.resolved import PostQuery
 from dpsql.plan.tables import ROW_NUMBER, Accuracy, NoisyTable, PublicTable, redrawn_table
 from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.sandbox import Sandbox
@@ -141,14 +141,14 @@ class Staged:
                 self._sandbox.load(table.make(noisy, self._estimated[name]))
         return self._estimated[name]
 
-    def computed(self, shell: Shell, types: Sequence[str]) -> Computed | None:
+    def computed(self, post_query: PostQuery, types: Sequence[str]) -> Computed | None:
         """The intervals of what the result computes from the rows of one release; None where it computes nothing."""
         wanted = {
             i: text
-            for i, (text, sqltype) in enumerate(zip(shell.computed, types, strict=False))
+            for i, (text, sqltype) in enumerate(zip(post_query.computed, types, strict=False))
             if text is not None and (found := parse_type(sqltype)) is not None and found.is_number
         }
-        release = shell.release
+        release = post_query.release
         if not wanted or release is None or release not in self._parts or release not in self.noisy:
             return None
         part = self._parts[release].release
@@ -175,7 +175,7 @@ def there(asked: Release, noisy: NoisyTable) -> NoisyTable:
 
 def read_beside(compiled: Compiled, asked: Release, types: dict[str, SqlType]) -> list[Beside]:
     """The tables about a release that the statement itself reads."""
-    texts = [compiled.plan.shell.sql, *(bound.sql for bound in compiled.bounds)]
+    texts = [compiled.plan.post_query.sql, *(bound.sql for bound in compiled.bounds)]
     return [table for table in beside(asked, types, LEVEL) if any(quoted(table.name) in text for text in texts)]
 
 
@@ -183,7 +183,7 @@ def key_types(compiled: Compiled, part: CompiledRelease, columns: tuple[tuple[st
     """Keys that are shown as they are take the type that the engine names for them."""
     types: dict[str, SqlType] = {}
     keys = {key.name for key in part.release.keys}
-    for source, (_, text) in zip(compiled.plan.shell.direct, columns, strict=False):
+    for source, (_, text) in zip(compiled.plan.post_query.direct, columns, strict=False):
         found = parse_type(text)
         if source is not None and source[0] == part.release.name and source[1] in keys and found is not None:
             types[source[1]] = found
@@ -306,26 +306,26 @@ def describe(compiled: Compiled, plain: str | None, catalog: DeclaredTables, san
     plain  the query as it was written, which DuckDB names columns after: POW(x, 2) is not POWER(x, 2)
     """
     sandbox.forget()
-    shell = compiled.plan.shell
-    if shell.plain_sql is None:
-        return sandbox.describe(shell.sql)
-    named = catalog.describe(shell.plain_sql)
+    post_query = compiled.plan.post_query
+    if post_query.plain_sql is None:
+        return sandbox.describe(post_query.sql)
+    named = catalog.describe(post_query.plain_sql)
     written = _named(plain, catalog) if plain is not None else ()
     if len(written) == len(named):
         named = tuple((name, sqltype) for (name, _), (_, sqltype) in zip(written, named, strict=True))
     if not compiled.releases:
         return named
-    sandbox.need(shell.public)
+    sandbox.need(post_query.public)
     tables: list[PublicTable] = []
     for part in compiled.releases:
         types = key_types(compiled, part, named)
         tables += [empty(part.release, types), *(t.empty for t in read_beside(compiled, part.release, types))]
-    if not shell.public:
+    if not post_query.public:
         # what binds may still fail on its values, as a text where a list is asked for; a public table may be large
         _load(map(typical, tables), sandbox)
-        sandbox.try_out(shell.sql)
+        sandbox.try_out(post_query.sql)
     _load(tables, sandbox)
-    shown = sandbox.describe(shell.sql)
+    shown = sandbox.describe(post_query.sql)
     return tuple((name, sqltype) for (name, _), (_, sqltype) in zip(named, shown, strict=False))
 
 

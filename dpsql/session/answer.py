@@ -63,7 +63,7 @@ def answer(text: str, parameters: Parameters, world: World) -> Answer:
         planned = plan(statement, world)
         columns = describe(planned.plan, statement.plain, world.catalog, world.sandbox)
     told = _remarks(planned.plan, world.schema)
-    if planned.plan.plan.shell.empty:
+    if planned.plan.plan.post_query.empty:
         return replace(_from_declared(planned.plan, columns, world), remarks=told)
     try:
         bought = _bought(planned, columns, world)
@@ -155,21 +155,21 @@ def _bought(planned: Planned, columns: Columns, world: World) -> Bought:
 def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
     """The final query over released and public tables."""
     held, staged, sandbox = bought.held, bought.staged, world.sandbox
-    shell = held.plan.plan.shell
-    sandbox.still_there(shell.public)
-    sandbox.need(shell.public)
+    post_query = held.plan.plan.post_query
+    sandbox.still_there(post_query.public)
+    sandbox.need(post_query.public)
     tables = {part.release.name: staged.estimated(part) for part in held.plan.releases}
-    _, rows = sandbox.run(shell.sql)
-    sandbox.still_there(shell.public)
+    _, rows = sandbox.run(post_query.sql)
+    sandbox.still_there(post_query.public)
     accuracy = Accuracies.nothing(len(columns), len(rows))
-    if shell.traced:
+    if post_query.traced:
         positions, rows = [row[-1] for row in rows], [row[:-1] for row in rows]
         accuracy = Accuracies(
-            tables, shell.direct, positions, staged.computed(shell, [sqltype for _, sqltype in columns])
+            tables, post_query.direct, positions, staged.computed(post_query, [sqltype for _, sqltype in columns])
         )
     count = len(held.missing)
     paid = bool(held.missing or held.tables)
-    public = {*shell.public, *(name for one in held.plan.bounds for name in one.public)}
+    public = {*post_query.public, *(name for one in held.plan.bounds for name in one.public)}
     return Answer(
         columns,
         rows,
@@ -203,7 +203,7 @@ def _remarks(compiled: Compiled, schema: Schema) -> tuple[str, ...]:
     declared = (
         (f"the values of {' and '.join(free)} are those declared, whether the data hold them or not",) if free else ()
     )
-    return (*plan.shell.notes, *expected(compiled, schema), *left_out, *declared)
+    return (*plan.post_query.notes, *expected(compiled, schema), *left_out, *declared)
 
 
 def _names(releases: list[Release], schema: Schema) -> list[str]:
@@ -254,9 +254,9 @@ def _without_releases(statement: Explain | Setting | Catalog, world: World) -> A
 
 def _from_declared(plan: Compiled, columns: Columns, world: World) -> Answer:
     """From the declared tables, which are empty, or from the ledger."""
-    if plan.plan.shell.spent:
-        world.catalog.spent(world.spent(plan.plan.shell.spent))
-    return _free(columns, world.catalog.rows(plan.plan.shell.sql)[1], world)
+    if plan.plan.post_query.spent:
+        world.catalog.spent(world.spent(plan.plan.post_query.spent))
+    return _free(columns, world.catalog.rows(plan.plan.post_query.sql)[1], world)
 
 
 def _free(columns: Sequence[tuple[str, str]], rows: list[tuple[object, ...]], world: World) -> Answer:

@@ -33,7 +33,7 @@ def shown(case: Case, fence: Fence) -> str:
             texts = [text for part in dataset.compile(sql, parameters).releases for text in part.texts]
             return "\n\n".join(map(on_lines, texts))
         case "sql shell":
-            return on_lines(dataset.compile(sql, parameters).plan.shell.sql)
+            return on_lines(dataset.compile(sql, parameters).plan.post_query.sql)
         case "text sensitivity":
             return sensitivities(dataset.compile(sql, parameters))
     raise ValueError(f"nothing is shown in a fence {fence.info!r}")

@@ -135,7 +135,7 @@ def tolerances(session: Session, sql: str, parameters: Parameters, rows: int, wi
             on_grid = isinstance(statistic, Pair | Total) and statistic.term.scalar.sqltype.is_float
             grid[output.name] = rows * float(statistic.term.quantum) / 2 if on_grid else 0.0  # type: ignore[union-attr]
     most = max(grid.values(), default=0.0) * 100
-    direct = compiled.plan.shell.direct or (None,) * (width if compiled.releases else 0)
+    direct = compiled.plan.post_query.direct or (None,) * (width if compiled.releases else 0)
     return [grid.get(source[1], 0.0) if source is not None else most for source in direct]
 
 

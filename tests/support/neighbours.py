@@ -530,7 +530,7 @@ def _check_charges(compiled: Compiled, sql: str) -> None:
     known = {part.release.name for part in compiled.releases} | {bound.name for bound in compiled.bounds}
     read = {name for bound in compiled.bounds for name in bound.reads}
     missing = read - known
-    unread = {p.release.name for p in compiled.releases if f'"{p.release.name}"' not in plan.shell.sql} - read
+    unread = {p.release.name for p in compiled.releases if f'"{p.release.name}"' not in plan.post_query.sql} - read
     if missing or unread:
         raise Violation(f"releases {sorted(missing)} are not charged, or {sorted(unread)} not read in {sql}")
 

@@ -33,15 +33,15 @@ def explain(compiled: Compiled, schema: Schema) -> str:
 
 
 def _lines(compiled: Compiled, schema: Schema) -> list[str]:
-    shell = compiled.plan.shell
-    if shell.spent:
+    post_query = compiled.plan.post_query
+    if post_query.spent:
         return ["free: answered from the ledger alone, exactly"]
-    if shell.empty:
+    if post_query.empty:
         return ["free: answered from the declared schema alone"]
-    if not compiled.releases and shell.notes:
-        return [*(f"free: {note}" for note in shell.notes), f"sql: {shell.sql}"]
+    if not compiled.releases and post_query.notes:
+        return [*(f"free: {note}" for note in post_query.notes), f"sql: {post_query.sql}"]
     if not compiled.releases:
-        return ["public: reads no people's rows, so the answer is exact and free", f"sql: {shell.sql}"]
+        return ["public: reads no people's rows, so the answer is exact and free", f"sql: {post_query.sql}"]
     words = {r.name: Words.of_relation(r.limited.block.source) for r in compiled.plan.releases}
     lines: list[str] = []
     told: set[str] = set()
@@ -52,8 +52,8 @@ def _lines(compiled: Compiled, schema: Schema) -> list[str]:
     for bound in compiled.bounds:
         if bound.name not in told:
             lines += _bound(bound, compiled, words)
-    lines += [f"answer: {shell.sql}", *_computed(compiled), *price(compiled, schema)]
-    lines += [*(f"note: {note}" for note in (*shell.notes, *expected(compiled, schema))), "answered because:"]
+    lines += [f"answer: {post_query.sql}", *_computed(compiled), *price(compiled, schema)]
+    lines += [*(f"note: {note}" for note in (*post_query.notes, *expected(compiled, schema))), "answered because:"]
     return [*lines, *(f"  {reason}" for reason in reasons(compiled, words, schema))]
 
 
@@ -115,13 +115,13 @@ def _place(bound: Bound, part: CompiledRelease, words: Words) -> str:
 
 def _computed(compiled: Compiled) -> list[str]:
     """Columns of the answer that have no interval, because they are not released values as they are."""
-    shell = compiled.plan.shell
+    post_query = compiled.plan.post_query
     if not any(r.parts for r in compiled.plan.releases):
         return []
-    if not shell.traced:
+    if not post_query.traced:
         return ["  its rows are computed from released ones: without intervals"]
-    told = shell.computed or (None,) * len(shell.direct)
-    made = sum(source is None and text is None for source, text in zip(shell.direct, told, strict=True))
+    told = post_query.computed or (None,) * len(post_query.direct)
+    made = sum(source is None and text is None for source, text in zip(post_query.direct, told, strict=True))
     return [f"  computed from released values, without intervals: {counted(made, 'column')}"] if made else []
 
 

@@ -1,4 +1,4 @@
-"""resolve: Query -> Resolved. Names, types and domains; queries over people become releases, the rest becomes the shell.
+"""resolve: Query -> Resolved. Names, types and domains; queries over people become releases, the rest becomes the post_query.
 
 query.py          which queries are private and which public; a SELECT over people's rows: rows (unit_windows.py), groups within a
                   unit (unit_groups.py), both with unit_aggregates.py, or a release
@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from dpsql.core.domains import UNBOUNDED, Categories
 from dpsql.core.errors import Error, error
-from dpsql.plan.resolved import PublicTuples, PublicTypes, Resolved, Shell
+from dpsql.plan.resolved import PostQuery, PublicTuples, PublicTypes, Resolved
 from dpsql.planner.options import ALL
 from dpsql.planner.parse import DUCKDB, Query
 from dpsql.planner.resolve.catalog import quoted_columns, spending_tables
@@ -67,12 +67,12 @@ def _resolve(asked: Query, schema: Schema, types: PublicTypes | None, lists: Pub
     spent = spending_tables(tree, schema)
     if spent:
         text = _text(quoted_columns(without_own_functions(tree), spent))
-        return Resolved((), (), Shell(text, text, (), (), traced=False, empty=True, spent=spent))
+        return Resolved((), (), PostQuery(text, text, (), (), traced=False, empty=True, spent=spent))
     free = free_answer(tree, schema)
     if free is not None:
         text, notes = DUCKDB.generate(free[0], comments=False), free[1]
         plain = _text(without_own_functions(tree))
-        return Resolved((), (), Shell(text, plain, (), (), traced=False, empty=True, notes=notes))
+        return Resolved((), (), PostQuery(text, plain, (), (), traced=False, empty=True, notes=notes))
     plain = _text(without_own_functions(tree))
     if tree.find(exp.Pivot) is not None:
         listed = partial(declared_values, schema)
@@ -82,11 +82,11 @@ def _resolve(asked: Query, schema: Schema, types: PublicTypes | None, lists: Pub
     found = statement.query(tree, Env(top=True))
     if isinstance(found, Private):
         raise rows_of_people(found, tree)
-    shell = _shell(statement, found, plain)
+    post_query = _post_query(statement, found, plain)
     written = _text(asked.tree)
     notes = tuple(dict.fromkeys(statement.notes))
-    shell = replace(shell, written=written if written != plain else None, notes=notes)
-    return Resolved(tuple(statement.blocks), tuple(statement.bounds), shell)
+    post_query = replace(post_query, written=written if written != plain else None, notes=notes)
+    return Resolved(tuple(statement.blocks), tuple(statement.bounds), post_query)
 
 
 def declared_values(
@@ -114,16 +114,16 @@ def _text(tree: exp.Expression) -> str:
     return DUCKDB.generate(tree, copy=False, comments=False)
 
 
-def _shell(statement: Statement, found: Public, plain: str) -> Shell:
+def _post_query(statement: Statement, found: Public, plain: str) -> PostQuery:
     """The query that makes the answer; where it shows a release row by row, the row's number goes with it."""
     tree = found.tree
     numbered = found.release is not None and traced(tree, found.release)
     public, _ = statement.reads(tree)
     if not numbered or found.release is None:
-        return Shell(statement.text(tree), plain, public, found.direct, numbered)
+        return PostQuery(statement.text(tree), plain, public, found.direct, numbered)
     block = next(b for b in statement.blocks if b.name == found.release)
     texts = tuple(total_text(node) if node is not None else None for node in computed(tree, block, found.direct))
-    return Shell(statement.text(tree), plain, public, found.direct, numbered, computed=texts, release=found.release)
+    return PostQuery(statement.text(tree), plain, public, found.direct, numbered, computed=texts, release=found.release)
 
 
 TOO_LONG = "DPSQL-204"

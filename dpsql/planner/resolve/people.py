@@ -334,18 +334,20 @@ def _cannot_fail(node: exp.Expression) -> bool:
 def _released_query(select: exp.Select, having: exp.Expression | None, rewriter: _Rewriter) -> exp.Select:
     """SELECT ... FROM the released table, with HAVING, and what WHERE says of keys, as WHERE."""
     projections = [_named(p, rewriter) for p in select.expressions]
-    shell = exp.Select(expressions=projections)
-    shell.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(PENDING, quoted=True))))
+    post_query = exp.Select(expressions=projections)
+    post_query.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(PENDING, quoted=True))))
     conditions = _said_of_keys(select, rewriter)
     if having is not None:
         conditions.append(rewriter.rewrite(having))
     if conditions:
-        shell.set("where", exp.Where(this=all_of(exp.Paren(this=c) if len(conditions) > 1 else c for c in conditions)))
+        post_query.set(
+            "where", exp.Where(this=all_of(exp.Paren(this=c) if len(conditions) > 1 else c for c in conditions))
+        )
     for part in ("qualify", "order", "windows", "limit", "offset", "distinct"):
         value = select.args.get(part)
         if value is not None:
-            shell.set(part, _part(part, value, rewriter, select))
-    return shell
+            post_query.set(part, _part(part, value, rewriter, select))
+    return post_query
 
 
 def traced(tree: exp.Expression, name: str) -> bool:
@@ -390,7 +392,7 @@ def _distinct(value: exp.Expression) -> exp.Expression:
 
 
 def _ordered(node: exp.Expression, rewriter: _Rewriter) -> exp.Expression:
-    """ORDER BY 2, ORDER BY ALL and ORDER BY alias keep their meaning: the shell has the same columns, and one more at the end."""
+    """ORDER BY 2, ORDER BY ALL and ORDER BY alias keep their meaning: the outer query has the same columns, and one more at the end."""
     inner = node.this
     keeps = isinstance(inner, exp.Literal | exp.Var)
     keeps = keeps or (isinstance(inner, exp.Column) and not inner.table and inner.name.lower() in rewriter.aliases)

@@ -348,11 +348,13 @@ def test_a_plan_that_charges_less_rho_than_its_noise_has_is_none(by_rho: Schema)
     for name in ("rho", "mu_squared"):
         loss = replace(measure.loss, **{name: getattr(measure.loss, name) / 2})
         with pytest.raises(InternalError, match="cover"):
-            Plan((replace(found, measures=(replace(measure, loss=loss),), loss=loss),), plan.shell, loss, plan.price)
+            Plan(
+                (replace(found, measures=(replace(measure, loss=loss),), loss=loss),), plan.post_query, loss, plan.price
+            )
     with pytest.raises(InternalError, match="what was asked"):
-        Plan((found,), plan.shell, plan.loss, EpsilonDelta(Fraction(999, 1000), plan.price.delta))
+        Plan((found,), plan.post_query, plan.loss, EpsilonDelta(Fraction(999, 1000), plan.price.delta))
     with pytest.raises(Error, match="one name"):
-        Plan((found, found), plan.shell, plan.loss + plan.loss, plan.price)
+        Plan((found, found), plan.post_query, plan.loss + plan.loss, plan.price)
 
 
 def test_explain_prints_rho(by_rho: Schema) -> None:
@@ -393,7 +395,7 @@ SELECTED = "SELECT word, COUNT(DISTINCT id) FROM month GROUP BY word"
 
 
 def planned(found: Release, wide: Schema) -> Plan:
-    shell = compiled(SELECTED, wide).plan.shell
+    shell = compiled(SELECTED, wide).plan.post_query
     return Plan((found,), shell, found.loss, wide.privacy.query)
 
 

@@ -53,7 +53,7 @@ def prints(schema: Schema, sql: str) -> list[str]:
 @pytest.mark.parametrize("rest", ["", " AND SUM(age) > 3"])
 def test_that_there_are_rows_buys_nothing(declared: Schema, condition: str, rest: str) -> None:
     assert prints(declared, f"{SUM} HAVING {condition}{rest}") == prints(declared, SUM)
-    assert "COUNT" not in plan(declared, f"{SUM} HAVING {condition}{rest}").shell.sql
+    assert "COUNT" not in plan(declared, f"{SUM} HAVING {condition}{rest}").post_query.sql
 
 
 def test_of_keys_alone_nothing_is_bought(declared: Schema) -> None:
@@ -87,19 +87,19 @@ def test_what_says_more_is_bought(declared: Schema, sql: str) -> None:
 )
 def test_where_rows_are_counted_anyway_the_count_is_compared(declared: Schema, sql: str) -> None:
     """And where keys are selected privately, which takes a count of people."""
-    assert " > 0" in plan(declared, f"/* dpsql: delta=1e-7 */ {sql}").shell.sql
+    assert " > 0" in plan(declared, f"/* dpsql: delta=1e-7 */ {sql}").post_query.sql
 
 
 @pytest.mark.parametrize("fetch", ["FETCH NEXT 5 ROWS ONLY", "fetch first 5 rows only"])
 def test_fetch_is_limit(declared: Schema, fetch: str) -> None:
     one, other = (plan(declared, f"{SUM} ORDER BY s {end}") for end in (fetch, "LIMIT 5"))
-    assert one.shell.sql == other.shell.sql
+    assert one.post_query.sql == other.post_query.sql
 
 
 @pytest.mark.parametrize("fetch", ["FETCH FIRST ROW ONLY", "FETCH NEXT ROWS ONLY"])
 def test_fetch_without_a_number_is_one_row(declared: Schema, fetch: str) -> None:
     one, other = (plan(declared, f"{SUM} ORDER BY s {end}") for end in (fetch, "LIMIT 1"))
-    assert one.shell.sql == other.shell.sql
+    assert one.post_query.sql == other.post_query.sql
 
 
 @pytest.mark.parametrize("fetch", ["FETCH FIRST 5 PERCENT ROWS ONLY", "FETCH FIRST 5 ROWS WITH TIES"])
@@ -135,7 +135,7 @@ def test_a_join_that_knows_of_null(session: Session) -> None:
 )
 def test_a_condition_on_keys_holds_for_the_groups_that_are_shown(declared: Schema, where: str, shown: bool) -> None:
     sql = f"SELECT city, COUNT(*) FROM patient WHERE {where} GROUP BY city"
-    assert ("WHERE" in plan(declared, sql).shell.sql) == shown
+    assert ("WHERE" in plan(declared, sql).post_query.sql) == shown
 
 
 @pytest.mark.parametrize(

@@ -365,7 +365,7 @@ def test_all_sql_that_runs_is_there(sql: str, session: Session) -> None:
     paid = [part for part in compiled.releases if part.release.measures]
     assert all(f"  engine: {part.sql}" in text for part in paid)
     assert all(f"  sql: {bound.sql}" in text for bound in compiled.bounds)
-    assert f"answer: {compiled.plan.shell.sql}" in text
+    assert f"answer: {compiled.plan.post_query.sql}" in text
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def flat(sql: str) -> str:
 
 def lowered(sql: str, schema: Schema) -> tuple[str, str]:
     compiled = compile_statement(parse(sql), Options(), schema, "")
-    return "; ".join(part.sql for part in compiled.releases), compiled.plan.shell.sql
+    return "; ".join(part.sql for part in compiled.releases), compiled.plan.post_query.sql
 
 
 def test_there_are_pairs() -> None:
