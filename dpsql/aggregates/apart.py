@@ -18,7 +18,7 @@ import numpy as np
 from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.base import Column, EstimateDefaults, Floats, Noise, Statistic
 from dpsql.aggregates.count import Rows, counted_rows
-from dpsql.aggregates.ends import Ends
+from dpsql.aggregates.ends import ConfidenceBounds
 from dpsql.aggregates.record import Part, Record
 from dpsql.aggregates.sum import Total
 from dpsql.aggregates.term import Term
@@ -68,7 +68,7 @@ class AvgOfTwo(EstimateDefaults):
         values: list[object] = [
             v if known else None for v, known in zip((value * quantum).tolist(), shown.tolist(), strict=True)
         ]
-        ends = Ends(*(np.where(shown, end * quantum, np.nan) for end in (below, above)))
+        ends = ConfidenceBounds(*(np.where(shown, end * quantum, np.nan) for end in (below, above)))
         return Column(values, ends.within(low * quantum, high * quantum, quantum))
 
 

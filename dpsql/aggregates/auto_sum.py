@@ -32,7 +32,7 @@ from fractions import Fraction
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.record import Aggregate, Around, Built, Given, Record
 from dpsql.aggregates.sum import in_type, sum_type, to_double
-from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms
+from dpsql.aggregates.tally import Counts, OverHistogramDefaults, Terms
 from dpsql.aggregates.telling import Say, where
 from dpsql.aggregates.term import FINEST, Term
 from dpsql.core.domains import LARGEST_DOUBLE, Interval
@@ -203,7 +203,7 @@ def exponent_of(noisy: Sequence[int], scale: float, per_row: float) -> int | Non
 
 
 @dataclass(frozen=True, slots=True)
-class AutoSum(TalliedDefaults):
+class AutoSum(OverHistogramDefaults):
     """The clamped sum of each group and its clamp, in quanta; a clamp of 0 stands for no sum."""
 
     tally: Magnitudes

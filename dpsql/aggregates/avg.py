@@ -34,7 +34,7 @@ from dpsql.aggregates.base import (
     sensitivity_of_rows,
 )
 from dpsql.aggregates.count import counting
-from dpsql.aggregates.ends import Ends
+from dpsql.aggregates.ends import ConfidenceBounds
 from dpsql.aggregates.sum import TOTAL, clamped_total, column_in_type, filtered
 from dpsql.aggregates.telling import Say, clamped, where
 from dpsql.aggregates.term import Term
@@ -135,7 +135,7 @@ class SumOfPair(EstimateDefaults):
             with np.errstate(over="ignore"):
                 found = quanta * float(self.term.quantum)
             if np.all(np.abs(quanta) < 2.0**52) and np.all(np.isfinite(found)):
-                return Column(found.tolist(), Ends.around(found, h, float(self.term.quantum)))
+                return Column(found.tolist(), ConfidenceBounds.around(found, h, float(self.term.quantum)))
         sums = [_nearest(upper * x + lower * y, width) for x, y in zip(cells[0], cells[1], strict=True)]
         return Column(*column_in_type(sums, self.term.quantum, self.sqltype, h))
 
@@ -179,7 +179,7 @@ class AvgOf(EstimateDefaults):
         values: list[object] = [
             low + v * spread if s else None for v, s in zip(value.tolist(), shown.tolist(), strict=True)
         ]
-        ends = Ends(*(np.where(shown, low + end * spread, np.nan) for end in (below, above)))
+        ends = ConfidenceBounds(*(np.where(shown, low + end * spread, np.nan) for end in (below, above)))
         return Column(values, ends.within(low, low + spread, float(self.term.quantum)))
 
     def _ends(self, a: Floats, total: Floats, noise: Noise, level: Fraction) -> tuple[Floats, Floats, Floats]:

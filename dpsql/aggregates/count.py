@@ -25,7 +25,7 @@ from dpsql.aggregates.base import (
     UnitSums,
     sensitivity_of_rows,
 )
-from dpsql.aggregates.ends import Ends
+from dpsql.aggregates.ends import ConfidenceBounds
 from dpsql.aggregates.telling import Say, where
 from dpsql.core.sqltypes import BIGINT, SqlType
 from dpsql.expressions.functions.numbers import float_test
@@ -101,12 +101,12 @@ class CountOf(EstimateDefaults):
     def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
         h = self.half_width(noise, level)
         if self.used == self.width == 1:
-            return Column(list(cells[0]), Ends.around(cells[0], h, 1, 0))
+            return Column(list(cells[0]), ConfidenceBounds.around(cells[0], h, 1, 0))
         exact = np.sum([np.array(cell, dtype=float) for cell in cells[: self.used]], axis=0) / self.width
         return counted(exact, h)
 
 
 def counted(exact: Floats, h: float) -> Column:
     """Counts that are fractions, rounded; their intervals end at whole numbers, as a count is one."""
-    ends = Ends(np.ceil(exact - h - _SLACK), np.floor(exact + h + _SLACK)).within(0, math.inf, 1)
+    ends = ConfidenceBounds(np.ceil(exact - h - _SLACK), np.floor(exact + h + _SLACK)).within(0, math.inf, 1)
     return Column([int(c) for c in np.rint(exact).tolist()], ends)

@@ -13,19 +13,19 @@ from dpsql.aggregates.base import Floats
 
 
 @dataclass(frozen=True, slots=True)
-class Ends(Sequence[tuple[float, float] | None]):
+class ConfidenceBounds(Sequence[tuple[float, float] | None]):
     """Intervals as the arrays of their ends; a pair is made when it is read. NaN: there is none."""
 
     low: Floats
     high: Floats
 
     @staticmethod
-    def around(values: Sequence[float] | Floats, h: float, grid: float, least: float = -math.inf) -> Ends:
+    def around(values: Sequence[float] | Floats, h: float, grid: float, least: float = -math.inf) -> ConfidenceBounds:
         found = np.array(values, dtype=np.float64)
         with np.errstate(over="ignore"):
-            return Ends(found - h, found + h).within(least, math.inf, grid)
+            return ConfidenceBounds(found - h, found + h).within(least, math.inf, grid)
 
-    def within(self, least: float, most: float, grid: float) -> Ends:
+    def within(self, least: float, most: float, grid: float) -> ConfidenceBounds:
         """The part of each interval that is possible; where it would be one value alone, that value and a step of the grid around it.
 
         Why  the exact value lies between `least` and `most`, so it leaves no interval that it was in. One of width 0 would call a value
@@ -33,7 +33,7 @@ class Ends(Sequence[tuple[float, float] | None]):
         """
         low, high = np.clip(self.low, least, most), np.clip(self.high, least, most)
         alone = low >= high
-        return Ends(
+        return ConfidenceBounds(
             np.where(alone, np.clip(low - grid, least, most), low),
             np.where(alone, np.clip(high + grid, least, most), high),
         )
@@ -44,9 +44,9 @@ class Ends(Sequence[tuple[float, float] | None]):
     @overload
     def __getitem__(self, i: int) -> tuple[float, float] | None: ...
     @overload
-    def __getitem__(self, i: slice) -> Ends: ...
-    def __getitem__(self, i: int | slice) -> tuple[float, float] | Ends | None:
+    def __getitem__(self, i: slice) -> ConfidenceBounds: ...
+    def __getitem__(self, i: int | slice) -> tuple[float, float] | ConfidenceBounds | None:
         if isinstance(i, slice):
-            return Ends(self.low[i], self.high[i])
+            return ConfidenceBounds(self.low[i], self.high[i])
         low, high = float(self.low[i]), float(self.high[i])
         return None if low != low or high != high else (low, high)

@@ -25,7 +25,7 @@ from dpsql.aggregates.base import Column
 from dpsql.aggregates.grid import LEAST_BUCKETS, Grid, as_value, grid
 from dpsql.aggregates.quantile import runs
 from dpsql.aggregates.record import Aggregate, Around, Record
-from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms, Value
+from dpsql.aggregates.tally import Counts, OverHistogramDefaults, Terms, Value
 from dpsql.aggregates.telling import Say
 from dpsql.core.events import Event
 from dpsql.core.sqltypes import SqlType
@@ -36,7 +36,7 @@ _OUTSIDE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Extreme(TalliedDefaults):
+class Extreme(OverHistogramDefaults):
     """The largest value of each group, or the smallest, up to a few ranks: one integer, in quanta."""
 
     tally: Grid

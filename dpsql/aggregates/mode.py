@@ -20,7 +20,7 @@ import numpy as np
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.distinct_values import where_counted
 from dpsql.aggregates.record import Aggregate, Around, Built, Given, Record
-from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms, Value
+from dpsql.aggregates.tally import Counts, OverHistogramDefaults, Terms, Value
 from dpsql.aggregates.telling import Say, where
 from dpsql.core.domains import Categories, integers
 from dpsql.core.errors import error
@@ -69,7 +69,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Mode(TalliedDefaults):
+class Mode(OverHistogramDefaults):
     """The `most` most common listed values of each group, the first before the second: their places in the list."""
 
     tally: Listed

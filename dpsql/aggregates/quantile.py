@@ -34,7 +34,7 @@ from dpsql.aggregates.base import Column
 from dpsql.aggregates.bounds import check_bounds
 from dpsql.aggregates.grid import Grid, as_value, grid, widest
 from dpsql.aggregates.record import Aggregate, Around, Built, Constant, Given, Record
-from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms
+from dpsql.aggregates.tally import Counts, OverHistogramDefaults, Terms
 from dpsql.aggregates.telling import Say
 from dpsql.core.errors import error
 from dpsql.core.events import Event
@@ -90,7 +90,7 @@ def runs(grid: Grid, counts: Counts) -> Runs:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantile(TalliedDefaults):
+class Quantile(OverHistogramDefaults):
     """One quantile of each group: its value and the ends of its interval, in quanta."""
 
     tally: Grid

@@ -25,7 +25,7 @@ from statistics import NormalDist
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.mode import VALUE, Listed
 from dpsql.aggregates.record import Aggregate, Around, Built, Given, Record
-from dpsql.aggregates.tally import Counts, TalliedDefaults, Terms
+from dpsql.aggregates.tally import Counts, OverHistogramDefaults, Terms
 from dpsql.aggregates.telling import Say, where
 from dpsql.core.errors import error
 from dpsql.core.events import Event
@@ -43,7 +43,7 @@ def answers(condition: Scalar, counted: Scalar | None) -> Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Responses(TalliedDefaults):
+class Responses(OverHistogramDefaults):
     """The noisy numbers of reports of each group: yes, no."""
 
     tally: Listed

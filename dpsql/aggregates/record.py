@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dpsql.aggregates.base import Estimate, Limits, Statistic
-from dpsql.aggregates.tally import Reading, Tallied, Value
+from dpsql.aggregates.tally import OverHistogram, Reading, Value
 from dpsql.aggregates.term import WIDEST, Term, term
 from dpsql.core.errors import Error
 from dpsql.core.spans import Span
@@ -127,7 +127,7 @@ class Record:
     alone: Callable[[Term, Scalar | None], Statistic] | None = None
     unit_total: Callable[[Scalar, Scalar | None], Statistic] | None = None
     own: Callable[[Aggregate, Around], Statistic] | None = None
-    tally: Callable[[Aggregate, Scalar, Around], tuple[Tallied, Reading]] | None = None
+    tally: Callable[[Aggregate, Scalar, Around], tuple[OverHistogram, Reading]] | None = None
     apart: tuple[tuple[Part, ...], Callable[[Term, SqlType], Estimate]] | None = None
     units: bool = False
     spread: bool = False

@@ -23,7 +23,7 @@ from dpsql.aggregates.base import (
     UnitSums,
     sensitivity_of_rows,
 )
-from dpsql.aggregates.ends import Ends
+from dpsql.aggregates.ends import ConfidenceBounds
 from dpsql.aggregates.telling import Say, clamped, where
 from dpsql.aggregates.term import Term, whole_number
 from dpsql.core.domains import LARGEST_DOUBLE
@@ -114,7 +114,9 @@ def in_type(quanta: int, quantum: Fraction, sqltype: SqlType) -> object:
     return str(round(value)) if sqltype == HUGEINT else to_double(value)
 
 
-def column_in_type(sums: Sequence[int], quantum: Fraction, sqltype: SqlType, h: float) -> tuple[list[object], Ends]:
+def column_in_type(
+    sums: Sequence[int], quantum: Fraction, sqltype: SqlType, h: float
+) -> tuple[list[object], ConfidenceBounds]:
     """Sums [quanta] as values of a SUM's type, in the sandbox's form, and their intervals.
 
     Why  where no value is beyond its type, quotients of integers give the same numbers as `in_type` and `to_double`, many
@@ -124,9 +126,9 @@ def column_in_type(sums: Sequence[int], quantum: Fraction, sqltype: SqlType, h: 
     held = sqltype.range
     if most > LARGEST_DOUBLE or (held is not None and not (-most in held and most in held)):
         exact = [to_double(s * quantum) for s in sums]
-        return [in_type(s, quantum, sqltype) for s in sums], Ends.around(exact, h, float(quantum))
+        return [in_type(s, quantum, sqltype) for s in sums], ConfidenceBounds.around(exact, h, float(quantum))
     exact = [s * quantum.numerator / quantum.denominator for s in sums]
-    return _values(sums, exact, quantum, sqltype), Ends.around(exact, h, float(quantum))
+    return _values(sums, exact, quantum, sqltype), ConfidenceBounds.around(exact, h, float(quantum))
 
 
 def _values(sums: Sequence[int], exact: list[float], quantum: Fraction, sqltype: SqlType) -> list[object]:

@@ -1,6 +1,6 @@
 """Histograms of the values of a group, and what is released of them.
 
-A *tally* says how many rows of each group have each value. The engine counts; a `Tallied` looks at the counts of every group and
+A *tally* says how many rows of each group have each value. The engine counts; a `OverHistogram` looks at the counts of every group and
 releases a few integers of each: a value that was chosen, or numbers with noise. Its loss is linear in what one unit adds to the
 tally: with rows r_1, r_2, ... in the groups that it is in, and at most K in all of them together, each group's part costs the share
 r_i / K of epsilon, and all of them at most epsilon. So no factor for the number of groups is paid (rule 22 without its worst case).
@@ -26,7 +26,7 @@ from dpsql.sql.nodes import Node
 Value = int | str | bool
 
 
-class Tally(Protocol):
+class Histogram(Protocol):
     """Histogram of each group: the number of its rows with each value."""
 
     @property
@@ -93,7 +93,7 @@ class Terms:
         return "permute-and-flip" if self.kind == "permute_and_flip" else "exponential mechanism"
 
 
-class Tallied(Protocol):
+class OverHistogram(Protocol):
     """Something that is released of a tally."""
 
     @property
@@ -102,7 +102,7 @@ class Tallied(Protocol):
         ...
 
     @property
-    def tally(self) -> Tally: ...
+    def tally(self) -> Histogram: ...
 
     @property
     def cells(self) -> int:
@@ -140,7 +140,7 @@ class Tallied(Protocol):
         ...
 
 
-class TalliedDefaults:
+class OverHistogramDefaults:
     """Defaults of most histograms."""
 
     __slots__ = ()
@@ -151,7 +151,7 @@ class TalliedDefaults:
 
 
 class Reading(Protocol):
-    """A released column, made of the integers that a Tallied released: post-processing."""
+    """A released column, made of the integers that a OverHistogram released: post-processing."""
 
     @property
     def sqltype(self) -> SqlType: ...

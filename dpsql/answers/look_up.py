@@ -11,7 +11,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.vectors import Vector, Vectors
 from dpsql.answers.questions import Questions
 from dpsql.answers.reusing import Reused, Reusing
-from dpsql.answers.topping_up import TopUp, dearer, top_up
+from dpsql.answers.topping_up import Refinement, dearer, top_up
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.tables import NoisyTable
@@ -31,7 +31,7 @@ class Missing:
     part: CompiledRelease
     asked: CompiledRelease
     fingerprint: str
-    top_up: TopUp | None = None
+    top_up: Refinement | None = None
 
     @property
     def name(self) -> str:

@@ -33,7 +33,7 @@ from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.kept import noise_of
 from dpsql.mechanisms.summed import summed
 from dpsql.plan.compiled import CompiledRelease
-from dpsql.plan.releases import Measure, Output, Release
+from dpsql.plan.releases import NoisyStatistic, Output, Release
 from dpsql.plan.tables import KeyValue, NoisyTable
 from dpsql.planner.limit import key_count
 from dpsql.planner.slices import Slice, slices
@@ -87,7 +87,7 @@ class Reusing:
         chosen = tuple((self._questions.key(one.release, subject.key), subject.allowed) for subject in one.subjects)
         asked = replace(asked, chosen=chosen, whole=is_whole(release))
         found: list[_Found] = []
-        measures: list[Measure] = []
+        measures: list[NoisyStatistic] = []
         outputs: dict[int, list[Output]] = {}
         present = None
         for place, measure in enumerate(release.measures):
@@ -116,7 +116,9 @@ class Reusing:
         names = tuple(dict.fromkeys(each.vector.fingerprint for each in found))
         return Reused(replace(part, release=_in_order(again, release)), table, names, _note(found, release))
 
-    def _best(self, asked: Asked, release: Release, measure: Measure, question: str, exact: bool) -> _Found | None:
+    def _best(
+        self, asked: Asked, release: Release, measure: NoisyStatistic, question: str, exact: bool
+    ) -> _Found | None:
         """The stored vector with the smallest error that may stand for a measure."""
         found: list[_Found] = []
         most = measure.noise.half_width(_LEVEL)
@@ -135,7 +137,7 @@ class Reusing:
         return min(found, key=lambda one: one.half_width, default=None)
 
     def _rolled_up(
-        self, asked: Asked, release: Release, measure: Measure, vector: Vector, noise: AdditiveNoise
+        self, asked: Asked, release: Release, measure: NoisyStatistic, vector: Vector, noise: AdditiveNoise
     ) -> _Found | None:
         """A vector by more keys, added up; None where it is not the same sum."""
         additive = measure.statistic.adds_up(one_row=not release.limited.enforced)

@@ -16,13 +16,13 @@ from dpsql.core.errors import error
 from dpsql.core.loss import total
 from dpsql.mechanisms.calibration import NO_MU
 from dpsql.plan.compiled import CompiledRelease
-from dpsql.plan.releases import Measure
+from dpsql.plan.releases import NoisyStatistic
 from dpsql.plan.tables import NoisyTable
 from dpsql.planner.pricing import WIDEST_SCALE
 
 
 @dataclass(frozen=True, slots=True)
-class TopUp:
+class Refinement:
     """A release that was bought at a smaller price with Gaussian noise.
 
     part    what is bought in addition
@@ -46,13 +46,13 @@ class TopUp:
         return replace(second, cells=tuple(cells))
 
 
-def top_up(questions: Questions, part: CompiledRelease) -> TopUp | None:
+def top_up(questions: Questions, part: CompiledRelease) -> Refinement | None:
     """A release whose price is above that of the same cells with Gaussian noise: what is to be bought in addition."""
     asked, release = questions.asked(part), part.release
     if asked is None or release.chosen:
         return None
     first: list[tuple[tuple[list[int], ...], Fraction]] = []
-    measures: list[Measure] = []
+    measures: list[NoisyStatistic] = []
     names: list[str] = []
     for place, measure in enumerate(release.measures):
         vector = _cheaper(questions, asked, measure, asked.questions[place])
@@ -66,13 +66,13 @@ def top_up(questions: Questions, part: CompiledRelease) -> TopUp | None:
         first.append((table.known(*vector.cells), vector.rho))
         names.append(vector.fingerprint)
     bought = replace(release, measures=tuple(measures), loss=total(m.loss for m in measures))
-    return TopUp(replace(part, release=bought), tuple(first), tuple(dict.fromkeys(names)))
+    return Refinement(replace(part, release=bought), tuple(first), tuple(dict.fromkeys(names)))
 
 
-def dearer(part: CompiledRelease, topped: TopUp, factor: Fraction) -> tuple[CompiledRelease, TopUp]:
+def dearer(part: CompiledRelease, topped: Refinement, factor: Fraction) -> tuple[CompiledRelease, Refinement]:
     """A release and what is bought of it in addition, for so many times the price; the release has the noise that is then in it."""
-    more: list[Measure] = []
-    whole: list[Measure] = []
+    more: list[NoisyStatistic] = []
+    whole: list[NoisyStatistic] = []
     pairs = zip(part.release.measures, topped.part.release.measures, topped.first, strict=True)
     for asked, bought, (_, first) in pairs:
         own = _with_rho(bought, bought.loss.rho * factor)
@@ -83,7 +83,7 @@ def dearer(part: CompiledRelease, topped: TopUp, factor: Fraction) -> tuple[Comp
     return again, replace(topped, part=replace(topped.part, release=release))
 
 
-def _cheaper(questions: Questions, asked: Asked, measure: Measure, question: str) -> Vector | None:
+def _cheaper(questions: Questions, asked: Asked, measure: NoisyStatistic, question: str) -> Vector | None:
     """The dearest stored vector of the same cells with noise of this kind that is cheaper than this measure."""
     kept = measure.noise.kept
     if kept is None or measure.loss.epsilon is not None:
@@ -92,7 +92,7 @@ def _cheaper(questions: Questions, asked: Asked, measure: Measure, question: str
     return max(same, key=lambda v: v.rho, default=None)
 
 
-def _with_rho(measure: Measure, rho: Fraction) -> Measure:
+def _with_rho(measure: NoisyStatistic, rho: Fraction) -> NoisyStatistic:
     """A measure with the noise that costs this."""
     noise = measure.noise.at_rho(measure.sensitivity.l2_squared, rho)
     if noise is None:

@@ -31,7 +31,7 @@ Cells = tuple[Value | None, Fraction | None] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class ColumnHistogram:
     """Values that one column is asked about, with their sizes.
 
     sql   its columns are the keys of a cell, and how many rows are in it
@@ -44,7 +44,7 @@ class Histogram:
     read: Callable[[Sequence[object]], Cells]
 
 
-def histograms(schema: Schema) -> list[Histogram]:
+def histograms(schema: Schema) -> list[ColumnHistogram]:
     """One for every column of a private table that the guard draws from a list or bounds."""
     return [
         found
@@ -62,12 +62,12 @@ def name_of(table: Table, column: Column) -> str:
     return f"{quoted(table.name)}.{quoted(column.name)}"
 
 
-def _histogram(table: Table, column: Column) -> Histogram | None:
+def _histogram(table: Table, column: Column) -> ColumnHistogram | None:
     name, here, source = name_of(table, column), quoted(column.name), quoted(table.name)
     domain = column.domain
     if isinstance(domain, Categories):
         sql = f"SELECT {here} AS cell, COUNT(*) FROM {source} GROUP BY 1"
-        return Histogram(name, column, sql, lambda keys: (_value(keys[0], domain), None))
+        return ColumnHistogram(name, column, sql, lambda keys: (_value(keys[0], domain), None))
     is_date = column.sqltype.name == "DATE"
     if not isinstance(domain, Interval) or domain.upper <= domain.lower or column.sqltype.is_counted > is_date:
         return None
@@ -79,7 +79,7 @@ def _histogram(table: Table, column: Column) -> Histogram | None:
     bucket = f"width_bucket({number}, {_text(low)}, {_text(low + end)}, {parts}) AS cell, COUNT(*) FROM {source}"
     zeros = parts == PARTS and 0 in domain and not is_date
     sql = f"SELECT {here} = 0 AS zero, {bucket} GROUP BY 1, 2" if zeros else f"SELECT {bucket} GROUP BY 1"
-    return Histogram(name, column, sql, _Parts(domain.lower, end / parts, parts, zeros).read)
+    return ColumnHistogram(name, column, sql, _Parts(domain.lower, end / parts, parts, zeros).read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _text(number: Fraction) -> str:
 # --- as the ledger keeps them -------------------------------------------------------------------------------------
 
 
-def counted(histogram: Histogram, rows: Sequence[tuple[object, ...]], noise: float) -> list[Counted]:
+def counted(histogram: ColumnHistogram, rows: Sequence[tuple[object, ...]], noise: float) -> list[Counted]:
     """An answer as a histogram.
 
     noise  95 % half-width of a count: where no more than half of it is counted, that is nobody; else empty cells would have many

@@ -23,7 +23,7 @@ from dpsql.guard.columns import Constants, constants
 from dpsql.guard.lists import Lists
 from dpsql.guard.parts import MOST, Part, boolean_parts, losing_parts, number_parts, set_to
 from dpsql.guard.units import SampleUnits
-from dpsql.plan.resolved import Block, Bound
+from dpsql.plan.resolved import Block, InputTable
 from dpsql.sql.duckdb import printed, quoted
 from dpsql.sql.nodes import Case, Cast, Is, Node, Number, Own
 from dpsql.sql.queries import Item, Select
@@ -108,7 +108,7 @@ class Grouped:
 class Evaluating:
     """Evaluates the blocks of one statement, in order, each with the tables of released values that it reads."""
 
-    def __init__(self, sample: SampleUnits, blocks: Sequence[Block], bounds: Sequence[Bound]) -> None:
+    def __init__(self, sample: SampleUnits, blocks: Sequence[Block], bounds: Sequence[InputTable]) -> None:
         self._sample = sample
         self._bounds = {bound.name: bound for bound in bounds}
         self._blocks = {block.name: block for block in blocks}

@@ -29,7 +29,7 @@ from dpsql.guard.identifiers import check_identifiers, check_unsized, is_unsized
 from dpsql.guard.leaving_out import Policy
 from dpsql.guard.memory import Memory
 from dpsql.guard.units import SampleUnits
-from dpsql.plan.releases import Bounded, Release, Small
+from dpsql.plan.releases import Bounded, Release, SmallCell
 from dpsql.plan.resolved import Block
 from dpsql.plan.tables import PublicTable
 from dpsql.schema import spent
@@ -59,7 +59,7 @@ class Judged:
 
     bounded: Bounded
     asked: Mapping[str, Asked] = field(default_factory=dict)
-    small: Mapping[str, tuple[Small, ...]] = field(default_factory=dict)
+    small: Mapping[str, tuple[SmallCell, ...]] = field(default_factory=dict)
     findings: tuple[Error, ...] = ()
 
 
@@ -127,7 +127,7 @@ class Guarding:
     def _judged(self, bounded: Bounded) -> Judged:
         findings = check_identifiers(bounded.blocks) or check_unsized(bounded.blocks)
         asked: dict[str, Asked] = {}
-        small: dict[str, tuple[Small, ...]] = {}
+        small: dict[str, tuple[SmallCell, ...]] = {}
         every = [part.block for part in bounded.blocks]
         evaluating = Evaluating(self._sample, every, bounded.bounds)
         for block in (block for block in every if block.aggregates):
@@ -140,7 +140,7 @@ class Guarding:
             findings = [few] if few is not None else findings
         return Judged(bounded, asked, small, tuple(findings))
 
-    def _small(self, found: Evaluated, is_rest: bool) -> tuple[Small, ...]:
+    def _small(self, found: Evaluated, is_rest: bool) -> tuple[SmallCell, ...]:
         """R2: for which aggregates the noisy number of people, with a row that they are about, decides whether they are shown.
 
         is_rest  whether they may be about who is in no group of a list
@@ -154,7 +154,7 @@ class Guarding:
             condition = valued.get(aggregate.name, aggregate.condition)
             if aggregate.name in valued or absent or self.policy.is_few(found.smallest[_tree(condition)]):
                 outputs.setdefault(_tree(condition), (condition, []))[1].append(aggregate.name)
-        return tuple(Small(condition, tuple(names)) for condition, names in outputs.values())
+        return tuple(SmallCell(condition, tuple(names)) for condition, names in outputs.values())
 
     @staticmethod
     def asked(asked: Mapping[str, Asked], releases: Sequence[Release]) -> list[Asked]:

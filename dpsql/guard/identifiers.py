@@ -11,12 +11,12 @@ from dpsql.core.domains import Unbounded
 from dpsql.core.errors import Error, error
 from dpsql.expressions.scalar import Scalar, goes_with
 from dpsql.guard.parts import boolean_parts
-from dpsql.plan.releases import Limited
+from dpsql.plan.releases import BoundedBlock
 from dpsql.plan.resolved import Block
 from dpsql.sql.duckdb import printed
 
 
-def check_identifiers(blocks: Iterable[Limited]) -> list[Error]:
+def check_identifiers(blocks: Iterable[BoundedBlock]) -> list[Error]:
     """R1, for every block of a statement."""
     return [finding for part in blocks for finding in identifiers(part.block)]
 
@@ -36,7 +36,7 @@ def identifiers(block: Block) -> Iterator[Error]:
             )
 
 
-def check_unsized(blocks: Iterable[Limited]) -> list[Error]:
+def check_unsized(blocks: Iterable[BoundedBlock]) -> list[Error]:
     """R5: conditions whose number of people nothing says, on columns that the owner wrote down as telling people apart; all but those
     that ask for values as GROUP BY would show them."""
     names = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsql.expressions.scalar import Scalar
-from dpsql.plan.resolved import Block, Bound
+from dpsql.plan.resolved import Block, InputTable
 from dpsql.sql.nodes import Column, InQuery, Node
 from dpsql.sql.queries import Item, Select, Table
 from dpsql.sql.trees import walk
@@ -32,7 +32,7 @@ def keeps_whole_groups(part: Scalar, block: Block) -> bool:
 class Lists:
     """The released blocks of a statement, and the tables that are bound to what is computed of them."""
 
-    def __init__(self, blocks: Sequence[Block], bounds: Sequence[Bound]) -> None:
+    def __init__(self, blocks: Sequence[Block], bounds: Sequence[InputTable]) -> None:
         self._blocks = {block.name: block for block in blocks}
         self._bounds = {bound.name: bound for bound in bounds}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.aggregates.tally import Tally
+from dpsql.aggregates.tally import Histogram
 from dpsql.plan.releases import Plan, Release
-from dpsql.plan.resolved import Bound
+from dpsql.plan.resolved import InputTable
 from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Node
 
@@ -25,10 +25,10 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledTally:
+class CompiledHistogram:
     """The engine SQL of one tally: group keys first, then the value, the number of rows, and their sum where it is summed."""
 
-    tally: Tally
+    tally: Histogram
     sql: str
     verified: tuple[Verified, ...] = ()
 
@@ -58,7 +58,7 @@ class CompiledRelease:
     sql: str
     bounds: tuple[str, ...] = ()
     verified: tuple[Verified, ...] = ()
-    tallies: tuple[CompiledTally, ...] = ()
+    tallies: tuple[CompiledHistogram, ...] = ()
     matchings: tuple[CompiledMatching, ...] = ()
 
     @property
@@ -92,4 +92,4 @@ class Compiled:
 
     plan: Plan
     releases: tuple[CompiledRelease, ...]
-    bounds: tuple[Bound, ...] = ()
+    bounds: tuple[InputTable, ...] = ()

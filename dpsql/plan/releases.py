@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.aggregates.base import Estimate, Limits, Sensitivity, Statistic
-from dpsql.aggregates.tally import Reading, Tallied, Terms
+from dpsql.aggregates.tally import OverHistogram, Reading, Terms
 from dpsql.core.errors import error
 from dpsql.core.events import Event
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss, total
@@ -16,11 +16,11 @@ from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.events import threshold
 from dpsql.mechanisms.prices import costs_at_most
 from dpsql.mechanisms.threshold import delta_per_group
-from dpsql.plan.resolved import Block, Bound, Goal, GroupKey, PostQuery
+from dpsql.plan.resolved import AccuracyTarget, Block, GroupKey, InputTable, PostQuery
 
 
 @dataclass(frozen=True, slots=True)
-class Limited:
+class BoundedBlock:
     """A block with what one unit may contribute to it.
 
     limits    enforced by the engine SQL
@@ -33,7 +33,7 @@ class Limited:
 
 
 @dataclass(frozen=True, slots=True)
-class Small:
+class SmallCell:
     """Aggregates that are in some group expected to be about few people.
 
     condition  on the rows that they are about; None: all rows
@@ -52,13 +52,13 @@ class Bounded:
     bounds  each after what it reads
     """
 
-    blocks: tuple[Limited, ...]
-    bounds: tuple[Bound, ...]
+    blocks: tuple[BoundedBlock, ...]
+    bounds: tuple[InputTable, ...]
     post_query: PostQuery
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class NoisyStatistic:
     """One statistic with the noise that its sensitivity and its loss call for."""
 
     name: str
@@ -76,11 +76,11 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Selected:
     """Something released of a tally, and on what terms."""
 
     name: str
-    tallied: Tallied
+    tallied: OverHistogram
     terms: Terms
 
     @property
@@ -171,13 +171,13 @@ class Release:
     raised       whether it costs the owner's least, which is more than the accuracy that was asked needs
     """
 
-    limited: Limited
-    measures: tuple[Measure, ...]
+    limited: BoundedBlock
+    measures: tuple[NoisyStatistic, ...]
     selection: Selection | None
     outputs: tuple[Output, ...]
     loss: PrivacyLoss
     fingerprint: str
-    chosen: tuple[Chosen, ...] = ()
+    chosen: tuple[Selected, ...] = ()
     read: tuple[Read, ...] = ()
     compared: Comparison | None = None
     entries: tuple[str, ...] | None = None
@@ -186,7 +186,7 @@ class Release:
     present: int | None = None
 
     @property
-    def parts(self) -> tuple[Measure | Chosen, ...]:
+    def parts(self) -> tuple[NoisyStatistic | Selected, ...]:
         """Parts that are paid for; () where only declared keys are shown, which is free."""
         return (*self.measures, *self.chosen)
 
@@ -228,7 +228,7 @@ class Plan:
     post_query: PostQuery
     loss: PrivacyLoss
     price: EpsilonDelta
-    goal: Goal | None = None
+    goal: AccuracyTarget | None = None
 
     def __post_init__(self) -> None:
         if len({release.name for release in self.releases}) < len(self.releases):

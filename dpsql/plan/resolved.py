@@ -18,7 +18,7 @@ from dpsql.relations.relations import Relation
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class AccuracyTarget:
     """An accuracy in place of a price: each column is at most `error` off with this confidence.
 
     error     in the column's own unit, or, where `relative`, a share of the declared number of people
@@ -70,7 +70,7 @@ class KeyList:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class InputTable:
     """A public table that a release reads: computed from public tables and earlier releases before the release runs.
 
     sql      over tables named as the blocks and as other bound tables; its columns are `columns`
@@ -182,7 +182,7 @@ class Resolved:
     """
 
     blocks: tuple[Block, ...]
-    bounds: tuple[Bound, ...]
+    bounds: tuple[InputTable, ...]
     post_query: PostQuery
 
 

@@ -18,8 +18,8 @@ from dpsql.aggregates.base import Estimate, Noise
 from dpsql.aggregates.record import Aggregate
 from dpsql.core.errors import Error, error
 from dpsql.mechanisms.additive import AdditiveNoise, smallest
-from dpsql.plan.releases import Limited
-from dpsql.plan.resolved import Goal, PostQuery
+from dpsql.plan.releases import BoundedBlock
+from dpsql.plan.resolved import AccuracyTarget, PostQuery
 from dpsql.planner.pricing import Pricing, noisy, selecting
 from dpsql.planner.request import Parts, Request
 from dpsql.planner.shares import people_in_a_group
@@ -33,7 +33,7 @@ _INSTEAD = "name a price instead: epsilon=0.1"
 # --- what an accuracy can be asked of -----------------------------------------------------------------------------
 
 
-def check_statement(limited: Sequence[Limited], post_query: PostQuery) -> None:
+def check_statement(limited: Sequence[BoundedBlock], post_query: PostQuery) -> None:
     """One release, and each of its aggregates is a column as it is. Raises 104."""
     paid = [part.block for part in limited if part.block.aggregates]
     if len(paid) > 1:
@@ -61,7 +61,12 @@ def check(parts: Parts, request: Request) -> None:
 
 
 def _problem(
-    aggregate: Aggregate, parts: Parts, place: int, estimate: Estimate, goal: Goal, in_a_group: Fraction | None
+    aggregate: Aggregate,
+    parts: Parts,
+    place: int,
+    estimate: Estimate,
+    goal: AccuracyTarget,
+    in_a_group: Fraction | None,
 ) -> Error | None:
     name = name_of(aggregate)
     if estimate.depends:
@@ -126,7 +131,7 @@ def _noise_of(parts: Parts, place: int, pricing: Pricing) -> Callable[[Fraction]
 def _width(
     noise_at: Callable[[Fraction], AdditiveNoise | None],
     columns: Sequence[Estimate],
-    goal: Goal,
+    goal: AccuracyTarget,
     in_a_group: Fraction | None,
     epsilon: Fraction,
 ) -> float | None:
@@ -193,7 +198,7 @@ def above_cap(ways: Sequence[Parts], request: Request, mechanisms: Sequence[str]
     return error(502, message, hint=hint)
 
 
-def _shown(number: Fraction, goal: Goal) -> str:
+def _shown(number: Fraction, goal: AccuracyTarget) -> str:
     return f"{float(100 * number):g}%" if goal.relative else f"{float(number):g}"
 
 

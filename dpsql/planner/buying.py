@@ -10,7 +10,7 @@ from dpsql.core.errors import Error, error
 from dpsql.core.loss import PrivacyLoss, only_delta, total
 from dpsql.mechanisms.calibration import BY_NAME
 from dpsql.mechanisms.prices import costs_at_most, nominal
-from dpsql.plan.releases import Chosen, Comparison, Measure, Selection
+from dpsql.plan.releases import Comparison, NoisyStatistic, Selected, Selection
 from dpsql.planner import accurate, shares
 from dpsql.planner.pricing import MECHANISMS, Pricing, noisy, selecting
 from dpsql.planner.request import Parts, Request
@@ -20,16 +20,16 @@ MOST_NAMED = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Bought:
+class Calibrated:
     """The parts with their noise.
 
     compared  why a mechanism was taken, where it was not asked for
     raised    whether the accuracy that was asked costs less than the owner's least
     """
 
-    measures: tuple[Measure, ...]
+    measures: tuple[NoisyStatistic, ...]
     selection: Selection | None
-    chosen: tuple[Chosen, ...]
+    chosen: tuple[Selected, ...]
     compared: Comparison | None = None
     raised: bool = False
 
@@ -39,7 +39,7 @@ class Bought:
         return total([*(m.loss for m in self.measures), *(c.loss for c in self.chosen), only_delta(delta)])
 
 
-def buy(parts: Parts, request: Request) -> Bought:
+def buy(parts: Parts, request: Request) -> Calibrated:
     """The parts at their shares of the price, or at the least that gives the accuracy that was asked.
 
     Raises 104 (weights or an accuracy that do not fit the statement), 202 (noise too wide), 502 (an accuracy above the cap).
@@ -54,12 +54,12 @@ def buy(parts: Parts, request: Request) -> Bought:
     return bought
 
 
-def buy_one(ways: Sequence[Parts], request: Request) -> tuple[int, Bought]:
+def buy_one(ways: Sequence[Parts], request: Request) -> tuple[int, Calibrated]:
     """Buy one of several ways to make the same columns: the first, unless another errs no more in any column.
 
     For an accuracy it is the cheapest. Where none can be bought, the error is that of the first.
     """
-    found: list[tuple[int, Bought]] = []
+    found: list[tuple[int, Calibrated]] = []
     problems: list[Error] = []
     for place, parts in enumerate(ways):
         try:
@@ -79,7 +79,7 @@ def buy_one(ways: Sequence[Parts], request: Request) -> tuple[int, Bought]:
     return best
 
 
-def _half_widths(parts: Parts, bought: Bought) -> dict[str, float]:
+def _half_widths(parts: Parts, bought: Calibrated) -> dict[str, float]:
     """The 95 % half-width of every column that has one before it is released."""
     found = {a.name: e.half_width(bought.measures[place].noise, shares.LEVEL) for a, place, e in parts.reads}
     return {name: width for name, width in found.items() if width is not None}
@@ -95,7 +95,7 @@ def _above_cap(ways: Sequence[Parts], request: Request) -> Error:
     )
 
 
-def _bought(parts: Parts, request: Request, mechanism: str) -> Bought:
+def _bought(parts: Parts, request: Request, mechanism: str) -> Calibrated:
     if not request.price.delta:
         _check_pure(parts, mechanism)
     pricing = request.pricing(parts, mechanism)
@@ -126,7 +126,7 @@ def _check_pure(parts: Parts, mechanism: str) -> None:
         raise error(104, what, hint="write mechanism=laplace, or delta=1e-9")
 
 
-def _at_least(parts: Parts, amounts: Sequence[Fraction], pricing: Pricing, least: Fraction) -> Bought:
+def _at_least(parts: Parts, amounts: Sequence[Fraction], pricing: Pricing, least: Fraction) -> Calibrated:
     """The parts at an amount each; where they are less than the least together, at as many times it as makes up the least."""
     whole = sum(amounts, Fraction(0))
     if whole >= least:
@@ -134,11 +134,11 @@ def _at_least(parts: Parts, amounts: Sequence[Fraction], pricing: Pricing, least
     return replace(_with_noise(parts, [amount * least / whole for amount in amounts], pricing), raised=True)
 
 
-def _with_noise(parts: Parts, amounts: Sequence[Fraction], pricing: Pricing) -> Bought:
+def _with_noise(parts: Parts, amounts: Sequence[Fraction], pricing: Pricing) -> Calibrated:
     """The parts at an amount each."""
     limits = parts.limited.limits
     selection: Selection | None = None
-    measures: list[Measure] = []
+    measures: list[NoisyStatistic] = []
     for i, statistic in enumerate(parts.statistics):
         if parts.selects and i == 0:
             measure, selection = selecting(f"m{i}", statistic, limits, amounts[i], pricing)
@@ -147,10 +147,10 @@ def _with_noise(parts: Parts, amounts: Sequence[Fraction], pricing: Pricing) -> 
         measures.append(measure)
     rest = amounts[len(parts.statistics) :]
     chosen = tuple(
-        Chosen(f"c{i}", part, pricing.terms(part, limits, amount))
+        Selected(f"c{i}", part, pricing.terms(part, limits, amount))
         for i, (part, amount) in enumerate(zip(parts.tallied, rest, strict=True))
     )
-    return Bought(tuple(measures), selection, chosen)
+    return Calibrated(tuple(measures), selection, chosen)
 
 
 # --- weights that the caller gives --------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def _weighted(parts: Parts, weights: Sequence[Fraction]) -> tuple[Fraction, ...]
 # --- "auto" -------------------------------------------------------------------------------------------------------
 
 
-def _better(parts: Parts, request: Request) -> Bought:
+def _better(parts: Parts, request: Request) -> Calibrated:
     """The mechanism with the smaller error at this price, or the smaller price for this accuracy; Laplace of two equals.
 
     Why  the choice reads the text and the declared schema alone, so it says nothing about the data
@@ -194,7 +194,7 @@ def _better(parts: Parts, request: Request) -> Bought:
     if not parts.statistics:
         # nothing is added. Permute-and-flip is never worse at the same epsilon; the exponential mechanism has a quarter of its rho
         return _bought(parts, request, mechanisms[0] if request.accounted.by_rho else "laplace")
-    found: list[tuple[str, Bought]] = []
+    found: list[tuple[str, Calibrated]] = []
     problems: list[Error] = []
     for mechanism in MECHANISMS if len(mechanisms) > 1 else mechanisms:
         try:
@@ -218,7 +218,7 @@ def _better(parts: Parts, request: Request) -> Bought:
     return replace(found[better][1], compared=Comparison(found[better][0], share, what))
 
 
-def _error(bought: Bought, parts: Parts, request: Request) -> Fraction:
+def _error(bought: Calibrated, parts: Parts, request: Request) -> Fraction:
     """The 95 % half-width of one cell of each measure, relative to what is expected of it, added up.
 
     Of the number of people that keys are selected by it is the threshold: what is not shown is off by all of itself.

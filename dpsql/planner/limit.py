@@ -1,4 +1,4 @@
-"""limit: Block -> Limited. What one unit may contribute is made finite, or the block is refused; group keys get their lists."""
+"""limit: Block -> BoundedBlock. What one unit may contribute is made finite, or the block is refused; group keys get their lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.literals import shortest
 from dpsql.expressions.scalar import Scalar
 from dpsql.expressions.temporal import moment, moment_text
-from dpsql.plan.releases import Limited
+from dpsql.plan.releases import BoundedBlock
 from dpsql.plan.resolved import Block, GroupKey
 from dpsql.plan.tables import KeyValue
 from dpsql.planner.options import Options
@@ -25,7 +25,7 @@ from dpsql.schema.model import Schema
 from dpsql.sql.duckdb import EPOCH, decimal_text
 
 
-def limit(block: Block, options: Options, schema: Schema) -> Limited:
+def limit(block: Block, options: Options, schema: Schema) -> BoundedBlock:
     """The block with listed keys and with limits that the engine SQL enforces.
 
     Raises 303 (a key that can neither be listed nor selected), 304 (too many declared groups), 401 (no limit on rows or groups).
@@ -40,7 +40,7 @@ def limit(block: Block, options: Options, schema: Schema) -> Limited:
     if block.whole and block.selects:
         raise _not_whole(block)
     if source.one_row_per_unit:
-        return Limited(block, Limits(1, 1, 1), enforced=False)
+        return BoundedBlock(block, Limits(1, 1, 1), enforced=False)
     rows = _least(source.unit.max_rows, options.max_rows)
     # Keys that are functions of the unit give it one group: "customer determines nation" (rule 8).
     constant = 1 if all(key.scalar.is_constant for key in keys) else None
@@ -50,7 +50,7 @@ def limit(block: Block, options: Options, schema: Schema) -> Limited:
     if most_groups is None:
         raise _no_limit("groups", source)
     limits = Limits(rows if rows is not None else most_groups, most_groups, options.max_values)
-    return Limited(block, limits, enforced=True)
+    return BoundedBlock(block, limits, enforced=True)
 
 
 def counts_rows(aggregate: Aggregate) -> bool:

@@ -1,4 +1,4 @@
-"""measure: Limited -> Release. The statistics that hold all aggregates (statistics.py) get a share of the price and their noise."""
+"""measure: BoundedBlock -> Release. The statistics that hold all aggregates (statistics.py) get a share of the price and their noise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpsql.aggregates.count_distinct import Units
 from dpsql.core.loss import NO_LOSS
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.mechanisms.calibration import BY_NAME
-from dpsql.plan.releases import Limited, Output, Read, Release, Small, Suppression
+from dpsql.plan.releases import BoundedBlock, Output, Read, Release, SmallCell, Suppression
 from dpsql.plan.resolved import Block
 from dpsql.planner.buying import buy_one
 from dpsql.planner.request import Parts, Request
@@ -20,18 +20,20 @@ from dpsql.sql.trees import VERSION, fingerprint, tables
 
 
 @dataclass(frozen=True, slots=True)
-class Few:
+class MinimumCellSize:
     """Minimum cell size: aggregates are shown only where the noisy number of people with a row that they are about is
     at least `k`."""
 
-    small: tuple[Small, ...]
+    small: tuple[SmallCell, ...]
     k: int
 
 
-NOWHERE = Few((), 0)
+NOWHERE = MinimumCellSize((), 0)
 
 
-def measure(limited: Limited, request: Request, identity: str, reads: Mapping[str, str], few: Few = NOWHERE) -> Release:
+def measure(
+    limited: BoundedBlock, request: Request, identity: str, reads: Mapping[str, str], few: MinimumCellSize = NOWHERE
+) -> Release:
     """The release of a limited block on the terms of a request.
 
     identity  canonical text of the declared schema, part of the fingerprint
@@ -69,18 +71,18 @@ def measure(limited: Limited, request: Request, identity: str, reads: Mapping[st
     )
 
 
-def _people(limited: Limited, condition: Scalar | None) -> Statistic:
+def _people(limited: BoundedBlock, condition: Scalar | None) -> Statistic:
     """The number of people in a group, or of those with a row that a condition keeps; as COUNT(*) of them asks for it, if it does."""
     return Units(condition) if limited.enforced or (limited.block.selects and condition is None) else Rows(condition)
 
 
-def _present(limited: Limited, way: Statistics) -> int:
+def _present(limited: BoundedBlock, way: Statistics) -> int:
     """The count by which a group is there: one that is asked for anyway, else the number of people."""
     asked = [way.place(one) for one in (Rows(None), Units(None)) if one.identity in way.found]
     return asked[0] if asked else way.place(_people(limited, None))
 
 
-def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[str, str], few: Few) -> str:
+def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[str, str], few: MinimumCellSize) -> str:
     """Fingerprint of the question; no scale, threshold or mechanism that was taken, which follow from it (rule 40).
 
     Why  the statistics alone do not say which aggregate a weight belongs to, nor which columns must be as exact as was asked

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from dpsql.core.errors import Error, error
 from dpsql.core.loss import EpsilonDelta
-from dpsql.plan.resolved import Goal
+from dpsql.plan.resolved import AccuracyTarget
 from dpsql.schema.model import Schema, mechanisms
 from dpsql.schema.write import exact
 
@@ -82,11 +82,11 @@ class Options:
         )
 
     @property
-    def goal(self) -> Goal | None:
+    def goal(self) -> AccuracyTarget | None:
         """The accuracy asked for, or None where a price is."""
         if self.error is None:
             return None
-        return Goal(self.error, self.relative, self.confidence if self.confidence is not None else CONFIDENCE)
+        return AccuracyTarget(self.error, self.relative, self.confidence if self.confidence is not None else CONFIDENCE)
 
     def price(self, schema: Schema) -> EpsilonDelta:
         """The price asked for; for an accuracy the most that it may cost.

@@ -15,12 +15,12 @@ from dpsql.core.loss import EpsilonDelta, total
 from dpsql.core.spans import Span
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.plan.compiled import Compiled
-from dpsql.plan.releases import Bounded, Chosen, Limited, Plan, Release, Small
-from dpsql.plan.resolved import Bound, Resolved
+from dpsql.plan.releases import Bounded, BoundedBlock, Plan, Release, Selected, SmallCell
+from dpsql.plan.resolved import InputTable, Resolved
 from dpsql.planner import accurate
 from dpsql.planner.limit import limit
 from dpsql.planner.lower import lower
-from dpsql.planner.measure import Few, measure
+from dpsql.planner.measure import MinimumCellSize, measure
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Query
 from dpsql.planner.partition import entries
@@ -48,7 +48,7 @@ def calibrate(
     options: Options,
     schema: Schema,
     identity: str,
-    small: Mapping[str, tuple[Small, ...]] = MappingProxyType({}),
+    small: Mapping[str, tuple[SmallCell, ...]] = MappingProxyType({}),
 ) -> Compiled:
     """The releases with their noise, and with their engine SQL. Raises 104, 2xx, 3xx for what has no price or no noise.
 
@@ -71,7 +71,7 @@ def calibrate(
     )
     releases: list[Release] = []
     for part in bounded.blocks:
-        few = Few(small.get(part.block.name, ()), schema.guard.k)
+        few = MinimumCellSize(small.get(part.block.name, ()), schema.guard.k)
         release = measure(part, request, identity, _made_of(bounded.bounds, releases), few)
         releases.append(replace(release, entries=entries(part.block.source, schema)))
     for release in releases:
@@ -80,7 +80,7 @@ def calibrate(
     return Compiled(plan, tuple(lower(release, bounded.bounds) for release in releases), bounded.bounds)
 
 
-def _check_together(own: Options, options: Options, limited: Sequence[Limited]) -> None:
+def _check_together(own: Options, options: Options, limited: Sequence[BoundedBlock]) -> None:
     """Refuse options that do not go together, or not with this statement. Raises 104."""
     if own.confidence is not None and options.goal is None:
         raise error(104, "confidence is that of an error, which is not asked", hint="write error=50, confidence=0.95")
@@ -94,7 +94,7 @@ def _check_together(own: Options, options: Options, limited: Sequence[Limited]) 
         raise error(104, what, hint="leave weights out, or ask them one by one")
 
 
-def _made_of(bounds: tuple[Bound, ...], releases: list[Release]) -> dict[str, str]:
+def _made_of(bounds: tuple[InputTable, ...], releases: list[Release]) -> dict[str, str]:
     """Origins of the input tables: text, with releases by their fingerprints, so that a name is no question."""
     known = {release.name: release.fingerprint for release in releases}
     made: dict[str, str] = {}
@@ -146,7 +146,7 @@ def check_price(release: Release, price: EpsilonDelta) -> None:
             raise too_wide(span)
 
 
-def _too_cheap(part: Chosen, price: EpsilonDelta, span: Span | None) -> Error:
+def _too_cheap(part: Selected, price: EpsilonDelta, span: Span | None) -> Error:
     epsilon, rows = part.tallied.of_each_row, part.terms.limits.rows
     share = part.terms.epsilon / price.epsilon
     each = "for a row" if rows == 1 else f"for each of up to {rows:,} rows of one person"

@@ -16,7 +16,7 @@ from math import exp, log
 
 from dpsql.accountants.filters import Account, filter_of, gaussian_event
 from dpsql.aggregates.base import Limits, Sensitivity, Statistic
-from dpsql.aggregates.tally import Tallied, Terms
+from dpsql.aggregates.tally import OverHistogram, Terms
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.events import Event
@@ -32,7 +32,7 @@ from dpsql.mechanisms.conversions import (
 )
 from dpsql.mechanisms.exact_choice import Kind
 from dpsql.mechanisms.threshold import threshold
-from dpsql.plan.releases import Measure, Selection
+from dpsql.plan.releases import NoisyStatistic, Selection
 from dpsql.schema.model import Privacy
 
 MECHANISMS = (LAPLACE.name, GAUSSIAN.name)
@@ -111,15 +111,15 @@ class Pricing:
         whole = sum(amounts, Fraction(0))
         return epsilon_at_least_rho(whole) if self.by_rho else whole
 
-    def measured(self, name: str, statistic: Statistic, limits: Limits, amount: Fraction) -> Measure:
+    def measured(self, name: str, statistic: Statistic, limits: Limits, amount: Fraction) -> NoisyStatistic:
         """A statistic with the noise that costs an amount."""
         check()
         sensitivity = statistic.sensitivity(limits)
         target = Target(amount, self.by_rho, self.delta, self.for_grid, self.most)
         noise, loss = BY_NAME[self.mechanism].calibrate(moved(sensitivity), target)
-        return Measure(name, statistic, sensitivity, noise, loss)
+        return NoisyStatistic(name, statistic, sensitivity, noise, loss)
 
-    def terms(self, tallied: Tallied, limits: Limits, amount: Fraction) -> Terms:
+    def terms(self, tallied: OverHistogram, limits: Limits, amount: Fraction) -> Terms:
         """The terms on which something is released of a tally for an amount."""
         check()
         if not self.by_rho:
@@ -142,7 +142,7 @@ class Pricing:
         return Terms(limits, epsilon, self.kind)
 
 
-def _rho(tallied: Tallied, terms: Terms) -> Fraction:
+def _rho(tallied: OverHistogram, terms: Terms) -> Fraction:
     return total(event.loss for event in tallied.events(terms)).rho
 
 
@@ -154,7 +154,7 @@ def _short(logarithm: float) -> Fraction:
 WIDEST_SCALE = 2**52
 
 
-def noisy(name: str, statistic: Statistic, limits: Limits, amount: Fraction, pricing: Pricing) -> Measure:
+def noisy(name: str, statistic: Statistic, limits: Limits, amount: Fraction, pricing: Pricing) -> NoisyStatistic:
     """A statistic with the noise that costs an amount. Raises 202 where the noise would be too wide."""
     measure = pricing.measured(name, statistic, limits, amount)
     if measure.noise.squared_scale > WIDEST_SCALE**2:
@@ -164,7 +164,7 @@ def noisy(name: str, statistic: Statistic, limits: Limits, amount: Fraction, pri
 
 def selecting(
     name: str, units: Statistic, limits: Limits, amount: Fraction, pricing: Pricing
-) -> tuple[Measure, Selection]:
+) -> tuple[NoisyStatistic, Selection]:
     """The number of units with its noise, and the selection of private keys by it, which spends the pricing's delta.
 
     Why  Laplace noise spends no delta itself, so it may be cut off instead: the noise then loses (epsilon, delta), and the
@@ -177,7 +177,7 @@ def selecting(
     if ended is not None:
         cut = ended(measure.sensitivity.l0, EpsilonDelta(amount, delta))
         if cut.shows_from is not None and cut.shows_from < tau:
-            chosen = Measure(name, units, measure.sensitivity, cut, pure(amount, delta))
+            chosen = NoisyStatistic(name, units, measure.sensitivity, cut, pure(amount, delta))
             return chosen, Selection(0, cut.shows_from, Fraction(0))
     return measure, Selection(0, tau, delta)
 

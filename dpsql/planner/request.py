@@ -7,11 +7,11 @@ from fractions import Fraction
 
 from dpsql.aggregates.base import Estimate, Statistic
 from dpsql.aggregates.record import Aggregate
-from dpsql.aggregates.tally import Reading, Tallied
+from dpsql.aggregates.tally import OverHistogram, Reading
 from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.calibration import BY_NAME
-from dpsql.plan.releases import Limited
-from dpsql.plan.resolved import Goal
+from dpsql.plan.releases import BoundedBlock
+from dpsql.plan.resolved import AccuracyTarget
 from dpsql.planner.pricing import Accounted, Pricing
 
 _FOR_GRIDS = Fraction(1, 1024)
@@ -37,7 +37,7 @@ class Request:
     accounted: Accounted
     mechanism: str = "laplace"
     weights: tuple[Fraction, ...] | None = None
-    goal: Goal | None = None
+    goal: AccuracyTarget | None = None
     units: int | None = None
     least: Fraction = Fraction(0)
 
@@ -70,9 +70,9 @@ class Parts:
     readings    an aggregate, the place of what is released of a tally, and the reading that it is
     """
 
-    limited: Limited
+    limited: BoundedBlock
     statistics: tuple[Statistic, ...]
-    tallied: tuple[Tallied, ...]
+    tallied: tuple[OverHistogram, ...]
     reads: tuple[tuple[Aggregate, int, Estimate], ...]
     readings: tuple[tuple[Aggregate, int, Reading], ...]
 

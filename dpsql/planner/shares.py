@@ -26,7 +26,7 @@ from dpsql.aggregates.base import Limits
 from dpsql.core.wording import number
 from dpsql.mechanisms.calibration import BY_NAME
 from dpsql.plan.compiled import Compiled
-from dpsql.plan.releases import Limited, Measure, Release
+from dpsql.plan.releases import BoundedBlock, NoisyStatistic, Release
 from dpsql.planner.pricing import Pricing, moved
 from dpsql.relations.relations import Relation
 from dpsql.schema.model import Schema
@@ -42,13 +42,13 @@ def people(source: Relation, units: int | None) -> int | None:
     return next((t.population for t in source.tables if t.population is not None), None) or units
 
 
-def people_in_a_group(limited: Limited, units: int | None) -> Fraction | None:
+def people_in_a_group(limited: BoundedBlock, units: int | None) -> Fraction | None:
     """The declared number of units, spread evenly over the declared groups; None where either is not declared."""
     groups, declared = limited.block.groups, people(limited.block.source, units)
     return Fraction(declared, max(1, groups)) if declared is not None and groups is not None else None
 
 
-def sizes(measures: Sequence[Measure], limits: Limits, in_a_group: Fraction | None) -> list[Fraction] | None:
+def sizes(measures: Sequence[NoisyStatistic], limits: Limits, in_a_group: Fraction | None) -> list[Fraction] | None:
     """Expected size of each measure; None where one is not known."""
     if in_a_group is None:
         return None
@@ -63,7 +63,7 @@ def equal(parts: int) -> tuple[Fraction, ...]:
 
 
 def shares(
-    measures: Sequence[Measure], tallies: int, limits: Limits, in_a_group: Fraction | None, pricing: Pricing
+    measures: Sequence[NoisyStatistic], tallies: int, limits: Limits, in_a_group: Fraction | None, pricing: Pricing
 ) -> tuple[Fraction, ...]:
     """The part of the price for each measure, then for each tally; they add up to 1.
 
@@ -86,7 +86,7 @@ def by_error(squares: Sequence[Fraction], by_rho: bool = False) -> tuple[Fractio
     return proportional(_roots(squares, 2 if by_rho else 3))
 
 
-def _square(measure: Measure, mechanism: str) -> Fraction:
+def _square(measure: NoisyStatistic, mechanism: str) -> Fraction:
     return Fraction(BY_NAME[mechanism].square(moved(measure.sensitivity)))
 
 

@@ -20,13 +20,13 @@ from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.mode import VALUE
 from dpsql.aggregates.moments import Moments, widest
 from dpsql.aggregates.record import Aggregate, Around, value_key
-from dpsql.aggregates.tally import Reading, Tallied, Value
+from dpsql.aggregates.tally import OverHistogram, Reading, Value
 from dpsql.aggregates.term import WIDEST, Term
 from dpsql.core.cancellation import check
 from dpsql.core.domains import LARGEST_DOUBLE
 from dpsql.core.errors import error
 from dpsql.expressions.scalar import Scalar, tree_of
-from dpsql.plan.releases import Limited
+from dpsql.plan.releases import BoundedBlock
 from dpsql.plan.resolved import GroupKey
 from dpsql.planner.limit import as_listed
 from dpsql.planner.lower.rows import travelling
@@ -45,10 +45,10 @@ class Statistics:
     paired    by their condition, pairs and moments that have COUNT(*) of the same rows as a cell
     """
 
-    limited: Limited
+    limited: BoundedBlock
     deciding: Mapping[str, Node | None]
     found: dict[Hashable, Statistic] = field(default_factory=dict)
-    tallied: dict[Hashable, Tallied] = field(default_factory=dict)
+    tallied: dict[Hashable, OverHistogram] = field(default_factory=dict)
     reads: list[tuple[Aggregate, int, Estimate]] = field(default_factory=list)
     readings: list[tuple[Aggregate, int, Reading]] = field(default_factory=list)
     paired: dict[Node | None, Pair | Moments] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Statistics:
             raise error(901, f"{aggregate.function} is read off no statistic")
         self.reads.append((aggregate, self.place(statistic), aggregate.record.read(statistic, aggregate)))
 
-    def choose(self, aggregate: Aggregate, tallied: Tallied, reading: Reading) -> None:
+    def choose(self, aggregate: Aggregate, tallied: OverHistogram, reading: Reading) -> None:
         self.tallied.setdefault(tallied.identity, tallied)
         self.readings.append((aggregate, list(self.tallied).index(tallied.identity), reading))
 
@@ -88,7 +88,7 @@ def _counts_rows(aggregate: Aggregate) -> bool:
 
 
 def statistics_of(
-    limited: Limited, units: int | None, deciding: Mapping[str, Node | None] = ALL_SHOWN, *, together: bool = False
+    limited: BoundedBlock, units: int | None, deciding: Mapping[str, Node | None] = ALL_SHOWN, *, together: bool = False
 ) -> Statistics:
     """The statistics of a block.
 
@@ -128,7 +128,7 @@ def statistics_of(
     return statistics
 
 
-def _around(limited: Limited, units: int | None) -> Around:
+def _around(limited: BoundedBlock, units: int | None) -> Around:
     return Around(limited.limits, limited.block.groups, units, limited.block.aggregates, _listed)
 
 
@@ -148,7 +148,7 @@ def _of_rows(aggregate: Aggregate, statistics: Statistics) -> None:
     statistics.read(aggregate, statistic)
 
 
-def _counts_selected(condition: Node | None, limited: Limited) -> bool:
+def _counts_selected(condition: Node | None, limited: BoundedBlock) -> bool:
     """True if a count of rows is the number of units that a private key is selected by: each has one row, and no condition."""
     return not limited.enforced and limited.block.selects and not condition
 

@@ -26,7 +26,7 @@ from dpsql.guard.history import Asked as Whom
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan.charges import Receipt
 from dpsql.plan.compiled import CompiledRelease, Verified
-from dpsql.plan.resolved import Bound
+from dpsql.plan.resolved import InputTable
 from dpsql.plan.tables import NoisyTable, PublicTable
 from dpsql.planner.total import Texts
 from dpsql.release.noisy import KeyTables, release
@@ -43,7 +43,7 @@ PAUSE_SECONDS = 0.01
 class Reading:
     """The tables of released values that a release reads: as they are declared, and what they hold."""
 
-    bounds: tuple[Bound, ...]
+    bounds: tuple[InputTable, ...]
     tables: tuple[PublicTable, ...]
 
 

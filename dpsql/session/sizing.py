@@ -16,7 +16,7 @@ from dpsql.core.errors import Error, error
 from dpsql.core.escaping import harmless
 from dpsql.core.loss import NO_LOSS, PrivacyLoss, total
 from dpsql.dataset.opening import open_dataset
-from dpsql.guard.bought import Counted, Histogram, counted, histograms, written
+from dpsql.guard.bought import ColumnHistogram, Counted, counted, histograms, written
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import RESERVED, Analyst, Column, Guard, Schema
@@ -123,7 +123,9 @@ def _price(schema: Schema, epsilon: Fraction | None, columns: int, left: Fractio
     return part
 
 
-def _bought(session: Session, ledger: Ledger, one: Histogram, price: Fraction) -> tuple[list[Counted], PrivacyLoss]:
+def _bought(
+    session: Session, ledger: Ledger, one: ColumnHistogram, price: Fraction
+) -> tuple[list[Counted], PrivacyLoss]:
     """One histogram, kept as soon as it is released."""
     answer = session.execute(f"/* dpsql: epsilon={exact(price)} */ {one.sql}")
     widths = [width for width in answer.errors()[-1:] if width is not None]

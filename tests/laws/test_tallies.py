@@ -27,7 +27,7 @@ from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.mode import VALUE, Listed, Mode
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile, cuts_around
-from dpsql.aggregates.tally import Counts, Tallied, Terms
+from dpsql.aggregates.tally import Counts, OverHistogram, Terms
 from dpsql.aggregates.term import Term
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import BIGINT
@@ -91,7 +91,7 @@ def counts(values: Values) -> Counts:
 
 
 @cache
-def costs_of(tallied: Tallied, values: Values, terms: Terms) -> tuple[tuple[int, ...], Fraction]:
+def costs_of(tallied: OverHistogram, values: Values, terms: Terms) -> tuple[tuple[int, ...], Fraction]:
     """The cost of every candidate by itself in the first choice, and the rate."""
     asked = Asked()
     tallied.release([counts(values)], terms, asked)
@@ -134,7 +134,7 @@ def test_costs_of_an_extreme_move_by_one_for_each_row(largest: bool) -> None:
     assert moved[1] == 1
 
 
-def largest_moves(tallied: Tallied) -> dict[int, int]:
+def largest_moves(tallied: OverHistogram) -> dict[int, int]:
     """By how many rows are gone: how far any cost moves at most."""
     found = dict.fromkeys(range(1, UNIT + 1), 0)
     # so steep that the offset of an extreme is within the data
@@ -161,7 +161,7 @@ def test_scores_of_a_mode_fall_together() -> None:
     [*((q, 1 - INTERVAL) for q in QUANTILES), (Extreme(GRID, True), 1), (Extreme(GRID, False), 1), (Mode(LISTED), 1)],
     ids=lambda part: told(part.identity)[:30] if not isinstance(part, Fraction | int) else str(part),
 )
-def test_a_choice_loses_its_share_for_each_row(tallied: Tallied, share: Fraction, kind: Kind) -> None:
+def test_a_choice_loses_its_share_for_each_row(tallied: OverHistogram, share: Fraction, kind: Kind) -> None:
     """Exactly: the largest ratio of two probabilities, over everything that can be chosen on every pair of neighbours."""
     terms = on(kind)
     for values, rest in PAIRS:

@@ -29,7 +29,7 @@ from dpsql.mechanisms.conversions import gaussian, rho_at_most
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan import releases
-from dpsql.plan.releases import Limited, Measure, Plan, Release
+from dpsql.plan.releases import BoundedBlock, NoisyStatistic, Plan, Release
 from dpsql.plan.resolved import Block
 from dpsql.planner import lower, planning, pricing
 from dpsql.planner.lower import cutting
@@ -210,7 +210,7 @@ def delta_of_the_cut_off_noise_unpaid(patch: Patch) -> None:
 
     def unpaid(
         name: str, statistic: Statistic, s: base.Sensitivity, noise: AdditiveNoise, loss: PrivacyLoss
-    ) -> Measure:
+    ) -> NoisyStatistic:
         free = replace(loss, delta=Fraction(0)) if isinstance(noise, TruncatedLaplace) else loss
         return original(name, statistic, s, noise, free)
 
@@ -602,7 +602,7 @@ def a_release_is_charged_twice(patch: Patch) -> None:
 def no_limits_on_joined_tables(patch: Patch) -> None:
     original = planning.limit
 
-    def limit(block: Block, options: object, schema: object) -> Limited:
+    def limit(block: Block, options: object, schema: object) -> BoundedBlock:
         found = original(block, options, schema)  # type: ignore[arg-type]
         return replace(found, enforced=False) if len(block.source.tables) > 1 else found
 

@@ -15,7 +15,7 @@ import pytest
 from dpsql.accounting import claims
 from dpsql.answers import look_up, questions, recent, reusing
 from dpsql.answers.questions import Questions
-from dpsql.answers.topping_up import TopUp
+from dpsql.answers.topping_up import Refinement
 from dpsql.core.errors import Error
 from dpsql.core.loss import NO_LOSS, PrivacyLoss
 from dpsql.plan.compiled import CompiledRelease
@@ -109,7 +109,7 @@ def averages(folder: Path) -> None:
     assert np.std(found) / 1000 == pytest.approx(float(1 / (2 * (first_rho + second))) ** 0.5, rel=0.06)
 
 
-def _topped(session: Session, sql: str) -> TopUp:
+def _topped(session: Session, sql: str) -> Refinement:
     (part,) = compiled_by(session, parse(sql)).releases
     found = look_up.top_up(session._world.stored.questions, part)
     assert found is not None
@@ -213,7 +213,7 @@ def a_roll_up_of_cut_groups(patch: Patch) -> None:
 def a_top_up_that_is_charged_nothing(patch: Patch) -> None:
     original = look_up.top_up
 
-    def top_up(stored: Questions, part: CompiledRelease) -> TopUp | None:
+    def top_up(stored: Questions, part: CompiledRelease) -> Refinement | None:
         found = original(stored, part)
         if found is None:
             return None
@@ -227,7 +227,7 @@ def a_top_up_that_is_charged_twice(patch: Patch) -> None:
     """The whole price, and the noise of the difference."""
     original = look_up.top_up
 
-    def top_up(stored: Questions, part: CompiledRelease) -> TopUp | None:
+    def top_up(stored: Questions, part: CompiledRelease) -> Refinement | None:
         found = original(stored, part)
         if found is None:
             return None
@@ -238,18 +238,18 @@ def a_top_up_that_is_charged_twice(patch: Patch) -> None:
 
 
 def averages_with_equal_weights(patch: Patch) -> None:
-    def combined(self: TopUp, second: NoisyTable) -> NoisyTable:
+    def combined(self: Refinement, second: NoisyTable) -> NoisyTable:
         cells = [c for before, _ in self.first for c in before]
         means = tuple(
             [round((a + b) / 2) for a, b in zip(x, y, strict=True)] for x, y in zip(cells, second.cells, strict=True)
         )
         return replace(second, cells=means)
 
-    patch.setattr(TopUp, "combined", combined)
+    patch.setattr(Refinement, "combined", combined)
 
 
 def averages_with_the_weights_swapped(patch: Patch) -> None:
-    def combined(self: TopUp, second: NoisyTable) -> NoisyTable:
+    def combined(self: Refinement, second: NoisyTable) -> NoisyTable:
         cells: list[list[int]] = []
         for measure, ((cell,), rho) in zip(self.part.release.measures, self.first, strict=True):
             share = float(measure.loss.rho / (rho + measure.loss.rho))
@@ -258,7 +258,7 @@ def averages_with_the_weights_swapped(patch: Patch) -> None:
             )
         return replace(second, cells=tuple(cells))
 
-    patch.setattr(TopUp, "combined", combined)
+    patch.setattr(Refinement, "combined", combined)
 
 
 def claims_that_nobody_heeds(patch: Patch) -> None:

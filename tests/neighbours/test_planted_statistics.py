@@ -19,12 +19,12 @@ from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.mode import Mode
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile
-from dpsql.aggregates.tally import Tally, Terms
+from dpsql.aggregates.tally import Histogram, Terms
 from dpsql.aggregates.term import whole_number
 from dpsql.core.events import Kind
 from dpsql.core.sqltypes import HUGEINT
 from dpsql.mechanisms.conversions import CHOICE, choice
-from dpsql.plan.compiled import CompiledTally
+from dpsql.plan.compiled import CompiledHistogram
 from dpsql.plan.releases import Release
 from dpsql.planner import lower
 from dpsql.sql.nodes import Binary, Call, Node, Number, own
@@ -109,7 +109,7 @@ def _of_tally(patch: Patch, changed: Callable[[str, Release], str]) -> None:
     """Change the SQL of tallies alone."""
     original = lower._tally
 
-    def tally(release: Release, tally: Tally) -> CompiledTally:
+    def tally(release: Release, tally: Histogram) -> CompiledHistogram:
         found = original(release, tally)
         return replace(found, sql=changed(found.sql, release))
 

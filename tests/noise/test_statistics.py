@@ -26,7 +26,7 @@ from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.mode import VALUE, Listed, Mode
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile
-from dpsql.aggregates.tally import Counts, Tallied, Terms
+from dpsql.aggregates.tally import Counts, OverHistogram, Terms
 from dpsql.aggregates.term import Term
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import BIGINT
@@ -113,7 +113,7 @@ class Scripted(ZeroNoise):
         return self.script.pop(0) if self.script else 0
 
 
-def choice(tallied: Tallied, rows: Rows, on: Terms, *before: int) -> Choice:
+def choice(tallied: OverHistogram, rows: Rows, on: Terms, *before: int) -> Choice:
     """What a release of one group chooses from once it has chosen the positions `before`."""
     scripted = Scripted(*before)
     tallied.release([counts(rows)], on, scripted)
@@ -278,7 +278,7 @@ def in_turn(rows: Rows, rate: float, kind: Kind) -> list[float]:
 # --- the promise --------------------------------------------------------------------------------------------------
 
 
-def loss_of_choice(tallied: Tallied, first: Rows, second: Rows, on: Terms) -> float:
+def loss_of_choice(tallied: OverHistogram, first: Rows, second: Rows, on: Terms) -> float:
     """A lower bound of what the first choice loses, by the runs of candidates that both databases have."""
     drawn = [choice(tallied, rows, on).draws(CHOICES) for rows in (first, second)]
     return eps_lower(drawn[0], drawn[1], 0.0, ALARM)

@@ -20,7 +20,7 @@ from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.truncated import TruncatedLaplace
-from dpsql.plan.releases import Chosen, Measure, Plan, Release
+from dpsql.plan.releases import NoisyStatistic, Plan, Release, Selected
 from tests.support.violation import Violation
 
 _ROUNDING = 1 - 1e-9
@@ -67,7 +67,7 @@ def _normal_odds(epsilon: float) -> float:
     return -NormalDist().inv_cdf(1 / (1 + exp(min(epsilon, _STEEP))))
 
 
-def of_measure(measure: Measure) -> Least:
+def of_measure(measure: NoisyStatistic) -> Least:
     s, noise = measure.sensitivity, measure.noise
     if isinstance(noise, DiscreteGaussian):
         return gaussian(float(s.l2_squared / (2 * noise.sigma_squared)))
@@ -75,7 +75,7 @@ def of_measure(measure: Measure) -> Least:
     return pure(float(s.l1 / noise.scale))
 
 
-def of_chosen(chosen: Chosen) -> Least:
+def of_chosen(chosen: Selected) -> Least:
     """Of a unit with as many rows as it may have, by what one row is known to move."""
     terms, rows = chosen.terms, chosen.terms.limits.rows
     choice = exponential if terms.kind == "exponential" else pure

@@ -33,7 +33,7 @@ from dpsql.engines.duckdb.loading import load_beside
 from dpsql.mechanisms.threshold import delta_per_group
 from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan.compiled import Compiled, CompiledRelease
-from dpsql.plan.releases import Measure
+from dpsql.plan.releases import NoisyStatistic
 from dpsql.plan.resolved import PublicTuples
 from dpsql.plan.tables import KeyValue, PublicTable
 from dpsql.planner import lower
@@ -224,7 +224,9 @@ def _matched(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: 
     return list(zip(*keys, strict=True)) if keys else [()], [list(column) for column in sums]
 
 
-def _compare(measure: Measure, one: dict[Key, tuple[int, ...]], other: dict[Key, tuple[int, ...]], sql: str) -> None:
+def _compare(
+    measure: NoisyStatistic, one: dict[Key, tuple[int, ...]], other: dict[Key, tuple[int, ...]], sql: str
+) -> None:
     zero = (0,) * measure.statistic.cells
     moves = [
         abs(x - y) for key in {*one, *other} for x, y in zip(one.get(key, zero), other.get(key, zero), strict=True)
@@ -327,7 +329,7 @@ def _check_alone(
 
 
 def _compare_sum(
-    measure: Measure, alone: list[dict[Key, tuple[int, ...]]], together: dict[Key, tuple[int, ...]], sql: str
+    measure: NoisyStatistic, alone: list[dict[Key, tuple[int, ...]]], together: dict[Key, tuple[int, ...]], sql: str
 ) -> None:
     zero = (0,) * measure.statistic.cells
     for key in {key for one in alone for key in one} | set(together):

@@ -13,8 +13,8 @@ import duckdb
 
 from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.mode import Listed
-from dpsql.aggregates.tally import Tally
-from dpsql.plan.compiled import CompiledRelease, CompiledTally
+from dpsql.aggregates.tally import Histogram
+from dpsql.plan.compiled import CompiledHistogram, CompiledRelease
 from dpsql.plan.tables import KeyValue
 from tests.support.trees import SECRET, name_of, text
 from tests.support.violation import Violation
@@ -29,7 +29,7 @@ def tallies(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: s
     return [_tally(connection, part, tally, sql) for tally in part.tallies]
 
 
-def _tally(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, tally: CompiledTally, sql: str) -> Found:
+def _tally(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, tally: CompiledHistogram, sql: str) -> Found:
     problem = ""
     try:
         rows = connection.execute(tally.sql.replace(SECRET, "'secret'")).fetchall()
@@ -50,7 +50,7 @@ def _tally(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, tally: 
     return found
 
 
-def _check_value(tally: Tally, value: object, sql: str) -> None:
+def _check_value(tally: Histogram, value: object, sql: str) -> None:
     if isinstance(tally, Grid) and not (isinstance(value, int) and 0 <= value < tally.buckets):
         raise Violation(f"{value!r} is no bucket of {tally.identity} in {sql}")
     if isinstance(tally, Listed) and type(value) is not type(tally.values[0]):

@@ -16,7 +16,7 @@ from dpsql.mechanisms.conversions import together
 from dpsql.mechanisms.prices import nominal
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
-from dpsql.plan.resolved import Bound
+from dpsql.plan.resolved import InputTable
 from dpsql.planner.explain.reasons import reasons
 from dpsql.planner.explain.released import chosen, headline, keys, limits, made_of, measure, outputs
 from dpsql.planner.explain.story import story
@@ -74,7 +74,7 @@ def _release(part: CompiledRelease, compiled: Compiled, words: Words, schema: Sc
 # --- bound tables -------------------------------------------------------------------------------------------------
 
 
-def _needed(part: CompiledRelease, bounds: tuple[Bound, ...], told: set[str]) -> list[Bound]:
+def _needed(part: CompiledRelease, bounds: tuple[InputTable, ...], told: set[str]) -> list[InputTable]:
     """The bound tables that are made for a release, each after what it reads; they count as told."""
     wanted = set(part.bounds)
     for bound in reversed(bounds):
@@ -85,7 +85,7 @@ def _needed(part: CompiledRelease, bounds: tuple[Bound, ...], told: set[str]) ->
     return found
 
 
-def _bound(bound: Bound, compiled: Compiled, words: dict[str, Words]) -> list[str]:
+def _bound(bound: InputTable, compiled: Compiled, words: dict[str, Words]) -> list[str]:
     what = "one value" if bound.one_row else "a list of group keys" if _lists(bound, compiled) else "a table"
     lines = [f"{bound.name}: {what} made of {made_of(bound.name, compiled.bounds)}", f"  sql: {bound.sql}"]
     lines += [f"  read by {other.name}" for other in compiled.bounds if bound.name in other.reads]
@@ -95,11 +95,11 @@ def _bound(bound: Bound, compiled: Compiled, words: dict[str, Words]) -> list[st
     return lines
 
 
-def _lists(bound: Bound, compiled: Compiled) -> bool:
+def _lists(bound: InputTable, compiled: Compiled) -> bool:
     return any(found.bound == bound.name for r in compiled.plan.releases for found in r.limited.block.lists)
 
 
-def _place(bound: Bound, part: CompiledRelease, words: Words) -> str:
+def _place(bound: InputTable, part: CompiledRelease, words: Words) -> str:
     """Place at which a release reads an input table."""
     block = part.release.limited.block
     places = [f"where {words.expression(c)}" for c in block.source.where if bound.name in tables(c.tree)]

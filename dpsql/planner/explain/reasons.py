@@ -9,7 +9,7 @@ from dpsql.core.wording import counted, number
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.compiled import Compiled
 from dpsql.plan.releases import Release
-from dpsql.plan.resolved import Bound
+from dpsql.plan.resolved import InputTable
 from dpsql.planner.explain.released import bounded, made_of
 from dpsql.planner.explain.story import equated, is_private_join, is_public_join, meets_once, on_unit, title
 from dpsql.planner.explain.words import Words, tree
@@ -74,7 +74,7 @@ def _finite(release: Release) -> str:
     return f"what one person can change is finite: at most {most}"
 
 
-def _groups(release: Release, bounds: tuple[Bound, ...], words: Words) -> Iterator[str]:
+def _groups(release: Release, bounds: tuple[InputTable, ...], words: Words) -> Iterator[str]:
     block = release.limited.block
     lists = {i: found.bound for found in block.lists for i in found.keys}
     for i, key in enumerate(release.keys):

@@ -10,8 +10,8 @@ from dpsql.aggregates.record import Aggregate
 from dpsql.aggregates.record import Words as Worded
 from dpsql.core.loss import PrivacyLoss
 from dpsql.core.wording import counted, listed, number
-from dpsql.plan.releases import Chosen, Measure, Output, Release
-from dpsql.plan.resolved import Bound, GroupKey
+from dpsql.plan.releases import NoisyStatistic, Output, Release, Selected
+from dpsql.plan.resolved import GroupKey, InputTable
 from dpsql.planner.explain.words import Words
 from dpsql.planner.shares import people
 from dpsql.schema.model import ROW, Schema
@@ -67,7 +67,7 @@ def limits(release: Release) -> str:
     return f"cut to {kept}: enforced (may be skipped)"
 
 
-def keys(release: Release, bounds: tuple[Bound, ...], words: Words) -> list[str]:
+def keys(release: Release, bounds: tuple[InputTable, ...], words: Words) -> list[str]:
     block = release.limited.block
     lists = {i: found.bound for found in block.lists for i in found.keys}
     lines = [_key(key, lists.get(i), bounds, words) for i, key in enumerate(release.keys)]
@@ -79,7 +79,7 @@ def keys(release: Release, bounds: tuple[Bound, ...], words: Words) -> list[str]
     return lines + _selection(release)
 
 
-def _key(key: GroupKey, bound: str | None, bounds: tuple[Bound, ...], words: Words) -> str:
+def _key(key: GroupKey, bound: str | None, bounds: tuple[InputTable, ...], words: Words) -> str:
     name = f"group key {words.expression(key.scalar)}"
     if bound is not None:
         return f"{name}: listed by {made_of(bound, bounds)}, in {bound}, all shown; other rows are left out"
@@ -90,7 +90,7 @@ def _key(key: GroupKey, bound: str | None, bounds: tuple[Bound, ...], words: Wor
     return f"{name}: {counted(values, 'declared value')}{null}, all shown; other rows are left out"
 
 
-def made_of(name: str, bounds: tuple[Bound, ...]) -> str:
+def made_of(name: str, bounds: tuple[InputTable, ...]) -> str:
     """The public tables and releases that a bound table is made of."""
     bound = next(b for b in bounds if b.name == name)
     return listed([*(f"{table} (public)" for table in bound.public), *bound.reads]) or "constants"
@@ -111,7 +111,7 @@ def _selection(release: Release) -> list[str]:
 # --- measures -----------------------------------------------------------------------------------------------------
 
 
-def measure(part: Measure, release: Release, words: Words) -> list[str]:
+def measure(part: NoisyStatistic, release: Release, words: Words) -> list[str]:
     """A statistic, how far one unit moves it, and its noise."""
     s = part.sensitivity
     owner = release.limited.block.source.unit
@@ -136,7 +136,7 @@ def bounded(release: Release, words: Words) -> list[str]:
     return summed + [line for choice in release.chosen for line in choice.tallied.bounds_told(words.expression)]
 
 
-def chosen(part: Chosen, words: Words) -> list[str]:
+def chosen(part: Selected, words: Words) -> list[str]:
     """Describe what is released of a histogram, and how."""
     return [
         f"choice {part.name}: {part.tallied.told(words.expression)}",

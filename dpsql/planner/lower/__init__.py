@@ -30,12 +30,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpsql.aggregates.base import CUT, ROWS, Matching, Statistic, UnitSums
-from dpsql.aggregates.tally import Tally
+from dpsql.aggregates.tally import Histogram
 from dpsql.core.sqltypes import VARCHAR
 from dpsql.expressions.scalar import Scalar
-from dpsql.plan.compiled import CompiledMatching, CompiledRelease, CompiledTally, Verified
+from dpsql.plan.compiled import CompiledHistogram, CompiledMatching, CompiledRelease, Verified
 from dpsql.plan.releases import Release
-from dpsql.plan.resolved import Bound
+from dpsql.plan.resolved import InputTable
 from dpsql.planner.lower.cutting import KEEPS_ANY, cut, hashed, nothing_cut, verified
 from dpsql.planner.lower.rows import (
     ROW_VALUE,
@@ -56,7 +56,7 @@ from dpsql.sql.queries import Common, Derived, Item, Join, Select, Table, With
 from dpsql.sql.trees import rewritten, tables
 
 
-def lower(release: Release, bounds: Sequence[Bound] = ()) -> CompiledRelease:
+def lower(release: Release, bounds: Sequence[InputTable] = ()) -> CompiledRelease:
     """The SQL of one release: group keys first, then the exact sums of its measures in order."""
     taken = matchings(release)
     matched = {matching.measure for matching in taken}
@@ -73,7 +73,7 @@ def lower(release: Release, bounds: Sequence[Bound] = ()) -> CompiledRelease:
     return CompiledRelease(release, sql, _bounds(release, bounds), short, tallied(release), taken)
 
 
-def _bounds(release: Release, bounds: Sequence[Bound]) -> tuple[str, ...]:
+def _bounds(release: Release, bounds: Sequence[InputTable]) -> tuple[str, ...]:
     """The bound tables that a release reads."""
     measured = [scalar for measure in release.measures for scalar in measure.statistic.inputs]
     counted = [scalar for chosen in release.chosen for scalar in chosen.tallied.tally.inputs]
@@ -99,13 +99,13 @@ def _per_unit(release: Release, statistics: list[Statistic], names: list[list[No
     return over(limited, "limited", [*keys, *sums], group=tuple(keys))
 
 
-def tallied(release: Release) -> tuple[CompiledTally, ...]:
+def tallied(release: Release) -> tuple[CompiledHistogram, ...]:
     """The tallies that something of a release is chosen of, each once."""
     different = {chosen.tallied.tally.identity: chosen.tallied.tally for chosen in release.chosen}
     return tuple(_tally(release, tally) for tally in different.values())
 
 
-def _tally(release: Release, tally: Tally) -> CompiledTally:
+def _tally(release: Release, tally: Histogram) -> CompiledHistogram:
     """The rows of each group with each value. Where a unit may have several rows its values of a group are sorted, and of n that
     are cut to c those at evenly spread places stay: a function of its own rows, at most c of them.
     """
@@ -113,7 +113,7 @@ def _tally(release: Release, tally: Tally) -> CompiledTally:
     value = tally.value_of([own(f"x{i}") for i in range(len(inputs))])
     enforced, limits = release.limited.enforced, release.limited.limits
     if not enforced:
-        return CompiledTally(tally, printed(_counted(release, tally, value, rows_of(release, inputs))))
+        return CompiledHistogram(tally, printed(_counted(release, tally, value, rows_of(release, inputs))))
     keys, known, listed = key_columns(release), Bare(Is(ROW_VALUE, "NOT NULL")), own("v0")
     owners = (UNIT, *keys)
     valued = over(rows_of(release, inputs), "counted", [*owners, Item(value, Own("v"))])
@@ -125,17 +125,17 @@ def _tally(release: Release, tally: Tally) -> CompiledTally:
     kept = Bare(Case(((whole, listed),), Spread(listed, own("r0"), own("c0"))))
     column = Item(Call("unnest", (kept,)), Own("v"))
     tree = _bucketed(tally, keys, over(limited, "limited", [*keys, column], where=(KEEPS_ANY,)))
-    return CompiledTally(tally, printed(tree), _verified_tally(release, tally, value, inputs))
+    return CompiledHistogram(tally, printed(tree), _verified_tally(release, tally, value, inputs))
 
 
-def _counted(release: Release, tally: Tally, value: Node, rows: Node) -> Node:
+def _counted(release: Release, tally: Histogram, value: Node, rows: Node) -> Node:
     """Every row counts as it is; groups whose key is not declared are left out after that."""
     keys = key_columns(release)
     values = over(rows, "counted", [*keys, Item(value, Own("v"))])
     return replace(_bucketed(tally, keys, values), having=only_declared(release.keys))
 
 
-def _bucketed(tally: Tally, keys: list[Node], values: Node) -> Select:
+def _bucketed(tally: Histogram, keys: list[Node], values: Node) -> Select:
     columns: list[Node] = [Item(Aggregate("count", (Star(),)), Own("s0"))]
     if tally.summed:
         columns.append(Item(Cast(Aggregate("sum", (ROW_VALUE,)), VARCHAR, tries=False), Own("s1")))
@@ -143,7 +143,7 @@ def _bucketed(tally: Tally, keys: list[Node], values: Node) -> Select:
     return over(values, "valued", [*keys, bucket, *columns], group=(*keys, own("b")))
 
 
-def _verified_tally(release: Release, tally: Tally, value: Node, inputs: list[Scalar]) -> tuple[Verified, ...]:
+def _verified_tally(release: Release, tally: Histogram, value: Node, inputs: list[Scalar]) -> tuple[Verified, ...]:
     """Without the cut, where it was verified to leave everything (see `verified`)."""
     if not nothing_cut(release):
         return ()

@@ -21,7 +21,7 @@ from dpsql.core.domains import Categories, Value
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import BIGINT, SqlType
 from dpsql.expressions.scalar import Scalar, finite_hull
-from dpsql.plan.resolved import Bound, GroupKey, KeyList
+from dpsql.plan.resolved import GroupKey, InputTable, KeyList
 from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.limit import as_listed, travels_as_text
 from dpsql.planner.resolve.key_inputs import MOST_WRITTEN, side_by_side
@@ -191,7 +191,7 @@ def _bound(statement: Statement, query: Select, tried: Mapping[int, Scalar], gro
     read = tables(query)
     columns = tuple((f"c{at}", wire_type(key)) for at, key in enumerate(tried.values()))
     own = tuple(b.name for b in statement.bounds if b.name in read)
-    bound = Bound("", f"{printed(query)} ORDER BY ALL", columns, _declared(statement, query), own)
+    bound = InputTable("", f"{printed(query)} ORDER BY ALL", columns, _declared(statement, query), own)
     return KeyList(tuple(tried), statement.bound(bound, "keys"), groups)
 
 
@@ -221,7 +221,7 @@ def _of_reference(statement: Statement, position: int, scalar: Scalar, target: t
     if scalar.nullable:
         sql += " UNION SELECT NULL"
     sql += " ORDER BY ALL"
-    return KeyList((position,), statement.bound(Bound("", sql, (("c0", kind),), (table,), ()), "keys"))
+    return KeyList((position,), statement.bound(InputTable("", sql, (("c0", kind),), (table,), ()), "keys"))
 
 
 def _of_outer(statement: Statement, outer: exp.Expression, keys: Sequence[GroupKey], env: Env) -> KeyList | None:

@@ -16,7 +16,7 @@ from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
 from dpsql.expressions.lengths import LONGEST_BOUND
 from dpsql.expressions.scalar import Scalar, column, tree_of
-from dpsql.plan.resolved import Block, Bound, PublicTuples, PublicTypes
+from dpsql.plan.resolved import Block, InputTable, PublicTuples, PublicTypes
 from dpsql.plan.tables import ROW_NUMBER, PublicTable, end_column, intervals_table, redrawn_table
 from dpsql.planner.calls import function_of
 from dpsql.planner.grammar import record_of
@@ -116,7 +116,7 @@ class Statement:
     written: int = 0
     query: Callable[[exp.Expression, Env], Query] = field(init=False)
     blocks: list[Block] = field(default_factory=list)
-    bounds: list[Bound] = field(default_factory=list)
+    bounds: list[InputTable] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     glanced: dict[tuple[int, int], tuple[object, object, object]] = field(default_factory=dict)
@@ -232,10 +232,10 @@ class Statement:
         columns = tuple((f"c{i}", sqltype) for i, (_, sqltype) in enumerate(typed))
         values = {(b.name, a.name) for b in self.blocks for a in b.aggregates}
         shown = shows(query.tree, len(columns))
-        bound = Bound("", sql, columns, public, own, one_row, query.unique, shown, chooses(query.tree, values))
+        bound = InputTable("", sql, columns, public, own, one_row, query.unique, shown, chooses(query.tree, values))
         return self.bound(bound, kind), tuple(t for _, t in typed)
 
-    def bound(self, asked: Bound, kind: str) -> str:
+    def bound(self, asked: InputTable, kind: str) -> str:
         """The name of a bound table: of an equal one, if there is one."""
         for known in self.bounds:
             if replace(known, name="") == asked:

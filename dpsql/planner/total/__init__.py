@@ -23,7 +23,7 @@ from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.known import Known, of_type
 from dpsql.plan.compiled import CompiledRelease, Verified
-from dpsql.plan.resolved import Bound
+from dpsql.plan.resolved import InputTable
 from dpsql.planner.calls import hidden, restored
 from dpsql.planner.total.operators import NAMES
 from dpsql.planner.total.relations import Columns, Relations, Tables
@@ -132,7 +132,7 @@ def _deep() -> Iterator[None]:
 
 MOST = 512
 """[texts] that are remembered."""
-Bounds = tuple[Bound, ...]
+Bounds = tuple[InputTable, ...]
 
 
 class Texts:
@@ -144,7 +144,7 @@ class Texts:
         self._tables = lru_cache(16)(self._tables_with)
         self._checked = lru_cache(MOST)(self._total)
 
-    def check(self, part: CompiledRelease, bounds: Sequence[Bound], *, everywhere: bool) -> None:
+    def check(self, part: CompiledRelease, bounds: Sequence[InputTable], *, everywhere: bool) -> None:
         """See that all SQL of a release is total, before anything is charged. Raises 902."""
         read = tuple(b for b in bounds if b.name in part.bounds)
         for sql, verified in part.sources:

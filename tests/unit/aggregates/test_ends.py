@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.aggregates.count import counted
-from dpsql.aggregates.ends import Ends
+from dpsql.aggregates.ends import ConfidenceBounds
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False)
 
@@ -21,7 +21,7 @@ def test_what_is_possible_keeps_every_exact_value(
 ) -> None:
     most = least + width
     exact = min(max(exact, least), most)
-    low, high = Ends(np.array([value - h]), np.array([value + h])).within(least, most, 0.5)[0] or (0, 0)
+    low, high = ConfidenceBounds(np.array([value - h]), np.array([value + h])).within(least, most, 0.5)[0] or (0, 0)
     assert least <= low <= high <= most and (low < high or least == most)
     if value - h <= exact <= value + h:
         assert low <= exact <= high
@@ -37,12 +37,12 @@ def test_a_count_keeps_every_whole_number_that_it_may_be(exact: int, noise: floa
 
 
 def test_an_interval_of_width_0_is_widened_by_the_grid_alone() -> None:
-    assert Ends.around([7.0, -40.0], 0.0, 1, 0)[:].high.tolist() == [8, 1]
-    assert Ends.around([7.0, -40.0], 0.0, 1, 0)[:].low.tolist() == [6, 0]
-    average = Ends(np.array([-3.0, np.nan]), np.array([-1.0, np.nan])).within(0.0, 10.0, 0.25)
+    assert ConfidenceBounds.around([7.0, -40.0], 0.0, 1, 0)[:].high.tolist() == [8, 1]
+    assert ConfidenceBounds.around([7.0, -40.0], 0.0, 1, 0)[:].low.tolist() == [6, 0]
+    average = ConfidenceBounds(np.array([-3.0, np.nan]), np.array([-1.0, np.nan])).within(0.0, 10.0, 0.25)
     assert [average[0], average[1]] == [(0.0, 0.25), None]
 
 
 @pytest.mark.parametrize("h", [0.0, 30.0])
 def test_none_is_changed_that_is_possible(h: float) -> None:
-    assert Ends.around([100.0], 30.0 + h, 1, 0)[0] == (70.0 - h, 130.0 + h)
+    assert ConfidenceBounds.around([100.0], 30.0 + h, 1, 0)[0] == (70.0 - h, 130.0 + h)

@@ -12,7 +12,7 @@ import pytest
 from dpsql.core.errors import Error
 from dpsql.core.loss import total
 from dpsql.mechanisms.conversions import rho_at_most
-from dpsql.plan.releases import Measure, Release
+from dpsql.plan.releases import NoisyStatistic, Release
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.planner.shares import by_error, by_weights, people_in_a_group, proportional
@@ -121,7 +121,7 @@ def test_a_statement_errs_no_more_than_at_equal_shares(
     assert error(own.measures, own, schema) <= error(equal.measures, equal, schema)
 
 
-def error(measures: tuple[Measure, ...], asked: Release, schema: Schema) -> Fraction:
+def error(measures: tuple[NoisyStatistic, ...], asked: Release, schema: Schema) -> Fraction:
     people = people_in_a_group(asked.limited, schema.privacy.units)
     assert people is not None
     found = Fraction(0)

@@ -12,7 +12,7 @@ from dpsql.aggregates.avg import Pair
 from dpsql.core.errors import Error
 from dpsql.core.loss import EpsilonDelta
 from dpsql.planner import measure
-from dpsql.planner.buying import Bought, buy_one
+from dpsql.planner.buying import Calibrated, buy_one
 from dpsql.planner.explain import explain
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
@@ -43,7 +43,7 @@ def widths(sql: str, schema: Schema) -> dict[str, float]:
 def apart(monkeypatch: pytest.MonkeyPatch, sql: str, schema: Schema) -> dict[str, float]:
     """The same where every statistic is bought by itself."""
 
-    def first(ways: Sequence[Parts], request: Request) -> tuple[int, Bought]:
+    def first(ways: Sequence[Parts], request: Request) -> tuple[int, Calibrated]:
         return buy_one(ways[:1], request)
 
     with monkeypatch.context() as patched:
