@@ -1,4 +1,4 @@
-"""Statements beside the SQL that reaches the engine and the shell over the released rows: tests/fixtures/lower.
+"""Statements beside the SQL that reaches the engine and the shell over the released rows: tests/fixtures/dialects/duckdb.
 
 White space does not count. `python -m tests.unit.planner.lower.test_lower` writes the files anew, to be read before they are kept.
 """
@@ -16,7 +16,7 @@ from dpsql.schema.model import Schema
 from tests.support import clinic
 from tests.support.planning import compile_statement
 
-FOLDER = Path(__file__).parents[3] / "fixtures" / "lower"
+FOLDER = Path(__file__).parents[3] / "fixtures" / "dialects" / "duckdb"
 FILES = sorted(FOLDER.glob("*.sql"))
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.core.errors import Error
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Query, parse
 from dpsql.schema.model import Schema
@@ -55,19 +54,3 @@ def test_what_is_called_in_two_ways_is_one_aggregate(schema: Schema) -> None:
     for over in ("FROM visit GROUP BY patient_id", "OVER (PARTITION BY patient_id) AS s FROM visit"):
         name = "" if "OVER" in over else " AS s"
         assert bounds(schema, f"MEAN(days){name} {over}") == bounds(schema, f"AVG(days){name} {over}") == (-3, 30)
-
-
-@pytest.mark.parametrize(
-    ("inner", "says"),
-    [
-        ("GEOMEAN(days + 5) AS s FROM visit GROUP BY patient_id", "GEOMEAN() within one person's rows"),
-        ("dp_clamped(days) AS s FROM visit GROUP BY patient_id", "DP_CLAMPED() within one person's rows"),
-        ("dp_sum(days, lower := 0, upper := 1) OVER (PARTITION BY patient_id) AS s FROM visit", "DP_SUM() within"),
-        ("COUNT(DISTINCT days) OVER (PARTITION BY patient_id) AS s FROM visit", "DISTINCT inside a window"),
-        ("MEDIAN(days) OVER (PARTITION BY patient_id) AS s FROM visit", "MEDIAN() within one person's rows"),
-    ],
-)
-def test_refused(schema: Schema, inner: str, says: str) -> None:
-    with pytest.raises(Error) as refused:
-        bounds(schema, inner)
-    assert str(refused.value).startswith("DPSQL-102") and says in str(refused.value)

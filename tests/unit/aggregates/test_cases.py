@@ -1,0 +1,12 @@
+"""What each aggregate releases, how far one unit moves it, with what noise: tests/fixtures/aggregates, a file each."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.stages import Case, cases, shown
+
+
+@pytest.mark.parametrize("case", cases("aggregates"))
+def test_aggregate(case: Case) -> None:
+    assert shown("aggregates", case) == case.expected
