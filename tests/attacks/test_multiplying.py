@@ -2,7 +2,7 @@
 their sensitivity.
 
 What would multiply is refused for nothing; what is answered is run with and without one person, on several databases, and moves by no
-more than was claimed. Public tables: two places a region, eight badges (tests/support/nested.py).
+more than was claimed. Public tables: two places a region, eight badges (tests/support/nested_tables.py).
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from dpsql.planner.resolve import unique
 from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic, staging
-from tests.support.neighbours import _Bench, vectors
-from tests.support.nested import MORE_TABLES, PUBLIC
+from tests.support.nested_neighbours import _Bench
+from tests.support.nested_tables import MORE_TABLES, PUBLIC
 from tests.support.noise import RecordedNoise
 from tests.support.opened import clinic_data
 from tests.support.planning import compile_statement
+from tests.support.vectors import vectors
 
 DATABASES = 4
 

@@ -20,7 +20,7 @@ from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.attacks.observing import ordinary, patient, visit
 from tests.support import clinic
-from tests.support.nested import MORE_TABLES, PUBLIC
+from tests.support.nested_tables import MORE_TABLES, PUBLIC
 from tests.support.noise import ZeroNoise
 from tests.support.opened import clinic_data
 from tests.support.planning import compiled_by

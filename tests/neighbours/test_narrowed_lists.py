@@ -20,8 +20,9 @@ from dpsql.planner.parse import parse
 from dpsql.schema.model import Schema
 from dpsql.sql.nodes import Literal
 from tests.support import clinic, staging
-from tests.support.neighbours import Violation, check
+from tests.support.neighbours import check
 from tests.support.planning import compile_statement
+from tests.support.violation import Violation
 
 Patch = pytest.MonkeyPatch
 STATEMENTS = [

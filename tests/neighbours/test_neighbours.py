@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.neighbours import Cases, NestedCases
+from tests.support.neighbours import Cases
 from tests.support.nested import CONSTRUCTS
+from tests.support.nested_neighbours import NestedCases
 
 SEEDS = (0, 1, 2, 3, 4, 5, 7, 8)
 LEAST = 1

@@ -66,10 +66,13 @@ from dpsql.sql.queries import Item, Select
 from dpsql.sql.trees import rewritten
 from tests.support import clinic, staging
 from tests.support.cases import some
-from tests.support.neighbours import Cases, NestedCases, Vectors, Violation, vectors
+from tests.support.neighbours import Cases
+from tests.support.nested_neighbours import NestedCases
 from tests.support.planning import compile_statement
 from tests.support.trees import changed, or_zero, unclamped
+from tests.support.vectors import Vectors, vectors
 from tests.support.versions import keeps_signs_of_zeros
+from tests.support.violation import Violation
 
 Patch = pytest.MonkeyPatch
 MOST_CASES = 1200
@@ -206,7 +209,7 @@ def shown_at_the_end_of_the_noise(patch: Patch) -> None:
 
 
 def delta_of_the_cut_off_noise_unpaid(patch: Patch) -> None:
-    original = pricing.Measure
+    original = pricing.NoisyStatistic
 
     def unpaid(
         name: str, statistic: Statistic, s: base.Sensitivity, noise: AdditiveNoise, loss: PrivacyLoss
@@ -214,7 +217,7 @@ def delta_of_the_cut_off_noise_unpaid(patch: Patch) -> None:
         free = replace(loss, delta=Fraction(0)) if isinstance(noise, TruncatedLaplace) else loss
         return original(name, statistic, s, noise, free)
 
-    patch.setattr(pricing, "Measure", unpaid)
+    patch.setattr(pricing, "NoisyStatistic", unpaid)
 
 
 def cut_by_other_people(patch: Patch) -> None:

@@ -29,8 +29,9 @@ from dpsql.plan.releases import Release
 from dpsql.planner import lower
 from dpsql.sql.nodes import Binary, Call, Node, Number, own
 from tests.support.cases import some
-from tests.support.neighbours import Cases, Violation
+from tests.support.neighbours import Cases
 from tests.support.trees import or_zero, unclamped
+from tests.support.violation import Violation
 
 Patch = pytest.MonkeyPatch
 MOST_CASES = 1200

@@ -26,17 +26,9 @@ from dpsql.schema.model import ROW, Column, Schema, Table
 from tests.support import market, tallies
 from tests.support.market import COLUMNS, UNITS, Database, Market
 from tests.support.market_sql import asked
-from tests.support.neighbours import (
-    ACCOUNTINGS,
-    _check_charges,
-    _check_locality,
-    _check_noise,
-    _check_selection,
-    _check_unique,
-    _compare_all,
-    accepted,
-    exact,
-)
+from tests.support.neighbours import ACCOUNTINGS, _check_noise, _check_selection, _compare_all, accepted
+from tests.support.nested_neighbours import _check_charges, _check_locality, _check_unique
+from tests.support.vectors import exact
 
 Pair = tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection]
 A_ROUND = 14

@@ -29,8 +29,9 @@ from tests.support import market, staging
 from tests.support.market import UNITS, Database, Market
 from tests.support.market_cases import opened, shuffled, somebody_gone
 from tests.support.market_sql import asked
-from tests.support.neighbours import Exact, Vectors, _compare_all, accepted
+from tests.support.neighbours import _compare_all, accepted
 from tests.support.noise import ZeroNoise
+from tests.support.vectors import Exact, Vectors
 from tests.support.violation import Violation
 
 KINDS = ("csv", "parquet", "duckdb")

@@ -14,7 +14,6 @@ charged once. What a release reads of earlier ones is the same on both databases
 from __future__ import annotations
 
 import random
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -28,42 +27,25 @@ from dpsql.aggregates.sum import Total
 from dpsql.aggregates.term import Term
 from dpsql.core.errors import Error
 from dpsql.core.loss import EpsilonDelta
-from dpsql.engines.duckdb import fetch
-from dpsql.engines.duckdb.loading import load_beside
 from dpsql.mechanisms.threshold import delta_per_group
 from dpsql.mechanisms.truncated import TruncatedLaplace
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import NoisyStatistic
 from dpsql.plan.resolved import PublicTuples
-from dpsql.plan.tables import KeyValue, PublicTable
-from dpsql.planner import lower
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.postprocess.sandbox import Sandbox
-from dpsql.relations.relations import Relation
-from dpsql.release.noisy import _sums as exact_sums
 from dpsql.schema.model import Schema
 from dpsql.sql.duckdb import printed
 from tests.support import clinic, losses, staging, tallies
 from tests.support.generate import statement
-from tests.support.nested import nested
 from tests.support.planning import compile_statement
-from tests.support.trees import SECRET, name_of, text, told
+from tests.support.trees import name_of, text, told
+from tests.support.vectors import Exact, Key, Part, exact, vectors
 from tests.support.violation import Violation
 
-Key = tuple[KeyValue, ...]
-Cells = dict[Key, tuple[int, ...]]
-Vectors = list[Cells]
-Part = tuple[str, CompiledRelease]
-Tables = dict[str, PublicTable]
-Sums = tuple[list[Key], list[list[int]]]
 ACCOUNTINGS = ("sequential", "zcdp")
 """With which Gaussian noise is charged an epsilon and a delta, or rho."""
-
-
-def whole(cell: object) -> int:
-    """An exact sum as it crosses: an integer, or its digits."""
-    return fetch.integers([cell])[0]
 
 
 @dataclass(slots=True)
@@ -161,72 +143,13 @@ def _neighbour(data: clinic.Database, chance: random.Random, schema: Schema) -> 
     return clinic.without(data, chance.choice([*people, heaviest, heaviest])[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Exact:
-    """Everything exact of one release: the cells of its measures, and its tallies."""
-
-    cells: Vectors
-    tallies: list[tallies.Found]
-
-
-def exact(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> Exact:
-    return Exact(vectors(connection, part, sql), tallies.tallies(connection, part, sql))
-
-
 def _compare_all(part: CompiledRelease, one: Exact, other: Exact, sql: str) -> None:
     for measure, cells, moved in zip(part.release.measures, one.cells, other.cells, strict=True):
         _compare(measure, cells, moved, sql)
     tallies.compare(part, one.tallies, other.tallies, sql)
 
 
-def vectors(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> Vectors:
-    """The exact cells of every measure, by key. The engine must not raise, whatever the data."""
-    if not part.release.measures:
-        return []
-    keys, sums = _matched(connection, part, sql) if part.matchings else _summed(connection, part, sql)
-    declared = [key.values for key in part.release.keys]
-    for key in keys:
-        for value, values in zip(key, declared, strict=True):
-            if values is not None and value not in values:
-                raise Violation(f"the undeclared key {value!r} came out of {sql}")
-    found: Vectors = []
-    start = 0
-    for measure in part.release.measures:
-        cells = measure.statistic.to_cells(sums[start : start + measure.statistic.sums])
-        start += measure.statistic.sums
-        found.append(dict(zip(keys, zip(*cells, strict=True), strict=True)))
-    return found
-
-
-def _summed(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> Sums:
-    problem = ""
-    try:
-        rows = connection.execute(part.sql.replace(SECRET, "'secret'")).fetchall()
-    except duckdb.Error as raised:
-        problem = str(raised)
-    if problem:
-        raise Violation(f"the engine raised on {sql}: {problem}\n{part.sql}")
-    keys = [tuple(row[: part.key_columns]) for row in rows]
-    return keys, [[whole(row[part.key_columns + i]) for row in rows] for i in range(part.sum_columns)]
-
-
-def _matched(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> Sums:
-    """The same where distinct values are counted, which the release stage matches with units."""
-    problem = ""
-    found: staging.Exact | None = None
-    try:
-        found = staging.exact(connection, part, ())
-    except duckdb.Error as raised:
-        problem = str(raised)
-    if found is None:
-        raise Violation(f"the engine raised on {sql}: {problem}\n{part.texts}")
-    keys, sums = exact_sums(part, found.sums, found.matchings)
-    return list(zip(*keys, strict=True)) if keys else [()], [list(column) for column in sums]
-
-
-def _compare(
-    measure: NoisyStatistic, one: dict[Key, tuple[int, ...]], other: dict[Key, tuple[int, ...]], sql: str
-) -> None:
+def _compare(measure: NoisyStatistic, one: dict[Key, tuple[int, ...]], other: dict[Key, tuple[int, ...]], sql: str) -> None:
     zero = (0,) * measure.statistic.cells
     moves = [
         abs(x - y) for key in {*one, *other} for x, y in zip(one.get(key, zero), other.get(key, zero), strict=True)
@@ -359,213 +282,3 @@ def _check_void(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, da
             if bare & set(names) and any(any(cells[: len(cells) - with_rows]) for cells in found.values()):
                 raise Violation(f"{bare} without a value adds to {told(statistic.identity)} in {sql}")
         tallies.check_empty(part, tallies.tallies(connection, part, sql), names, sql)
-
-
-# --- nested statements --------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class NestedCases:
-    """A stream of generated nested cases; one of `unit` "patient" or "row".
-
-    close   only statements that stand close to a rule, which are a fifth of all otherwise
-    tally   how many checked cases have each construct
-    """
-
-    folder: Path
-    seed: int
-    unit: str = "patient"
-    close: bool = False
-    refused: int = 0
-    checked: int = 0
-    statements: int = 0
-    tally: Counter[str] = field(default_factory=Counter)
-
-    def run(self, count: int) -> None:
-        """Check `count` accepted cases. Raises Violation."""
-        chance = random.Random(f"nested {self.unit} {self.seed}")
-        schemas = [
-            _modest(staging.schema(self.folder, unit=self.unit, accounting=accounting)) for accounting in ACCOUNTINGS
-        ]
-        with _Bench(schemas[0], chance) as bench:
-            while self.checked < count:
-                bench.schema = chance.choice(schemas)
-                bench.refill()
-                for _ in range(12):
-                    self._one(bench, chance)
-
-    def _one(self, bench: _Bench, chance: random.Random) -> None:
-        sql, used = nested(chance, row_level=self.unit == "row", close=self.close)
-        compiled = accepted(sql, bench.schema, bench.types, bench.types.sandbox)
-        if compiled is None:
-            self.refused += 1
-            return
-        bench.check(sql, compiled)
-        self.statements += 1
-        self.checked += len(compiled.releases)
-        self.tally.update({word: len(compiled.releases) for word in used})
-
-
-class _Bench:
-    """Two pairs of neighbouring databases, each database in a connection of its own: one wild, one as declared.
-
-    The neighbours have their rows in another order, and more threads: neither may show.
-    """
-
-    def __init__(self, schema: Schema, chance: random.Random) -> None:
-        self.schema = schema
-        self.chance = chance
-        self.types = staging.Types()
-        self.wild = (staging.opened(schema, threads=1), staging.opened(schema, threads=4))
-        self.declared = (staging.opened(schema, threads=1), staging.opened(schema, threads=1))
-        self.gone: dict[str, object] = {}
-
-    def __enter__(self) -> _Bench:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for connection in (*self.wild, *self.declared):
-            connection.close()
-        self.types.sandbox.close()
-
-    def refill(self) -> None:
-        """Other databases, and another person gone."""
-        wild = clinic.database(self.chance, wild=self.chance.random() < 0.8)
-        for name, pair, data in (("wild", self.wild, wild), ("declared", self.declared, _declared_only(self.chance))):
-            neighbour = _neighbour(data, self.chance, self.schema)
-            left = {row[0] for row in neighbour["patient"]}
-            self.gone[name] = next((row[0] for row in data["patient"] if row[0] not in left), None)
-            clinic.fill(pair[0], data)
-            clinic.fill(pair[1], _shuffled(neighbour, self.chance))
-
-    def check(self, sql: str, compiled: Compiled) -> None:
-        """One statement on both pairs. Raises Violation."""
-        _check_charges(compiled, sql)
-        self._check_pair(sql, compiled, self.wild, "wild")
-        if any(part.verified or any(t.verified for t in part.tallies) for part in compiled.releases):
-            self._check_verified(sql, compiled)
-
-    def _bound(self, sql: str, compiled: Compiled, pair: tuple[duckdb.DuckDBPyConnection, ...]) -> None:
-        """Compute the bound tables on the first database, and show them to both."""
-        if not compiled.bounds:
-            return
-        problem = ""
-        tables: Tables = {}
-        try:
-            tables = staging.bound_tables(
-                compiled,
-                lambda part, bound: staging.exact(pair[0], part, bound),
-                self.types,
-                staging.noise_for(self.chance),
-            )
-        except (Error, duckdb.Error) as raised:
-            problem = str(raised)
-        if problem:
-            raise Violation(f"a bound table could not be computed in {sql}: {problem}")
-        for table in tables.values():
-            for connection in pair:
-                load_beside(connection, table)
-
-    def _check_pair(self, sql: str, compiled: Compiled, pair: tuple[duckdb.DuckDBPyConnection, ...], name: str) -> None:
-        self._bound(sql, compiled, pair)
-        for part in (p for p in compiled.releases if p.release.parts):
-            one, other = (exact(connection, part, sql) for connection in pair)
-            _compare_all(part, one, other, sql)
-            _check_noise(part, sql)
-            tallies.check_choices(part, sql)
-            _check_selection(part, sql)
-            _check_unique(pair[0], part.release.limited.block.source, sql)
-            if self.schema.privacy.unit != "row":
-                _check_locality(pair, part, self.gone[name], sql)
-
-    def _check_verified(self, sql: str, compiled: Compiled) -> None:
-        """On data that is as declared the shorter SQL gives the same sums, and so moves as little."""
-        self._bound(sql, compiled, self.declared)
-        for part in compiled.releases:
-            for connection in self.declared:
-                tallies.check_verified(connection, part, sql)
-                if not part.verified:
-                    continue
-                expected = [_shown(cells) for cells in vectors(connection, part, sql)]
-                for short in part.verified:
-                    found = [_shown(cells) for cells in vectors(connection, replace(part, sql=short.sql), sql)]
-                    if found != expected:
-                        raise Violation(f"verified SQL is not the identity in {sql}: {short.sql}")
-
-
-def _shown(cells: Cells) -> Cells:
-    """The groups that hold anything."""
-    return {key: values for key, values in cells.items() if any(values)}
-
-
-def _declared_only(chance: random.Random) -> clinic.Database:
-    """A database for which everything that is declared holds: values, keys, references, rows per patient."""
-    data = clinic.database(chance, wild=False)
-    visits, rows = [], Counter[object]()
-    for visit in data["visit"]:
-        rows[visit[1]] += 1
-        if rows[visit[1]] <= 3:
-            visits.append(visit)
-    owner = {visit[0]: visit[1] for visit in visits}
-    items, rows = [], Counter()
-    for item in (i for i in data["item"] if i[0] in owner):
-        rows[owner[item[0]]] += 1
-        if rows[owner[item[0]]] <= 4:
-            items.append(item)
-    return {**data, "visit": visits, "item": items}
-
-
-def _shuffled(data: clinic.Database, chance: random.Random) -> clinic.Database:
-    return {name: chance.sample(rows, len(rows)) for name, rows in data.items()}
-
-
-def _check_charges(compiled: Compiled, sql: str) -> None:
-    """Every release is read, is there once, and is charged; the charges fit the price."""
-    plan = compiled.plan
-    losses.check_plan(plan, sql)
-    for part in compiled.releases:
-        if part.release.parts and not part.release.loss.rho > 0:
-            raise Violation(f"a release is not charged in {sql}")
-    prints = [part.release.fingerprint for part in compiled.releases]
-    if len(prints) != len(set(prints)):
-        raise Violation(f"the same release is charged twice in {sql}")
-    known = {part.release.name for part in compiled.releases} | {bound.name for bound in compiled.bounds}
-    read = {name for bound in compiled.bounds for name in bound.reads}
-    missing = read - known
-    unread = {p.release.name for p in compiled.releases if f'"{p.release.name}"' not in plan.post_query.sql} - read
-    if missing or unread:
-        raise Violation(f"releases {sorted(missing)} are not charged, or {sorted(unread)} not read in {sql}")
-
-
-def _check_unique(connection: duckdb.DuckDBPyConnection, source: Relation, sql: str) -> None:
-    """Public relations that were joined hold no two rows that agree in what the plan takes for unique."""
-    for public in source.publics:
-        for columns in public.unique:
-            listed = ", ".join(sorted(map(printed, columns))) or "1"
-            rows = f"SELECT {listed} FROM {printed(public.read())}"
-            repeated = (
-                f"SELECT count(*) FROM ({rows} GROUP BY ALL HAVING count(*) > 1)"
-                if columns
-                else (f"SELECT count(*) FROM (SELECT 1 FROM {printed(public.read())} LIMIT 2) HAVING count(*) > 1")
-            )
-            if connection.execute(repeated).fetchall() not in ([], [(0,)]):
-                raise Violation(f"{printed(public.read())} repeats ({listed}), which is taken for unique, in {sql}")
-        for column, rows in public.multiplicity:
-            most = f"SELECT max(n) FROM (SELECT count(*) AS n FROM {printed(public.read())} GROUP BY {printed(column)})"
-            if any((found or 0) > rows for (found,) in connection.execute(most).fetchall()):
-                raise Violation(f"{printed(column)} has more than {rows} rows a value in {sql}")
-
-
-def _check_locality(pair: tuple[duckdb.DuckDBPyConnection, ...], part: CompiledRelease, gone: object, sql: str) -> None:
-    """Other people's rows are the same with and without one person, bit for bit (rule 10)."""
-    read = [
-        lower.inputs_of([m.statistic for m in part.release.measures])[1],
-        *(list(t.tally.inputs) for t in part.tallies),
-    ]
-    for inputs in read:
-        rows = printed(lower.rows_of(part.release, inputs, unit=True))
-        found = [
-            Counter(repr(row[1:]) + repr(row[0]) for row in c.execute(rows).fetchall() if row[0] != gone) for c in pair
-        ]
-        if found[0] != found[1]:
-            raise Violation(f"other people's rows changed in {sql}: {found[0] - found[1]} {found[1] - found[0]}")

@@ -23,7 +23,7 @@ from dpsql.core.domains import Categories, Interval
 from dpsql.core.errors import Error
 from dpsql.core.loss import PrivacyLoss
 from dpsql.expressions.scalar import Scalar
-from dpsql.plan.releases import Limited, Release
+from dpsql.plan.releases import BoundedBlock, Release
 from dpsql.plan.resolved import Block, GroupKey
 from dpsql.planner.options import Options
 from dpsql.planner.parse import DUCKDB, Catalog, Explain, Query, Setting, parse
@@ -123,7 +123,7 @@ def _resolved(sql: str, schema: Schema) -> Iterator[str]:
     for one in found.bounds:
         yield f"{one.name}: {one.sql}"
     if not found.blocks:
-        yield f"answered by {found.shell.sql}"
+        yield f"answered by {found.post_query.sql}"
 
 
 def _asked(sql: str) -> Query:
@@ -193,7 +193,7 @@ def _key(block: Block, place: int, key: GroupKey) -> str:
     return f"key {key.name}: {text(key.scalar)} {values}"
 
 
-def _limits(found: Limited) -> str:
+def _limits(found: BoundedBlock) -> str:
     most = found.limits
     values = "" if most.values is None else f", {most.values} values in a group"
     cut = "enforced" if found.enforced else "nothing to cut"

@@ -27,7 +27,7 @@ from dpsql.release.noisy import key_list, release, wire_columns
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.schema.toml import read_schema
 from tests.support import clinic
-from tests.support.nested import MORE_TABLES, PUBLIC, PUBLIC_ROWS
+from tests.support.nested_tables import MORE_TABLES, PUBLIC, PUBLIC_ROWS
 from tests.support.noise import ZeroNoise
 
 SECRET = "5ec2e7"
