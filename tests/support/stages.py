@@ -236,6 +236,7 @@ STAGES: dict[str, Callable[[str, Schema], Iterator[str]]] = {
     "resolve": _resolved,
     "bound": _bounded,
     "calibrate": _calibrated,
+    "relations": _resolved,
     "aggregates": _calibrated,
     "functions": _called,
 }

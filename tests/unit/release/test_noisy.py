@@ -1,0 +1,64 @@
+"""From exact sums to a noisy table: which groups there are, in which order, and what of them is shown. Without noise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.engines.base import ExactTable
+from dpsql.plan.compiled import CompiledRelease
+from dpsql.plan.releases import Suppression
+from dpsql.planner.options import Options
+from dpsql.planner.parse import parse
+from dpsql.release.noisy import release
+from tests.support.noise import RecordedNoise, ZeroNoise
+from tests.support.planning import compile_statement
+from tests.support.stages import schema_of
+
+
+def compiled(sql: str) -> CompiledRelease:
+    return compile_statement(parse(sql), Options(), schema_of("patient"), "").releases[0]
+
+
+def test_declared_groups_are_all_there_in_their_order_and_no_other() -> None:
+    exact = ExactTable(([3, 9, 1],), ([30, 90, 10],))
+    found = release(compiled("SELECT site, COUNT(*) FROM patient GROUP BY site"), exact, ZeroNoise())
+    assert (found.keys, list(found.cells), found.groups) == (([1, 2, 3],), [[10, 0, 30]], 3)
+
+
+def test_empty_groups_have_noise_too() -> None:
+    noise = RecordedNoise()
+    release(compiled("SELECT site, COUNT(*) FROM patient GROUP BY site"), ExactTable(([],), ([],)), noise)
+    assert [size for _, _, size in noise.drawn] == [3]
+
+
+def test_without_groups_there_is_one() -> None:
+    found = release(compiled("SELECT COUNT(*) FROM patient"), ExactTable((), ([],)), ZeroNoise())
+    assert list(found.cells) == [[0]]
+
+
+def test_a_selected_group_reaches_the_threshold_and_groups_are_sorted() -> None:
+    part = compiled("SELECT code, COUNT(*) FROM patient GROUP BY code")
+    assert part.release.selection is not None
+    tau = part.release.selection.tau
+    exact = ExactTable(([None, 7, 5, 6, 4],), ([tau, tau, tau + 1, tau - 1, 0],))
+    found = release(part, exact, ZeroNoise())
+    assert (found.keys, list(found.cells)) == (([5, 7, None],), [[tau + 1, tau, tau]])
+
+
+def test_a_group_with_nobody_is_not_selected_whatever_its_noise() -> None:
+    class Loud(ZeroNoise):
+        def laplace(self, scale: object, size: int) -> list[int]:
+            return [1000] * size
+
+    found = release(
+        compiled("SELECT code, COUNT(*) FROM patient GROUP BY code"), ExactTable(([1, 2],), ([0, 1],)), Loud()
+    )
+    assert found.keys == ([2],)
+
+
+def test_what_too_few_people_are_in_is_not_shown() -> None:
+    part = compiled("SELECT site, COUNT(*) FROM patient GROUP BY site")
+    one = Suppression(0, 5, (part.release.outputs[0].name,))
+    part = replace(part, release=replace(part.release, suppressed=(one,)))
+    found = release(part, ExactTable(([1, 2, 3],), ([4, 5, 6],)), ZeroNoise())
+    assert list(found.cells) == [[None, 5, 6]]
