@@ -1,4 +1,4 @@
-"""measure: BoundedBlock -> Release. The statistics that hold all aggregates (statistics.py) get a share of the price and their noise."""
+"""measure: BoundedBlock -> Release. The statistics of all aggregates (statistics.py) get a share of the price and their noise."""
 
 from __future__ import annotations
 

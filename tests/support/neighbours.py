@@ -149,7 +149,9 @@ def _compare_all(part: CompiledRelease, one: Exact, other: Exact, sql: str) -> N
     tallies.compare(part, one.tallies, other.tallies, sql)
 
 
-def _compare(measure: NoisyStatistic, one: dict[Key, tuple[int, ...]], other: dict[Key, tuple[int, ...]], sql: str) -> None:
+def _compare(
+    measure: NoisyStatistic, one: dict[Key, tuple[int, ...]], other: dict[Key, tuple[int, ...]], sql: str
+) -> None:
     zero = (0,) * measure.statistic.cells
     moves = [
         abs(x - y) for key in {*one, *other} for x, y in zip(one.get(key, zero), other.get(key, zero), strict=True)
