@@ -23,10 +23,14 @@ import numpy as np
 
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.grid import LEAST_BUCKETS, Grid, as_value, grid
+from dpsql.aggregates.listed_extreme import ListedExtremeOf, ListedExtremes
+from dpsql.aggregates.mode import Listed
 from dpsql.aggregates.quantile import runs
 from dpsql.aggregates.record import Aggregate, Around, Record
-from dpsql.aggregates.tally import Counts, OverHistogramDefaults, Terms, Value
+from dpsql.aggregates.tally import Counts, OverHistogram, OverHistogramDefaults, Reading, Terms, Value
 from dpsql.aggregates.telling import Say
+from dpsql.core.domains import Categories
+from dpsql.core.errors import error
 from dpsql.core.events import Event
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.scalar import Scalar
@@ -110,10 +114,23 @@ class ExtremeOf:
         return Column(values, [tally.between(part.lower, v) for v in cells[0]])
 
 
-def _extreme(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Extreme, ExtremeOf]:
+def _extreme(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[OverHistogram, Reading]:
+    if value.sqltype.is_text and isinstance(value.domain, Categories):
+        return _of_list(aggregate, value, around)
     tally = grid(aggregate, value, LEAST_BUCKETS)
     extreme = Extreme(tally, aggregate.record is MAX)
     return extreme, ExtremeOf(extreme, aggregate.sqltype)
+
+
+def _of_list(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[ListedExtremes, ListedExtremeOf]:
+    """Of texts, in the order of their characters, which is that of their bytes in UTF-8."""
+    if value.is_identifying:
+        what = f"{aggregate.function.upper()} would show an identifier"
+        raise error(302, what, hint="ask for what people share", span=aggregate.span)
+    form, values = around.listed(aggregate, value)
+    order = sorted(range(len(values)), key=lambda i: str(values[i]))
+    extremes = ListedExtremes(Listed(value, form, values, aggregate.condition), tuple(order))
+    return extremes, ListedExtremeOf(extremes, aggregate.record is MAX, values, aggregate.sqltype)
 
 
 def _same(sqltype: SqlType) -> SqlType:

@@ -16,6 +16,7 @@ from dpsql.aggregates.count import counting
 from dpsql.aggregates.distinct_values import where_counted
 from dpsql.aggregates.extreme import Extreme
 from dpsql.aggregates.grid import Grid
+from dpsql.aggregates.listed_extreme import ListedExtremes
 from dpsql.aggregates.mode import Mode
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile
@@ -24,6 +25,7 @@ from dpsql.aggregates.term import whole_number
 from dpsql.core.events import Kind
 from dpsql.core.sqltypes import HUGEINT
 from dpsql.mechanisms.conversions import CHOICE, choice
+from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.plan.compiled import CompiledHistogram
 from dpsql.plan.releases import Release
 from dpsql.planner import lower
@@ -168,6 +170,11 @@ def top_values_for_the_price_of_one(patch: Patch) -> None:
     patch.setattr(Mode, "rate", lambda self, terms: terms.per_row)
 
 
+def a_histogram_at_half_its_noise(patch: Patch) -> None:
+    """A row is taken to move the counts of listed texts by a half."""
+    patch.setattr(ListedExtremes, "noise", lambda self, terms: DiscreteLaplace(1 / (2 * terms.per_row)))
+
+
 def choices_of_one_row(patch: Patch) -> None:
     """The rows of a unit are taken for one."""
     patch.setattr(Terms, "per_row", property(lambda self: self.epsilon))
@@ -206,6 +213,7 @@ FAULTS = [
     interval_without_a_price,
     extreme_as_if_monotone,
     top_values_for_the_price_of_one,
+    a_histogram_at_half_its_noise,
     choices_of_one_row,
     a_choice_at_a_sixteenth,
     permute_and_flip_as_the_exponential_mechanism,

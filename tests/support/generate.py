@@ -76,6 +76,7 @@ def statistic(chance: random.Random, numbers: Sequence[str], listed: Sequence[st
     if listed:
         value = chance.choice(listed)
         options.append(chance.choice([f"MODE({value})", f"APPROX_TOP_K({value}, {chance.choice([1, 2])})"]))
+        options += [f"{end}({value})" for end in ("MIN", "MAX") if value == "city"]
     return chance.choice(options)
 
 

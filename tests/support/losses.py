@@ -14,6 +14,7 @@ from math import exp, inf, pi, sqrt, tanh
 from statistics import NormalDist
 
 from dpsql.aggregates.extreme import Extreme
+from dpsql.aggregates.listed_extreme import ListedExtremes
 from dpsql.aggregates.mode import Mode
 from dpsql.aggregates.quantile import Quantile
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
@@ -88,6 +89,8 @@ def of_chosen(chosen: Selected) -> Least:
             return choice(float(2 * rows * extreme.rate(terms)))
         case Mode() as mode:
             return added([choice(float(rows * mode.rate(terms)))] * mode.most)
+        case ListedExtremes() as extreme:
+            return pure(float(rows / extreme.noise(terms).scale))
     return pure(float(terms.epsilon))
 
 
