@@ -1,10 +1,10 @@
 """MIN and MAX of declared texts: the least and greatest listed value that a noisy histogram shows to be there.
 
 How many rows have each listed value gets discrete Laplace noise of scale 1 / epsilon'. A row has one value, so a unit with r rows in
-the group moves these counts by at most r in all, which loses r epsilon' (aggregates/tally.py: together K epsilon'). Which value is
-shown is post-processing, of both ends together: the outermost in the order of the texts whose noisy count is above h, where no noise of the list is beyond h with
-95 %. So with 95 % somebody has that value, and each value beyond it has at most 2 h rows. Where there is none, it is NULL; NULL among
-the rows is no value (rule 59).
+the group moves these counts by at most r in all, which loses r epsilon' (aggregates/tally.py: together K epsilon'). Which values are
+shown is post-processing, of both ends together: the outermost in the order of the texts whose noisy count is above h, where no noise of
+the list is beyond h with 95 %. So with 95 % somebody has a value that is shown, and each value beyond it has at most 2 h rows. Where
+there is none, it is NULL; NULL among the rows is no value (rule 59).
 """
 
 from __future__ import annotations

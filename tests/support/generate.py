@@ -94,11 +94,11 @@ def _ranked(chance: random.Random, x: str) -> str:
 
 
 MORE = {
-    "patient": ["MEDIAN(born)", "MAX(born)", "QUANTILE_CONT(born, 0.1)"],
-    "visit": ["MIN(DATE '2000-01-01' + CAST(days AS INTEGER))"],
+    "patient": ["MEDIAN(born)", "MAX(born)", "QUANTILE_CONT(born, 0.1)", "MAX(note)"],
+    "visit": ["MIN(DATE '2000-01-01' + CAST(days AS INTEGER))", "MIN(tag)"],
     "item": [],
 }
-"""Of dates."""
+"""Of dates, and of texts without a list."""
 
 
 def aggregate(chance: random.Random, table: str, argument: str) -> str:

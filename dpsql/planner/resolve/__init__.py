@@ -28,9 +28,10 @@ from dpsql.planner.resolve.catalog import quoted_columns, spending_tables
 from dpsql.planner.resolve.ends import computed
 from dpsql.planner.resolve.free import free_answer
 from dpsql.planner.resolve.functions import check_buckets
-from dpsql.planner.resolve.people import rows_of_people, traced
+from dpsql.planner.resolve.people import traced
 from dpsql.planner.resolve.pivot import unpivoted, with_values
 from dpsql.planner.resolve.query import query
+from dpsql.planner.resolve.rows_of_people import rows_of_people
 from dpsql.planner.resolve.sources import check_tables
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement, total_text
 from dpsql.planner.resolve.syntax import without_own_functions

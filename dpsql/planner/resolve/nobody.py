@@ -147,7 +147,7 @@ def over_nobody(tree: exp.Select, pending: str, keys: Sequence[GroupKey], aggreg
     for a in aggregates:
         value = _nothing(str(a.sqltype), "0" if a.record.only_counts and a.sqltype.is_integer else "NULL")
         columns.append(exp.alias_(value, a.name, quoted=True))
-    rows = exp.Select(expressions=columns)
+    rows = exp.Select(expressions=columns or [exp.Null()])
     if keys:
         rows = rows.where(exp.false())
     named = exp.TableAlias(this=exp.to_identifier(NAME, quoted=True))

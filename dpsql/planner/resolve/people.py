@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.expressions.scalar import NULL_TYPE, Scalar, finite_hull
+from dpsql.expressions.scalar import NULL_TYPE, Scalar
 from dpsql.plan.resolved import Block, GroupKey
 from dpsql.plan.tables import ROW_NUMBER
 from dpsql.planner.calls import function_of
@@ -22,10 +22,12 @@ from dpsql.planner.resolve.free import said_of_groups
 from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
 from dpsql.planner.resolve.key_lists import check_value_list, is_listed, key_lists, leaves_out_empty
 from dpsql.planner.resolve.nobody import NAME, over_nobody, ruled_out
+from dpsql.planner.resolve.rows_of_people import bare_column, rows_of_people
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import all_of, is_query, output_name, parts_of, unaliased, where_parts
+from dpsql.planner.resolve.text_extremes import TextExtremes
 from dpsql.planner.resolve.unique import of_release
 from dpsql.relations.relations import Relation
 from dpsql.sql.duckdb import printed
@@ -46,6 +48,7 @@ class _Rewriter:
     scope: Scope
     keys: dict[Node, GroupKey]
     collector: Collector
+    texts: TextExtremes
     aliases: dict[str, exp.Expression]
     open_aliases: set[str] = field(default_factory=set)
     expanded: int = 0
@@ -58,6 +61,10 @@ class _Rewriter:
             value = self.rewrite(argument_of(node))
             return end(node, value, PENDING, list(self.collector.found.values()))
         if is_aggregate(node):
+            extreme = isinstance(node.this if isinstance(node, exp.Filter) else node, exp.Min | exp.Max)
+            text = self.texts.column(node) if extreme else None
+            if text is not None:
+                return text
             asked = self.collector.add(node)
             columns = [_released(aggregate.name) for aggregate in asked.aggregates]
             return exp.Array(expressions=columns) if asked.listed else columns[0]
@@ -134,43 +141,6 @@ class _Rewriter:
         raise bare_column(node, column)
 
 
-def rows_of_people(found: Private, node: exp.Expression) -> Error:
-    """Refusal of a query over people's rows that would be shown or looked at one by one."""
-    if found.grouped is not None:
-        return error(
-            302,
-            "a group would be one person, because the privacy unit or a key of its rows is grouped by",
-            hint="group by what people share, or aggregate these groups once more: SELECT COUNT(*) FROM (...)",
-            span=span_of(found.grouped),
-        )
-    return error(
-        301, "the result would be rows of people", hint="aggregate, such as SELECT COUNT(*)", span=span_of(_shown(node))
-    )
-
-
-def _shown(node: exp.Expression) -> exp.Expression:
-    while isinstance(node, exp.Subquery | exp.SetOperation | exp.Exists):
-        node = node.this
-    return node.expressions[0] if isinstance(node, exp.Select) and node.expressions else node
-
-
-def bare_column(node: exp.Column, column: Scalar) -> Error:
-    """305: a column that is shown for each row."""
-    return error(
-        305,
-        f"{node.name} is neither grouped nor aggregated, so it would show rows of people",
-        hint=_instead(node.name, column),
-        span=span_of(node),
-    )
-
-
-def _instead(name: str, column: Scalar) -> str:
-    if column.role == "identifier":
-        return "leave it out, or write COUNT(*)"
-    averaged = column.sqltype.is_number and finite_hull(column) is not None
-    return f"add it to GROUP BY, or write {'AVG' if averaged else 'COUNT'}({name})"
-
-
 def _released(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(PENDING, quoted=True))
 
@@ -182,13 +152,14 @@ def release(
     collector = Collector(scope, relation.unit.column if relation.unit is not None else None)
     found = key_lists(statement, select, keys, relation, env)
     keys, lists = list(found.keys), found.lists
-    rewriter = _Rewriter(statement, env, scope, {key.scalar.tree: key for key in keys}, collector, dict(scope.aliases))
+    texts, by_tree = TextExtremes(scope), {key.scalar.tree: key for key in keys}
+    rewriter = _Rewriter(statement, env, scope, by_tree, collector, texts, dict(scope.aliases))
     listed = {i for one in lists for i in one.keys} | {i for i, key in enumerate(keys) if is_listed(key.scalar)}
     having = select.args.get("having")
     # keys that are selected privately need a count of people, and so may be all that COUNT(*) > 0 is written for
     asked = said_of_groups(select) if len(listed) == len(keys) else having and having.this
-    tree = _released_query(select, asked, rewriter)
-    _check_people(select, keys, collector, relation)
+    tree, names = _released_query(select, asked, rewriter), tuple(output_name(p) for p in select.expressions)
+    _check_groups(select, keys, relation, aggregated=bool(collector.found or texts.found))
     if not collector.found and len(listed) < len(keys):
         check_value_list(keys)
         collector.count_people(select)
@@ -199,12 +170,25 @@ def release(
     note = ruled_out(statement, relation, found) if relation.where or found.empty else None
     if note is not None and not whole and over_nobody(tree, PENDING, keys, block.aggregates):
         statement.notes.append(note)
-        return Public(named_after(tree, PENDING, NAME), names=tuple(output_name(p) for p in select.expressions))
+        if texts.found:
+            texts.of_nobody(tree)
+        return Public(named_after(tree, PENDING, NAME), names=names)
+    if texts.found:
+        _look_up(statement, select, tree, texts, block)
+    if not (block.keys or block.aggregates):
+        tree.set("from_", None)
+        return Public(tree, names=names)
     name = statement.release(block)
     named_after(tree, PENDING, name)
     direct = tuple(_direct(p, name) for p in tree.expressions)
     shown = of_release(tree, name, [key.name for key in keys])
-    return Public(tree, shown, direct, name, tuple(output_name(p) for p in select.expressions))
+    return Public(tree, shown, direct, name, names)
+
+
+def _look_up(statement: Statement, select: exp.Select, tree: exp.Select, texts: TextExtremes, block: Block) -> None:
+    for text in texts.keys(block.keys):
+        _check_groups(select, [*block.keys, text], block.source, aggregated=True)
+    texts.look_up(statement, tree, PENDING, block)
 
 
 def grouping(select: exp.Select, scope: Scope) -> list[exp.Expression]:
@@ -257,7 +241,7 @@ def _grouping(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.Exp
     return node
 
 
-def _check_people(select: exp.Select, keys: list[GroupKey], collector: Collector, relation: Relation) -> None:
+def _check_groups(select: exp.Select, keys: Sequence[GroupKey], relation: Relation, *, aggregated: bool) -> None:
     """Refuse rows of people (301) and groups that are people (302)."""
     for key in keys:
         if key.scalar.is_identifying:
@@ -277,7 +261,7 @@ def _check_people(select: exp.Select, keys: list[GroupKey], collector: Collector
             hint="group by fewer columns",
             span=span_of(select),
         )
-    if not keys and not collector.found:
+    if not keys and not aggregated:
         raise error(
             301,
             "the result would be rows of people",

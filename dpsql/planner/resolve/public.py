@@ -13,7 +13,7 @@ from dpsql.planner.resolve import unique
 from dpsql.planner.resolve.correlated import HIDDEN_KEY, Correlated, hidden_name, split
 from dpsql.planner.resolve.ends import is_end
 from dpsql.planner.resolve.key_lists import CORRELATED
-from dpsql.planner.resolve.people import rows_of_people
+from dpsql.planner.resolve.rows_of_people import rows_of_people
 from dpsql.planner.resolve.sources import Source, column_names, glance, items, shown_names
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import all_of, is_query, parts_of, replaced, unparenthesised, where_parts

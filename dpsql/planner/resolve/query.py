@@ -18,8 +18,9 @@ from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.resolve.correlated import Correlated, decorrelate
 from dpsql.planner.resolve.grouping_sets import flatten
 from dpsql.planner.resolve.joined import can_join, connect, equalities_between, from_clause, joined_scope, parts_scope
-from dpsql.planner.resolve.people import bare_column, group_keys, grouping, release, rows_of_people
+from dpsql.planner.resolve.people import group_keys, grouping, release
 from dpsql.planner.resolve.public import public_select
+from dpsql.planner.resolve.rows_of_people import bare_column, rows_of_people
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.sources import Source, glance, items, public_values, relation, shown_names, source

@@ -19,7 +19,8 @@ from dpsql.expressions.lengths import LONGEST_BOUND
 from dpsql.expressions.logic import BOTH, compare, truth
 from dpsql.expressions.scalar import Scalar, goes_with, same_key
 from dpsql.planner.resolve.joined import columns_of, connect, from_clause, parts_scope, reads_only
-from dpsql.planner.resolve.people import aggregates, rows_of_people
+from dpsql.planner.resolve.people import aggregates
+from dpsql.planner.resolve.rows_of_people import rows_of_people
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.sources import glance, items, source

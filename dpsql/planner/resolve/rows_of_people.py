@@ -1,0 +1,47 @@
+"""Refusals of queries that would show rows of people."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpsql.core.errors import Error, error
+from dpsql.core.spans import span_of
+from dpsql.expressions.scalar import Scalar, finite_hull
+from dpsql.planner.resolve.statement import Private
+
+
+def rows_of_people(found: Private, node: exp.Expression) -> Error:
+    """Refusal of a query over people's rows that would be shown or looked at one by one."""
+    if found.grouped is not None:
+        return error(
+            302,
+            "a group would be one person, because the privacy unit or a key of its rows is grouped by",
+            hint="group by what people share, or aggregate these groups once more: SELECT COUNT(*) FROM (...)",
+            span=span_of(found.grouped),
+        )
+    return error(
+        301, "the result would be rows of people", hint="aggregate, such as SELECT COUNT(*)", span=span_of(_shown(node))
+    )
+
+
+def _shown(node: exp.Expression) -> exp.Expression:
+    while isinstance(node, exp.Subquery | exp.SetOperation | exp.Exists):
+        node = node.this
+    return node.expressions[0] if isinstance(node, exp.Select) and node.expressions else node
+
+
+def bare_column(node: exp.Column, column: Scalar) -> Error:
+    """305: a column that is shown for each row."""
+    return error(
+        305,
+        f"{node.name} is neither grouped nor aggregated, so it would show rows of people",
+        hint=_instead(node.name, column),
+        span=span_of(node),
+    )
+
+
+def _instead(name: str, column: Scalar) -> str:
+    if column.role == "identifier":
+        return "leave it out, or write COUNT(*)"
+    averaged = column.sqltype.is_number and finite_hull(column) is not None
+    return f"add it to GROUP BY, or write {'AVG' if averaged else 'COUNT'}({name})"

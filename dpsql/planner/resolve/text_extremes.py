@@ -1,0 +1,111 @@
+"""MIN and MAX over people of texts without a list: the least or greatest value among those that are selected privately.
+
+    SELECT site, MAX(city) FROM person GROUP BY site
+    =>  site, (SELECT MAX(k1) FROM release_1 WHERE k0 IS NOT DISTINCT FROM site) over the groups, where release_1 holds
+    SELECT site, city FROM person GROUP BY site, city
+
+Why    the values are group keys of a release of their own: a threshold on a hidden number of people lets them through, with the limits
+       on groups that it enforces for groups and values together (rule 59); what is looked up in it is post-processing
+Notes  NULL passes a threshold like any value, and is never MIN or MAX
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dpsql.aggregates.record import Aggregate
+from dpsql.aggregates.shared import ROWS, UNITS
+from dpsql.core.domains import Categories
+from dpsql.core.errors import error
+from dpsql.core.spans import Span, span_of
+from dpsql.expressions.logic import truth
+from dpsql.expressions.scalar import Scalar, tree_of
+from dpsql.plan.resolved import Block, GroupKey
+from dpsql.planner.grammar import name_of
+from dpsql.planner.resolve.scalars import check_plain, scalar
+from dpsql.planner.resolve.scope import Scope
+from dpsql.planner.resolve.statement import Statement
+from dpsql.planner.resolve.syntax import all_of
+from dpsql.relations.relations import filtered
+from dpsql.sql.nodes import Node
+
+LOOKED_UP = "\0texts"
+"""Stands for what is looked up until its release has a name; no identifier of a statement can hold it."""
+NOTE = "MIN and MAX of text are the first and last among the values that enough people share; rarer ones are left out"
+
+
+@dataclass(frozen=True, slots=True)
+class TextExtreme:
+    """MIN or MAX of a text without a list."""
+
+    name: str
+    largest: bool
+    value: Scalar
+    condition: Scalar | None
+    span: Span | None
+
+
+@dataclass(slots=True)
+class TextExtremes:
+    """Those of one block, each asked once."""
+
+    scope: Scope
+    found: dict[tuple[bool, Node, Node | None], TextExtreme] = field(default_factory=dict)
+
+    def column(self, node: exp.Expression) -> exp.Column | None:
+        """What stands for an aggregate until it is looked up; None for any other. Raises 302 where it would show an identifier."""
+        filters = isinstance(node, exp.Filter)
+        call = node.this if filters else node
+        if not isinstance(call, exp.Min | exp.Max) or call.expressions or not isinstance(call.this, exp.Expression):
+            return None
+        if isinstance(call.this, exp.Distinct | exp.Star):
+            return None
+        value = scalar(call.this, self.scope)
+        if not value.sqltype.is_text or isinstance(value.domain, Categories):
+            return None
+        words = name_of(call).removesuffix("()")
+        check_plain(call.this, words)
+        if value.is_identifying:
+            raise error(302, f"{words} would show an identifier", hint="ask for what people share", span=span_of(node))
+        condition = truth(scalar(node.expression.this, self.scope)) if filters else None
+        largest = isinstance(call, exp.Max)
+        asked = TextExtreme(f"t{len(self.found)}", largest, value, condition, span_of(node))
+        one = self.found.setdefault((largest, value.tree, tree_of(condition)), asked)
+        return _column(LOOKED_UP, one.name)
+
+    def keys(self, block: Sequence[GroupKey]) -> list[GroupKey]:
+        """The values, as a further key of groups."""
+        return [GroupKey(f"k{len(block)}", one.value, None, one.span) for one in self.found.values()]
+
+    def look_up(self, statement: Statement, tree: exp.Expression, pending: str, block: Block) -> None:
+        """Let a query over a block's groups, which are called `pending`, look up each value among those of its own release."""
+        for one, key in zip(self.found.values(), self.keys(block.keys), strict=True):
+            source = block.source if one.condition is None else filtered(block.source, one.condition)
+            people = Aggregate(ROWS if source.unit is None else UNITS, None, None, "a0", one.span)
+            name = statement.release(Block("", source, (*block.keys, key), (people,), block.lists))
+            extreme = (exp.Max if one.largest else exp.Min)(this=_column(name, key.name))
+            same = [exp.NullSafeEQ(this=_column(name, k.name), expression=_column(pending, k.name)) for k in block.keys]
+            found = exp.Select(expressions=[extreme])
+            found.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(name, quoted=True))))
+            if same:
+                found.set("where", exp.Where(this=all_of(same)))
+            _replace(tree, one.name, exp.Subquery(this=found))
+        statement.notes.append(NOTE)
+
+    def of_nobody(self, tree: exp.Expression) -> None:
+        """Let a query over no group, or over one row of nobody, find none."""
+        for one in self.found.values():
+            _replace(tree, one.name, exp.cast(exp.Null(), "VARCHAR"))
+
+
+def _replace(tree: exp.Expression, name: str, value: exp.Expression) -> None:
+    for column in list(tree.find_all(exp.Column)):
+        if column.table == LOOKED_UP and column.name == name:
+            column.replace(value.copy())
+
+
+def _column(table: str, name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))

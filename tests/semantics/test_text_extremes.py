@@ -1,0 +1,139 @@
+"""MIN and MAX of texts: with a list, and among the values that are selected privately; as plain DuckDB where all have enough people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+from dpsql.core.errors import Error
+from dpsql.planner.resolve.text_extremes import NOTE
+from dpsql.session.opening import open_session
+from dpsql.session.session import Session
+from tests.support.noise import ZeroNoise
+
+SCHEMA = """
+[dataset]
+name = "shop"
+source = "."
+[privacy]
+unit = "customer.id"
+epsilon = 1e9
+delta = 1e-3
+units = 600
+least = 0.1
+caps = { epsilon = 1e6, delta = 1e-4 }
+query = { epsilon = 1e5, delta = 1e-6 }
+[guard]
+mode = "off"
+[tables.customer]
+source = "customer.parquet"
+key = ["id"]
+[tables.customer.columns]
+id = { type = "BIGINT" }
+site = { type = "INTEGER", domain = [1, 2, 3] }
+plan = { type = "VARCHAR", domain = ["silver", "basic", "gold"], nullable = true }
+city = { type = "VARCHAR", nullable = true }
+age = { type = "INTEGER", bounds = [0, 100] }
+[tables.line]
+source = "line.parquet"
+key = ["line"]
+references = { id = "customer.id" }
+max_rows_per_unit = 4
+[tables.line.columns]
+line = { type = "BIGINT" }
+id = { type = "BIGINT" }
+item = { type = "VARCHAR" }
+"""
+CUSTOMER = """SELECT i::BIGINT AS id, (i % 3 + 1)::INTEGER AS site,
+    CASE WHEN i % 7 = 0 THEN NULL WHEN i % 2 = 0 THEN 'basic' ELSE 'gold' END AS plan,
+    CASE i % 5 WHEN 0 THEN NULL WHEN 1 THEN 'Oslo' WHEN 2 THEN 'Bern' WHEN 3 THEN 'Århus' ELSE 'Wien' END AS city,
+    (i % 90)::INTEGER AS age FROM range(600) AS r(i)"""
+LINE = "SELECT i::BIGINT AS line, (i % 600)::BIGINT AS id, chr((97 + i % 5)::INTEGER) AS item FROM range(1200) AS r(i)"
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Session, duckdb.DuckDBPyConnection]]:
+    folder = tmp_path_factory.mktemp("shop")
+    plain = duckdb.connect()
+    for name, rows in (("customer", CUSTOMER), ("line", LINE)):
+        plain.execute(f"CREATE TABLE {name} AS {rows}")
+        plain.execute(f"COPY {name} TO '{folder / name}.parquet' (FORMAT parquet)")
+    (folder / "schema.toml").write_text(SCHEMA)
+    session = open_session(folder / "schema.toml", None, ":memory:", noise=ZeroNoise())
+    yield session, plain
+    session.close()
+    plain.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT MIN(plan), MAX(plan), COUNT(*) FROM customer WHERE age > 30",
+        "SELECT site, MAX(plan), MIN(plan) AS m FROM customer GROUP BY site ORDER BY MIN(plan), site",
+        "SELECT site FROM customer GROUP BY site HAVING MAX(plan) = 'gold' ORDER BY site",
+        "SELECT MAX(CASE WHEN age > 30 THEN 'old' ELSE 'young' END) FROM customer WHERE site = 1",
+        "SELECT MIN(m), MAX(m) FROM (SELECT id, MAX(item) AS m FROM line GROUP BY id) AS per_person",
+        "SELECT MIN(city), MAX(city) FROM customer",
+        "SELECT MAX(city), COUNT(*) FROM customer WHERE site = 2",
+        "SELECT site, MAX(city), MIN(city) FILTER (WHERE age > 50) AS m FROM customer GROUP BY site ORDER BY 2, 1",
+        "SELECT site FROM customer GROUP BY site HAVING MIN(city) = 'Bern' ORDER BY site",
+        "SELECT city, MAX(UPPER(city)) FROM customer GROUP BY city ORDER BY city NULLS FIRST",
+        "SELECT MAX(m) FROM (SELECT site, MIN(city) AS m FROM customer GROUP BY site) AS sites",
+        "SELECT COUNT(*) FROM customer WHERE city = (SELECT MAX(city) FROM customer)",
+        "SELECT MAX(city) || '!' AS x FROM customer HAVING COUNT(*) > 5",
+        "SELECT DISTINCT MAX(item) FROM line",
+        "SELECT c.site, MIN(item), COUNT(*) FROM line JOIN customer AS c USING (id) GROUP BY c.site ORDER BY 1",
+    ],
+)
+def test_texts_have_the_extremes_of_plain_sql(opened: tuple[Session, duckdb.DuckDBPyConnection], sql: str) -> None:
+    session, plain = opened
+    assert list(session.execute(sql).rows) == plain.execute(sql).fetchall()
+
+
+def test_what_is_selected_says_so_and_both_ends_are_bought_once(
+    opened: tuple[Session, duckdb.DuckDBPyConnection],
+) -> None:
+    session, _ = opened
+    both = session.execute("/* dpsql: fresh */ SELECT MIN(city), MAX(city), MIN(city) || MAX(city) FROM customer")
+    assert (both.remarks, both.releases) == ((NOTE,), 1)
+    assert NOTE not in session.execute("SELECT MAX(plan) FROM customer WHERE age > 3").remarks
+
+
+def test_a_value_of_few_people_is_no_extreme(opened: tuple[Session, duckdb.DuckDBPyConnection]) -> None:
+    session, _ = opened
+    cheap = "/* dpsql: epsilon=0.2, delta=1e-6 */ SELECT MAX(UPPER(city)), COUNT(*) FROM customer WHERE age < 5"
+    assert session.execute(cheap).rows[0][0] is None
+
+
+def test_nobody_has_no_text(opened: tuple[Session, duckdb.DuckDBPyConnection]) -> None:
+    session, _ = opened
+    for sql, rows in (
+        ("SELECT MAX(city) FROM customer WHERE site = 9", [(None,)]),
+        ("SELECT MAX(plan), MIN(city), COUNT(*) FROM customer WHERE site = 9", [(None, None, 0)]),
+        ("SELECT site, MAX(city) FROM customer WHERE site = 9 GROUP BY site", []),
+    ):
+        answer = session.execute(sql)
+        assert (list(answer.rows), answer.receipt.loss.epsilon) == (rows, 0), sql
+
+
+def test_the_limit_is_that_of_groups_and_values_together(opened: tuple[Session, duckdb.DuckDBPyConnection]) -> None:
+    """Rule 59: four rows of a person may be four items, and each may be the one that puts an item over the threshold."""
+    session, _ = opened
+    plan = session.explain("SELECT MAX(item) FROM line")
+    assert "4 groups" in plan
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("SELECT MAX(CAST(id AS VARCHAR)) FROM customer", "DPSQL-302"),
+        ("SELECT MAX(DISTINCT city) FROM customer", "DPSQL-102"),
+        ("SELECT site, MAX(city) FROM customer GROUP BY ROLLUP (site)", "DPSQL-102"),
+    ],
+)
+def test_refused(opened: tuple[Session, duckdb.DuckDBPyConnection], sql: str, code: str) -> None:
+    with pytest.raises(Error) as refused:
+        opened[0].execute(sql)
+    assert refused.value.code == code
