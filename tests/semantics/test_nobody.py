@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.core.errors import Error
 from dpsql.core.loss import NO_LOSS
 from tests.semantics.plain import Beside, beside
 from tests.support import clinic
@@ -67,6 +68,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
             "SELECT age, COUNT(*) FROM patient WHERE age = 95 GROUP BY age",
             "declared: no group that is listed meets the conditions",
         ),
+        ("SELECT 1 FROM patient WHERE age IS NULL LIMIT 1", "declared: age is never NULL"),
+        ("SELECT patient_id FROM patient WHERE patient_id IS NULL LIMIT 1", "declared: patient_id is never NULL"),
+        ("SELECT site, age AS a, born, income FROM patient WHERE site = 99 ORDER BY a", SITE),
+        ("SELECT * FROM (SELECT * FROM visit WHERE year IS NULL) AS v LIMIT 1", "declared: year is "),
+        ("SELECT v.cost, p.site FROM visit AS v JOIN patient AS p USING (patient_id) WHERE p.site = 99 LIMIT 1", SITE),
+        ("SELECT site, COUNT(*) FROM patient WHERE site = 99 GROUP BY GROUPING SETS ((site))", "declared: no group"),
+        ("SELECT site, COUNT(*), SUM(age) FROM patient WHERE site = 99 GROUP BY CUBE (site)", "declared: no group"),
+        ("SELECT site, AVG(age) FROM patient WHERE site = 99 GROUP BY ROLLUP (site)", "declared: no group"),
     ],
 )
 def test_what_no_declared_value_meets_is_free(sql: str, note: str, both: Beside) -> None:
@@ -92,6 +101,29 @@ def test_what_no_declared_value_meets_is_free(sql: str, note: str, both: Beside)
 )
 def test_bounds_and_joins_decide_nothing(sql: str, both: Beside) -> None:
     assert both.check(sql).receipt.loss != NO_LOSS
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT weight FROM patient WHERE weight IS NULL LIMIT 1",
+        "SELECT age FROM patient WHERE age = 95 LIMIT 1",
+        "SELECT site FROM visit LEFT JOIN patient USING (patient_id) WHERE site IS NULL LIMIT 1",
+        "SELECT age FROM patient WHERE age IS NULL OR site = 1 LIMIT 1",
+        "SELECT age FROM patient WHERE patient_id = 3 AND site = 99",
+    ],
+)
+def test_rows_that_may_be_there_are_not_shown(sql: str, both: Beside) -> None:
+    with pytest.raises(Error) as refused:
+        both.session.execute(sql)
+    assert refused.value.code in ("DPSQL-301", "DPSQL-305")
+
+
+def test_what_is_declared_has_no_interval_and_none_is_sold(both: Beside) -> None:
+    answer = both.session.execute(
+        "SELECT COUNT(*) AS n, dp_low(COUNT(*)) AS l, dp_high(SUM(age) + 1) AS h FROM patient WHERE site = 99"
+    )
+    assert (list(answer.rows), answer.receipt.loss) == ([(0, None, None)], NO_LOSS)
 
 
 def test_half_a_statement(both: Beside) -> None:

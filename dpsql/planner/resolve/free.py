@@ -44,7 +44,7 @@ def free_answer(tree: exp.Expression, schema: Schema) -> tuple[exp.Expression, t
         return None
     if reads_catalog_only(tree, schema):
         return tree.copy(), ()
-    if _no_rows_asked(tree) or (isinstance(tree, exp.Select) and _no_row_passes(tree)):
+    if _reads_no_rows(tree):
         return without_own_functions(tree), ()
     if isinstance(tree, exp.Select):
         row, bounds = _one_literal_row(tree, schema), _declared_extremes(tree, schema)
@@ -55,15 +55,25 @@ def free_answer(tree: exp.Expression, schema: Schema) -> tuple[exp.Expression, t
 # --- no rows ----------------------------------------------------------------------------------------------------------
 
 
+def _reads_no_rows(tree: exp.Expression) -> bool:
+    """Whether a query is answered alike on any data: by LIMIT 0, a WHERE that no row passes, or because all of its FROM is a query so
+    answered."""
+    if _no_rows_asked(tree):
+        return True
+    if not isinstance(tree, exp.Select) or _asks_elsewhere(tree):
+        return False
+    clause, where = tree.args.get("from_"), tree.args.get("where")
+    if where is not None and _never_true(where.this):
+        return True
+    if clause is None or tree.args.get("joins") or (where is not None and where.find(exp.Query) is not None):
+        return False
+    return isinstance(clause.this, exp.Subquery) and _reads_no_rows(clause.this.this)
+
+
 def _no_rows_asked(tree: exp.Expression) -> bool:
     """LIMIT 0 of the outermost query."""
     limit = tree.args.get("limit") if isinstance(tree, exp.Query) else None
     return isinstance(limit, exp.Limit) and _number(limit.expression) == 0
-
-
-def _no_row_passes(select: exp.Select) -> bool:
-    where = select.args.get("where")
-    return where is not None and _never_true(where.this) and not _asks_elsewhere(select)
 
 
 def _asks_elsewhere(select: exp.Select) -> bool:

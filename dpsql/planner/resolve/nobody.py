@@ -20,8 +20,8 @@ from dpsql.plan.tables import intervals_table, redrawn_table
 from dpsql.planner.resolve.key_inputs import Input, of_column, side_by_side
 from dpsql.planner.resolve.key_lists import Listed
 from dpsql.planner.resolve.key_tuples import merged
-from dpsql.planner.resolve.statement import Statement
-from dpsql.relations.relations import Relation
+from dpsql.planner.resolve.statement import Public, Statement
+from dpsql.relations.relations import Named, Relation
 from dpsql.schema.model import Column as Declared
 from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Is, Literal, Node, Number
@@ -42,7 +42,7 @@ def ruled_out(statement: Statement, relation: Relation, listed: Listed) -> str |
 
     Notes  what is asked of identifiers is the guard's to answer (R1)
     """
-    if statement.lists is None or any(c.is_identifying for c in relation.predicates):
+    if statement.lists is None or any(map(_asks_of_identifiers, relation.predicates)):
         return None
     if listed.empty:
         return NO_GROUP
@@ -57,6 +57,10 @@ def ruled_out(statement: Statement, relation: Relation, listed: Listed) -> str |
             told = " and ".join(dict.fromkeys(_told(declared) for _, declared in own))
             return f"declared: {told}, so nobody is counted; rows with other values are left out"
     return None
+
+
+def _asks_of_identifiers(condition: Scalar) -> bool:
+    return condition.is_identifying and condition.function != "is null"
 
 
 Leaf = tuple[Scalar, Declared]
@@ -133,14 +137,14 @@ def _told(column: Declared) -> str:
 # --- the answer ---------------------------------------------------------------------------------------------------
 
 
-def over_nobody(tree: exp.Select, pending: str, keys: Sequence[GroupKey], aggregates: Sequence[Aggregate]) -> bool:
-    """Let a final query read, in place of its release, what that would be of nobody; whether it reads no more of it than that.
+def over_nobody(tree: exp.Select, pending: str, keys: Sequence[GroupKey], aggregates: Sequence[Aggregate]) -> None:
+    """Let a final query read, in place of its release, what that would be of nobody.
 
-    Output  no group; without keys one row, in which counts are 0 and all else is NULL (rule 55)
+    Output  no group; without keys one row, in which counts are 0 and all else is NULL (rule 55); what is declared has no interval
     """
     beside = (intervals_table(pending), redrawn_table(pending))
-    if any(table.name in beside for table in tree.find_all(exp.Table)):
-        return False
+    for end in [node for node in tree.find_all(exp.Subquery) if _reads(node, beside)]:
+        end.replace(_nothing("DOUBLE", "NULL"))
     for several in [node for node in tree.find_all(exp.Array) if _is_of(node, pending)]:
         several.replace(exp.Null())
     columns = [exp.alias_(_nothing(str(k.scalar.sqltype), "NULL"), k.name, quoted=True) for k in keys]
@@ -152,7 +156,18 @@ def over_nobody(tree: exp.Select, pending: str, keys: Sequence[GroupKey], aggreg
         rows = rows.where(exp.false())
     named = exp.TableAlias(this=exp.to_identifier(NAME, quoted=True))
     tree.set("from_", exp.From(this=exp.Subquery(this=rows, alias=named)))
-    return True
+
+
+def _reads(node: exp.Subquery, names: Sequence[str]) -> bool:
+    clause = node.this.args.get("from_")
+    return clause is not None and clause.this.name in names
+
+
+def rows_of_nobody(statement: Statement, note: str, columns: Sequence[Named]) -> Public:
+    """The rows of a query that nobody is in: none, with their names and types."""
+    statement.notes.append(note)
+    shown = (exp.alias_(_nothing(str(c.scalar.sqltype), "NULL"), c.name, quoted=True) for c in columns)
+    return Public(exp.Select(expressions=list(shown)).where(exp.false()), names=tuple(c.name for c in columns))
 
 
 def _is_of(node: exp.Array, pending: str) -> bool:

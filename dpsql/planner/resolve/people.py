@@ -168,7 +168,8 @@ def release(
     present = counted and leaves_out_empty(statement, select, keys, lists, env)
     block = Block("", relation, tuple(keys), tuple(collector.found.values()), lists, whole, present)
     note = ruled_out(statement, relation, found) if relation.where or found.empty else None
-    if note is not None and not whole and over_nobody(tree, PENDING, keys, block.aggregates):
+    if note is not None:
+        over_nobody(tree, PENDING, keys, block.aggregates)
         statement.notes.append(note)
         if texts.found:
             texts.of_nobody(tree)

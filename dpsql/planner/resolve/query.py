@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.core.cancellation import check
-from dpsql.core.errors import Error, error
+from dpsql.core.errors import error
 from dpsql.core.spans import span_of
 from dpsql.expressions.logic import compare, conjunction, truth
 from dpsql.expressions.scalar import Scalar, same_key
@@ -18,9 +18,11 @@ from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.resolve.correlated import Correlated, decorrelate
 from dpsql.planner.resolve.grouping_sets import flatten
 from dpsql.planner.resolve.joined import can_join, connect, equalities_between, from_clause, joined_scope, parts_scope
+from dpsql.planner.resolve.key_lists import Listed
+from dpsql.planner.resolve.nobody import rows_of_nobody, ruled_out
 from dpsql.planner.resolve.people import group_keys, grouping, release
 from dpsql.planner.resolve.public import public_select
-from dpsql.planner.resolve.rows_of_people import bare_column, rows_of_people
+from dpsql.planner.resolve.rows_of_people import rows_of_people, shown_row_by_row
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.sources import Source, glance, items, public_values, relation, shown_names, source
@@ -314,10 +316,13 @@ def _restricted(source: Relation, scope: Scope, conditions: list[Scalar]) -> tup
 # --- private results ----------------------------------------------------------------------------------------------
 
 
-def _row_level(statement: Statement, select: exp.Select, source: Relation, scope: Scope, env: Env) -> Private:
+def _row_level(statement: Statement, select: exp.Select, source: Relation, scope: Scope, env: Env) -> Query:
     """The rows themselves, through the SELECT list; windows within a unit are computed first."""
     if env.top:
-        raise _shown_row_by_row(select, source, scope)
+        note = ruled_out(statement, source, Listed(()))
+        if note is None:
+            raise shown_row_by_row(select, source, scope)
+        return rows_of_nobody(statement, note, _columns(select, scope))
     _refuse_limit(select)
     if unnests(select):
         source, scope = with_elements(statement, select, source, scope)
@@ -334,16 +339,6 @@ def _row_level(statement: Statement, select: exp.Select, source: Relation, scope
     if select.args.get("distinct") is not None:
         shown = statement.distinct(shown, select)
     return Private(shown, select)
-
-
-def _shown_row_by_row(select: exp.Select, source: Relation, scope: Scope) -> Error:
-    """Refusal to show rows; for a column, with the aggregate to write."""
-    first = select.expressions[0]
-    node = first.this if isinstance(first, exp.Alias) else first
-    found = scope.column(node) if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) else None
-    if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) and found is None:
-        return scope.unknown(node)
-    return bare_column(node, found) if found is not None else rows_of_people(Private(source, select), select)
 
 
 def _distinct(statement: Statement, select: exp.Select, source: Relation, scope: Scope) -> Private:

@@ -7,7 +7,9 @@ from sqlglot import exp
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.expressions.scalar import Scalar, finite_hull
+from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Private
+from dpsql.relations.relations import Relation
 
 
 def rows_of_people(found: Private, node: exp.Expression) -> Error:
@@ -45,3 +47,13 @@ def _instead(name: str, column: Scalar) -> str:
         return "leave it out, or write COUNT(*)"
     averaged = column.sqltype.is_number and finite_hull(column) is not None
     return f"add it to GROUP BY, or write {'AVG' if averaged else 'COUNT'}({name})"
+
+
+def shown_row_by_row(select: exp.Select, source: Relation, scope: Scope) -> Error:
+    """Refusal to show rows; for a column, with the aggregate to write."""
+    first = select.expressions[0]
+    node = first.this if isinstance(first, exp.Alias) else first
+    found = scope.column(node) if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) else None
+    if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) and found is None:
+        return scope.unknown(node)
+    return bare_column(node, found) if found is not None else rows_of_people(Private(source, select), select)

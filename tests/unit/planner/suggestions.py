@@ -69,6 +69,11 @@ LISTED = [
         "SELECT COUNT(*) FROM person",
     ),
     Suggestion("SELECT MAX(person_id) FROM person;", "COUNT(*)", "SELECT COUNT(*) FROM person"),
+    Suggestion(
+        "SELECT site, MIN(CAST(person_id AS VARCHAR)) FROM person GROUP BY site;",
+        "ask for what people share",
+        "SELECT site, COUNT(*) FROM person GROUP BY site",
+    ),
     # values without bounds
     Suggestion("SELECT SUM(person_id) FROM person;", "COUNT(*)", "SELECT COUNT(*) FROM person"),
     Suggestion(

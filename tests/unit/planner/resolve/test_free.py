@@ -23,6 +23,9 @@ from dpsql.schema.model import Column, Schema
 from tests.support import clinic
 
 NO_ROWS = [
+    "SELECT * FROM (SELECT COUNT(*) FROM patient WHERE 1 = 0) AS p",
+    "SELECT site, age + 1 FROM (SELECT * FROM (SELECT * FROM patient LIMIT 0) AS p) AS q WHERE site > 2",
+    "SELECT COUNT(*), MAX(age) FROM (SELECT p.* FROM patient AS p JOIN visit AS v USING (patient_id) LIMIT 0) AS q",
     "SELECT * FROM patient WHERE 1 = 0",
     "SELECT COUNT(*), SUM(age), AVG(income), MAX(age), COUNT(DISTINCT city) FROM patient WHERE FALSE",
     "SELECT site, COUNT(*) FROM patient WHERE age > 5 AND (NULL) GROUP BY site",
@@ -51,7 +54,8 @@ NOT_FREE = [
     "SELECT COUNT(*) FROM patient WHERE 1 = 0 HAVING COUNT(*) < (SELECT COUNT(*) FROM drug)",
     "SELECT COUNT(*) FROM patient WHERE 1 = 0 ORDER BY (SELECT COUNT(*) FROM drug)",
     "SELECT COUNT(*) FROM patient WHERE 1 = 0 UNION ALL SELECT 1",
-    "SELECT * FROM (SELECT COUNT(*) FROM patient WHERE 1 = 0) AS p",
+    "SELECT * FROM (SELECT * FROM patient LIMIT 0) AS p JOIN visit USING (patient_id)",
+    "SELECT COUNT(*) FROM (SELECT * FROM patient LIMIT 0) AS p WHERE site IN (SELECT site FROM patient)",
     "SELECT site, COUNT(*) FROM patient GROUP BY site LIMIT 1",
     "SELECT 1 FROM patient", "SELECT 1 FROM patient LIMIT 2", "SELECT 1 FROM patient LIMIT 1 OFFSET 1",
     "SELECT 1 FROM patient WHERE age > 3 LIMIT 1", "SELECT age FROM patient LIMIT 1", "SELECT 1 FROM drug LIMIT 1",
