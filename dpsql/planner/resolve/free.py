@@ -56,7 +56,7 @@ def free_answer(tree: exp.Expression, schema: Schema) -> tuple[exp.Expression, t
 
 
 def _reads_no_rows(tree: exp.Expression) -> bool:
-    """Whether a query is answered alike on any data: by LIMIT 0, a WHERE that no row passes, or because all of its FROM is a query so
+    """True if a query is answered alike on any data: by LIMIT 0, a WHERE that no row passes, or because all of its FROM is a query so
     answered."""
     if _no_rows_asked(tree):
         return True

@@ -56,7 +56,7 @@ class TextExtremes:
     found: dict[tuple[bool, Node, Node | None], TextExtreme] = field(default_factory=dict)
 
     def column(self, node: exp.Expression) -> exp.Column | None:
-        """What stands for an aggregate until it is looked up; None for any other. Raises 302 where it would show an identifier."""
+        """Placeholder of an aggregate until it is looked up; None for any other. Raises 302 where it would show an identifier."""
         filters = isinstance(node, exp.Filter)
         call = node.this if filters else node
         if not isinstance(call, exp.Min | exp.Max) or call.expressions or not isinstance(call.this, exp.Expression):
