@@ -21,6 +21,8 @@ Keys = npt.NDArray[np.uint32]
 Marks = npt.NDArray[np.void]
 Places = npt.NDArray[np.int64]
 Pairs = tuple[Places, Places]
+Fine = tuple[tuple[str, tuple[str, ...]], ...]
+"""What tells cells apart that are the same to the sample (thresholds.py)."""
 
 HASH_BITS = 8
 SKETCH_BITS = 2_048
@@ -45,11 +47,13 @@ class Cells:
     """The statistics of one release, each in each of its groups.
 
     kinds  "adds", or what else is asked of which values: only equal kinds are compared
+    fine   of each cell
     marks  of each cell
     load   gives the keys of one, in order
     """
 
     kinds: tuple[str, ...]
+    fine: tuple[Fine, ...]
     marks: Marks
     load: Callable[[int], Keys]
 
@@ -57,7 +61,7 @@ class Cells:
         return len(self.kinds)
 
 
-def cells(found: Sequence[tuple[str, Keys]]) -> Cells:
+def cells(found: Sequence[tuple[str, Keys]], fine: Sequence[Fine] = ()) -> Cells:
     """Cells of a kind and keys each, which are different and in order."""
     marks = np.zeros(len(found), dtype=MARK)
     sizes = np.array([len(keys) for _, keys in found], dtype=np.int64)
@@ -74,7 +78,9 @@ def cells(found: Sequence[tuple[str, Keys]]) -> Cells:
     ordered = np.sort(cell << np.uint64(32) | mixed).astype(np.uint32)
     turn = np.arange(len(mixed)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     marks["lowest"][cell[turn < LOWEST].astype(np.int64), turn[turn < LOWEST]] = ordered[turn < LOWEST]
-    return Cells(tuple(kind for kind, _ in found), marks, lambda place: found[place][1])
+    return Cells(
+        tuple(kind for kind, _ in found), tuple(fine) or ((),) * len(found), marks, lambda place: found[place][1]
+    )
 
 
 def keyed(units: npt.NDArray[np.int64], adds: npt.NDArray[np.float64]) -> Keys:

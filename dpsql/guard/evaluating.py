@@ -17,6 +17,7 @@ from dpsql.core.domains import hull
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import DOUBLE
 from dpsql.expressions.scalar import Scalar
+from dpsql.guard import thresholds
 from dpsql.guard.adding import Scan, Variant, all_of, among, is_met, kept_by, plain, statistics_of, unit, valued
 from dpsql.guard.cells import Cells, Keys, cells, keyed
 from dpsql.guard.columns import Constants, constants
@@ -125,7 +126,8 @@ class Evaluating:
 
     def block(self, block: Block) -> Evaluated:
         """Evaluate the releases of a block, and what its boolean parts outside of FROM decide, in one scan."""
-        values = [one for a in block.aggregates for one in statistics_of(a)]
+        told = [(one, thresholds.fine(block, a, self.lists)) for a in block.aggregates for one in statistics_of(a)]
+        values = [one for one, _ in told]
         filters = dict.fromkeys(a.condition.tree if a.condition is not None else None for a in block.aggregates)
         conditions = {condition: is_met(condition) for condition in filters}
         compared = {a.name: valued(a) for a in block.aggregates if a.argument is not None}
@@ -144,12 +146,13 @@ class Evaluating:
             one: _grouped_keys(units, groups, sums[one[1]], fewest if count > 1 else 0) for one in dict.fromkeys(values)
         }
         statistics = [(one[0], found) for one in values for found in keys[one]]
+        fine = [telling for one, telling in told for _ in keys[one]]
         people = {tree: _people(units[found > 0]) for tree, found in sums.items()}
         return Evaluated(
             block,
             _people(units),
             count,
-            cells(statistics),
+            cells(statistics, fine),
             {condition: people[tree] for condition, tree in conditions.items()},
             {condition: _smallest(groups, sums[tree]) for condition, tree in conditions.items()},
             {name: (people[known], people[unlike]) for name, (known, unlike) in compared.items()},

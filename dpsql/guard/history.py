@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.cancellation import check
-from dpsql.guard.cells import MARK, Cells, Keys, Marks, differing, near
+from dpsql.guard.cells import MARK, Cells, Fine, Keys, Marks, differing, near
 from dpsql.guard.leaving_out import Policy
+from dpsql.guard.thresholds import are_apart
 
 Precisions = npt.NDArray[np.float64]
 """One over the square of a deviation."""
@@ -60,6 +61,7 @@ class _Kind:
 
     precisions  of the mean of all answers that a cell had
     sources     what it was first released by, and its place there
+    fine        by the place of a cell, what tells apart its answers, each with what it was first released by
     """
 
     def __init__(self) -> None:
@@ -67,6 +69,7 @@ class _Kind:
         self.marks: Marks = np.zeros(0, dtype=MARK)
         self.precisions: Precisions = np.zeros(0)
         self.sources: list[tuple[Past | None, Cells, int]] = []
+        self.fine: dict[int, dict[Fine, Past | None]] = {}
 
     def add(self, marks: Marks, precisions: Sequence[float], sources: Sequence[tuple[Past | None, Cells, int]]) -> None:
         fresh: list[int] = []
@@ -76,6 +79,8 @@ class _Kind:
             if place == len(self.sources):
                 fresh.append(i)
                 self.sources.append(sources[i])
+            past, cells, at = sources[i]
+            self.fine.setdefault(place, {}).setdefault(cells.fine[at], past)
             added.append((place, precisions[i]))
         self.marks = np.concatenate([self.marks, marks[fresh]])
         self.precisions = np.concatenate([self.precisions, np.zeros(len(fresh))])
@@ -129,7 +134,7 @@ class History:
             known = self._kinds.get(kind, _Kind())
             precisions = own.precisions + known.precisions_of(own.marks["digest"])
             for others, theirs in ((known, known.precisions), (own, precisions)):
-                found = self._between(own, precisions, others, theirs)
+                found = self._between(own, precisions, others, theirs) or self._within(own, precisions, others)
                 if found is not None:
                     return found
         return None
@@ -147,6 +152,18 @@ class History:
             most = max(int(own.marks["size"][one]), int(others.marks["size"][other]))
             if 0 < units < most and self._policy.is_few(units):
                 return Conflict(self._policy.people(units), others.sources[other][0])
+        return None
+
+    def _within(self, own: _Kind, precisions: Precisions, others: _Kind) -> Conflict | None:
+        """The same for a cell of the statement and one that is the same to the sample. All answers of either are taken for answers of
+        each, so that the difference is taken for no less exact than it is."""
+        readable = 2 * _variance(precisions) < self._readable**2
+        for place, digest in enumerate(own.marks["digest"].tolist()):
+            if not readable[place] or self._policy.is_few(int(own.marks["size"][place])):
+                continue
+            for past_fine, past in others.fine.get(others.places.get(digest, -1), {}).items():
+                if any(are_apart(one, past_fine) for one in own.fine[place]):
+                    return Conflict(0, past)
         return None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.resolved import Block, InputTable
+from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Column, InQuery, Node
 from dpsql.sql.queries import Item, Select, Table
 from dpsql.sql.trees import walk
@@ -60,6 +61,20 @@ class Lists:
             and bool(listed)
             and all(self._is_key(one, *key) for one in others.values() for key in listed)
         )
+
+    def selected(self, block: Block) -> set[str]:
+        """The columns whose values a block reads as a private selection has them, but those that it is grouped by: there each group is
+        the same with the list and without."""
+        own = {key.scalar.origin for key in block.keys if key.scalar.is_column}
+        read = {t.name for root in _roots(block) for t in walk(root) if isinstance(t, Table)}
+        return {origin for table in read for origin in self._selected(table)} - own
+
+    def _selected(self, table: str) -> set[str]:
+        block, bound = self._blocks.get(table), self._bounds.get(table)
+        if block is not None:
+            selected = [key.scalar for i, key in enumerate(block.keys) if block.is_selected(i)]
+            return {key.origin or printed(key.tree) for key in selected}
+        return {origin for read in (bound.reads if bound is not None else ()) for origin in self._selected(read)}
 
     def asks_for_rest(self, block: Block) -> bool:
         """True if a block may be about who is in none of the groups of a list: they are few, and no sample unit is one of them."""

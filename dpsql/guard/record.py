@@ -1,8 +1,8 @@
 """Record of the people that a statement was about, in the ledger: text that holds nothing of the data.
 
 Since version 3 it is of cells: a first line of JSON that says what is compared at once, then the keys of all cells, which are read
-where one is close. Versions 1 and 2 held regions; version 3 lacks the lowest keys. Such a statement is evaluated anew from its text,
-where it can be.
+where one is close. Versions 1 and 2 held regions; version 3 lacks the lowest keys, version 4 what tells cells apart that are the same
+to the sample. Such a statement is evaluated anew from its text, where it can be.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import base64
 import json
 import zlib
 from collections.abc import Callable, Sequence
+from itertools import chain, groupby, repeat
 from typing import Any
 
 import numpy as np
 
-from dpsql.guard.cells import HASH_BITS, MARK, Cells, Keys, Marks
+from dpsql.guard.cells import HASH_BITS, MARK, Cells, Fine, Keys, Marks
 from dpsql.guard.history import Asked
 
-VERSION = 4
+VERSION = 5
 """Of what is written."""
 Load = Callable[[int], Keys]
 """The keys of a cell, by its place in the record."""
@@ -29,7 +30,7 @@ def written(asked: Sequence[Asked], identity: str) -> str:
 
     identity  of the sample units that the cells are of
     """
-    body = [[one.spread, one.people, one.groups, one.about, one.cells.kinds] for one in asked]
+    body = [[one.spread, one.people, one.groups, one.about, _runs(one.cells)] for one in asked]
     marks = base64.b64encode(b"".join(one.cells.marks.tobytes() for one in asked)).decode()
     head = {"version": VERSION, "sample": identity, "asked": body, "marks": marks}
     cells = [one.cells.load(place) for one in asked for place in range(len(one.cells))]
@@ -50,11 +51,13 @@ def read(text: str, identity: str, load: Load) -> tuple[Asked, ...] | None:
     marks = _marks(found)
     asked: list[Asked] = []
     begun = 0
-    for spread, people, groups, about, kinds in found["asked"]:
-        end = begun + len(kinds)
-        if end > len(marks):
+    for spread, people, groups, about, runs in found["asked"]:
+        end = begun + sum(often for *_, often in runs)
+        if end > len(marks) or any(often < 1 for *_, often in runs):
             raise ValueError("cells without a mark")
-        cells = Cells(tuple(kinds), marks[begun:end], lambda place, begun=begun: load(begun + place))  # type: ignore[misc]
+        kinds = tuple(chain.from_iterable(repeat(str(kind), often) for kind, _, often in runs))
+        fine = tuple(chain.from_iterable(repeat(_fine(telling), often) for _, telling, often in runs))
+        cells = Cells(kinds, fine, marks[begun:end], lambda place, begun=begun: load(begun + place))  # type: ignore[misc]
         asked.append(Asked(cells, float(spread), int(people), int(groups), str(about)))
         begun = end
     return tuple(asked)
@@ -77,6 +80,15 @@ def keys(text: str) -> list[Keys]:
     if len(found) != (ends[-1] if len(ends) else 0):
         raise ValueError("cells without keys")
     return np.split(found, ends)[:-1]
+
+
+def _runs(cells: Cells) -> list[tuple[str, Fine, int]]:
+    """The kinds of cells, one after the other, with how many there are of each."""
+    return [(*one, len(list(many))) for one, many in groupby(zip(cells.kinds, cells.fine, strict=True))]
+
+
+def _fine(found: Any) -> Fine:
+    return tuple((str(name), tuple(map(str, texts))) for name, texts in found)
 
 
 def _marks(head: Any) -> Marks:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.guard import adding, audit, evaluating, guarding, history, leaving_out, parts
+from dpsql.guard import adding, audit, evaluating, guarding, history, leaving_out, parts, thresholds
 from dpsql.guard.guarding import Guarding
+from dpsql.guard.lists import Lists
 from dpsql.guard.void import Proofs
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
@@ -23,6 +24,8 @@ TOTAL = "SELECT COUNT(*) FROM patient"
 FEW = "(age = 31 AND site = 1 AND city = 'a')"
 LIGHT, LIGHTER = f"{TOTAL} WHERE weight < 81.5", f"{TOTAL} WHERE weight < 81"
 """As declared about four people are in the first alone."""
+
+LISTED = "(SELECT code FROM patient GROUP BY code)"
 
 
 def nothing_left_out_is_refused(patch: Patch) -> None:
@@ -72,6 +75,15 @@ def sizes_alone_are_compared(patch: Patch) -> None:
     patch.setattr(history, "differing", lambda one, other: abs(len(one) - len(other)) // 1_000)
 
 
+def thresholds_are_as_the_sample_sees_them(patch: Patch) -> None:
+    patch.setattr(thresholds, "_thresholds", lambda expressions: iter(()))
+
+
+def selected_lists_are_whole(patch: Patch) -> None:
+    """No value is missing in a list that is selected privately."""
+    patch.setattr(Lists, "selected", lambda self, block: set())
+
+
 def nothing_is_readable(patch: Patch) -> None:
     """However exact two answers are, what they differ by is not read."""
     patch.setattr(guarding, "History", lambda policy, readable: history.History(policy, 0))
@@ -102,6 +114,8 @@ CASES: list[tuple[Callable[[Patch], None], list[str]]] = [
     (nothing_is_loaded, [LIGHT, LIGHTER]),
     (nothing_is_near, [LIGHT, LIGHTER]),
     (sizes_alone_are_compared, [LIGHT, LIGHTER]),
+    (thresholds_are_as_the_sample_sees_them, [f"{TOTAL} WHERE weight < 81.4", f"{TOTAL} WHERE weight <= 81.4"]),
+    (selected_lists_are_whole, [f"{TOTAL} WHERE code IS NOT NULL", f"{TOTAL} WHERE code IN {LISTED}"]),
     (nothing_is_readable, [LIGHT, LIGHTER]),
     (noise_is_forgotten, [LIGHT, LIGHTER]),
 ]

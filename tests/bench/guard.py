@@ -136,7 +136,10 @@ class Guarded:
                 found = planned(self.session, parse(sql))
             except Error:
                 continue
-            return sql, Guarding.asked(found.judged.asked, found.plan.plan.releases)
+            asked = Guarding.asked(found.judged.asked, found.plan.plan.releases)
+            if asked:
+                # of what is free nothing is remembered
+                return sql, asked
 
     def timed(self, work: Callable[..., object]) -> Callable[..., object]:
         def timed(*arguments: object) -> object:

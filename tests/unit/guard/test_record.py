@@ -14,7 +14,10 @@ from dpsql.guard.cells import HASH_BITS, Keys, cells
 from dpsql.guard.history import Asked
 
 keys = st.lists(st.integers(0, 2**26), unique=True, max_size=50).map(lambda k: np.array(sorted(k), dtype=np.uint32))
-statistics = st.lists(st.tuples(st.sampled_from(["adds", "max of x"]), keys), max_size=4).map(cells)
+fine = st.sampled_from([(), (("", ("person.city",)),), (("", ()), ("person.age", ("12", "81+")))])
+statistics = st.lists(st.tuples(st.tuples(st.sampled_from(["adds", "max of x"]), keys), fine), max_size=4).map(
+    lambda found: cells([one for one, _ in found], [told for _, told in found])
+)
 statements = st.lists(
     st.builds(
         Asked,
@@ -40,7 +43,8 @@ def test_it_reads_back_as_the_same(asked: list[Asked]) -> None:
             other.groups,
             other.about,
         )
-        assert one.cells.kinds == other.cells.kinds and one.cells.marks.tobytes() == other.cells.marks.tobytes()
+        assert (one.cells.kinds, one.cells.fine) == (other.cells.kinds, other.cells.fine)
+        assert one.cells.marks.tobytes() == other.cells.marks.tobytes()
         assert all(np.array_equal(one.cells.load(i), other.cells.load(i)) for i in range(len(other.cells)))
 
 
@@ -66,7 +70,16 @@ def test_an_earlier_version_is_evaluated_anew(text: str, spread: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"version": 4}', '{"version": 4, "sample": "units", "marks": "", "asked": [[1]]}', "17"]
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"version": 5}',
+        '{"version": 5, "sample": "units", "marks": "", "asked": [[1]]}',
+        '{"version": 5, "sample": "units", "marks": "", "asked": [[1, 1, 1, "", [["adds", [], 9], ["adds", [], -9]]]]}',
+        "17",
+    ],
 )
 def test_what_is_none_of_ours_is_told(text: str) -> None:
     with pytest.raises((ValueError, TypeError, LookupError)):

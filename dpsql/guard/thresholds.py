@@ -1,0 +1,91 @@
+"""thresholds: what tells cells apart that no sample unit does: where a threshold is exactly, and whether a list is privately selected.
+
+Why  two thresholds on a column of many values may lie nearer to each other than any two sample units: `x >= 81.4` beside `x > 81.4`,
+     or beside `x >= 81.5`, differ by those who have just that value. And in the list of a released block are all values, as far as the
+     sample units tell; in truth those are missing that too few have. Either way the difference is of few people, as declared
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+
+from dpsql.aggregates.record import Aggregate
+from dpsql.core.domains import Interval
+from dpsql.expressions.scalar import Scalar
+from dpsql.guard.cells import Fine
+from dpsql.guard.lists import Lists
+from dpsql.plan.resolved import Block
+from dpsql.sql.duckdb import printed
+
+_AFTER, _FLIPPED = ("<=", ">"), {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_SELECTED = ""
+"""Stands for the lists, among the names of columns."""
+
+
+def fine(block: Block, aggregate: Aggregate, lists: Lists) -> Fine:
+    """What tells the cells of an aggregate apart from others that are the same to the sample, in no order of the statement's."""
+    asked = (part for part in (*aggregate.values, aggregate.condition) if part is not None)
+    found: dict[str, set[str]] = {_SELECTED: set(lists.selected(block))}
+    for name, text in _thresholds((*block.source.predicates, *(key.scalar for key in block.keys), *asked)):
+        found.setdefault(name, set()).add(text)
+    return tuple((name, tuple(sorted(texts))) for name, texts in sorted(found.items()))
+
+
+def are_apart(one: Fine, other: Fine) -> bool:
+    """Whether two cells have other thresholds on a column, or only one of them is of a list that is selected privately.
+
+    Why  a column that only one of them compares makes no difference to anybody (R3a), or the sample would tell
+    """
+    known = dict(other)
+    return any(name in known and known[name] != texts for name, texts in one)
+
+
+def _thresholds(expressions: Iterable[Scalar]) -> Iterator[tuple[str, str]]:
+    """Each as a column and a place between two of its values."""
+    for part in (part for expression in expressions for part in expression.walk()):
+        if part.function not in _FLIPPED or not any(arg.is_literal for arg in part.args):
+            continue
+        left, right = part.args
+        value, constant = (left, right) if right.is_literal else (right, left)
+        if not isinstance(constant.value, int | Fraction):
+            continue
+        operator = part.function if right.is_literal else _FLIPPED[part.function]
+        value, at, operator = _solved(value, Fraction(constant.value), operator)
+        if isinstance(value.domain, Interval) and (value.sqltype.is_number or value.sqltype == constant.sqltype):
+            yield from _placed(value, value.domain, at, operator in _AFTER)
+
+
+def _placed(value: Scalar, domain: Interval, at: Fraction, is_after: bool) -> Iterator[tuple[str, str]]:
+    """Whether the value at a threshold lies before it or after it; nothing where all declared values lie on one side."""
+    if value.integral or value.sqltype.is_counted:
+        at, is_after = Fraction(math.floor(at) + 1 if is_after else math.ceil(at)), False
+    if domain.lower < at < domain.upper or at == (domain.lower if is_after else domain.upper):
+        yield value.origin or printed(value.tree), f"{at}{'+' if is_after else ''}"
+
+
+def _solved(value: Scalar, at: Fraction, operator: str) -> tuple[Scalar, Fraction, str]:
+    """A value, and what it is compared with, without arithmetic with constants."""
+    while value.sqltype.is_number and value.args:
+        of = [arg for arg in value.args if not arg.is_literal]
+        by = next((arg.value for arg in value.args if isinstance(arg.value, int | Fraction)), None)
+        if len(of) != 1 or not of[0].sqltype.is_number:
+            break
+        is_first, is_turned = value.args[0] is of[0], by is not None and by < 0
+        match value.function:
+            case "+" if by is not None:
+                at -= by
+            case "-" if by is not None:
+                at, is_turned = (at + by, False) if is_first else (by - at, True)
+            case "*" if by:
+                at /= by
+            case "/" if by and is_first:
+                at *= by
+            case "cast" | "convert" | "column" if not value.sqltype.is_integer:
+                pass
+            case _:
+                break
+        operator = _FLIPPED[operator] if is_turned and value.function != "+" else operator
+        value = of[0]
+    return value, at, operator

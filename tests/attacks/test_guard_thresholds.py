@@ -1,0 +1,99 @@
+"""Pairs whose difference no sample unit makes: thresholds beside each other, and lists that are selected privately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dpsql.core.errors import Error
+from dpsql.session.opening import open_session
+from dpsql.session.session import Session
+from tests.support import clinic
+from tests.support.noise import ZeroNoise
+
+TOTAL = "SELECT COUNT(*) FROM patient"
+LIGHT = f"{TOTAL} WHERE weight < 81.4"
+LIST = "(SELECT code FROM patient GROUP BY code)"
+JOINED = "(SELECT code AS k, COUNT(*) AS n FROM patient GROUP BY code) AS t"
+CODED = f"{TOTAL} WHERE code IS NOT NULL"
+SITES = "SELECT site, COUNT(*) FROM patient"
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    clinic.write(tmp_path, {name: [] for name in clinic.DDL})
+    found = open_session(clinic.schema(tmp_path, guard="block"), None, ":memory:", noise=ZeroNoise())
+    yield found
+    found.close()
+
+
+def decided(session: Session, *statements: str, price: str = "10") -> list[str]:
+    found = []
+    for sql in statements:
+        try:
+            session.execute(f"/* dpsql: epsilon={price} */ {sql}")
+            found.append("answered")
+        except Error as refused:
+            found.append(refused.code)
+    return found
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        (LIGHT, f"{TOTAL} WHERE weight <= 81.4"),
+        (LIGHT, f"{TOTAL} WHERE NOT weight > 81.4"),
+        (LIGHT, f"{TOTAL} WHERE weight < 81.41"),
+        (LIGHT, f"{TOTAL} WHERE weight < 81.4 AND weight <= 81.4 AND weight < 81.41"),
+        (LIGHT, f"{TOTAL} WHERE weight * 2 <= 162.8"),
+        (LIGHT, f"{TOTAL} WHERE 100 - weight >= 18.6"),
+        (LIGHT, f"{TOTAL} WHERE -weight / 2 + 3 >= -37.7"),
+        (LIGHT, f"{TOTAL} WHERE CAST(weight AS DOUBLE) BETWEEN 0 AND 81.4"),
+        (LIGHT, "SELECT COUNT(*) FILTER (WHERE weight <= 81.4) FROM patient"),
+        (LIGHT, "SELECT SUM(CASE WHEN 81.4 >= weight THEN 1 ELSE 0 END) FROM patient"),
+        (LIGHT, "SELECT COUNT(*) FROM (SELECT weight + 1 AS w FROM patient) AS t WHERE w <= 82.4"),
+        (f"{SITES} WHERE weight < 81.4 GROUP BY site", f"{SITES} WHERE weight <= 81.4 GROUP BY site"),
+        ("SELECT AVG(income) FROM patient WHERE weight < 81.4", "SELECT AVG(income) FROM patient WHERE weight <= 81.4"),
+        (f"{TOTAL} WHERE ABS(weight - 100) < 20.3", f"{TOTAL} WHERE ABS(weight - 100) <= 20.3"),
+        (CODED, f"{TOTAL} WHERE code IN {LIST}"),
+        (f"{TOTAL} WHERE code IN {LIST}", CODED),
+        ("SELECT COUNT(code) FROM patient", f"SELECT COUNT(*) FROM patient JOIN {JOINED} ON code = k"),
+        (CODED, f"{TOTAL} WHERE EXISTS (SELECT 1 FROM {JOINED} WHERE k = code)"),
+        ("SELECT AVG(income) FROM patient WHERE code IS NOT NULL", f"SELECT AVG(income) FROM patient WHERE code IN {LIST}"),
+        (f"{SITES} GROUP BY site", f"{SITES} WHERE code IN {LIST} OR code IS NULL GROUP BY site"),
+    ],
+)  # fmt: skip
+def test_nobody_of_the_sample_makes_the_difference(session: Session, one: str, other: str) -> None:
+    assert decided(session, one, other) == ["answered", "DPSQL-602"]
+
+
+def test_two_parts_of_one_statement(session: Session) -> None:
+    sql = "SELECT COUNT(*) FILTER (WHERE weight <= 81.4), COUNT(*) FILTER (WHERE weight < 81.4) FROM patient"
+    assert decided(session, sql) == ["DPSQL-602"]
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        (LIGHT, f"{TOTAL} WHERE NOT weight >= 81.40"),
+        (LIGHT, f"{TOTAL} WHERE weight BETWEEN 40 AND 200 AND weight < 81.4"),
+        (LIGHT, f"{TOTAL} WHERE weight < 95"),
+        (TOTAL, f"{TOTAL} WHERE weight >= 40 OR weight IS NULL"),
+        (f"{TOTAL} WHERE age <= 30", f"{TOTAL} WHERE age < 31"),
+        (f"{TOTAL} WHERE age <= 30", f"{TOTAL} WHERE 2 * age < 61.5"),
+        (f"{TOTAL} WHERE age >= 40", f"{TOTAL} WHERE age > 40"),
+        (f"{TOTAL} WHERE born >= DATE '1995-01-01'", f"{TOTAL} WHERE born > DATE '1994-12-31'"),
+        (f"{TOTAL} WHERE born >= DATE '1995-01-01'", f"{TOTAL} WHERE EXTRACT(YEAR FROM born) >= 1995"),
+        ("SELECT code, COUNT(*) FROM patient GROUP BY code", f"SELECT code, COUNT(*) FROM patient WHERE code IN {LIST} GROUP BY code"),
+        (f"{TOTAL} WHERE city IS NOT NULL", f"{TOTAL} WHERE city IN (SELECT city FROM patient GROUP BY city)"),
+    ],
+)  # fmt: skip
+def test_the_same_people_or_many_others_are_answered(session: Session, one: str, other: str) -> None:
+    """Other words for one threshold; ages that many have; lists that are declared, or that the answer is grouped by."""
+    assert decided(session, one, other) == ["answered", "answered"]
+
+
+def test_noise_decides(session: Session) -> None:
+    assert decided(session, LIGHT, f"{TOTAL} WHERE weight <= 81.4", price="0.1") == ["answered", "answered"]
