@@ -78,7 +78,8 @@ class Evaluated:
     cells     of every released statistic; without those of small groups of a breakdown, but for an audit
     met       by FILTER condition how many [sample units] have a row that meets it, and
     smallest  the fewest of a group that has any
-    valued    by aggregate [sample units] whose value is not NULL; of those, whose value adds something
+    valued    by aggregate [sample units] whose value is not NULL; of those, whose value adds something; the fewest of these in a group
+              that has any
     """
 
     block: Block
@@ -87,7 +88,7 @@ class Evaluated:
     cells: Cells
     met: dict[Node | None, int]
     smallest: dict[Node | None, int]
-    valued: dict[str, tuple[int, int]]
+    valued: dict[str, tuple[int, int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,10 @@ class Evaluating:
             cells(statistics, fine),
             {condition: people[tree] for condition, tree in conditions.items()},
             {condition: _smallest(groups, sums[tree]) for condition, tree in conditions.items()},
-            {name: (people[known], people[unlike]) for name, (known, unlike) in compared.items()},
+            {
+                name: (people[known], people[unlike], _smallest(groups, sums[unlike]))
+                for name, (known, unlike) in compared.items()
+            },
         )
 
     def changes(self, block: Block, parts: Sequence[Part]) -> list[Change]:

@@ -159,10 +159,11 @@ class History:
         each, so that the difference is taken for no less exact than it is."""
         readable = 2 * _variance(precisions) < self._readable**2
         for place, digest in enumerate(own.marks["digest"].tolist()):
-            if not readable[place] or self._policy.is_few(int(own.marks["size"][place])):
+            size = int(own.marks["size"][place])
+            if not readable[place] or self._policy.is_few(size):
                 continue
             for past_fine, past in others.fine.get(others.places.get(digest, -1), {}).items():
-                if any(are_apart(one, past_fine) for one in own.fine[place]):
+                if any(are_apart(one, past_fine, size) for one in own.fine[place]):
                     return Conflict(0, past)
         return None
 

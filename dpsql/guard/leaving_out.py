@@ -71,14 +71,14 @@ def check(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy
 
 
 def few_values(block: Block, found: Evaluated, policy: Policy) -> dict[str, Scalar]:
-    """The aggregates of many whose value is NULL or 0 for all but a few, each with the condition that is met by these: as one may write
-    `SUM(x) FILTER (WHERE c)` for `SUM(CASE WHEN c THEN x ELSE 0 END)`."""
+    """The aggregates of many whose value is NULL or 0 for all but a few of some group, each with the condition that is met by these: as
+    one may write `SUM(x) FILTER (WHERE c)` for `SUM(CASE WHEN c THEN x ELSE 0 END)`."""
     few: dict[str, Scalar] = {}
     if not policy.suppresses:
         return few
     for aggregate in block.aggregates:
         argument = aggregate.argument
-        if argument is None or not _is_computed(argument) or not policy.is_few(found.valued[aggregate.name][1]):
+        if argument is None or not _is_computed(argument) or not policy.is_few(found.valued[aggregate.name][2]):
             continue
         known = negation(is_null(argument))
         met = compare("<>", argument, integer_literal(0)) if is_nothing_zero(aggregate) else known
@@ -91,9 +91,9 @@ def _is_computed(argument: Scalar) -> bool:
 
 
 def _of_many(block: Block, found: Evaluated, policy: Policy) -> Block:
-    """The block without the aggregates that are about few by their FILTER or their values: these are suppressed."""
+    """The block without the aggregates that are about few in all by their FILTER or their values: these are suppressed."""
     few = {condition for condition, units in found.met.items() if condition is not None and policy.is_few(units)}
-    valued = few_values(block, found, policy)
+    valued = [name for name in few_values(block, found, policy) if policy.is_few(found.valued[name][1])]
     kept = tuple(
         a for a in block.aggregates if a.name not in valued and (a.condition is None or a.condition.tree not in few)
     )
@@ -202,7 +202,7 @@ def _of_few_zeros(block: Block, found: Evaluated, policy: Policy) -> Error | Non
         argument = aggregate.argument
         if argument is None or not _is_computed(argument):
             continue
-        known, unlike = found.valued[aggregate.name]
+        known, unlike, _ = found.valued[aggregate.name]
         if (
             known > unlike
             and policy.is_few(known - unlike)

@@ -8,7 +8,7 @@ Why  two thresholds on a column of many values may lie nearer to each other than
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from dpsql.aggregates.record import Aggregate
@@ -22,6 +22,10 @@ from dpsql.sql.duckdb import printed
 _AFTER, _FLIPPED = ("<=", ">"), {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SELECTED = ""
 """Stands for the lists, among the names of columns."""
+_AT = "+"
+"""Behind a threshold before which the value at it lies."""
+CLOSE = 10
+"""[sample units] of a cell that lie between two thresholds where its units are spread evenly: of so many some do."""
 
 
 def fine(block: Block, aggregate: Aggregate, lists: Lists) -> Fine:
@@ -33,17 +37,32 @@ def fine(block: Block, aggregate: Aggregate, lists: Lists) -> Fine:
     return tuple((name, tuple(sorted(texts))) for name, texts in sorted(found.items()))
 
 
-def are_apart(one: Fine, other: Fine) -> bool:
-    """Whether two cells have other thresholds on a column, or only one of them is of a list that is selected privately.
+def are_apart(one: Fine, other: Fine, size: int) -> bool:
+    """Whether two cells have different thresholds close to each other on a column, or only one of them is of a list that is selected
+    privately.
 
-    Why  a column that only one of them compares makes no difference to anybody (R3a), or the sample would tell
+    Why  a threshold far from all of the other's makes no difference in the cell, as where it is that of another group: the sample would
+         tell. So does a column that only one of them compares (R3a)
+
+    size  [sample units] of both
     """
     known = dict(other)
-    return any(name in known and known[name] != texts for name, texts in one)
+    if known.get(_SELECTED) != dict(one).get(_SELECTED):
+        return True
+    return any(_is_close(a, b, size) for name, texts in one if name in known for a, b in _unlike(texts, known[name]))
+
+
+def _unlike(ones: Sequence[str], others: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of thresholds of which one is only here, or only there."""
+    yield from ((a, b) for a in ones for b in others if a not in others or b not in ones)
+
+
+def _is_close(one: str, other: str, size: int) -> bool:
+    return abs(float(one.rstrip(_AT)) - float(other.rstrip(_AT))) * size < CLOSE
 
 
 def _thresholds(expressions: Iterable[Scalar]) -> Iterator[tuple[str, str]]:
-    """Each as a column and a place between two of its values."""
+    """Each as a column and a place between two of its values, as a share of its bounds."""
     for part in (part for expression in expressions for part in expression.walk()):
         if part.function not in _FLIPPED or not any(arg.is_literal for arg in part.args):
             continue
@@ -61,8 +80,11 @@ def _placed(value: Scalar, domain: Interval, at: Fraction, is_after: bool) -> It
     """Whether the value at a threshold lies before it or after it; nothing where all declared values lie on one side."""
     if value.integral or value.sqltype.is_counted:
         at, is_after = Fraction(math.floor(at) + 1 if is_after else math.ceil(at)), False
-    if domain.lower < at < domain.upper or at == (domain.lower if is_after else domain.upper):
-        yield value.origin or printed(value.tree), f"{at}{'+' if is_after else ''}"
+    if domain.lower < domain.upper and (
+        domain.lower < at < domain.upper or at == (domain.lower if is_after else domain.upper)
+    ):
+        position = float((at - domain.lower) / (domain.upper - domain.lower))
+        yield value.origin or printed(value.tree), f"{position!r}{_AT if is_after else ''}"
 
 
 def _solved(value: Scalar, at: Fraction, operator: str) -> tuple[Scalar, Fraction, str]:

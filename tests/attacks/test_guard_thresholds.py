@@ -20,6 +20,11 @@ JOINED = "(SELECT code AS k, COUNT(*) AS n FROM patient GROUP BY code) AS t"
 CODED = f"{TOTAL} WHERE code IS NOT NULL"
 SITES = "SELECT site, COUNT(*) FROM patient"
 
+BANDS = (
+    "SELECT CASE WHEN weight < 81.4 THEN 'low' WHEN weight < {} THEN 'middle' ELSE 'high' END AS band, COUNT(*) FROM patient "
+    "GROUP BY 1"
+)
+
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
@@ -54,6 +59,7 @@ def decided(session: Session, *statements: str, price: str = "10") -> list[str]:
         (LIGHT, "SELECT COUNT(*) FILTER (WHERE weight <= 81.4) FROM patient"),
         (LIGHT, "SELECT SUM(CASE WHEN 81.4 >= weight THEN 1 ELSE 0 END) FROM patient"),
         (LIGHT, "SELECT COUNT(*) FROM (SELECT weight + 1 AS w FROM patient) AS t WHERE w <= 82.4"),
+        ("SELECT weight < 81.4, COUNT(*) FROM patient GROUP BY 1", "SELECT weight <= 81.4, COUNT(*) FROM patient GROUP BY 1"),
         (f"{SITES} WHERE weight < 81.4 GROUP BY site", f"{SITES} WHERE weight <= 81.4 GROUP BY site"),
         ("SELECT AVG(income) FROM patient WHERE weight < 81.4", "SELECT AVG(income) FROM patient WHERE weight <= 81.4"),
         (f"{TOTAL} WHERE ABS(weight - 100) < 20.3", f"{TOTAL} WHERE ABS(weight - 100) <= 20.3"),
@@ -80,6 +86,7 @@ def test_two_parts_of_one_statement(session: Session) -> None:
         (LIGHT, f"{TOTAL} WHERE NOT weight >= 81.40"),
         (LIGHT, f"{TOTAL} WHERE weight BETWEEN 40 AND 200 AND weight < 81.4"),
         (LIGHT, f"{TOTAL} WHERE weight < 95"),
+        (BANDS.format(120), BANDS.format(150)),
         (TOTAL, f"{TOTAL} WHERE weight >= 40 OR weight IS NULL"),
         (f"{TOTAL} WHERE age <= 30", f"{TOTAL} WHERE age < 31"),
         (f"{TOTAL} WHERE age <= 30", f"{TOTAL} WHERE 2 * age < 61.5"),

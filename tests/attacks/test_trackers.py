@@ -502,6 +502,7 @@ def test_a_value_sets_a_few_apart(data: dict[str, Data], sql: str) -> None:
         "SELECT AVG(weight_1971_kg / POW(height_cm / 100, 2)) FROM patients",
         "SELECT COUNT(NULLIF(education, '5')), COUNT(NULLIF(sex, 'unknown')), AVG(weight_1971_kg / NULLIF(height_cm, 0)) FROM patients",
         "SELECT AVG(LN(weight_1971_kg)), SUM(age // 1000 + 2) FROM patients",
+        "SELECT AVG(SQRT(POW(age - 50, 2) + POW(weight_1971_kg - 70, 2.0))) FROM patients",
     ],
 )
 def test_a_value_of_many_is_answered(data: dict[str, Data], sql: str) -> None:
@@ -1205,6 +1206,19 @@ def test_a_value_that_only_a_few_have_is_suppressed(data: dict[str, Data], value
         for aggregate in ("COUNT(NULLIF({}, 0))", "SUM({})", "AVG({})", "MAX({})", "STDDEV({})"):
             answer = session.execute(f"SELECT {aggregate.format(value)}, COUNT(*) FROM patients")
             assert answer.rows == [(None, 1629)], aggregate
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["CASE WHEN age = 31 THEN 1 ELSE 0 END", "CASE WHEN age = 31 THEN age END", "age * CAST(age = 31 AS INTEGER)"],
+)
+def test_a_value_that_few_of_one_group_have_is_suppressed_there(data: dict[str, Data], value: str) -> None:
+    """Many have it in all, as declared; how many there are of the group is shown beside it."""
+    with opened(data["nhefs"]) as session:
+        rows = session.execute(f"SELECT education, SUM({value}), COUNT(*) FROM patients GROUP BY education").rows
+        assert [row[1] for row in rows] == [None] * len(rows) and all(row[2] is not None for row in rows)
+        (total,) = session.execute(f"SELECT SUM({value}) FROM patients").rows
+        assert total[0] is not None
 
 
 def test_rule_44_groups_stay_as_rows(tmp_path: Path) -> None:

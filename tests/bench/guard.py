@@ -137,7 +137,7 @@ class Guarded:
             except Error:
                 continue
             asked = Guarding.asked(found.judged.asked, found.plan.plan.releases)
-            if asked:
+            if asked or self.guarding._is_off:
                 # of what is free nothing is remembered
                 return sql, asked
 

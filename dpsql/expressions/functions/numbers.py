@@ -37,6 +37,8 @@ _FUNCTIONS: dict[str, Callable[[float], float]] = {
     "radians": math.radians,
     "atan": math.atan,
 }
+MOST_POWER = 32
+"""Exponent whose values are worked out."""
 _GUARDS = {"sqrt": ">=", "ln": ">", "log10": ">", "log2": ">"}
 """How the argument compares with 0 where the function has a value."""
 _HALF_TURN = Fraction(math.pi) + Fraction(1, 10**12)
@@ -86,12 +88,12 @@ def power(base: Scalar, exponent: Scalar) -> Scalar:
     a, b = _double(base, "pow"), _double(exponent, "pow")
     domain: Domain = UNBOUNDED
     bounds = finite_hull(base)
-    if bounds is not None and exponent.is_literal and isinstance(exponent.value, int) and 0 <= exponent.value <= 32:
-        power_of = exponent.value
-        domain = Interval(Fraction(1), Fraction(1))
-        for _ in range(power_of):
-            domain = domains.multiply(domain, bounds)
-        domain = domain if domains.hull(domain) else UNBOUNDED
+    by = exponent.value
+    if bounds is not None and isinstance(by, int | Fraction) and by in range(MOST_POWER + 1):
+        times = int(by)
+        ends = sorted((bounds.lower**times, bounds.upper**times))
+        # an even power of a number of either sign is at least 0, and turns at 0
+        domain = Interval(Fraction(0) if times and times % 2 == 0 and 0 in bounds else ends[0], ends[1])
     return Scalar(
         "pow", (base, exponent), Call("pow", (a.tree, b.tree)), DOUBLE, domain, None, base.nullable or exponent.nullable
     )
