@@ -127,7 +127,8 @@ class Evaluating:
 
     def block(self, block: Block) -> Evaluated:
         """Evaluate the releases of a block, and what its boolean parts outside of FROM decide, in one scan."""
-        told = [(one, thresholds.fine(block, a, self.lists)) for a in block.aggregates for one in statistics_of(a)]
+        fine_of = thresholds.fine(block, self.lists)
+        told = [(one, fine_of[a.name]) for a in block.aggregates for one in statistics_of(a)]
         values = [one for one, _ in told]
         filters = dict.fromkeys(a.condition.tree if a.condition is not None else None for a in block.aggregates)
         conditions = {condition: is_met(condition) for condition in filters}

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
-from dpsql.aggregates.record import Aggregate
 from dpsql.core.domains import Interval
 from dpsql.expressions.scalar import Scalar
 from dpsql.guard.cells import Fine
@@ -28,13 +27,18 @@ CLOSE = 10
 """[sample units] of a cell that lie between two thresholds where its units are spread evenly: of so many some do."""
 
 
-def fine(block: Block, aggregate: Aggregate, lists: Lists) -> Fine:
-    """What tells the cells of an aggregate apart from others that are the same to the sample, in no order of the statement's."""
-    asked = (part for part in (*aggregate.values, aggregate.condition) if part is not None)
-    found: dict[str, set[str]] = {_SELECTED: set(lists.selected(block))}
-    for name, text in _thresholds((*block.source.predicates, *(key.scalar for key in block.keys), *asked)):
-        found.setdefault(name, set()).add(text)
-    return tuple((name, tuple(sorted(texts))) for name, texts in sorted(found.items()))
+def fine(block: Block, lists: Lists) -> dict[str, Fine]:
+    """By aggregate, what tells its cells apart from others that are the same to the sample, in no order of the statement's."""
+    selected = tuple(sorted(lists.selected(block)))
+    every = list(_thresholds((*block.source.predicates, *(key.scalar for key in block.keys))))
+    found: dict[str, Fine] = {}
+    for aggregate in block.aggregates:
+        asked = (part for part in (*aggregate.values, aggregate.condition) if part is not None)
+        known: dict[str, set[str]] = {}
+        for name, text in (*every, *_thresholds(asked)):
+            known.setdefault(name, set()).add(text)
+        found[aggregate.name] = ((_SELECTED, selected), *((name, tuple(sorted(known[name]))) for name in sorted(known)))
+    return found
 
 
 def are_apart(one: Fine, other: Fine, size: int) -> bool:
