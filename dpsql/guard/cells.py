@@ -38,6 +38,8 @@ _BITS = np.unpackbits(np.arange(2**16, dtype=np.uint16).view(np.uint8).reshape(-
 """How many bits of a number of two bytes are set."""
 _DIGITS = 300
 """Powers of ten of the largest number that a unit adds, and of its inverse: what is beyond is told no further apart."""
+_FOLDS = 4
+"""Parts of a sketch that are laid over each other: what is far apart so needs no look at the whole."""
 _AT_ONCE = 250_000
 """Pairs of cells that are looked at together."""
 
@@ -108,14 +110,18 @@ def near(ones: Marks, others: Marks, most: int) -> Places:
     their sizes differ by fewer, and their sketches by at most two keys of each unit."""
     found = [np.zeros((0, 2), dtype=np.int64)]
     size, other = (marks["size"].astype(np.int64) for marks in (ones, others))
+    folded, other_folded = _folded(ones), _folded(others)
     is_long = len(ones) * len(others) > _AT_ONCE and most <= LOWEST
     pairs = _sharing(ones, size, others, other, most) if is_long else _sized(size, other, most)
     for i, j in pairs if len(others) else ():
         check()
         kept = (np.abs(size[i] - other[j]) < most) & (ones["digest"][i] != others["digest"][j])
         i, j = i[kept], j[kept]
+        kept = _bits(folded.take(i, 0) ^ other_folded.take(j, 0)) < 2 * most
+        i, j = i[kept], j[kept]
         kept = _bits(ones["sketch"][i] ^ others["sketch"][j]) < 2 * most
-        found.append(np.column_stack([i[kept], j[kept]]))
+        i, j = i[kept], j[kept]
+        found.append(np.column_stack([i, j]))
     return np.unique(np.concatenate(found), axis=0)
 
 
@@ -152,6 +158,12 @@ def _ranged(ordered: npt.NDArray[np.generic], low: Places | Keys, high: Places |
         counts = many[part]
         turn = np.arange(counts.sum()) - np.repeat(begun[part] - begun[part[:1]], counts)
         yield np.repeat(part, counts), np.repeat(first[part], counts) + turn
+
+
+def _folded(marks: Marks) -> npt.NDArray[np.uint8]:
+    """Shorter sketches, each bit the parity of the keys of some buckets: they too differ by no more than the keys do."""
+    parts = marks["sketch"].reshape(len(marks), _FOLDS, -1)
+    return np.asarray(np.bitwise_xor.reduce(parts, axis=1))
 
 
 def _bits(found: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
