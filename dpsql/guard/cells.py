@@ -162,7 +162,7 @@ def _ranged(ordered: npt.NDArray[np.generic], low: Places | Keys, high: Places |
 
 def _folded(marks: Marks) -> npt.NDArray[np.uint8]:
     """Shorter sketches, each bit the parity of the keys of some buckets: they too differ by no more than the keys do."""
-    parts = marks["sketch"].reshape(len(marks), _FOLDS, -1)
+    parts = marks["sketch"].reshape(len(marks), _FOLDS, SKETCH_BITS // 8 // _FOLDS)
     return np.asarray(np.bitwise_xor.reduce(parts, axis=1))
 
 

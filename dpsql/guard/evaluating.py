@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from dpsql.core.domains import hull
 from dpsql.core.errors import Error
@@ -19,6 +18,7 @@ from dpsql.core.sqltypes import DOUBLE
 from dpsql.expressions.scalar import Scalar
 from dpsql.guard import thresholds
 from dpsql.guard.adding import Scan, Variant, all_of, among, is_met, kept_by, plain, statistics_of, unit, valued
+from dpsql.guard.arrays import Array, Numbers, Places, filled, hashed, numbered, places
 from dpsql.guard.cells import Cells, Keys, cells, keyed
 from dpsql.guard.columns import Constants, constants
 from dpsql.guard.lists import Lists
@@ -30,10 +30,7 @@ from dpsql.sql.nodes import Case, Cast, Is, Node, Number, Own
 from dpsql.sql.queries import Item, Select
 from dpsql.sql.trees import tables
 
-Array = npt.NDArray[np.generic]
 Found = dict[str, Array]
-Numbers = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
 Decided = tuple[dict[Variant, int], Places, Numbers]
 ALIKE = 1_000
 """Numbers are alike that differ by less than this part of the bounds of their noise."""
@@ -127,8 +124,8 @@ class Evaluating:
 
     def block(self, block: Block) -> Evaluated:
         """Evaluate the releases of a block, and what its boolean parts outside of FROM decide, in one scan."""
-        fine_of = thresholds.fine(block, self.lists)
-        told = [(one, fine_of[a.name]) for a in block.aggregates for one in statistics_of(a)]
+        apart = thresholds.fine(block, self.lists)
+        told = [(one, apart[a.name]) for a in block.aggregates for one in statistics_of(a)]
         values = [one for one, _ in told]
         filters = dict.fromkeys(a.condition.tree if a.condition is not None else None for a in block.aggregates)
         conditions = {condition: is_met(condition) for condition in filters}
@@ -148,7 +145,7 @@ class Evaluating:
             one: _grouped_keys(units, groups, sums[one[1]], fewest if count > 1 else 0) for one in dict.fromkeys(values)
         }
         statistics = [(one[0], found) for one in values for found in keys[one]]
-        fine = [telling for one, telling in told for _ in keys[one]]
+        fine = [its for one, its in told for _ in keys[one]]
         people = {tree: _people(units[found > 0]) for tree, found in sums.items()}
         return Evaluated(
             block,
@@ -158,8 +155,8 @@ class Evaluating:
             {condition: people[tree] for condition, tree in conditions.items()},
             {condition: _smallest(groups, sums[tree]) for condition, tree in conditions.items()},
             {
-                name: (people[known], people[unlike], _smallest(groups, sums[unlike]))
-                for name, (known, unlike) in compared.items()
+                name: (people[one], people[other], _smallest(groups, sums[other]))
+                for name, (one, other) in compared.items()
             },
         )
 
@@ -209,7 +206,7 @@ class Evaluating:
             for i, (p, own) in enumerate(zip(parts, known, strict=True))
         ]
         units, found = self._run(Select((unit(block), *items), block.source.read()))
-        return [(part, _people(units[_filled(found[f"n{i}"]) > 0])) for i, part in enumerate(parts)]
+        return [(part, _people(units[filled(found[f"n{i}"]) > 0])) for i, part in enumerate(parts)]
 
     def share_of_everybody(self, block: Block, part: Part) -> Shares:
         """The same for one part, whoever is kept."""
@@ -221,7 +218,7 @@ class Evaluating:
         units, found = self._run(query)
         result = []
         for i, part in enumerate(parts):
-            span, values = hull(part.scalar.domain), _filled(found[f"p{i}"], np.nan)
+            span, values = hull(part.scalar.domain), filled(found[f"p{i}"], np.nan)
             if span is not None and span.lower < span.upper:
                 values = np.round(values / float((span.upper - span.lower) / ALIKE))
             # who has no value is for `lost` to tell
@@ -240,18 +237,18 @@ class Evaluating:
         query = Scan(block, first=first).query(values, variants)
         units, found = self._run(query)
         sums = {
-            tree: np.full(len(units), float(tree.value)) if isinstance(tree, Number) else _filled(found[f"v{i}"])
+            tree: np.full(len(units), float(tree.value)) if isinstance(tree, Number) else filled(found[f"v{i}"])
             for i, tree in enumerate(values)
         }
-        hashes = [_hashes(found[f"h{i}"]) for i in range(len(variants))]
-        groups = _numbered(found["k"]) if values else np.zeros(len(units), dtype=np.int64)
+        hashes = [hashed(found[f"h{i}"]) for i in range(len(variants))]
+        groups = numbered(found["k"]) if values else np.zeros(len(units), dtype=np.int64)
         return _grouped(units, groups, sums, hashes)
 
     def _varied(self, block: Block, variant: Variant, first: int | None) -> Grouped:
         """The hashes of what rows add, with a variant in FROM too."""
         query = Scan(block, variant, first).query((), (variant,))
         units, found = self._run(query)
-        return _grouped(units, np.zeros(len(units), dtype=np.int64), {}, [_hashes(found["h0"])])
+        return _grouped(units, np.zeros(len(units), dtype=np.int64), {}, [hashed(found["h0"])])
 
     def _run(self, query: Node) -> tuple[Places, Found]:
         """The sample units of a query's rows, and its columns."""
@@ -259,7 +256,7 @@ class Evaluating:
         for name in read:
             self._keep(name)
         found = self._sample.ask(printed(query), self._constants, read)
-        return _places(found["u"]), found
+        return places(found["u"]), found
 
     def _keep(self, name: str) -> None:
         """Keep the table of released values of that name, if it is one, as the sample units would have it."""
@@ -370,37 +367,3 @@ def _differing(units: Places, one: Numbers, others: Places, other: Numbers, size
     a, b = np.zeros(size), np.zeros(size)
     a[units], b[others] = one, other
     return int((a != b).sum())
-
-
-def _places(found: Array) -> Places:
-    """Sample units from 0; their stored numbers begin at 1, and may be text."""
-    known = np.ma.filled(np.ma.asarray(found), 1)
-    return (known if known.dtype == np.int64 else known.astype(np.float64)).astype(np.int64) - 1
-
-
-def _numbered(keys: Array) -> Places:
-    """Numbers of groups, from 0; -1 for rows in none."""
-    hidden = np.ma.getmaskarray(np.ma.asarray(keys))
-    known = np.ma.filled(keys, 0)
-    if not len(known) or known.max() == known.min():
-        return np.where(hidden, -1, 0).astype(np.int64)
-    found = np.full(len(known), -1, dtype=np.int64)
-    found[~hidden] = np.unique(known[~hidden], return_inverse=True)[1].reshape(-1)
-    return found
-
-
-def _hashes(found: Array) -> Numbers:
-    """The upper 40 bits of hashes, 0 for NULL: the sums of a unit's rows are then exact, in whatever order they are added up."""
-    known = np.asarray(found.data if isinstance(found, np.ma.MaskedArray) else found).astype(np.uint64)
-    numbers = (known >> np.uint64(24)).astype(np.float64)
-    numbers[np.ma.getmaskarray(np.ma.asarray(found))] = 0.0
-    return numbers
-
-
-def _filled(found: Array, missing: float = 0.0) -> Numbers:
-    """Numbers, with another in place of NULL."""
-    if not isinstance(found, np.ma.MaskedArray):
-        return np.asarray(found, dtype=np.float64)
-    numbers = np.array(found.data, dtype=np.float64)
-    numbers[np.ma.getmaskarray(found)] = missing
-    return numbers
