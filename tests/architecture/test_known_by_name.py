@@ -38,6 +38,7 @@ NAMES = {
     "clients/repl/words.py": "examples of functions that the parser has a form of its own for",
     "guard/leaving_out.py": "what a row adds under CASE is worked out again",
     "guard/parts.py": "of a quotient and of NULLIF two operands tell whether it may be NULL where neither of them is",
+    "guard/thresholds.py": "undoes arithmetic with constants, to know the column that is compared",
     "guard/void.py": "decides by itself, over invented values, whether a condition is void",
     "planner/calls.py": "* REPLACE (...) is written like a call",
     "planner/explain/words.py": "what only makes a printed tree total is left out when it is told",
