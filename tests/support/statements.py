@@ -13,13 +13,19 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """sql and what its comment says: the schema it is over, the number of releases, bound parameters."""
+    """sql and what its comment says: the schema it is over, the number of releases, bound parameters.
+
+    says      parts of the message of a refused one, of which one stands there
+    followed  the statement after one did what it says
+    """
 
     sql: str
     schema: str
     releases: int | None
     parameters: tuple[int, ...]
     comment: str
+    says: tuple[str, ...] = ()
+    followed: str = ""
 
 
 def read(name: str) -> list[Statement]:
@@ -27,7 +33,10 @@ def read(name: str) -> list[Statement]:
     found = []
     for paragraph in (FIXTURES / name).read_text().split("\n\n"):
         lines = paragraph.strip().split("\n")
-        comment = " ".join(line.removeprefix("--").strip() for line in lines if line.startswith("--"))
+        told = [line.removeprefix("--> ") for line in lines if line.startswith("-->")]
+        comment = " ".join(
+            line.removeprefix("--").strip() for line in lines if line.startswith("--") and not line.startswith("-->")
+        )
         sql = "\n".join(line for line in lines if not line.startswith("--")).strip()
         if not sql:
             continue
@@ -41,6 +50,8 @@ def read(name: str) -> list[Statement]:
                 int(releases[1]) if releases else None,
                 tuple(int(p) for p in parameters[1].split(",")) if parameters else (),
                 comment,
+                tuple(told[0].split(" | ")) if told else (),
+                told[1] if told else "",
             )
         )
     return found
