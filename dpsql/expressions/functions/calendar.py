@@ -233,14 +233,8 @@ def _part(name: str, *names: str) -> Function:
 
 
 FUNCTIONS = (
-    Function(
-        ("date_part", "datepart"),
-        "DATE_PART('month', d)",
-        "BIGINT, as EXTRACT(month FROM d)",
-        ("word", "value"),
-        part,
-        {"date_part": _date_part},
-    ),
+    Function(("date_part", "datepart"), "DATE_PART('month', d)", "BIGINT, as EXTRACT(month FROM d)",
+        ("word", "value"), part, {"date_part": _date_part}),
     *(
         _part(name)
         for name in (
@@ -263,61 +257,21 @@ FUNCTIONS = (
     _part("isodow"),
     _part("dayofyear", "doy"),
     _part("week", "weekofyear"),
-    Function(
-        ("date_trunc", "datetrunc"),
-        "DATE_TRUNC('month', d)",
-        "the beginning of the year, quarter, month, week, day, hour, minute or second",
-        ("word", "value"),
-        temporal.truncate,
-        {"date_trunc": _truncated},
-    ),
-    Function(
-        ("date_diff", "datediff"),
-        "DATE_DIFF('day', d, e)",
-        "BIGINT: how many boundaries lie between",
-        ("word", "value", "value"),
-        _difference,
-        {"date_diff": _apart, **{name: _span(name) for name in _UNITS}},
-    ),
-    Function(
-        ("time_bucket",),
-        "TIME_BUCKET(INTERVAL 7 DAY, d)",
-        "the beginning of a period",
-        ("period", "value"),
-        _time_bucket,
-        {"time_bucket": _bucketed},
-    ),
-    Function(
-        ("date_add",),
-        "DATE_ADD(d, INTERVAL 7 DAY)",
-        "TIMESTAMP",
-        ("value", "period"),
-        lambda scalar, period: temporal.shift(scalar, integer_literal(period.amount), period.unit),
-    ),
-    Function(
-        ("date_sub",),
-        "DATE_SUB(d, INTERVAL 7 DAY)",
-        "TIMESTAMP",
-        ("value", "period"),
-        lambda scalar, period: temporal.shift(scalar, integer_literal(-period.amount), period.unit),
-    ),
-    Function(
-        ("last_day",), "LAST_DAY(d)", "DATE, of the month", ("value",), _last_day, {"last_day": of_calendar(_last)}
-    ),
-    Function(
-        ("epoch",),
-        "EPOCH(d)",
-        "DOUBLE: seconds since 1970",
-        ("value",),
-        _epoch,
-        {"epoch": of_calendar(lambda a: Known(DOUBLE, None, a.null))},
-    ),
-    Function(
-        ("make_date",),
-        "MAKE_DATE(2020, x, 1)",
-        "DATE; NULL where there is none",
-        ("value",) * 3,
-        _make_date,
-        tried=True,
-    ),
-)
+    Function(("date_trunc", "datetrunc"), "DATE_TRUNC('month', d)",
+        "the beginning of the year, quarter, month, week, day, hour, minute or second", ("word", "value"),
+        temporal.truncate, {"date_trunc": _truncated}),
+    Function(("date_diff", "datediff"), "DATE_DIFF('day', d, e)", "BIGINT: how many boundaries lie between",
+        ("word", "value", "value"), _difference, {"date_diff": _apart, **{name: _span(name) for name in _UNITS}}),
+    Function(("time_bucket",), "TIME_BUCKET(INTERVAL 7 DAY, d)", "the beginning of a period", ("period", "value"),
+        _time_bucket, {"time_bucket": _bucketed}),
+    Function(("date_add",), "DATE_ADD(d, INTERVAL 7 DAY)", "TIMESTAMP", ("value", "period"),
+        lambda scalar, period: temporal.shift(scalar, integer_literal(period.amount), period.unit)),
+    Function(("date_sub",), "DATE_SUB(d, INTERVAL 7 DAY)", "TIMESTAMP", ("value", "period"),
+        lambda scalar, period: temporal.shift(scalar, integer_literal(-period.amount), period.unit)),
+    Function(("last_day",), "LAST_DAY(d)", "DATE, of the month", ("value",), _last_day,
+        {"last_day": of_calendar(_last)}),
+    Function(("epoch",), "EPOCH(d)", "DOUBLE: seconds since 1970", ("value",), _epoch,
+        {"epoch": of_calendar(lambda a: Known(DOUBLE, None, a.null))}),
+    Function(("make_date",), "MAKE_DATE(2020, x, 1)", "DATE; NULL where there is none", ("value",) * 3, _make_date,
+        tried=True),
+)  # fmt: skip

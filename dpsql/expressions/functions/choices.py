@@ -12,35 +12,13 @@ def _if(condition: Scalar, then: Scalar, other: Scalar | None = None) -> Scalar:
 
 
 FUNCTIONS = (
-    Function(
-        ("coalesce", "ifnull"),
-        "COALESCE(x, 0)",
-        "the first that is not NULL",
-        ("value",),
-        lambda *values: conditional.coalesce(list(values)),
-        repeats=True,
-        syntax=True,
-    ),
-    Function(
-        ("nullif",), "NULLIF(x, 0)", "x; NULL where they are equal", ("value", "value"), conditional.nullif, syntax=True
-    ),
-    Function(
-        ("least",),
-        "LEAST(x, y)",
-        "the smallest that is not NULL",
-        ("value",),
-        lambda *values: conditional.extreme("least", list(values)),
-        repeats=True,
-        syntax=True,
-    ),
-    Function(
-        ("greatest",),
-        "GREATEST(x, y)",
-        "the greatest that is not NULL",
-        ("value",),
-        lambda *values: conditional.extreme("greatest", list(values)),
-        repeats=True,
-        syntax=True,
-    ),
+    Function(("coalesce", "ifnull"), "COALESCE(x, 0)", "the first that is not NULL", ("value",),
+        lambda *values: conditional.coalesce(list(values)), repeats=True, syntax=True),
+    Function(("nullif",), "NULLIF(x, 0)", "x; NULL where they are equal", ("value", "value"), conditional.nullif,
+        syntax=True),
+    Function(("least",), "LEAST(x, y)", "the smallest that is not NULL", ("value",),
+        lambda *values: conditional.extreme("least", list(values)), repeats=True, syntax=True),
+    Function(("greatest",), "GREATEST(x, y)", "the greatest that is not NULL", ("value",),
+        lambda *values: conditional.extreme("greatest", list(values)), repeats=True, syntax=True),
     Function(("if",), "IF(x > 0, a, b)", "one of two values", ("value",) * 3, _if, optional=1, syntax=True),
-)
+)  # fmt: skip

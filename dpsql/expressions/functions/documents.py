@@ -69,23 +69,9 @@ def _check(constants: Constants) -> None:
 
 
 FUNCTIONS = (
-    Function(
-        ("json_valid",),
-        "JSON_VALID(a)",
-        "true or false",
-        ("value",),
-        _valid,
-        {"json_valid": texts(1, BOOLEAN)},
-        safe=True,
-    ),
-    Function(
-        ("json_extract_string", "json_extract_path_text"),
-        "JSON_EXTRACT_STRING(a, '$.key')",
-        "text, as a ->> '$.key'; NULL where a is no JSON",
-        ("value", "constant"),
-        extract,
-        {"json_extract_string": _extracted},
-        check=_check,
-        tried=True,
-    ),
-)
+    Function(("json_valid",), "JSON_VALID(a)", "true or false", ("value",), _valid, {"json_valid": texts(1, BOOLEAN)},
+        safe=True),
+    Function(("json_extract_string", "json_extract_path_text"), "JSON_EXTRACT_STRING(a, '$.key')",
+        "text, as a ->> '$.key'; NULL where a is no JSON", ("value", "constant"), extract,
+        {"json_extract_string": _extracted}, check=_check, tried=True),
+)  # fmt: skip

@@ -124,39 +124,12 @@ def _check_form(place: int, name: str) -> Callable[[Constants], None]:
 
 
 FUNCTIONS = (
-    Function(
-        ("dayname",),
-        "DAYNAME(d)",
-        "text, listed",
-        ("value",),
-        partial(_name, "dayname", _DAYS),
-        {"dayname": of_calendar(lambda a: Known(VARCHAR, None, a.null))},
-    ),
-    Function(
-        ("monthname",),
-        "MONTHNAME(d)",
-        "text, listed",
-        ("value",),
-        partial(_name, "monthname", _MONTHS),
-        {"monthname": of_calendar(lambda a: Known(VARCHAR, None, a.null))},
-    ),
-    Function(
-        ("strftime",),
-        "STRFTIME(d, '%Y-%m')",
-        "text, listed where d has bounds",
-        ("value", "value"),
-        _strftime,
-        {"strftime": _formatted},
-        check=_check_form(1, "STRFTIME"),
-    ),
-    Function(
-        ("strptime", "try_strptime"),
-        "STRPTIME(a, '%Y-%m-%d')",
-        "TIMESTAMP; NULL for text of another form",
-        ("value", "constant"),
-        _strptime,
-        {"try_strptime": _read},
-        check=_check_form(1, "STRPTIME"),
-        tried=True,
-    ),
-)
+    Function(("dayname",), "DAYNAME(d)", "text, listed", ("value",), partial(_name, "dayname", _DAYS),
+        {"dayname": of_calendar(lambda a: Known(VARCHAR, None, a.null))}),
+    Function(("monthname",), "MONTHNAME(d)", "text, listed", ("value",), partial(_name, "monthname", _MONTHS),
+        {"monthname": of_calendar(lambda a: Known(VARCHAR, None, a.null))}),
+    Function(("strftime",), "STRFTIME(d, '%Y-%m')", "text, listed where d has bounds", ("value", "value"), _strftime,
+        {"strftime": _formatted}, check=_check_form(1, "STRFTIME")),
+    Function(("strptime", "try_strptime"), "STRPTIME(a, '%Y-%m-%d')", "TIMESTAMP; NULL for text of another form",
+        ("value", "constant"), _strptime, {"try_strptime": _read}, check=_check_form(1, "STRPTIME"), tried=True),
+)  # fmt: skip

@@ -78,14 +78,7 @@ def _counted(args: Sequence[Known]) -> Ruled | None:
 
 
 FUNCTIONS = (
-    Function(
-        ("list_contains", "list_has", "array_contains", "array_has"),
-        "LIST_CONTAINS(l, 'a')",
-        "true or false",
-        ("value", "value"),
-        contains,
-        {"list_contains": _contained},
-        safe=True,
-    ),
+    Function(("list_contains", "list_has", "array_contains", "array_has"), "LIST_CONTAINS(l, 'a')", "true or false",
+        ("value", "value"), contains, {"list_contains": _contained}, safe=True),
     Function(("array_length",), "ARRAY_LENGTH(l)", "BIGINT, as LEN(l)", ("value",), size, {"len": _counted}, safe=True),
-)
+)  # fmt: skip

@@ -83,4 +83,4 @@ FUNCTIONS = (
     _part("substring", "SUBSTRING(a, 1, 3)", _forward, optional=1, syntax=True),
     _part("left", "LEFT(a, 3)", text_and_numbers),
     _part("right", "RIGHT(a, 3)", text_and_numbers),
-)
+)  # fmt: skip

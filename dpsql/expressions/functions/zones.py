@@ -208,14 +208,7 @@ def _check(constants: Constants) -> None:
 
 
 FUNCTIONS = (
-    Function(
-        ("convert_timezone",),
-        "CONVERT_TIMEZONE('UTC', 'Europe/Berlin', CAST(d AS TIMESTAMP))",
-        "TIMESTAMP, as AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'",
-        ("constant", "constant", "value"),
-        at_time_zone,
-        {"timezone": _moved},
-        check=_check,
-        tried=True,
-    ),
-)
+    Function(("convert_timezone",), "CONVERT_TIMEZONE('UTC', 'Europe/Berlin', CAST(d AS TIMESTAMP))",
+        "TIMESTAMP, as AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'", ("constant", "constant", "value"),
+        at_time_zone, {"timezone": _moved}, check=_check, tried=True),
+)  # fmt: skip
