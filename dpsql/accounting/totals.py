@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import lru_cache, reduce
 
 from dpsql.accounting.amounts import from_text, to_text
-from dpsql.core.loss import LOSS, Amount, PrivacyLoss, Sums, added
+from dpsql.core.loss import LOSS, Amount, Sums, added
 
 WINDOWS = ("day", "week", "month")
 INFINITE = "inf"
@@ -110,11 +110,6 @@ def _sums(names: object, found: object) -> Sums:
     if len(set(names)) != len(names) or sums.loss is None:
         raise ValueError
     return sums
-
-
-def loss_texts(loss: PrivacyLoss) -> list[str]:
-    """A loss as exact texts."""
-    return texts(Sums.of(loss))
 
 
 def _open(text: object) -> Fraction | None:

@@ -76,10 +76,6 @@ def _laplace(moved: Moved, target: Target) -> tuple[AdditiveNoise, PrivacyLoss]:
     return DiscreteLaplace.for_loss(moved.l1, target.amount), pure(target.amount)
 
 
-def _cut_laplace(cells: int, price: EpsilonDelta) -> AdditiveNoise:
-    return TruncatedLaplace.for_loss(cells, price)
-
-
 def _gaussian(moved: Moved, target: Target) -> tuple[AdditiveNoise, PrivacyLoss]:
     if not target.by_rho:
         price = EpsilonDelta(target.amount, target.delta)
@@ -101,7 +97,7 @@ LAPLACE = Mechanism(
     lambda moved: moved.l1**2,
     (laplace.EVENT, truncated.EVENT),
     DiscreteLaplace,
-    _cut_laplace,
+    TruncatedLaplace.for_loss,
 )
 GAUSSIAN = Mechanism(
     "gaussian",

@@ -108,7 +108,7 @@ def amounts(parts: Parts, request: Request, wanted: Fraction, pricing: Pricing) 
             return None
         found.append(least)
     known = [e for e in found if e is not None]
-    average = _rounded_up(sum(known, Fraction(0)) / len(known))
+    average = _number(_place(sum(known, Fraction(0)) / len(known)))
     return tuple(pricing.of_epsilon(average if e is None else e) for e in found)
 
 
@@ -223,7 +223,3 @@ def _place(number: Fraction) -> int:
         power -= 1
     digits = number * 100 / Fraction(10) ** power
     return 900 * power - 100 + -(-digits.numerator // digits.denominator)
-
-
-def _rounded_up(number: Fraction) -> Fraction:
-    return _number(_place(number))

@@ -174,7 +174,7 @@ def _of_value(group: list[Aggregate], others: list[Aggregate], statistics: Stati
         for aggregate in group:
             statistics.read(aggregate, Rows(counted_rows(first.argument, first.condition)))
         return
-    value = _term_of(group, first.argument, widest(degree) if degree > 1 else WIDEST)
+    value = _needing(group).term(first.argument, widest(degree) if degree > 1 else WIDEST)
     condition = tree_of(first.condition)
     beside = any(
         _counts_rows(o) and tree_of(o.condition) == condition and statistics.shows_alike(o, first) for o in others
@@ -195,11 +195,6 @@ def _of_value(group: list[Aggregate], others: list[Aggregate], statistics: Stati
         statistic = shared
     for aggregate in group:
         statistics.read(aggregate, statistic)
-
-
-def _term_of(group: list[Aggregate], value: Scalar, most: int) -> Term:
-    """A value as a term, refused in the name of the first aggregate that needs it so."""
-    return _needing(group).term(value, most)
 
 
 def _needing(group: list[Aggregate]) -> Aggregate:

@@ -179,17 +179,13 @@ def _spelt(declared: Declared, tables: list[Declared]) -> Table:
         Reference(spelt(r.column, columns), *spelt_column(r.table, r.target, tables)) for r in table.references
     )
     path = table.unit_path
+    followed = [r.column for d in tables for r in d.table.references]
     return replace(
         table,
         key=tuple(spelt(c, columns) for c in table.key),
         references=references,
-        unit_path=None if path is None else tuple(spelt(c, _path_columns(tables)) for c in path),
+        unit_path=None if path is None else tuple(spelt(c, followed) for c in path),
     )
-
-
-def _path_columns(tables: list[Declared]) -> list[str]:
-    """The columns that a path may follow, in whichever table they are."""
-    return [r.column for d in tables for r in d.table.references]
 
 
 # --- columns ------------------------------------------------------------------------------------------------------

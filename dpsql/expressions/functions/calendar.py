@@ -115,10 +115,6 @@ def _bucket(width: int, months: int, when: datetime, further: int = 0) -> dateti
     return origin + ((when - origin) // timedelta(microseconds=width) + further) * timedelta(microseconds=width)
 
 
-def _difference(part: str, start: Scalar, end: Scalar) -> Scalar:
-    return temporal.difference(part, start, end)
-
-
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
@@ -261,7 +257,7 @@ FUNCTIONS = (
         "the beginning of the year, quarter, month, week, day, hour, minute or second", ("word", "value"),
         temporal.truncate, {"date_trunc": _truncated}),
     Function(("date_diff", "datediff"), "DATE_DIFF('day', d, e)", "BIGINT: how many boundaries lie between",
-        ("word", "value", "value"), _difference, {"date_diff": _apart, **{name: _span(name) for name in _UNITS}}),
+        ("word", "value", "value"), temporal.difference, {"date_diff": _apart, **{name: _span(name) for name in _UNITS}}),
     Function(("time_bucket",), "TIME_BUCKET(INTERVAL 7 DAY, d)", "the beginning of a period", ("period", "value"),
         _time_bucket, {"time_bucket": _bucketed}),
     Function(("date_add",), "DATE_ADD(d, INTERVAL 7 DAY)", "TIMESTAMP", ("value", "period"),

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.accounting import Ledger, chain
-from dpsql.accounting.totals import loss_texts, spent_of
+from dpsql.accounting.totals import spent_of, texts
 from dpsql.core.errors import BudgetError, IntegrityError, InterfaceError, InternalError
-from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
+from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, Sums, total
 from dpsql.mechanisms.conversions import choice, gaussian, pure, rho_at_most
 from dpsql.plan.charges import Budget, Cap, ChargeRequest, Portion
 from tests.support.accounts import Adding
@@ -365,7 +365,7 @@ def test_a_charge_row_keeps_what_later_accounting_needs(ledger: Ledger, asks: As
     connection = sqlite3.connect(path)
     (found,) = connection.execute("SELECT version, fingerprints, mechanisms, portions, certificates FROM charge")
     connection.close()
-    kept = [[["1/10", "0", "1/100", *loss_texts(loss("0.1"))[3:]], None]]
+    kept = [[["1/10", "0", "1/100", *texts(Sums.of(loss("0.1")))[3:]], None]]
     assert found[0] == "version"
     assert list(map(json.loads, found[1:])) == [
         ["fingerprint"],
