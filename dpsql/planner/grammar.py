@@ -7,6 +7,7 @@ serve the whole statement; what a *private* block may use is narrower (resolve/s
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 
 from sqlglot import exp
 
@@ -34,110 +35,57 @@ _HARMLESS = {
     "value_constructor",
 }
 
-STRUCTURE: dict[type[exp.Expression], set[str]] = {
-    exp.Select: {
-        "expressions",
-        "from_",
-        "where",
-        "group",
-        "having",
-        "order",
-        "limit",
-        "offset",
-        "distinct",
-        "qualify",
-        "windows",
-        "joins",
-        "with_",
-    },
-    exp.From: {"this"},
-    exp.Table: {"this", "db", "catalog", "alias", "pivots"},
-    exp.TableAlias: {"this", "columns"},
-    exp.Alias: {"this", "alias"},
-    exp.Column: {"this", "table", "db", "catalog"},
-    exp.Identifier: {"this"},
-    exp.Star: set(),
-    exp.Where: {"this"},
-    exp.Group: {"expressions", "all", "rollup", "cube", "grouping_sets"},
-    exp.Rollup: {"expressions"},
-    exp.Cube: {"expressions"},
-    exp.GroupingSets: {"expressions"},
-    exp.Having: {"this"},
-    exp.Order: {"expressions", "this"},
-    exp.Ordered: {"this", "desc", "nulls_first"},
-    exp.Limit: {"expression"},
-    exp.Offset: {"expression"},
-    exp.Distinct: {"expressions"},
-    exp.Qualify: {"this"},
-    exp.Join: {"this", "on", "using", "side", "kind", "method"},
-    exp.With: {"expressions"},
-    exp.CTE: {"this", "alias"},
-    exp.Subquery: {"this", "alias", "pivots"},
-    exp.Pivot: {"this", "expressions", "fields", "using", "group", "with_", "alias", "columns", "pivot_column_naming"},
-    exp.PivotAlias: {"this", "alias"},
-    exp.Union: {"this", "expression", "distinct", "order", "limit", "offset", "with_"},
-    exp.Except: {"this", "expression", "distinct", "order", "limit", "offset", "with_"},
-    exp.Intersect: {"this", "expression", "distinct", "order", "limit", "offset", "with_"},
-    exp.Window: {"this", "partition_by", "order", "spec", "alias"},
-    exp.WindowSpec: {"kind", "start", "start_side", "end", "end_side"},
-    exp.Var: {"this"},
-    exp.Filter: {"this", "expression"},
-    exp.Exists: {"this"},
-    exp.Values: {"expressions", "alias"},
-    exp.Tuple: {"expressions"},
-    exp.Array: {"expressions"},
-}
 
-SCALARS: dict[type[exp.Expression], set[str]] = {
-    exp.Literal: {"this"},
-    exp.Null: set(),
-    exp.Boolean: {"this"},
-    exp.Placeholder: {"this"},
-    exp.Parameter: {"this"},
-    exp.Paren: {"this"},
-    exp.Neg: {"this"},
-    exp.Not: {"this"},
-    exp.Is: {"this", "expression"},
-    exp.In: {"this", "expressions", "query"},
-    exp.Between: {"this", "low", "high"},
-    exp.Like: {"this", "expression", "negate"},
-    exp.ILike: {"this", "expression", "negate"},
-    exp.Glob: {"this", "expression"},
-    exp.Escape: {"this", "expression"},
-    exp.Case: {"this", "ifs", "default"},
-    exp.If: {"this", "true", "false"},
-    exp.Coalesce: {"this", "expressions"},
-    exp.Nullif: {"this", "expression"},
-    exp.Least: {"this", "expressions"},
-    exp.Greatest: {"this", "expressions"},
-    exp.Cast: {"this", "to"},
-    exp.TryCast: {"this", "to"},
-    exp.DataType: {"this", "expressions"},
-    exp.DataTypeParam: {"this"},
-    exp.Interval: {"this", "unit"},
-    exp.Extract: {"this", "expression"},
-    exp.CurrentDate: set(),
-    exp.CurrentTimestamp: set(),
-    exp.Anonymous: {"this", "expressions"},
-    exp.PropertyEQ: {"this", "expression"},
-    exp.Substring: {"this", "start", "length"},
-    exp.Trim: {"this", "position", "expression"},
-    exp.StrPosition: {"this", "substr"},
-    exp.AtTimeZone: {"this", "zone"},
-    exp.SimilarTo: {"this", "expression"},
-    exp.Any: {"this"},
-    exp.All: {"this"},
-    exp.WidthBucket: {"this", "min_value", "max_value", "num_buckets"},
-    **{
-        node: {"this", "expression"}
-        for node in (
-            exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.DPipe,
-            exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.StartsWith,
-            exp.JSONExtract, exp.JSONExtractScalar,
-        )
-    },
-    **{node: {"this", "expression", "expressions"} for node in (exp.And, exp.Or)},
-}  # fmt: skip
+def by_node(nodes: Mapping[str, tuple[type[exp.Expression], ...]]) -> dict[type[exp.Expression], set[str]]:
+    """The parts that each node may have, from the nodes by their parts."""
+    return {node: set(parts.split()) for parts, listed in nodes.items() for node in listed}
+
+
+STRUCTURE: dict[type[exp.Expression], set[str]] = by_node({
+    "expressions from_ where group having order limit offset distinct qualify windows joins with_": (exp.Select,),
+    "this": (exp.From, exp.Identifier, exp.Where, exp.Having, exp.Qualify, exp.Var, exp.Exists),
+    "this db catalog alias pivots": (exp.Table,),
+    "this columns": (exp.TableAlias,),
+    "this alias": (exp.Alias, exp.CTE, exp.PivotAlias),
+    "this table db catalog": (exp.Column,),
+    "": (exp.Star,),
+    "expressions all rollup cube grouping_sets": (exp.Group,),
+    "expressions": (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Distinct, exp.With, exp.Tuple, exp.Array),
+    "expressions this": (exp.Order,),
+    "this desc nulls_first": (exp.Ordered,),
+    "expression": (exp.Limit, exp.Offset),
+    "this on using side kind method": (exp.Join,),
+    "this alias pivots": (exp.Subquery,),
+    "this expressions fields using group with_ alias columns pivot_column_naming": (exp.Pivot,),
+    "this expression distinct order limit offset with_": (exp.Union, exp.Except, exp.Intersect),
+    "this partition_by order spec alias": (exp.Window,),
+    "kind start start_side end end_side": (exp.WindowSpec,),
+    "this expression": (exp.Filter,),
+    "expressions alias": (exp.Values,),
+})  # fmt: skip
+
+SCALARS: dict[type[exp.Expression], set[str]] = by_node({
+    "this": (exp.Literal, exp.Boolean, exp.Placeholder, exp.Parameter, exp.Paren, exp.Neg, exp.Not, exp.DataTypeParam,
+        exp.Any, exp.All),
+    "": (exp.Null, exp.CurrentDate, exp.CurrentTimestamp),
+    "this expression": (exp.Is, exp.Glob, exp.Escape, exp.Nullif, exp.Extract, exp.PropertyEQ, exp.SimilarTo, exp.Add,
+        exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.DPipe, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT,
+        exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.StartsWith, exp.JSONExtract, exp.JSONExtractScalar),
+    "this expressions query": (exp.In,),
+    "this low high": (exp.Between,),
+    "this expression negate": (exp.Like, exp.ILike),
+    "this ifs default": (exp.Case,),
+    "this true false": (exp.If,),
+    "this expressions": (exp.Coalesce, exp.Least, exp.Greatest, exp.DataType, exp.Anonymous),
+    "this to": (exp.Cast, exp.TryCast),
+    "this unit": (exp.Interval,),
+    "this start length": (exp.Substring,),
+    "this position expression": (exp.Trim,),
+    "this substr": (exp.StrPosition,),
+    "this zone": (exp.AtTimeZone,),
+    "this min_value max_value num_buckets": (exp.WidthBucket,),
+    "this expression expressions": (exp.And, exp.Or),
+})  # fmt: skip
 
 
 def _called(node: type[exp.Func]) -> Record | None:
@@ -162,17 +110,13 @@ AGGREGATES: dict[type[exp.Expression], set[str]] = {
 }
 
 # Only over public or released rows, in the sandbox.
-SHELL_ONLY: dict[type[exp.Expression], set[str]] = {
-    **{node: set() for node in (exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)},
-    exp.Ntile: {"this"},
-    exp.Lag: {"this", "offset", "default"},
-    exp.Lead: {"this", "offset", "default"},
-    exp.FirstValue: {"this"},
-    exp.LastValue: {"this"},
-    exp.NthValue: {"this", "offset"},
-    exp.Grouping: {"expressions"},
-    exp.GroupingId: {"expressions"},
-}
+SHELL_ONLY: dict[type[exp.Expression], set[str]] = by_node({
+    "": (exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist),
+    "this": (exp.Ntile, exp.FirstValue, exp.LastValue),
+    "this offset default": (exp.Lag, exp.Lead),
+    "this offset": (exp.NthValue,),
+    "expressions": (exp.Grouping, exp.GroupingId),
+})  # fmt: skip
 
 ALLOWED = {**STRUCTURE, **SCALARS, **AGGREGATES, **SHELL_ONLY}
 

@@ -37,23 +37,34 @@ FAULTS = [
 ]
 
 
+def copied(folder: Path) -> None:
+    for part in ("dpsql", "tests", "examples"):
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+
+
+def tested(folder: Path, room: str) -> subprocess.CompletedProcess[str]:
+    """The unit tests of a room, of the product in this folder."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"tests/unit/{room}"]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.room)
 def test_the_room_itself_catches_it(fault: Fault, tmp_path: Path) -> None:
-    for folder in ("dpsql", "tests", "examples"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    copied(tmp_path)
     file = tmp_path / "dpsql" / fault.room / fault.file
     text = file.read_text()
     assert text.count(fault.old) == 1
     file.write_text(text.replace(fault.old, fault.new))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"tests/unit/{fault.room}"]
-    run = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = tested(tmp_path, fault.room)
     assert run.returncode == 1 and "FAILED" in run.stdout, run.stdout[-2000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("room", ["plan", "release", "relations"])
+def test_without_a_fault_a_copy_passes(room: str, tmp_path: Path) -> None:
+    copied(tmp_path)
+    run = tested(tmp_path, room)
+    assert run.returncode == 0, run.stdout[-2000:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -49,9 +50,11 @@ def declared(folder: Path, most: int) -> Schema:
     return read_schema(folder / "schema.toml")
 
 
-@pytest.fixture()
-def session(tmp_path: Path) -> Session:
-    return open_session(declared(tmp_path, 2), None, ":memory:")
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    opened = open_session(declared(tmp_path_factory.mktemp("shops"), 2), None, ":memory:")
+    yield opened
+    opened.close()
 
 
 @pytest.mark.parametrize(
