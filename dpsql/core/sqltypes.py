@@ -22,26 +22,11 @@ INTEGER_BITS: dict[str, tuple[int, bool]] = {
 }
 OTHER_TYPES = ("BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "DATE", "TIMESTAMP", "TIME")
 _SYNONYMS = {
-    "INT": "INTEGER",
-    "INT1": "TINYINT",
-    "INT2": "SMALLINT",
-    "INT4": "INTEGER",
-    "INT8": "BIGINT",
-    "LONG": "BIGINT",
-    "SHORT": "SMALLINT",
-    "BOOL": "BOOLEAN",
-    "LOGICAL": "BOOLEAN",
-    "REAL": "FLOAT",
-    "FLOAT4": "FLOAT",
-    "FLOAT8": "DOUBLE",
-    "NUMERIC": "DECIMAL",
-    "STRING": "VARCHAR",
-    "TEXT": "VARCHAR",
-    "CHAR": "VARCHAR",
-    "BPCHAR": "VARCHAR",
-    "DATETIME": "TIMESTAMP",
-    "UTINYINT": "UTINYINT",
-}
+    "INT": "INTEGER", "INT1": "TINYINT", "INT2": "SMALLINT", "INT4": "INTEGER", "INT8": "BIGINT", "LONG": "BIGINT",
+    "SHORT": "SMALLINT", "BOOL": "BOOLEAN", "LOGICAL": "BOOLEAN", "REAL": "FLOAT", "FLOAT4": "FLOAT",
+    "FLOAT8": "DOUBLE", "NUMERIC": "DECIMAL", "STRING": "VARCHAR", "TEXT": "VARCHAR", "CHAR": "VARCHAR",
+    "BPCHAR": "VARCHAR", "DATETIME": "TIMESTAMP", "UTINYINT": "UTINYINT",
+}  # fmt: skip
 
 LIST = "[]"
 """What the name of a list's type ends with, after that of its elements."""

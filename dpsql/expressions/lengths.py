@@ -22,20 +22,9 @@ _OF_OTHERS = 64
 """More characters than any number, date, timestamp or boolean has as text."""
 _GIVEN = ("column", "literal", "released")
 _ONE_OF = (
-    "case",
-    "coalesce",
-    "nullif",
-    "least",
-    "greatest",
-    "cast",
-    "convert",
-    "trim",
-    "ltrim",
-    "rtrim",
-    "column",
-    "lower",
+    "case", "coalesce", "nullif", "least", "greatest", "cast", "convert", "trim", "ltrim", "rtrim", "column", "lower",
     "upper",
-)
+)  # fmt: skip
 """The engine has one letter of another case for each letter: tests/laws tries all of them."""
 
 

@@ -47,30 +47,11 @@ _OF_YEARS: dict[str, Callable[[int, int], tuple[int, int]]] = {
 }
 """By part its least and greatest value between two years."""
 _SYNONYMS = {
-    "dow": "dayofweek",
-    "weekday": "dayofweek",
-    "doy": "dayofyear",
-    "dayofmonth": "day",
-    "weekofyear": "week",
-    "years": "year",
-    "months": "month",
-    "days": "day",
-    "quarters": "quarter",
-    "weeks": "week",
-    "hours": "hour",
-    "minutes": "minute",
-    "seconds": "second",
-    "milliseconds": "millisecond",
-    "microseconds": "microsecond",
-    "mon": "month",
-    "mons": "month",
-    "y": "year",
-    "yr": "year",
-    "d": "day",
-    "h": "hour",
-    "m": "minute",
-    "s": "second",
-}
+    "dow": "dayofweek", "weekday": "dayofweek", "doy": "dayofyear", "dayofmonth": "day", "weekofyear": "week",
+    "years": "year", "months": "month", "days": "day", "quarters": "quarter", "weeks": "week", "hours": "hour",
+    "minutes": "minute", "seconds": "second", "milliseconds": "millisecond", "microseconds": "microsecond",
+    "mon": "month", "mons": "month", "y": "year", "yr": "year", "d": "day", "h": "hour", "m": "minute", "s": "second",
+}  # fmt: skip
 TRUNCATIONS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 FIXED_UNITS = {
     "week": 7 * DAY, "day": DAY, "hour": DAY // 24, "minute": DAY // 1440, "second": DAY // 86_400, "microsecond": 1,

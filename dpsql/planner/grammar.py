@@ -22,18 +22,9 @@ from dpsql.schema.model import RESERVED
 
 # Parts that change nothing, or that only print differently.
 _HARMLESS = {
-    "quoted",
-    "is_string",
-    "big_int",
-    "nested",
-    "safe",
-    "typed",
-    "coalesce",
-    "ignore_nulls",
-    "date_part_boundary",
-    "over",
-    "value_constructor",
-}
+    "quoted", "is_string", "big_int", "nested", "safe", "typed", "coalesce", "ignore_nulls", "date_part_boundary",
+    "over", "value_constructor",
+}  # fmt: skip
 
 
 def by_node(nodes: Mapping[str, tuple[type[exp.Expression], ...]]) -> dict[type[exp.Expression], set[str]]:

@@ -24,22 +24,14 @@ WIDEST = 10**38
 """The first integer that 38 digits do not hold."""
 
 _NAMES: dict[str, tuple[str, str, str]] = {
-    "NULL": ("null", "Null", "object"),
-    "BOOLEAN": ("bool_", "Boolean", "boolean"),
-    "TINYINT": ("int8", "Int8", "Int8"),
-    "SMALLINT": ("int16", "Int16", "Int16"),
-    "INTEGER": ("int32", "Int32", "Int32"),
-    "BIGINT": ("int64", "Int64", "Int64"),
-    "UTINYINT": ("uint8", "UInt8", "UInt8"),
-    "USMALLINT": ("uint16", "UInt16", "UInt16"),
-    "UINTEGER": ("uint32", "UInt32", "UInt32"),
-    "UBIGINT": ("uint64", "UInt64", "UInt64"),
-    "FLOAT": ("float32", "Float32", "float32"),
-    "DOUBLE": ("float64", "Float64", "float64"),
-    "VARCHAR": ("string", "String", "string"),
-    "BLOB": ("binary", "Binary", "object"),
-    "DATE": ("date32", "Date", "datetime64[s]"),
-}
+    "NULL": ("null", "Null", "object"), "BOOLEAN": ("bool_", "Boolean", "boolean"), "TINYINT": ("int8", "Int8", "Int8"),
+    "SMALLINT": ("int16", "Int16", "Int16"), "INTEGER": ("int32", "Int32", "Int32"),
+    "BIGINT": ("int64", "Int64", "Int64"), "UTINYINT": ("uint8", "UInt8", "UInt8"),
+    "USMALLINT": ("uint16", "UInt16", "UInt16"), "UINTEGER": ("uint32", "UInt32", "UInt32"),
+    "UBIGINT": ("uint64", "UInt64", "UInt64"), "FLOAT": ("float32", "Float32", "float32"),
+    "DOUBLE": ("float64", "Float64", "float64"), "VARCHAR": ("string", "String", "string"),
+    "BLOB": ("binary", "Binary", "object"), "DATE": ("date32", "Date", "datetime64[s]"),
+}  # fmt: skip
 """Types that take no arguments, as pyarrow, polars and pandas name them."""
 _OTHERS = ("HUGEINT", "DECIMAL", "TIME", "TIMESTAMP", "INTERVAL")
 """Types that they have too, by other means; what is of any further type is shown as text."""

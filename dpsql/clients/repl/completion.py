@@ -21,22 +21,9 @@ from dpsql.schema.model import Column, Schema, mechanisms
 MOST_VALUES = 500
 _COMPARES = ("=", "==", "<>", "!=")
 _HEADS = (
-    "SELECT",
-    "FROM",
-    "JOIN",
-    "ON",
-    "USING",
-    "WHERE",
-    "BY",
-    "HAVING",
-    "QUALIFY",
-    "LIMIT",
-    "OFFSET",
-    "SET",
-    "RESET",
-    "SHOW",
-    "AS",
-)
+    "SELECT", "FROM", "JOIN", "ON", "USING", "WHERE", "BY", "HAVING", "QUALIFY", "LIMIT", "OFFSET", "SET", "RESET",
+    "SHOW", "AS",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,23 +62,11 @@ class LIST(types.UserDefinedType):
 
 
 PLAIN: dict[str, type[TypeEngine]] = {
-    "BOOLEAN": types.BOOLEAN,
-    "TINYINT": TINYINT,
-    "SMALLINT": types.SMALLINT,
-    "INTEGER": types.INTEGER,
-    "BIGINT": types.BIGINT,
-    "HUGEINT": HUGEINT,
-    "UTINYINT": UTINYINT,
-    "USMALLINT": USMALLINT,
-    "UINTEGER": UINTEGER,
-    "UBIGINT": UBIGINT,
-    "FLOAT": types.REAL,
-    "DOUBLE": DOUBLE,
-    "VARCHAR": types.VARCHAR,
-    "DATE": types.DATE,
-    "TIMESTAMP": types.TIMESTAMP,
-    "TIME": types.TIME,
-}
+    "BOOLEAN": types.BOOLEAN, "TINYINT": TINYINT, "SMALLINT": types.SMALLINT, "INTEGER": types.INTEGER,
+    "BIGINT": types.BIGINT, "HUGEINT": HUGEINT, "UTINYINT": UTINYINT, "USMALLINT": USMALLINT, "UINTEGER": UINTEGER,
+    "UBIGINT": UBIGINT, "FLOAT": types.REAL, "DOUBLE": DOUBLE, "VARCHAR": types.VARCHAR, "DATE": types.DATE,
+    "TIMESTAMP": types.TIMESTAMP, "TIME": types.TIME,
+}  # fmt: skip
 
 
 def type_of(sqltype: SqlType) -> TypeEngine:

@@ -21,24 +21,10 @@ MOST_REPEATS = 1_000
 _MOST_GROUPS = 9
 """Of which the engine shows one."""
 _ESCAPES = frozenset("dDwWsStnrfv")
-_CLASSES = frozenset(
-    [
-        "alnum",
-        "alpha",
-        "ascii",
-        "blank",
-        "cntrl",
-        "digit",
-        "graph",
-        "lower",
-        "print",
-        "punct",
-        "space",
-        "upper",
-        "word",
-        "xdigit",
-    ]
-)
+_CLASSES = frozenset([
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word",
+    "xdigit",
+])  # fmt: skip
 _REPEAT = re.compile(r"\{(\d{1,4})(,(\d{0,4}))?\}")
 _OPTIONS = re.compile("[cimnps]*")
 _REFERENCE = re.compile(r"\\(.)", re.DOTALL)
