@@ -43,7 +43,7 @@ def copied(folder: Path) -> None:
     shutil.copy(ROOT / "pyproject.toml", folder)
 
 
-def tested(folder: Path, room: str) -> subprocess.CompletedProcess[str]:
+def run_of(folder: Path, room: str) -> subprocess.CompletedProcess[str]:
     """The unit tests of a room, of the product in this folder."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"tests/unit/{room}"]
     environment = {**os.environ, "PYTHONPATH": str(folder)}
@@ -58,7 +58,7 @@ def test_the_room_itself_catches_it(fault: Fault, tmp_path: Path) -> None:
     text = file.read_text()
     assert text.count(fault.old) == 1
     file.write_text(text.replace(fault.old, fault.new))
-    run = tested(tmp_path, fault.room)
+    run = run_of(tmp_path, fault.room)
     assert run.returncode == 1 and "FAILED" in run.stdout, run.stdout[-2000:]
 
 
@@ -66,5 +66,5 @@ def test_the_room_itself_catches_it(fault: Fault, tmp_path: Path) -> None:
 @pytest.mark.parametrize("room", ["plan", "release", "relations"])
 def test_without_a_fault_a_copy_passes(room: str, tmp_path: Path) -> None:
     copied(tmp_path)
-    run = tested(tmp_path, room)
+    run = run_of(tmp_path, room)
     assert run.returncode == 0, run.stdout[-2000:]
