@@ -7,16 +7,13 @@ for) are those of the made rows, as an owner would read them off real ones.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
-from sqlglot import exp
 
-from dpsql.core.errors import Error
-from dpsql.planner.parse import parse
+from tests.support.compared import compared_with
 
 ROWS = 1000
 HEAD = """
@@ -39,13 +36,13 @@ PLAIN: dict[str, tuple[str, ...]] = {
     "BOOLEAN": ("true", "false"),
     "DATE": DAYS,
     "TIMESTAMP": tuple(f"{day} 12:30:00" for day in DAYS),
+    "TIME": ("06:00:00", "09:30:00", "12:00:00", "18:45:00"),
     "TINYINT": tuple(map(str, range(0, 100, 9))),
     "SMALLINT": tuple(map(str, range(0, 1000, 47))),
 }
 """Values of a column that no statement compares, by its type; other numbers are spread over 0 to 10,000."""
 NUMBERS = ("0", "0.5", "1", "2", "7", "42", "99", *(str(n) for n in range(100, 10_000, 373)))
-SUPPORTED = re.compile(r"VARCHAR|BOOLEAN|DATE|TIMESTAMP|DOUBLE|FLOAT|DECIMAL.*|(TINY|SMALL|BIG)INT|INTEGER")
-COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between, exp.Like, exp.ILike)
+SUPPORTED = re.compile(r"VARCHAR|BOOLEAN|DATE|TIMESTAMP|TIME|DOUBLE|FLOAT|DECIMAL.*|(TINY|SMALL|BIG)INT|INTEGER")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class _Made:
 
 def declare(folder: Path, creating: Sequence[str], asked: Iterable[str], told: Told) -> Path:
     """Write the made rows and the schema into a folder; the schema's path."""
-    compared = _compared(asked)
+    compared = compared_with(asked)
     lines = [HEAD.format(unit=told.unit, units=told.units)]
     with duckdb.connect(str(folder / "data.duckdb")) as connection:
         for text in creating:
@@ -102,28 +99,13 @@ def _units(connection: duckdb.DuckDBPyConnection, columns: Sequence[_Made], unit
     return [f"[tables.{toml(table)}]", f"key = [{toml(name)}]", f"[tables.{toml(table)}.columns]", identifier]
 
 
-def _compared(texts: Iterable[str]) -> dict[str, set[str]]:
-    """The constants that statements compare a column with, by its name; what cannot be read has none."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for text in texts:
-        try:
-            tree = parse(text).tree
-        except Error:
-            continue
-        for node in tree.find_all(*COMPARED) if tree is not None else ():
-            constants = {literal.name.strip("%") for literal in node.find_all(exp.Literal)}
-            for column in node.find_all(exp.Column):
-                found[column.name.lower()] |= constants
-    return found
-
-
 def _fill(
-    connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[_Made], compared: dict[str, set[str]]
+    connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[_Made], compared: Mapping[str, set[str]]
 ) -> None:
     """Every column takes its values in an order of its own, and NULL in one row of 20 where it is nullable."""
     made = []
     for place, column in enumerate(columns):
-        values = [*sorted(compared[column.column.lower()]), *PLAIN.get(column.kind, NUMBERS)]
+        values = [*sorted(compared.get(column.column.lower(), ())), *PLAIN.get(column.kind, NUMBERS)]
         known = SUPPORTED.fullmatch(column.kind)
         texts = ", ".join(f"'{value.replace(chr(39), chr(39) * 2)}'" for value in values)
         drawn = f"(i * {2 * place + 7919} + {place}) % 1009"

@@ -37,7 +37,7 @@ from dpsql.session.opening import open_session
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
 from tests.bench.declaring import ROWS, Told, declare
-from tests.bench.timing import Aim, heading, ms, p95, show
+from tests.bench.timing import Aim, heading, ms, p95
 from tests.support import tpch
 from tests.support.noise import ZeroNoise
 from tests.support.planning import compile_statement
@@ -83,21 +83,18 @@ class Asked:
 
 def compare(folder: Path | None, cache: Path) -> None:
     """Ask every workload that is there, with the guard off and in its default mode, and print the counts."""
-    heading("Published statements and our own: how many are answered")
-    body, planned = [], []
+    heading("Published statements and our own: how many are answered without the guard, and with it")
+    planned: list[float] = []
     refused: dict[str, Counter[str]] = {}
     unsold: list[str] = []
     for workload in _workloads(folder, cache):
         with tempfile.TemporaryDirectory() as place:
             parts = list(workload.parts(Path(place)))
-            found = {mode: [one for part in parts for one in _asked(part, mode)] for mode in MODES}
+            off, block = ([one for part in parts for one in _asked(part, mode)] for mode in MODES)
             unsold += [f"{workload.name}: {line}" for part in parts for line in _without_value(part)]
-        answered = {mode: sum(not one.refusal for one in found[mode]) for mode in MODES}
-        met = "met" if answered["block"] >= workload.aim else "MISSED"
-        body.append((workload.name, *map(str, (len(found["off"]), *answered.values(), workload.aim)), met))
-        planned += [one.planned for one in found["off"]]
-        refused[workload.name] = Counter(_kind(one.refusal) for one in found["block"] if one.refusal)
-    show(("workload", "statements", "guard off", "guard on", "aim", ""), body)
+        print(f"  {workload.name}: {_counts(off, block, workload.aim)}", flush=True)
+        planned += [one.planned for one in off]
+        refused[workload.name] = Counter(_kind(one.refusal) for one in block if one.refusal)
     print(f"  planning: {ms(p95(planned))}, {PLANNED.verdict(1000 * p95(planned))}; ", end="")
     print(f"longest {ms(max(planned))}, {LONGEST.verdict(1000 * max(planned))}")
     heading("Refusals with the guard on, by their code and first words")
@@ -106,6 +103,13 @@ def compare(folder: Path | None, cache: Path) -> None:
             print(f"  {name}: {count} {kind}")
     heading("Charged at a usual price, and without a value")
     print("\n".join(f"  {line}" for line in unsold) or "  none")
+
+
+def _counts(off: Sequence[Asked], block: Sequence[Asked], aim: int) -> str:
+    without, kept = (sum(not one.refusal for one in found) for found in (off, block))
+    took = [one.planned for one in off]
+    met = "met" if kept >= aim else "MISSED"
+    return f"{len(off)} statements, {without} and {kept} answered, aim {aim}: {met}; planned in {ms(p95(took))} at p95"
 
 
 def _kind(refusal: str) -> str:
