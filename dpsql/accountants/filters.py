@@ -1,4 +1,4 @@
-"""Filters: whether what was spent still keeps a promise of (epsilon, delta), prices being chosen after seeing earlier answers.
+"""Privacy filters: whether what was spent still keeps a promise of (epsilon, delta), prices being chosen after seeing earlier answers.
 
 An *accountant* adds up one measure of what ran and may reach so much of it. Each is a valid filter by itself:
 

@@ -4,8 +4,8 @@ base                what a statistic and an estimate are
 term, grid          a value as quanta between bounds; how many rows have each quantum
 count, count_distinct, distinct_values, sum, unit_total, avg, moments, of_moments
                     vectors that noise is added to, and the columns made of them
-tally               what looks at the values of a group themselves, and what it loses
+histogram               what looks at the values of a group themselves, and what it loses
 quantile, extreme, mode, auto_sum, randomized_response
-                    what is released of tallies
+                    what is released of histograms
 ends, resampling    intervals: closed ones, and those of what is computed from noisy cells
 """

@@ -9,7 +9,7 @@ the type and the declaration, and values beyond 2^56 quanta count as 2^56. With 
 
 A row is in one bucket, and moves T(t) by at most t for every fixed t. So with r rows in a group a unit moves the counts of that
 group by at most r in L1, and T(t) by at most r t, and what is released of the group loses r SHARE epsilon / K + r (1 - SHARE)
-epsilon / K, t being public when T(t) is drawn. Its rows in all groups are at most K: together epsilon (aggregates/tally.py). One t
+epsilon / K, t being public when T(t) is drawn. Its rows in all groups are at most K: together epsilon (aggregates/histogram.py). One t
 serves values above and below zero, since the noise depends on the larger of two alone.
 
 T(t) is exact: the sums of the buckets below t, and t for each row in the others, with its sign. 0 adds nothing and is in no bucket.
@@ -30,9 +30,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.aggregates.base import Column
+from dpsql.aggregates.histogram import Counts, OverHistogramDefaults, Terms
 from dpsql.aggregates.record import Aggregate, Around, Built, Given, Record
 from dpsql.aggregates.sum import in_type, sum_type, to_double
-from dpsql.aggregates.tally import Counts, OverHistogramDefaults, Terms
 from dpsql.aggregates.telling import Say, where
 from dpsql.aggregates.term import FINEST, Term
 from dpsql.core.domains import LARGEST_DOUBLE, Interval
@@ -114,7 +114,7 @@ def _power(size: Node) -> Node:
 
 
 def magnitudes(scalar: Scalar, condition: Scalar | None) -> Magnitudes:
-    """The tally of an expression. Quanta are 1, the last digit or a declared step, 2^-16 for DOUBLE; with declared bounds so fine, or
+    """The histogram of an expression. Quanta are 1, the last digit or a declared step, 2^-16 for DOUBLE; with declared bounds so fine, or
     so coarse, that the bounds are within MOST; without them values beyond MOST quanta count as MOST.
 
     Raises 106 where it is no number.
@@ -206,14 +206,14 @@ def exponent_of(noisy: Sequence[int], scale: float, per_row: float) -> int | Non
 class AutoSum(OverHistogramDefaults):
     """The clamped sum of each group and its clamp, in quanta; a clamp of 0 stands for no sum."""
 
-    tally: Magnitudes
+    histogram: Magnitudes
 
     cells = 2
     cost = "the count of one bucket by 1, and the sum by the chosen clamp"
 
     @property
     def identity(self) -> Hashable:
-        return "sum with a chosen clamp", self.tally.identity
+        return "sum with a chosen clamp", self.histogram.identity
 
     def counting(self, terms: Terms) -> DiscreteLaplace:
         """The noise of the counts."""
@@ -247,27 +247,27 @@ class AutoSum(OverHistogramDefaults):
         return [sums, clamps]
 
     def told(self, say: Say) -> str:
-        term = self.tally.term
+        term = self.histogram.term
         quanta = f"in quanta of {number(term.quantum)}, up to {number(term.magnitude * term.quantum)}"
-        kept = where(self.tally.counted, say)
+        kept = where(self.histogram.counted, say)
         return f"the sum of {say(term.scalar)} {quanta}, clamped to a power of two quanta{kept}"
 
     def bounds_told(self, say: Say) -> list[str]:
-        return [f"the clamp of {say(self.tally.term.scalar)} is chosen from noisy counts"]
+        return [f"the clamp of {say(self.histogram.term.scalar)} is chosen from noisy counts"]
 
     def describe(self, terms: Terms) -> str:
-        counts = f"{self.tally.buckets} counts by {self.counting(terms).describe()}"
+        counts = f"{self.histogram.buckets} counts by {self.counting(terms).describe()}"
         return f"{counts}; the sum by discrete Laplace, scale {shown(1 / self.per_row(terms))} times the chosen clamp"
 
     def least_rows(self, terms: Terms) -> int:
         """[rows] About how many must be of one size for the sum not to be NULL."""
-        return math.ceil(float(self.counting(terms).scale) * math.log(self.tally.buckets / (2 * STRAY)))
+        return math.ceil(float(self.counting(terms).scale) * math.log(self.histogram.buckets / (2 * STRAY)))
 
     def _exponents(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[int | None]:
-        size, around = self.tally.buckets, self.counting(terms)
+        size, around = self.histogram.buckets, self.counting(terms)
         draws = around.sample(noise, size * len(groups))
         scale, per_row = float(around.scale), float(self.per_row(terms))
-        widest = (self.tally.term.magnitude - 1).bit_length()
+        widest = (self.histogram.term.magnitude - 1).bit_length()
         found: list[int | None] = []
         for i, counts in enumerate(groups):
             own = zip(rows_by_size(counts, size), draws[i * size : (i + 1) * size], strict=True)
@@ -289,11 +289,11 @@ class AutoSumOf:
         return (
             f"{100 * float(level):g} % half-width {times} times the clamp that is chosen, beside what the clamp leaves out; "
             f"NULL where fewer than about {rows:,} rows are of one size; "
-            f"values beyond {float(self.auto.tally.term.magnitude * self.auto.tally.term.quantum):.3g} count as that"
+            f"values beyond {float(self.auto.histogram.term.magnitude * self.auto.histogram.term.quantum):.3g} count as that"
         )
 
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
-        quantum = self.auto.tally.term.quantum
+        quantum = self.auto.histogram.term.quantum
         widths = {clamp: self._half_width(clamp, terms, level) for clamp in set(cells[1]) if clamp}
         values: list[object] = []
         intervals: list[tuple[float, float] | None] = []
@@ -330,7 +330,7 @@ def _given(given: Given) -> Built:
 AUTO_SUM = Record(
     "auto_sum", {"dp_sum(x, bounds := 'auto')": "a sum whose bounds are chosen from noisy counts"},
     "the sum of {value} with a chosen clamp",
-    "dp_sum({value}, bounds := 'auto')", "dp_sum", build=_given, sqltype=sum_type, booleans=True, tally=_auto_sum, adds="values",
+    "dp_sum({value}, bounds := 'auto')", "dp_sum", build=_given, sqltype=sum_type, booleans=True, histogram=_auto_sum, adds="values",
     sampled="sum({v}){kept}",
     grows=True,
 )  # fmt: skip

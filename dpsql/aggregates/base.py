@@ -1,4 +1,4 @@
-"""Statistics that noise is added to, and estimates that post-process it (others: tally.py).
+"""Statistics that noise is added to, and estimates that post-process it (others: histogram.py).
 
 A *statistic* is a vector of integer cells per group, in quanta. The engine returns a few exact integer sums per group; the cells are
 linear in them. Its sensitivity says how far one unit moves the whole vector, over all groups, given the limits that the engine SQL
@@ -44,8 +44,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """Distance by which one unit, added or removed, moves a vector of cells at most [quanta]: cells moved, most per
-    group, L1, squared L2."""
+    """Distance between the cells of neighbouring databases at most [quanta]: cells moved, most per group, L1, squared L2."""
 
     l0: int
     linf: int

@@ -23,11 +23,11 @@ import numpy as np
 
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.grid import LEAST_BUCKETS, Grid, as_value, grid
+from dpsql.aggregates.histogram import Counts, OverHistogram, OverHistogramDefaults, Reading, Terms, Value
 from dpsql.aggregates.listed_extreme import ListedExtremeOf, ListedExtremes
 from dpsql.aggregates.mode import Listed
 from dpsql.aggregates.quantile import runs
 from dpsql.aggregates.record import Aggregate, Around, Record
-from dpsql.aggregates.tally import Counts, OverHistogram, OverHistogramDefaults, Reading, Terms, Value
 from dpsql.aggregates.telling import Say
 from dpsql.core.domains import Categories
 from dpsql.core.errors import error
@@ -43,7 +43,7 @@ _OUTSIDE = 0.05
 class Extreme(OverHistogramDefaults):
     """The largest value of each group, or the smallest, up to a few ranks: one integer, in quanta."""
 
-    tally: Grid
+    histogram: Grid
     largest: bool
 
     cells = 1
@@ -51,7 +51,7 @@ class Extreme(OverHistogramDefaults):
 
     @property
     def identity(self) -> Hashable:
-        return "extreme", self.largest, self.tally.identity
+        return "extreme", self.largest, self.histogram.identity
 
     def rate(self, terms: Terms) -> Fraction:
         """Of the choice, per unit of cost."""
@@ -59,7 +59,7 @@ class Extreme(OverHistogramDefaults):
 
     def offset(self, terms: Terms) -> int:
         """t: how many rows lie beyond the value that is aimed at."""
-        return math.ceil(math.log(self.tally.buckets / _OUTSIDE) / float(self.rate(terms)))
+        return math.ceil(math.log(self.histogram.buckets / _OUTSIDE) / float(self.rate(terms)))
 
     def events(self, terms: Terms) -> tuple[Event, ...]:
         return (terms.choosing(),)
@@ -68,26 +68,26 @@ class Extreme(OverHistogramDefaults):
         rate, t = self.rate(terms), self.offset(terms)
         found: list[int] = []
         for counts in groups:
-            candidates = runs(self.tally, self._completed(counts, t))
+            candidates = runs(self.histogram, self._completed(counts, t))
             beyond = candidates.above if self.largest else candidates.below
             costs = np.maximum(0, np.maximum(beyond - t, t - candidates.here - beyond))
             place = noise.choose(costs, candidates.length, rate, terms.kind)
             bucket = int(candidates.first[place]) + noise.below(int(candidates.length[place]))
-            found.append(self.tally.quanta(bucket))
+            found.append(self.histogram.quanta(bucket))
         return [found]
 
     def _completed(self, counts: Counts, t: int) -> Counts:
-        """The tally with t rows more at the far end of the grid."""
-        end = 0 if self.largest else self.tally.buckets - 1
+        """The histogram with t rows more at the far end of the grid."""
+        end = 0 if self.largest else self.histogram.buckets - 1
         rows: dict[Value, int] = dict(zip(counts.values, counts.counts, strict=True))
         rows[end] = rows.get(end, 0) + t
         return Counts(list(rows), list(rows.values()), [])
 
     def told(self, say: Say) -> str:
-        return f"the {'largest' if self.largest else 'smallest'} of {self.tally.told(say)}, some rows inside"
+        return f"the {'largest' if self.largest else 'smallest'} of {self.histogram.told(say)}, some rows inside"
 
     def bounds_told(self, say: Say) -> list[str]:
-        return [self.tally.bounds_told(say)]
+        return [self.histogram.bounds_told(say)]
 
     def describe(self, terms: Terms) -> str:
         return f"{terms.chooses_by} at rate {float(self.rate(terms)):.6g}, {self.offset(terms):,} rows inside"
@@ -107,18 +107,18 @@ class ExtremeOf:
         )
 
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
-        tally, part = self.extreme.tally, self.extreme.tally.term
+        histogram, part = self.extreme.histogram, self.extreme.histogram.term
         values = [as_value(v, part, self.sqltype) for v in cells[0]]
         if self.extreme.largest:
-            return Column(values, [tally.between(v, part.upper) for v in cells[0]])
-        return Column(values, [tally.between(part.lower, v) for v in cells[0]])
+            return Column(values, [histogram.between(v, part.upper) for v in cells[0]])
+        return Column(values, [histogram.between(part.lower, v) for v in cells[0]])
 
 
 def _extreme(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[OverHistogram, Reading]:
     if value.sqltype.is_text and isinstance(value.domain, Categories):
         return _of_list(aggregate, value, around)
-    tally = grid(aggregate, value, LEAST_BUCKETS)
-    extreme = Extreme(tally, aggregate.record is MAX)
+    histogram = grid(aggregate, value, LEAST_BUCKETS)
+    extreme = Extreme(histogram, aggregate.record is MAX)
     return extreme, ExtremeOf(extreme, aggregate.sqltype)
 
 
@@ -139,9 +139,9 @@ def _same(sqltype: SqlType) -> SqlType:
 
 MIN = Record(
     "min", {"MIN(x)": "an estimate, some rows inside"}, "an estimate of the smallest {value}",
-    sqltype=_same, temporal=True, tally=_extreme, exact="min", sampled="min({v}){kept}",
+    sqltype=_same, temporal=True, histogram=_extreme, exact="min", sampled="min({v}){kept}",
 )  # fmt: skip
 MAX = Record(
     "max", {"MAX(x)": "an estimate, some rows inside"}, "an estimate of the largest {value}",
-    sqltype=_same, temporal=True, tally=_extreme, exact="max", sampled="max({v}){kept}",
+    sqltype=_same, temporal=True, histogram=_extreme, exact="max", sampled="max({v}){kept}",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The tally of a number on a grid, and how its values become those of a column."""
+"""The histogram of a number on a grid, and how its values become those of a column."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Grid:
 
 
 def widest(groups: int, size: int | None) -> int:
-    """The most quanta that a tally should have between its bounds.
+    """The most quanta that a histogram should have between its bounds.
 
     groups  how many groups share it
     size    [rows] what the owner declares there to be, or None
@@ -111,7 +111,7 @@ def widest(groups: int, size: int | None) -> int:
 
 
 def grid(aggregate: Aggregate, value: Scalar, most: int) -> Grid:
-    """The tally of a value for an aggregate, in at most so many buckets. Of dates buckets are whole days, of times whole seconds where
+    """Histogram of a value for an aggregate, in at most so many buckets. Of dates buckets are whole days, of times seconds where
     there are enough of them.
 
     Why  a date beyond the years that can be computed with is NULL, so its row is in no bucket: it has one or none, as any row

@@ -1,7 +1,7 @@
 """MIN and MAX of declared texts: the least and greatest listed value that a noisy histogram shows to be there.
 
 How many rows have each listed value gets discrete Laplace noise of scale 1 / epsilon'. A row has one value, so a unit with r rows in
-the group moves these counts by at most r in all, which loses r epsilon' (aggregates/tally.py: together K epsilon'). Which values are
+the group moves these counts by at most r in all, which loses r epsilon' (aggregates/histogram.py: together K epsilon'). Which values are
 shown is post-processing, of both ends together: the outermost in the order of the texts whose noisy count is above h, where no noise of
 the list is beyond h with 95 %. So with 95 % somebody has a value that is shown, and each value beyond it has at most 2 h rows. Where
 there is none, it is NULL; NULL among the rows is no value (rule 59).
@@ -15,8 +15,8 @@ from fractions import Fraction
 from itertools import islice
 
 from dpsql.aggregates.base import Column
+from dpsql.aggregates.histogram import Counts, OverHistogramDefaults, Terms, Value
 from dpsql.aggregates.mode import Listed
-from dpsql.aggregates.tally import Counts, OverHistogramDefaults, Terms, Value
 from dpsql.aggregates.telling import Say, where
 from dpsql.core.events import Event
 from dpsql.core.sqltypes import SqlType
@@ -37,7 +37,7 @@ class ListedExtremes(OverHistogramDefaults):
     order  the places of the list, from the least value to the greatest
     """
 
-    tally: Listed
+    histogram: Listed
     order: tuple[int, ...]
 
     cells = 2
@@ -45,7 +45,7 @@ class ListedExtremes(OverHistogramDefaults):
 
     @property
     def identity(self) -> Hashable:
-        return "listed extremes", self.tally.identity
+        return "listed extremes", self.histogram.identity
 
     def noise(self, terms: Terms) -> DiscreteLaplace:
         """Of each listed value's number of rows."""
@@ -69,20 +69,19 @@ class ListedExtremes(OverHistogramDefaults):
         """The noisy number of rows of each listed value; a value that is not declared is none."""
         rows: dict[Value, int] = dict(zip(counts.values, counts.counts, strict=True))
         return [
-            rows.get(value, 0) + z for value, z in zip(self.tally.values, islice(drawn, len(self.order)), strict=True)
+            rows.get(value, 0) + z
+            for value, z in zip(self.histogram.values, islice(drawn, len(self.order)), strict=True)
         ]
 
     def _there(self, noisy: Sequence[int], enough: int) -> list[int]:
         return [place for place in self.order if noisy[place] > enough]
 
     def told(self, say: Say) -> str:
-        among = f"{counted(len(self.order), 'declared value')} of {say(self.tally.scalar)}"
-        return (
-            f"the first of {among}, from one end of their order, that enough rows have{where(self.tally.counted, say)}"
-        )
+        among = f"{counted(len(self.order), 'declared value')} of {say(self.histogram.scalar)}"
+        return f"the first of {among}, from one end of their order, that enough rows have{where(self.histogram.counted, say)}"
 
     def bounds_told(self, say: Say) -> list[str]:
-        return [f"{say(self.tally.scalar)} is chosen among declared values"]
+        return [f"{say(self.histogram.scalar)} is chosen among declared values"]
 
     def describe(self, terms: Terms) -> str:
         return f"a histogram with {self.noise(terms).describe()}; a value is there above {self.enough(terms):,} rows"

@@ -2,7 +2,7 @@
 
 Each listed value is a candidate, those that nobody has too, and its score is its number of rows in the group. One row more raises one
 score by 1 and lowers none, so scores are monotone, and a unit with r rows in the group moves them by at most r: the exponential
-mechanism and permute-and-flip at rate epsilon' lose r epsilon' (aggregates/tally.py: together K epsilon'). The k most common are k
+mechanism and permute-and-flip at rate epsilon' lose r epsilon' (aggregates/histogram.py: together K epsilon'). The k most common are k
 choices, each at epsilon' / k of those that are left.
 
 Source: McKenna, Sheldon 2020 (permute-and-flip; monotone scores); Durfee, Rogers 2019 (peeling).
@@ -19,8 +19,8 @@ import numpy as np
 
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.distinct_values import where_counted
+from dpsql.aggregates.histogram import Counts, OverHistogramDefaults, Terms, Value
 from dpsql.aggregates.record import Aggregate, Around, Built, Given, Record
-from dpsql.aggregates.tally import Counts, OverHistogramDefaults, Terms, Value
 from dpsql.aggregates.telling import Say, where
 from dpsql.core.domains import Categories, integers
 from dpsql.core.errors import error
@@ -72,7 +72,7 @@ class Listed:
 class Mode(OverHistogramDefaults):
     """The `most` most common listed values of each group, the first before the second: their places in the list."""
 
-    tally: Listed
+    histogram: Listed
     most: int = 1
 
     cost = "one score by 1"
@@ -83,7 +83,7 @@ class Mode(OverHistogramDefaults):
 
     @property
     def identity(self) -> Hashable:
-        return "most common", self.most, self.tally.identity
+        return "most common", self.most, self.histogram.identity
 
     def rate(self, terms: Terms) -> Fraction:
         """Of each choice, per row."""
@@ -94,7 +94,7 @@ class Mode(OverHistogramDefaults):
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
         rate = self.rate(terms)
-        places = {value: i for i, value in enumerate(self.tally.values)}
+        places = {value: i for i, value in enumerate(self.histogram.values)}
         found: list[list[int]] = [[] for _ in range(self.most)]
         for counts in groups:
             rows = np.zeros(len(places), dtype=np.int64)
@@ -111,11 +111,11 @@ class Mode(OverHistogramDefaults):
 
     def told(self, say: Say) -> str:
         common = "the most common" if self.most == 1 else f"the {self.most} most common"
-        among = f"{counted(len(self.tally.values), 'declared value')} of {say(self.tally.scalar)}"
-        return f"{common} of {among}{where(self.tally.counted, say)}"
+        among = f"{counted(len(self.histogram.values), 'declared value')} of {say(self.histogram.scalar)}"
+        return f"{common} of {among}{where(self.histogram.counted, say)}"
 
     def bounds_told(self, say: Say) -> list[str]:
-        return [f"{say(self.tally.scalar)} is chosen among declared values"]
+        return [f"{say(self.histogram.scalar)} is chosen among declared values"]
 
     def describe(self, terms: Terms) -> str:
         again = f", {self.most} times" if self.most > 1 else ""
@@ -123,7 +123,7 @@ class Mode(OverHistogramDefaults):
 
     def margin(self, terms: Terms, level: Fraction) -> int:
         """[rows] How far behind the most common value the chosen one is at most, with this level, in one choice."""
-        return math.ceil(math.log(max(1, len(self.tally.values) - 1) / float(1 - level)) / float(self.rate(terms)))
+        return math.ceil(math.log(max(1, len(self.histogram.values) - 1) / float(1 - level)) / float(self.rate(terms)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +204,6 @@ def _written(value: str, place: Fraction | None) -> str:
 
 MODE = Record(
     "top", {"MODE(x)": "the most common declared value"},
-    _told, _written, "MODE", build=_one, sqltype=lambda sqltype: sqltype, tally=_mode, sampled="mode({v}){kept}",
+    _told, _written, "MODE", build=_one, sqltype=lambda sqltype: sqltype, histogram=_mode, sampled="mode({v}){kept}",
 )  # fmt: skip
 TOP = replace(MODE, calls={"APPROX_TOP_K(x, 3)": "a list of the most common declared values"}, build=_several)

@@ -6,7 +6,7 @@ For q = a / b, a candidate v with L rows below it, c at it and H above it has th
 
 that is b times how many ranks q n lies outside of v's own ranks. One row, added or removed, changes each of the three by at most
 max(a, b - a), so a unit with r rows in the group changes every cost by at most r max(a, b - a), and the exponential mechanism (or
-permute-and-flip) at rate epsilon' / (2 max(a, b - a)) per unit of cost loses at most r epsilon' (aggregates/tally.py: together K
+permute-and-flip) at rate epsilon' / (2 max(a, b - a)) per unit of cost loses at most r epsilon' (aggregates/histogram.py: together K
 epsilon'). All values of the grid are candidates, those where there is nobody too; a run of them between two values that occur has one
 cost, so it is one entry whose weight is its length. NULL and NaN are not counted.
 
@@ -33,8 +33,8 @@ import numpy.typing as npt
 from dpsql.aggregates.base import Column
 from dpsql.aggregates.bounds import check_bounds
 from dpsql.aggregates.grid import Grid, as_value, grid, widest
+from dpsql.aggregates.histogram import Counts, OverHistogramDefaults, Terms
 from dpsql.aggregates.record import Aggregate, Around, Built, Constant, Given, Record
-from dpsql.aggregates.tally import Counts, OverHistogramDefaults, Terms
 from dpsql.aggregates.telling import Say
 from dpsql.core.errors import error
 from dpsql.core.events import Event
@@ -93,7 +93,7 @@ def runs(grid: Grid, counts: Counts) -> Runs:
 class Quantile(OverHistogramDefaults):
     """One quantile of each group: its value and the ends of its interval, in quanta."""
 
-    tally: Grid
+    histogram: Grid
     fraction: Fraction
 
     cells = 3
@@ -105,7 +105,7 @@ class Quantile(OverHistogramDefaults):
 
     @property
     def identity(self) -> Hashable:
-        return "quantile", self.fraction, self.tally.identity
+        return "quantile", self.fraction, self.histogram.identity
 
     def rate(self, terms: Terms) -> Fraction:
         """Of the choice, per unit of cost."""
@@ -127,23 +127,23 @@ class Quantile(OverHistogramDefaults):
         cuts: list[Integers] = []
         bins: list[Integers] = []
         for counts in groups:
-            candidates = runs(self.tally, counts)
+            candidates = runs(self.histogram, counts)
             place = noise.choose(self._costs(candidates), candidates.length, rate, terms.kind)
             chosen.append(int(candidates.first[place]) + noise.below(int(candidates.length[place])))
-            cuts.append(cuts_around(chosen[-1], self.tally.buckets))
+            cuts.append(cuts_around(chosen[-1], self.histogram.buckets))
             bins.append(_binned(candidates, cuts[-1]))
         around = self.noise(terms)
         # one vector for all groups
         drawn = iter(around.sample(noise, sum(map(len, bins))))
         noisy = ([int(n) + next(drawn) for n in rows] for rows in bins)
         ends = [self._interval(c, rows, around) for c, rows in zip(cuts, noisy, strict=True)]
-        return [[self.tally.quanta(b) for b in column] for column in (chosen, *map(list, zip(*ends, strict=True)))]
+        return [[self.histogram.quanta(b) for b in column] for column in (chosen, *map(list, zip(*ends, strict=True)))]
 
     def told(self, say: Say) -> str:
-        return f"the {number(self.fraction)} quantile of {self.tally.told(say)}"
+        return f"the {number(self.fraction)} quantile of {self.histogram.told(say)}"
 
     def bounds_told(self, say: Say) -> list[str]:
-        return [self.tally.bounds_told(say)]
+        return [self.histogram.bounds_told(say)]
 
     def describe(self, terms: Terms) -> str:
         return (
@@ -166,7 +166,7 @@ class Quantile(OverHistogramDefaults):
         # b times the rows below a cut, less a times all
         signs = [(b - a) * n - a * (below[-1] - n) for n in below[:-1]]
         widths = [self._width(i + 1, len(noisy), around) for i in range(len(cuts))]
-        low, high = 0, self.tally.buckets - 1
+        low, high = 0, self.histogram.buckets - 1
         for cut, sign, width in zip(cuts.tolist(), signs, widths, strict=True):
             if sign >= -width:
                 break
@@ -214,12 +214,12 @@ class QuantileOf:
     def ranks(self, terms: Terms, level: Fraction) -> int:
         """Rank error at most: weight and rate give exp(-rate b ranks) * candidates."""
         rate = float(self.quantile.rate(terms)) * self.quantile.fraction.denominator
-        return int(np.ceil(np.log(self.quantile.tally.buckets / float(1 - level)) / rate))
+        return int(np.ceil(np.log(self.quantile.histogram.buckets / float(1 - level)) / rate))
 
     def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
-        tally = self.quantile.tally
-        values = [as_value(v, tally.term, self.sqltype) for v in cells[0]]
-        return Column(values, [tally.between(low, high) for low, high in zip(cells[1], cells[2], strict=True)])
+        histogram = self.quantile.histogram
+        values = [as_value(v, histogram.term, self.sqltype) for v in cells[0]]
+        return Column(values, [histogram.between(low, high) for low, high in zip(cells[1], cells[2], strict=True)])
 
 
 def _quantile(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Quantile, QuantileOf]:
@@ -270,7 +270,7 @@ DISCRETE = Record(
         "PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY x)": "",
     },
     "the {number} quantile of {value}", "QUANTILE({value}, {number})", build=_asked,
-    sqltype=lambda sqltype: sqltype, temporal=True, tally=_quantile, sampled="quantile_cont({v}, {n}){kept}",
+    sqltype=lambda sqltype: sqltype, temporal=True, histogram=_quantile, sampled="quantile_cont({v}, {n}){kept}",
 )  # fmt: skip
 CONTINUOUS = replace(
     DISCRETE,

@@ -23,9 +23,9 @@ from fractions import Fraction
 from statistics import NormalDist
 
 from dpsql.aggregates.base import Column
+from dpsql.aggregates.histogram import Counts, OverHistogramDefaults, Terms
 from dpsql.aggregates.mode import VALUE, Listed
 from dpsql.aggregates.record import Aggregate, Around, Built, Given, Record
-from dpsql.aggregates.tally import Counts, OverHistogramDefaults, Terms
 from dpsql.aggregates.telling import Say, where
 from dpsql.core.errors import error
 from dpsql.core.events import Event
@@ -38,7 +38,7 @@ from dpsql.mechanisms.source import NoiseSource
 
 
 def answers(condition: Scalar, counted: Scalar | None) -> Listed:
-    """The tally of a condition."""
+    """The histogram of a condition."""
     return Listed(condition, VALUE, (False, True), counted)
 
 
@@ -46,7 +46,7 @@ def answers(condition: Scalar, counted: Scalar | None) -> Listed:
 class Responses(OverHistogramDefaults):
     """The noisy numbers of reports of each group: yes, no."""
 
-    tally: Listed
+    histogram: Listed
     reports: RandomizedResponse
 
     cells = 2
@@ -54,7 +54,7 @@ class Responses(OverHistogramDefaults):
 
     @property
     def identity(self) -> Hashable:
-        return "randomised responses", self.reports.epsilon, self.tally.identity
+        return "randomised responses", self.reports.epsilon, self.histogram.identity
 
     def left(self, terms: Terms) -> Fraction:
         """epsilon for each row beside its report [nats]; nothing can be released where it is not above 0."""
@@ -83,11 +83,11 @@ class Responses(OverHistogramDefaults):
         return self.reports.epsilon
 
     def told(self, say: Say) -> str:
-        kept = where(self.tally.counted, say)
-        return f"reports of whether {say(self.tally.scalar)}, some of them turned round{kept}"
+        kept = where(self.histogram.counted, say)
+        return f"reports of whether {say(self.histogram.scalar)}, some of them turned round{kept}"
 
     def bounds_told(self, say: Say) -> list[str]:
-        return [f"whether {say(self.tally.scalar)} is reported at random, and the number of reports has noise"]
+        return [f"whether {say(self.histogram.scalar)} is reported at random, and the number of reports has noise"]
 
     def describe(self, terms: Terms) -> str:
         return f"{self.reports.describe()}; the numbers of reports by {self.noise(terms).describe()}"
@@ -167,5 +167,5 @@ def _epsilon(given: Given) -> Built:
 RANDOMIZED_RESPONSE = Record(
     "randomized_response", {"dp_randomized_response(condition, 1.0)": "DOUBLE, how many answer yes, by reports at random"},
     "an estimate from reports of whether {value}", "dp_randomized_response({value}, {number})",
-    "dp_randomized_response", build=_epsilon, over_parts="sum", booleans=True, tally=_reports,
+    "dp_randomized_response", build=_epsilon, over_parts="sum", booleans=True, histogram=_reports,
 )  # fmt: skip

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dpsql.aggregates.base import Estimate, Limits, Statistic
-from dpsql.aggregates.tally import OverHistogram, Reading, Value
+from dpsql.aggregates.histogram import OverHistogram, Reading, Value
 from dpsql.aggregates.term import WIDEST, Term, term
 from dpsql.core.errors import Error
 from dpsql.core.spans import Span
@@ -92,7 +92,7 @@ class Record:
     alone       the statistic that it needs where nothing stands beside it, if that is less noisy than a shared one
     unit_total  the statistic of what each unit has in all, for values with bounds of their own for that
     own         a statistic that it shares with nothing else
-    tally       what is released of the values themselves
+    histogram       what is released of the values themselves
     apart       the stored statistics that it can be read off together, and by what
     units       whether it counts units, so that a unit's rows are no matter
     spread      whether it divides by a variance, and is NULL where that does not stand out of its noise (rule 44)
@@ -127,7 +127,7 @@ class Record:
     alone: Callable[[Term, Scalar | None], Statistic] | None = None
     unit_total: Callable[[Scalar, Scalar | None], Statistic] | None = None
     own: Callable[[Aggregate, Around], Statistic] | None = None
-    tally: Callable[[Aggregate, Scalar, Around], tuple[OverHistogram, Reading]] | None = None
+    histogram: Callable[[Aggregate, Scalar, Around], tuple[OverHistogram, Reading]] | None = None
     apart: tuple[tuple[Part, ...], Callable[[Term, SqlType], Estimate]] | None = None
     units: bool = False
     spread: bool = False
@@ -191,8 +191,8 @@ class Aggregate:
 
     @property
     def looks_at_values(self) -> bool:
-        """True if it is released of a tally: its error is not that of noise that was added to a sum."""
-        return self.record.tally is not None
+        """True if it is released of a histogram: its error is not that of noise that was added to a sum."""
+        return self.record.histogram is not None
 
     @property
     def is_redrawn(self) -> bool:

@@ -1,1 +1,1 @@
-"""Stored answers: what of a release can be read off them, free or for the difference in price."""
+"""The answer cache of stored answers: what of a release can be read off them, free or for the difference in price."""

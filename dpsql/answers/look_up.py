@@ -10,8 +10,8 @@ from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.vectors import Vector, Vectors
 from dpsql.answers.questions import Questions
+from dpsql.answers.refining import Refinement, dearer, refine
 from dpsql.answers.reusing import Reused, Reusing
-from dpsql.answers.topping_up import Refinement, dearer, top_up
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.tables import NoisyTable
@@ -25,13 +25,13 @@ class Missing:
     part         what is bought of it: where a stored answer is sharpened, the difference
     asked        the release as it was asked, with the noise that is in it at the end
     fingerprint  under which it is stored
-    top_up       the stored answer that is sharpened, or None
+    refine       the stored answer that is sharpened, or None
     """
 
     part: CompiledRelease
     asked: CompiledRelease
     fingerprint: str
-    top_up: Refinement | None = None
+    refine: Refinement | None = None
 
     @property
     def name(self) -> str:
@@ -102,17 +102,17 @@ class Stored:
         table = self._answers.get(fingerprint)
         if table is not None:
             return Reused(self.questions.own(part, fingerprint), table, (fingerprint,))
-        derived = Reusing(self.questions).find(part, plan.plan.goal is not None)
+        derived = Reusing(self.questions).find(part, plan.plan.accuracy_target is not None)
         if derived is not None:
             return derived
-        topped = top_up(self.questions, part)
+        topped = refine(self.questions, part)
         return Missing(topped.part if topped is not None else part, part, fingerprint, topped)
 
     def _at_least(self, missing: list[Missing]) -> tuple[tuple[Missing, ...], tuple[str, ...]]:
         """Differences to what was bought before are made up to the owner's least price of a statement (rule 74); and what is told."""
         least = self._schema.privacy.floor
         short = rho_at_most(least) - sum(one.rho for one in missing)
-        sharpened = sum(one.rho for one in missing if one.top_up is not None)
+        sharpened = sum(one.rho for one in missing if one.refine is not None)
         if sharpened > 0 and short > 0:
             missing = [self._dearer(one, 1 + short / sharpened) for one in missing]
         if not any(one.part.release.raised for one in missing):
@@ -121,10 +121,10 @@ class Stored:
         return tuple(missing), (note,)
 
     def _dearer(self, one: Missing, factor: Fraction) -> Missing:
-        if one.top_up is None:
+        if one.refine is None:
             return one
-        asked, topped = dearer(one.asked, one.top_up, factor)
-        return replace(one, part=topped.part, asked=asked, top_up=topped)
+        asked, topped = dearer(one.asked, one.refine, factor)
+        return replace(one, part=topped.part, asked=asked, refine=topped)
 
     def fingerprint(self, part: CompiledRelease) -> str:
         """Under which an answer is stored: of this data version, and, where the owner says so, for this analyst alone."""
@@ -144,10 +144,10 @@ class Stored:
 
     def put(self, charge: int, bought: Missing, noisy: NoisyTable, *, fresh: bool) -> NoisyTable:
         """Store what was bought, added to what it sharpens; what is stored under its name is what counts."""
-        whole = bought.top_up.combined(noisy) if bought.top_up is not None else noisy
+        whole = bought.refine.combined(noisy) if bought.refine is not None else noisy
         kept: list[Vector] = self.questions.kept(bought.asked)
         return self._answers.put(charge, bought.fingerprint, whole, fresh=fresh, of=kept)
 
 
 def _names(bought: Missing) -> tuple[str, ...]:
-    return (bought.fingerprint, *(bought.top_up.names if bought.top_up is not None else ()))
+    return (bought.fingerprint, *(bought.refine.names if bought.refine is not None else ()))

@@ -1,4 +1,4 @@
-"""reusing: what of a release can be read off stored answers, free.
+"""reusing: derived answers, which are read off stored ones, free.
 
 Every statistic of a stored release is one integer vector with noise, kept under the *question* that it answers: which statistic, of
 which rows, on which data version; the group keys and the price apart. A release whose statistics all have such a vector is not bought:
@@ -13,7 +13,7 @@ which rows, on which data version; the group keys and the price apart. A release
    that has their column among its keys, and as in 2
 
 Each of them is post-processing of released numbers, with the noise that is really in them. What is stored with Gaussian noise at a
-smaller price is sharpened for the difference (topping_up.py).
+smaller price is sharpened for the difference (refining.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""cells: what released statistics are about in each group, and how two of them are compared.
+"""cells: the predicate region of a statistic in each group, and how two of them are compared.
 
 A cell holds a key for each sample unit that adds something to it: the unit's place, and eight bits of a hash of what it adds. Two cells
 of one kind differ by the units of which they hold another key, or none. (One change in 256 has the same hash, and is not seen.) Of each

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.aggregates.tally import Histogram
+from dpsql.aggregates.histogram import Histogram
 from dpsql.plan.releases import Plan, Release
 from dpsql.plan.resolved import InputTable
 from dpsql.sql.duckdb import printed
@@ -26,9 +26,9 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class CompiledHistogram:
-    """The engine SQL of one tally: group keys first, then the value, the number of rows, and their sum where it is summed."""
+    """The engine SQL of one histogram: group keys first, then the value, the number of rows, and their sum where it is summed."""
 
-    tally: Histogram
+    histogram: Histogram
     sql: str
     verified: tuple[Verified, ...] = ()
 
@@ -58,21 +58,21 @@ class CompiledRelease:
     sql: str
     bounds: tuple[str, ...] = ()
     verified: tuple[Verified, ...] = ()
-    tallies: tuple[CompiledHistogram, ...] = ()
+    histograms: tuple[CompiledHistogram, ...] = ()
     matchings: tuple[CompiledMatching, ...] = ()
 
     @property
     def texts(self) -> tuple[str, ...]:
         """All engine SQL that runs, on data that is not verified."""
-        texts = (self.sql, *(m.sql for m in self.matchings), *(t.sql for t in self.tallies))
+        texts = (self.sql, *(m.sql for m in self.matchings), *(t.sql for t in self.histograms))
         return tuple(text for text in texts if text)
 
     @property
     def sources(self) -> tuple[tuple[str, tuple[Verified, ...]], ...]:
         """All engine SQL, each text with the shorter ones for verified data."""
         matched = tuple((part.sql, part.verified) for part in self.matchings)
-        tallied = tuple((part.sql, part.verified) for part in self.tallies)
-        return tuple(source for source in ((self.sql, self.verified), *matched, *tallied) if source[0])
+        over_histogram = tuple((part.sql, part.verified) for part in self.histograms)
+        return tuple(source for source in ((self.sql, self.verified), *matched, *over_histogram) if source[0])
 
     @property
     def key_columns(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.aggregates.base import Estimate, Limits, Sensitivity, Statistic
-from dpsql.aggregates.tally import OverHistogram, Reading, Terms
+from dpsql.aggregates.histogram import OverHistogram, Reading, Terms
 from dpsql.core.errors import error
 from dpsql.core.events import Event
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss, total
@@ -77,22 +77,22 @@ class NoisyStatistic:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Something released of a tally, and on what terms."""
+    """Something released of a histogram, and on what terms."""
 
     name: str
-    tallied: OverHistogram
+    over_histogram: OverHistogram
     terms: Terms
 
     @property
     def events(self) -> tuple[Event, ...]:
-        return self.tallied.events(self.terms)
+        return self.over_histogram.events(self.terms)
 
     @property
     def loss(self) -> PrivacyLoss:
         return total(event.loss for event in self.events)
 
     def describe(self) -> str:
-        return self.tallied.describe(self.terms)
+        return self.over_histogram.describe(self.terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class Release:
     @property
     def cell_starts(self) -> list[int]:
         """Positions at which the cells of each part begin in the released table, and the end."""
-        counts = [*(m.statistic.cells for m in self.measures), *(c.tallied.cells for c in self.chosen)]
+        counts = [*(m.statistic.cells for m in self.measures), *(c.over_histogram.cells for c in self.chosen)]
         return [sum(counts[:i]) for i in range(len(counts) + 1)]
 
     def read_by(self, outputs: Sequence[str]) -> set[int]:
@@ -221,14 +221,14 @@ class Plan:
     """Releases of a statement, their price, and the post-processing query that computes the answer.
 
     price  what the caller asked for the whole statement; the loss is within it, checked here before anything runs
-    goal   the accuracy that was asked instead: then the price is the most that it may cost
+    accuracy_target   the accuracy that was asked instead: then the price is the most that it may cost
     """
 
     releases: tuple[Release, ...]
     post_query: PostQuery
     loss: PrivacyLoss
     price: EpsilonDelta
-    goal: AccuracyTarget | None = None
+    accuracy_target: AccuracyTarget | None = None
 
     def __post_init__(self) -> None:
         if len({release.name for release in self.releases}) < len(self.releases):

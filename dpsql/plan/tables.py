@@ -38,7 +38,7 @@ class NoisyTable:
     """Noisy table of one release: the only form in which anything of people's rows leaves it.
 
     keys   one list per key column, all of the same length [groups]
-    cells  one list per noisy integer cell, in quanta of its measure, then one per integer that is chosen of a tally; as long as
+    cells  one list per noisy integer cell, in quanta of its measure, then one per integer that is chosen of a histogram; as long as
            the keys. None where it is suppressed
     """
 

@@ -48,13 +48,13 @@ def check_statement(limited: Sequence[BoundedBlock], post_query: PostQuery) -> N
 
 def check(parts: Parts, request: Request) -> None:
     """Every column has an error that is known before it is released. Raises 104."""
-    goal, in_a_group = request.goal, people_in_a_group(parts.limited, request.units)
-    assert goal is not None
+    accuracy_target, in_a_group = request.accuracy_target, people_in_a_group(parts.limited, request.units)
+    assert accuracy_target is not None
     for aggregate, _, _ in parts.readings:
         what = f"{name_of(aggregate)} is chosen, not added to: no error in its own unit is known before"
         raise error(104, what, hint=f"ask for COUNT or SUM, or {_INSTEAD}", span=aggregate.span)
     for aggregate, place, estimate in parts.reads:
-        problem = _problem(aggregate, parts, place, estimate, goal, in_a_group)
+        problem = _problem(aggregate, parts, place, estimate, accuracy_target, in_a_group)
         if problem is not None:
             problem.span = aggregate.span
             raise problem
@@ -65,7 +65,7 @@ def _problem(
     parts: Parts,
     place: int,
     estimate: Estimate,
-    goal: AccuracyTarget,
+    accuracy_target: AccuracyTarget,
     in_a_group: Fraction | None,
 ) -> Error | None:
     name = name_of(aggregate)
@@ -77,7 +77,7 @@ def _problem(
         what = f"the error of {name} needs a number of rows, which is not declared for a group"
         return error(104, what, hint=f"declare privacy.units, and a domain for each group key, or {_INSTEAD}")
     counts_people = estimate.counts and (not parts.limited.enforced or parts.statistics[place].counts_units)
-    if goal.relative and (in_a_group is None or not counts_people):
+    if accuracy_target.relative and (in_a_group is None or not counts_people):
         return error(
             104,
             f"a relative error needs a size, and that of {name} in a group is not declared",
@@ -96,14 +96,14 @@ def name_of(aggregate: Aggregate) -> str:
 
 def amounts(parts: Parts, request: Request, wanted: Fraction, pricing: Pricing) -> tuple[Fraction, ...] | None:
     """The least amount of each statistic for which all of its columns are within `wanted`; None where none is enough."""
-    goal, in_a_group = request.goal, people_in_a_group(parts.limited, request.units)
-    assert goal is not None
-    most = wanted * in_a_group if goal.relative and in_a_group is not None else wanted
+    accuracy_target, in_a_group = request.accuracy_target, people_in_a_group(parts.limited, request.units)
+    assert accuracy_target is not None
+    most = wanted * in_a_group if accuracy_target.relative and in_a_group is not None else wanted
     found: list[Fraction | None] = []
     for place in range(len(parts.statistics)):
         columns = parts.estimates(place)
         noise = _noise_of(parts, place, pricing)
-        least = _least(partial(_width, noise, columns, goal, in_a_group), most) if columns else None
+        least = _least(partial(_width, noise, columns, accuracy_target, in_a_group), most) if columns else None
         if columns and least is None:
             return None
         found.append(least)
@@ -131,7 +131,7 @@ def _noise_of(parts: Parts, place: int, pricing: Pricing) -> Callable[[Fraction]
 def _width(
     noise_at: Callable[[Fraction], AdditiveNoise | None],
     columns: Sequence[Estimate],
-    goal: AccuracyTarget,
+    accuracy_target: AccuracyTarget,
     in_a_group: Fraction | None,
     epsilon: Fraction,
 ) -> float | None:
@@ -139,7 +139,7 @@ def _width(
     noise = noise_at(epsilon)
     if noise is None:
         return None
-    return max(_half_width(estimate, noise, goal.confidence, in_a_group) for estimate in columns)
+    return max(_half_width(estimate, noise, accuracy_target.confidence, in_a_group) for estimate in columns)
 
 
 def _half_width(estimate: Estimate, noise: Noise, level: Fraction, in_a_group: Fraction | None) -> float:
@@ -174,8 +174,8 @@ def _least(width: Callable[[Fraction], float | None], most: Fraction) -> Fractio
 
 def above_cap(ways: Sequence[Parts], request: Request, mechanisms: Sequence[str]) -> Error:
     """502: what the accuracy would cost in the cheapest of several ways, and which accuracy the cap would buy."""
-    goal, cap = request.goal, request.price.epsilon
-    assert goal is not None
+    accuracy_target, cap = request.accuracy_target, request.price.epsilon
+    assert accuracy_target is not None
 
     def cost(wanted: Fraction) -> Fraction | None:
         pricings = [(parts, request.pricing(parts, mechanism)) for parts in ways for mechanism in mechanisms]
@@ -186,20 +186,22 @@ def above_cap(ways: Sequence[Parts], request: Request, mechanisms: Sequence[str]
         found = cost(_number(place)) if place < top else None
         return place >= top or (found is not None and found <= cap)
 
-    asked, (bottom, top) = cost(goal.error), (_place(end) for end in _ERRORS)
-    guess = goal.error * (asked / cap if asked is not None else 1)
+    asked, (bottom, top) = cost(accuracy_target.error), (_place(end) for end in _ERRORS)
+    guess = accuracy_target.error * (asked / cap if asked is not None else 1)
     place = smallest(is_cheap, min(top, max(bottom, _place(guess))))
     price = f"epsilon {float(asked):g}" if asked is not None else f"more than epsilon {float(_EPSILONS[1]):g}"
-    message = f"error = {goal.words} costs {price}, above the owner's cap of {float(cap):g} for one statement"
-    best = _shown(_number(place), goal)
+    message = (
+        f"error = {accuracy_target.words} costs {price}, above the owner's cap of {float(cap):g} for one statement"
+    )
+    best = _shown(_number(place), accuracy_target)
     hint = (
         f"at {float(cap):g} the error is {best}: write error={best} or more" if place < top else "ask for less at once"
     )
     return error(502, message, hint=hint)
 
 
-def _shown(number: Fraction, goal: AccuracyTarget) -> str:
-    return f"{float(100 * number):g}%" if goal.relative else f"{float(number):g}"
+def _shown(number: Fraction, accuracy_target: AccuracyTarget) -> str:
+    return f"{float(100 * number):g}%" if accuracy_target.relative else f"{float(number):g}"
 
 
 # --- numbers of three digits --------------------------------------------------------------------------------------

@@ -44,12 +44,12 @@ def buy(parts: Parts, request: Request) -> Calibrated:
 
     Raises 104 (weights or an accuracy that do not fit the statement), 202 (noise too wide), 502 (an accuracy above the cap).
     """
-    if request.goal is not None:
+    if request.accuracy_target is not None:
         accurate.check(parts, request)
     if request.weights is not None:
         _check_weights(parts, request.weights)
     bought = _better(parts, request) if request.mechanism == "auto" else _bought(parts, request, request.mechanism)
-    if request.goal is not None and not costs_at_most(bought.loss, request.price):
+    if request.accuracy_target is not None and not costs_at_most(bought.loss, request.price):
         raise _above_cap((parts,), request)
     return bought
 
@@ -71,7 +71,7 @@ def buy_one(ways: Sequence[Parts], request: Request) -> tuple[int, Calibrated]:
         raise (_above_cap(ways, request) if dear else problems[0]).with_traceback(None) from None
     best = found[0]
     for other in found[1:]:
-        if request.goal is not None:
+        if request.accuracy_target is not None:
             better = nominal(other[1].loss) < nominal(best[1].loss)
         else:
             better = _errs_no_more(_half_widths(ways[other[0]], other[1]), _half_widths(ways[best[0]], best[1]))
@@ -99,8 +99,8 @@ def _bought(parts: Parts, request: Request, mechanism: str) -> Calibrated:
     if not request.price.delta:
         _check_pure(parts, mechanism)
     pricing = request.pricing(parts, mechanism)
-    if request.goal is not None:
-        amounts = accurate.amounts(parts, request, request.goal.error, pricing)
+    if request.accuracy_target is not None:
+        amounts = accurate.amounts(parts, request, request.accuracy_target.error, pricing)
         if amounts is None:
             raise _above_cap((parts,), request)
         return _at_least(parts, amounts, pricing, pricing.of_epsilon(request.least))
@@ -109,7 +109,7 @@ def _bought(parts: Parts, request: Request, mechanism: str) -> Calibrated:
         return _with_noise(parts, [whole * s for s in _weighted(parts, request.weights)], pricing)
     equal = _with_noise(parts, [whole * s for s in shares.equal(len(parts))], pricing)
     in_a_group = shares.people_in_a_group(parts.limited, request.units)
-    found = shares.shares(equal.measures, len(parts.tallied), parts.limited.limits, in_a_group, pricing)
+    found = shares.shares(equal.measures, len(parts.over_histogram), parts.limited.limits, in_a_group, pricing)
     if found == shares.equal(len(parts)):
         return equal
     return _with_noise(parts, [whole * s for s in found], pricing)
@@ -148,7 +148,7 @@ def _with_noise(parts: Parts, amounts: Sequence[Fraction], pricing: Pricing) -> 
     rest = amounts[len(parts.statistics) :]
     chosen = tuple(
         Selected(f"c{i}", part, pricing.terms(part, limits, amount))
-        for i, (part, amount) in enumerate(zip(parts.tallied, rest, strict=True))
+        for i, (part, amount) in enumerate(zip(parts.over_histogram, rest, strict=True))
     )
     return Calibrated(tuple(measures), selection, chosen)
 
@@ -178,7 +178,7 @@ def _weighted(parts: Parts, weights: Sequence[Fraction]) -> tuple[Fraction, ...]
     """A part that several aggregates read takes the largest of their weights."""
     own = {a.name: weight for a, weight in zip(parts.limited.block.aggregates, weights, strict=True)}
     read = [[own[a.name] for a, place, _ in parts.reads if place == i] for i in range(len(parts.statistics))]
-    chosen = [[own[a.name] for a, place, _ in parts.readings if place == i] for i in range(len(parts.tallied))]
+    chosen = [[own[a.name] for a, place, _ in parts.readings if place == i] for i in range(len(parts.over_histogram))]
     return shares.by_weights([max(found, default=None) for found in [*read, *chosen]])
 
 
@@ -207,7 +207,7 @@ def _better(parts: Parts, request: Request) -> Calibrated:
         return found[0][1]
     if len(found) == 1:
         return replace(found[0][1], compared=Comparison(found[0][0], None, ""))
-    if request.goal is not None:
+    if request.accuracy_target is not None:
         what, sizes = "epsilon for this accuracy", [nominal(bought.loss) for _, bought in found]
     else:
         what = "threshold with its 95 % errors" if parts.selects else "95 % error"

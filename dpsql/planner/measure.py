@@ -92,8 +92,8 @@ def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[s
     source, where = block.source.read(), frozenset(condition.tree for condition in block.source.where)
     keys = tuple((key.scalar.tree, key.values) for key in block.keys)
     statistics = tuple(statistic.identity for statistic in asked.statistics)
-    tallied = tuple(tallied.identity for tallied in asked.tallied)
-    by_aggregate = request.weights is not None or request.goal is not None
+    over_histogram = tuple(over_histogram.identity for over_histogram in asked.over_histogram)
+    by_aggregate = request.weights is not None or request.accuracy_target is not None
     return fingerprint(
         source,
         VERSION,
@@ -103,12 +103,14 @@ def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[s
         tuple((listed.keys, listed.bound) for listed in block.lists),
         (limited.limits.rows, limited.limits.groups, limited.enforced),
         statistics,
-        tallied,
+        over_histogram,
         tuple(aggregate.asked for aggregate in block.aggregates) if by_aggregate else (),
         request.text,
         tuple((few.k, tree_of(small.condition), small.outputs) for small in few.small),
         # what is chosen has the error of its own terms: with another accountant it is another question
-        str(request.accounted) if not _is_pure(request.mechanism) and (block.selects or asked.tallied or reads) else "",
+        str(request.accounted)
+        if not _is_pure(request.mechanism) and (block.selects or asked.over_histogram or reads)
+        else "",
         _used(block, reads) if reads else (),
         identity,
     )

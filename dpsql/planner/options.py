@@ -82,7 +82,7 @@ class Options:
         )
 
     @property
-    def goal(self) -> AccuracyTarget | None:
+    def accuracy_target(self) -> AccuracyTarget | None:
         """The accuracy asked for, or None where a price is."""
         if self.error is None:
             return None

@@ -38,7 +38,7 @@ def bound(query: Query, resolved: Resolved, schema: Schema) -> Bounded:
     options = query.settled
     blocks = tuple(limit(block, options, schema) for block in resolved.blocks)
     _check_together(query.options, options, blocks)
-    if options.goal is not None:
+    if options.accuracy_target is not None:
         accurate.check_statement(blocks, resolved.post_query)
     return Bounded(blocks, resolved.bounds, resolved.post_query)
 
@@ -65,7 +65,7 @@ def calibrate(
         accounted(privacy),
         options.mechanism or privacy.mechanism,
         options.weights,
-        options.goal,
+        options.accuracy_target,
         privacy.units,
         privacy.floor,
     )
@@ -76,15 +76,15 @@ def calibrate(
         releases.append(replace(release, entries=entries(part.block.source, schema)))
     for release in releases:
         check_price(release, price)
-    plan = Plan(tuple(releases), bounded.post_query, total(r.loss for r in releases), price, options.goal)
+    plan = Plan(tuple(releases), bounded.post_query, total(r.loss for r in releases), price, options.accuracy_target)
     return Compiled(plan, tuple(lower(release, bounded.bounds) for release in releases), bounded.bounds)
 
 
 def _check_together(own: Options, options: Options, limited: Sequence[BoundedBlock]) -> None:
     """Refuse options that do not go together, or not with this statement. Raises 104."""
-    if own.confidence is not None and options.goal is None:
+    if own.confidence is not None and options.accuracy_target is None:
         raise error(104, "confidence is that of an error, which is not asked", hint="write error=50, confidence=0.95")
-    if options.weights is not None and options.goal is not None:
+    if options.weights is not None and options.accuracy_target is not None:
         raise error(
             104, "an error decides how the price is shared", hint="leave weights out, or name a price: epsilon=0.1"
         )
@@ -140,14 +140,14 @@ def check_price(release: Release, price: EpsilonDelta) -> None:
     for place, part in enumerate(release.chosen):
         aggregates = {a.name: a for a in release.limited.block.aggregates}
         span = next((aggregates[r.name].span for r in release.read if r.chosen == place), None)
-        if part.tallied.of_each_row and part.terms.per_row - part.tallied.of_each_row < LEAST:
+        if part.over_histogram.of_each_row and part.terms.per_row - part.over_histogram.of_each_row < LEAST:
             raise _too_cheap(part, price, span)
         if part.terms.per_row < LEAST:
             raise too_wide(span)
 
 
 def _too_cheap(part: Selected, price: EpsilonDelta, span: Span | None) -> Error:
-    epsilon, rows = part.tallied.of_each_row, part.terms.limits.rows
+    epsilon, rows = part.over_histogram.of_each_row, part.terms.limits.rows
     share = part.terms.epsilon / price.epsilon
     each = "for a row" if rows == 1 else f"for each of up to {rows:,} rows of one person"
     return error(

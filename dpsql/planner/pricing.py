@@ -16,7 +16,7 @@ from math import exp, log
 
 from dpsql.accountants.filters import Account, filter_of, gaussian_event
 from dpsql.aggregates.base import Limits, Sensitivity, Statistic
-from dpsql.aggregates.tally import OverHistogram, Terms
+from dpsql.aggregates.histogram import OverHistogram, Terms
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.events import Event
@@ -119,8 +119,8 @@ class Pricing:
         noise, loss = BY_NAME[self.mechanism].calibrate(moved(sensitivity), target)
         return NoisyStatistic(name, statistic, sensitivity, noise, loss)
 
-    def terms(self, tallied: OverHistogram, limits: Limits, amount: Fraction) -> Terms:
-        """The terms on which something is released of a tally for an amount."""
+    def terms(self, over_histogram: OverHistogram, limits: Limits, amount: Fraction) -> Terms:
+        """The terms on which something is released of a histogram for an amount."""
         check()
         if not self.by_rho:
             return Terms(limits, amount, self.kind)
@@ -128,7 +128,7 @@ class Pricing:
         slope, before = 2.0, (0.0, 0.0)
         for step in range(8):
             # rho is about a power of epsilon, between the first and the second: nearer along the last slope
-            found = log(_rho(tallied, Terms(limits, _short(guess), self.kind)))
+            found = log(_rho(over_histogram, Terms(limits, _short(guess), self.kind)))
             if step and guess != before[0]:
                 slope = min(2.0, max(1.0, (found - before[1]) / (guess - before[0])))
             before = (guess, found)
@@ -136,14 +136,14 @@ class Pricing:
                 break
             guess += (wanted - found) / slope
         epsilon, less = _short(guess), 1e-9
-        while _rho(tallied, Terms(limits, epsilon, self.kind)) > amount:
+        while _rho(over_histogram, Terms(limits, epsilon, self.kind)) > amount:
             guess, less = guess - less, 2 * less
             epsilon = _short(guess)
         return Terms(limits, epsilon, self.kind)
 
 
-def _rho(tallied: OverHistogram, terms: Terms) -> Fraction:
-    return total(event.loss for event in tallied.events(terms)).rho
+def _rho(over_histogram: OverHistogram, terms: Terms) -> Fraction:
+    return total(event.loss for event in over_histogram.events(terms)).rho
 
 
 def _short(logarithm: float) -> Fraction:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.aggregates.base import Estimate, Statistic
+from dpsql.aggregates.histogram import OverHistogram, Reading
 from dpsql.aggregates.record import Aggregate
-from dpsql.aggregates.tally import OverHistogram, Reading
 from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.calibration import BY_NAME
 from dpsql.plan.releases import BoundedBlock
@@ -22,12 +22,12 @@ _FOR_GRIDS = Fraction(1, 1024)
 class Request:
     """The terms of one release.
 
-    price      what it costs; with a goal, the most that it may cost
+    price      what it costs; with a accuracy_target, the most that it may cost
     rho        what Gaussian noise may cost of it instead, where rho is added up
     accounted  how losses are added up
     mechanism  "laplace", "gaussian" or "auto"
     weights    one for each aggregate, in their order; None: planner/shares.py decides
-    goal       an accuracy in place of the price
+    accuracy_target       an accuracy in place of the price
     units      how many units the owner declares there to be, or None
     least      the least epsilon that it may cost, where an accuracy decides
     """
@@ -37,16 +37,16 @@ class Request:
     accounted: Accounted
     mechanism: str = "laplace"
     weights: tuple[Fraction, ...] | None = None
-    goal: AccuracyTarget | None = None
+    accuracy_target: AccuracyTarget | None = None
     units: int | None = None
     least: Fraction = Fraction(0)
 
     @property
     def text(self) -> str:
         """Canonical text of what was asked, never of what follows from it (rule 40)."""
-        if self.goal is not None:
-            error = f"{self.goal.error} {'of the people' if self.goal.relative else ''}"
-            return f"error {error} at {self.goal.confidence}, delta {self.price.delta} {self.mechanism}"
+        if self.accuracy_target is not None:
+            error = f"{self.accuracy_target.error} {'of the people' if self.accuracy_target.relative else ''}"
+            return f"error {error} at {self.accuracy_target.confidence}, delta {self.price.delta} {self.mechanism}"
         weights = f" weights {':'.join(map(str, self.weights))}" if self.weights is not None else ""
         return f"price {self.price.epsilon} {self.price.delta} {self.mechanism}{weights}"
 
@@ -67,17 +67,17 @@ class Parts:
 
     statistics  where private keys are selected, the first is the number of units
     reads       an aggregate, the place of its statistic, and the estimate that it is
-    readings    an aggregate, the place of what is released of a tally, and the reading that it is
+    readings    an aggregate, the place of what is released of a histogram, and the reading that it is
     """
 
     limited: BoundedBlock
     statistics: tuple[Statistic, ...]
-    tallied: tuple[OverHistogram, ...]
+    over_histogram: tuple[OverHistogram, ...]
     reads: tuple[tuple[Aggregate, int, Estimate], ...]
     readings: tuple[tuple[Aggregate, int, Reading], ...]
 
     def __len__(self) -> int:
-        return len(self.statistics) + len(self.tallied)
+        return len(self.statistics) + len(self.over_histogram)
 
     @property
     def selects(self) -> bool:

@@ -1,4 +1,4 @@
-"""shares: how the price of a release is divided among its parts, from the text and the declared schema alone.
+"""Budget allocation: the price of a release divided among its parts, from the text and the declared schema alone.
 
 Let e_j be the epsilon of statistic j, D_j its sensitivity (L1 for Laplace noise, L2 for Gaussian) and w_j one over the value that is
 expected of it. The relative variance of j is proportional to (w_j D_j / e_j)^2: for Laplace noise, of scale D_j / e_j, exactly; for
@@ -13,7 +13,7 @@ same sum is smallest for rho_j proportional to w_j D_j.
 Only declared numbers say what is expected: the number of people, spread evenly over the declared groups, each with as many rows as the
 limits leave, and values in the middle of their bounds, or a quarter of their spread from zero if that is more. No value is
 expected to be below its own half-width at equal shares (rule 43). Where a number is not declared, shares are equal. What is chosen of
-a tally has its error in ranks and takes an equal share; the statistics divide the rest.
+a histogram has its error in ranks and takes an equal share; the statistics divide the rest.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def equal(parts: int) -> tuple[Fraction, ...]:
 
 
 def shares(
-    measures: Sequence[NoisyStatistic], tallies: int, limits: Limits, in_a_group: Fraction | None, pricing: Pricing
+    measures: Sequence[NoisyStatistic], histograms: int, limits: Limits, in_a_group: Fraction | None, pricing: Pricing
 ) -> tuple[Fraction, ...]:
-    """The part of the price for each measure, then for each tally; they add up to 1.
+    """The part of the price for each measure, then for each histogram; they add up to 1.
 
     measures  as they are at equal shares
     """
-    parts = len(measures) + tallies
+    parts = len(measures) + histograms
     values = sizes(measures, limits, in_a_group)
     if values is None or len(measures) < 2:
         return equal(parts)
@@ -78,7 +78,7 @@ def shares(
     if len(set(squares)) == 1:
         return equal(parts)
     own = Fraction(len(measures), parts)
-    return (*(own * share for share in by_error(squares, pricing.by_rho)), *equal(parts)[:tallies])
+    return (*(own * share for share in by_error(squares, pricing.by_rho)), *equal(parts)[:histograms])
 
 
 def by_error(squares: Sequence[Fraction], by_rho: bool = False) -> tuple[Fraction, ...]:

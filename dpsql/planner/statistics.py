@@ -4,7 +4,7 @@ COUNT, SUM and AVG of one expression over the same rows share one pair of cells 
 cell (aggregates/avg.py). With VAR or STDDEV they share moments instead, as do statistics of the same two values (moments.py). A
 lone SUM or COUNT keeps its own, less noisy, measure. SUM(x) beside COUNT(*) is bought both ways, and the one that errs less is taken
 (buying.py). Where one unit has one row, COUNT(*) is the number of units, which a private
-key is selected by anyway. What looks at values themselves is released of a tally (aggregates/tally.py).
+key is selected by anyway. What looks at values themselves is released of a histogram (aggregates/histogram.py).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.base import Estimate, Statistic
 from dpsql.aggregates.count import Rows, counted_rows
 from dpsql.aggregates.count_distinct import Units
+from dpsql.aggregates.histogram import OverHistogram, Reading, Value
 from dpsql.aggregates.mode import VALUE
 from dpsql.aggregates.moments import Moments, widest
 from dpsql.aggregates.record import Aggregate, Around, value_key
-from dpsql.aggregates.tally import OverHistogram, Reading, Value
 from dpsql.aggregates.term import WIDEST, Term
 from dpsql.core.cancellation import check
 from dpsql.core.domains import LARGEST_DOUBLE
@@ -48,7 +48,7 @@ class Statistics:
     limited: BoundedBlock
     deciding: Mapping[str, Node | None]
     found: dict[Hashable, Statistic] = field(default_factory=dict)
-    tallied: dict[Hashable, OverHistogram] = field(default_factory=dict)
+    over_histogram: dict[Hashable, OverHistogram] = field(default_factory=dict)
     reads: list[tuple[Aggregate, int, Estimate]] = field(default_factory=list)
     readings: list[tuple[Aggregate, int, Reading]] = field(default_factory=list)
     paired: dict[Node | None, Pair | Moments] = field(default_factory=dict)
@@ -67,13 +67,13 @@ class Statistics:
             raise error(901, f"{aggregate.function} is read off no statistic")
         self.reads.append((aggregate, self.place(statistic), aggregate.record.read(statistic, aggregate)))
 
-    def choose(self, aggregate: Aggregate, tallied: OverHistogram, reading: Reading) -> None:
-        self.tallied.setdefault(tallied.identity, tallied)
-        self.readings.append((aggregate, list(self.tallied).index(tallied.identity), reading))
+    def choose(self, aggregate: Aggregate, over_histogram: OverHistogram, reading: Reading) -> None:
+        self.over_histogram.setdefault(over_histogram.identity, over_histogram)
+        self.readings.append((aggregate, list(self.over_histogram).index(over_histogram.identity), reading))
 
     def parts(self) -> Parts:
-        found, tallied = tuple(self.found.values()), tuple(self.tallied.values())
-        return Parts(self.limited, found, tallied, tuple(self.reads), tuple(self.readings))
+        found, over_histogram = tuple(self.found.values()), tuple(self.over_histogram.values())
+        return Parts(self.limited, found, over_histogram, tuple(self.reads), tuple(self.readings))
 
 
 def sums_beside_rows(aggregates: Sequence[Aggregate]) -> bool:
@@ -107,8 +107,8 @@ def statistics_of(
         record = aggregate.record
         if aggregate.argument is None:
             others.append(aggregate)
-        elif record.tally is not None:
-            statistics.choose(aggregate, *record.tally(aggregate, aggregate.argument, around))
+        elif record.histogram is not None:
+            statistics.choose(aggregate, *record.histogram(aggregate, aggregate.argument, around))
         elif record.own is not None:
             statistics.read(aggregate, record.own(aggregate, around))
         else:

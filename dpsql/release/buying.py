@@ -34,7 +34,7 @@ from dpsql.release.staging import Staged
 from dpsql.schema.model import Analyst
 
 Sums = tuple[ExactTable | None, list[ExactTable], list[ExactTable]]
-"""Of the measures, the tallies and the matchings of a release."""
+"""Of the measures, the histograms and the matchings of a release."""
 PAUSE_SECONDS = 0.01
 """Between two looks for an answer that somebody else is working out."""
 
@@ -207,8 +207,8 @@ class Buying:
             tuple(b for b in held.plan.bounds if b.name in part.bounds),
             tuple(staged.bound(name) for name in part.bounds),
         )
-        exact, tallies, matchings = self._sums(part, bound)
-        noisy = self._noisy(part, exact, staged.lists(part), tallies, matchings)
+        exact, histograms, matchings = self._sums(part, bound)
+        noisy = self._noisy(part, exact, staged.lists(part), histograms, matchings)
         return self._stored.put(receipt.id, one, noisy, fresh=fresh)
 
     def _sums(self, part: CompiledRelease, read: Reading) -> Sums:
@@ -235,7 +235,7 @@ class Buying:
         keys = part.key_columns
         return (
             exact(part.sql, part.verified, keys, part.sum_columns) if part.sql else None,
-            [exact(t.sql, t.verified, keys + 1, 1 + t.tally.summed) for t in part.tallies],
+            [exact(t.sql, t.verified, keys + 1, 1 + t.histogram.summed) for t in part.histograms],
             [exact(m.sql, m.verified, keys, 3) for m in part.matchings],
         )
 
@@ -244,12 +244,12 @@ class Buying:
         part: CompiledRelease,
         exact: ExactTable | None,
         lists: KeyTables,
-        tallies: Sequence[ExactTable],
+        histograms: Sequence[ExactTable],
         matchings: Sequence[ExactTable],
     ) -> NoisyTable:
         """The release stage; what goes wrong in it is raised anew, without the frames that hold exact sums."""
         try:
-            return release(part, exact, self._noise, lists, tallies, matchings)
+            return release(part, exact, self._noise, lists, histograms, matchings)
         except KeyboardInterrupt:
             problem = cancellation.current().ended(cancellation.INTERRUPTED)
         except Exception:

@@ -187,7 +187,7 @@ def draws_of(groups: int) -> int:
 def _redrawn(
     asked: Release, noisy: NoisyTable, key_types: dict[str, SqlType], level: Fraction
 ) -> tuple[list[object], ...]:
-    """The released table, draw after draw; what is chosen of a tally stays as it is, and has no interval from here."""
+    """The released table, draw after draw; what is chosen of a histogram stays as it is, and has no interval from here."""
     draws = draws_of(noisy.groups)
     starts = asked.cell_starts
     additive = starts[len(asked.measures)]

@@ -14,7 +14,7 @@ from itertools import pairwise, product
 import numpy as np
 
 from dpsql.aggregates.distinct_values import matched
-from dpsql.aggregates.tally import Counts
+from dpsql.aggregates.histogram import Counts
 from dpsql.core.errors import error
 from dpsql.engines.base import ExactTable
 from dpsql.mechanisms.source import NoiseSource
@@ -33,14 +33,14 @@ def release(
     exact: ExactTable | None,
     noise: NoiseSource,
     lists: KeyTables | None = None,
-    tallies: Sequence[ExactTable] = (),
+    histograms: Sequence[ExactTable] = (),
     matchings: Sequence[ExactTable] = (),
 ) -> NoisyTable:
-    """Add noise to the exact sums of one release, select its keys, and choose what is chosen of its tallies.
+    """Add noise to the exact sums of one release, select its keys, and choose what is chosen of its histograms.
 
     exact      the sums of its measures; None where the engine has none
     lists      the bound tables that list its keys
-    tallies    as `compiled.tallies`
+    histograms    as `compiled.histograms`
     matchings  as `compiled.matchings`
     Output     keys and noisy integer cells [quanta]
     Loss       the release's own; charged before this is called
@@ -56,7 +56,7 @@ def release(
     else:
         noisy = _select(asked, keys, sums, noise, lists or {})
     if asked.chosen:
-        noisy = NoisyTable(noisy.keys, (*noisy.cells, *_chosen(compiled, noisy, noise, tallies)), noisy.groups)
+        noisy = NoisyTable(noisy.keys, (*noisy.cells, *_chosen(compiled, noisy, noise, histograms)), noisy.groups)
     return _suppressed(asked, noisy)
 
 
@@ -113,22 +113,22 @@ def _taken(exact: ExactTable) -> dict[tuple[KeyValue, ...], int]:
 
 
 def _chosen(
-    compiled: CompiledRelease, noisy: NoisyTable, noise: NoiseSource, tallies: Sequence[ExactTable]
+    compiled: CompiledRelease, noisy: NoisyTable, noise: NoiseSource, histograms: Sequence[ExactTable]
 ) -> list[list[int]]:
     """Values selected from the histograms, for the groups that are shown."""
     groups = {
-        part.tally.identity: _by_group(noisy, exact, part.tally.summed)
-        for part, exact in zip(compiled.tallies, tallies, strict=True)
+        part.histogram.identity: _by_group(noisy, exact, part.histogram.summed)
+        for part, exact in zip(compiled.histograms, histograms, strict=True)
     }
     return [
         cell
         for part in compiled.release.chosen
-        for cell in part.tallied.release(groups[part.tallied.tally.identity], part.terms, noise)
+        for cell in part.over_histogram.release(groups[part.over_histogram.histogram.identity], part.terms, noise)
     ]
 
 
 def _by_group(noisy: NoisyTable, exact: ExactTable, summed: bool) -> list[Counts]:
-    """A tally, group by group, in the order in which groups are shown; empty where nobody is."""
+    """A histogram, group by group, in the order in which groups are shown; empty where nobody is."""
     if not noisy.keys:
         return [_counts(exact, summed)]
     found = [Counts([], [], []) for _ in range(noisy.groups)]
@@ -150,7 +150,7 @@ def _by_group(noisy: NoisyTable, exact: ExactTable, summed: bool) -> list[Counts
 
 
 def _counts(exact: ExactTable, summed: bool) -> Counts:
-    """A tally of everybody."""
+    """A histogram of everybody."""
     (values,), (counts, *sums) = exact.open_exact()
     rows = [i for i, value in enumerate(values) if value is not None]
     added = [sums[0][i] for i in rows] if summed else []

@@ -181,7 +181,7 @@ def test_rule_48_sums_of_decimals_are_printed_as_quanta(tmp_path: Path, width: i
             for text in part.texts:
                 found = fetch.lists(ask(connection, text, "00"), len(ask(connection, text, "00").description))
                 for column in found[part.key_columns :]:
-                    if part.tallies == ():
+                    if part.histograms == ():
                         assert all(re.fullmatch("-?[0-9]+", str(cell)) for cell in column), (sql, column)
                         fetch.integers(column)
                     ran += 1

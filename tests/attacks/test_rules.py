@@ -1272,7 +1272,7 @@ def tally_of(part: CompiledRelease, data: clinic.Database) -> Counter[tuple[obje
     """How many rows of each group and bucket the engine hands to the release stage, what is cut being cut."""
     connection = duckdb.connect()
     clinic.fill(connection, data)
-    rows = ask(connection, part.tallies[0].sql, "00").fetchall()
+    rows = ask(connection, part.histograms[0].sql, "00").fetchall()
     keys = part.key_columns
     return Counter({row[: keys + 1]: row[keys + 1] for row in rows})
 
@@ -1321,7 +1321,7 @@ def test_rule_23_the_clamp_is_chosen_from_noisy_counts_alone(tmp_path: Path) -> 
     """Its part of the loss is spent before the sum is looked at, and both are the price."""
     release = compiled(tmp_path, "SELECT year, dp_sum(cost, bounds := 'auto') FROM visit GROUP BY year").release
     (chosen,) = release.chosen
-    auto, rows = chosen.tallied, release.limited.limits.rows
+    auto, rows = chosen.over_histogram, release.limited.limits.rows
     assert isinstance(auto, AutoSum) and rows == 3
     counting = rows / auto.counting(chosen.terms).scale
     for exponent in range(20):
@@ -1334,7 +1334,7 @@ def test_rule_25_reports_and_the_noise_on_their_number_are_both_charged(tmp_path
     asked = "SELECT year, dp_randomized_response(tag = 't1', 0.25) FROM visit GROUP BY year"
     release = compiled(tmp_path, asked).release
     (chosen,) = release.chosen
-    responses = chosen.tallied
+    responses = chosen.over_histogram
     assert isinstance(responses, Responses) and release.limited.limits.rows == 3
     assert 3 * responses.reports.epsilon + 3 / responses.noise(chosen.terms).scale == release.loss.epsilon == 1
     refused(tmp_path, [asked.replace("0.25", "0.34"), "SELECT dp_randomized_response(female, 1.0) FROM patient"])

@@ -11,9 +11,9 @@ import pytest
 
 from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.base import Limits
+from dpsql.aggregates.histogram import Terms
 from dpsql.aggregates.mode import Mode
 from dpsql.aggregates.quantile import Quantile
-from dpsql.aggregates.tally import Terms
 from dpsql.core.errors import Error
 from dpsql.plan.releases import Release
 from dpsql.planner.options import Options
@@ -49,7 +49,7 @@ def test_rule_22_selections_compose_over_the_groups_of_a_unit(tmp_path: Path) ->
     assert found.limited.limits == Limits(3, 3)
     lost = Fraction(0)
     for part in found.chosen:
-        tallied = part.tallied
+        tallied = part.over_histogram
         assert isinstance(tallied, Quantile) and part.terms.limits == found.limited.limits
         a, b = tallied.fraction.numerator, tallied.fraction.denominator
         each = 2 * max(a, b - a) * tallied.rate(part.terms) + 1 / tallied.noise(part.terms).scale

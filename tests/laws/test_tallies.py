@@ -24,10 +24,10 @@ import pytest
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.extreme import Extreme
 from dpsql.aggregates.grid import Grid
+from dpsql.aggregates.histogram import Counts, OverHistogram, Terms
 from dpsql.aggregates.mode import VALUE, Listed, Mode
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile, cuts_around
-from dpsql.aggregates.tally import Counts, OverHistogram, Terms
 from dpsql.aggregates.term import Term
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import BIGINT
@@ -379,10 +379,10 @@ def test_a_unit_adds_at_most_its_rows_to_a_tally(
     """Over all groups together; all are values of the grid or of the list, and a unit within the limits adds all of its own."""
     part = compiled(tmp_path, columns, rows, groups)
     (chosen,) = part.release.chosen
-    tally = chosen.tallied.tally
+    tally = chosen.over_histogram.histogram
     candidates = set(range(tally.buckets)) if isinstance(tally, Grid) else set(tally.values)  # type: ignore[attr-defined]
     found: dict[int, Counter[object]] = {}
-    for key, value, n in engine.found(part.tallies[0].sql):
+    for key, value, n in engine.found(part.histograms[0].sql):
         if value is not None:
             found.setdefault(whole(key), Counter())[value] += whole(n)
     for unit, own in enumerate(UNITS):

@@ -15,7 +15,7 @@ import pytest
 from dpsql.accounting import claims
 from dpsql.answers import look_up, questions, recent, reusing
 from dpsql.answers.questions import Questions
-from dpsql.answers.topping_up import Refinement
+from dpsql.answers.refining import Refinement
 from dpsql.core.errors import Error
 from dpsql.core.loss import NO_LOSS, PrivacyLoss
 from dpsql.plan.compiled import CompiledRelease
@@ -111,7 +111,7 @@ def averages(folder: Path) -> None:
 
 def _topped(session: Session, sql: str) -> Refinement:
     (part,) = compiled_by(session, parse(sql)).releases
-    found = look_up.top_up(session._world.stored.questions, part)
+    found = look_up.refine(session._world.stored.questions, part)
     assert found is not None
     return found
 
@@ -211,30 +211,30 @@ def a_roll_up_of_cut_groups(patch: Patch) -> None:
 
 
 def a_top_up_that_is_charged_nothing(patch: Patch) -> None:
-    original = look_up.top_up
+    original = look_up.refine
 
-    def top_up(stored: Questions, part: CompiledRelease) -> Refinement | None:
+    def refine(stored: Questions, part: CompiledRelease) -> Refinement | None:
         found = original(stored, part)
         if found is None:
             return None
         little = PrivacyLoss(None, NO_LOSS.delta, None, Fraction(1, 10**6), Fraction(2, 10**6))
         return replace(found, part=replace(found.part, release=replace(found.part.release, loss=little)))
 
-    patch.setattr(look_up, "top_up", top_up)
+    patch.setattr(look_up, "refine", refine)
 
 
 def a_top_up_that_is_charged_twice(patch: Patch) -> None:
     """The whole price, and the noise of the difference."""
-    original = look_up.top_up
+    original = look_up.refine
 
-    def top_up(stored: Questions, part: CompiledRelease) -> Refinement | None:
+    def refine(stored: Questions, part: CompiledRelease) -> Refinement | None:
         found = original(stored, part)
         if found is None:
             return None
         whole = replace(found.part.release, loss=part.release.loss)
         return replace(found, part=replace(found.part, release=whole))
 
-    patch.setattr(look_up, "top_up", top_up)
+    patch.setattr(look_up, "refine", refine)
 
 
 def averages_with_equal_weights(patch: Patch) -> None:

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.aggregates import tally
+from dpsql.aggregates import histogram
 from dpsql.aggregates.base import CUT, ROWS, Limits, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.count import counting
 from dpsql.aggregates.distinct_values import where_counted
 from dpsql.aggregates.extreme import Extreme
 from dpsql.aggregates.grid import Grid
+from dpsql.aggregates.histogram import Histogram, Terms
 from dpsql.aggregates.listed_extreme import ListedExtremes
 from dpsql.aggregates.mode import Mode
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile
-from dpsql.aggregates.tally import Histogram, Terms
 from dpsql.aggregates.term import whole_number
 from dpsql.core.events import Kind
 from dpsql.core.sqltypes import HUGEINT
@@ -110,13 +110,13 @@ def moments_not_clamped(patch: Patch) -> None:
 
 def _of_tally(patch: Patch, changed: Callable[[str, Release], str]) -> None:
     """Change the SQL of tallies alone."""
-    original = lower._tally
+    original = lower._histogram
 
     def tally(release: Release, tally: Histogram) -> CompiledHistogram:
         found = original(release, tally)
         return replace(found, sql=changed(found.sql, release))
 
-    patch.setattr(lower, "_tally", tally)
+    patch.setattr(lower, "_histogram", tally)
 
 
 def tally_not_cut(patch: Patch) -> None:
@@ -183,7 +183,7 @@ def choices_of_one_row(patch: Patch) -> None:
 def a_choice_at_a_sixteenth(patch: Patch) -> None:
     """The exponential mechanism charged rho = epsilon^2 / 16."""
     wrong = Kind("exponential mechanism", ("epsilon",), lambda epsilon: replace(choice(epsilon), rho=epsilon**2 / 16))
-    patch.setattr(tally, "CHOICE", wrong)
+    patch.setattr(histogram, "CHOICE", wrong)
 
 
 def permute_and_flip_as_the_exponential_mechanism(patch: Patch) -> None:

@@ -25,7 +25,7 @@ import pytest
 from scipy.stats import binom
 
 from dpsql.aggregates.base import Column
-from dpsql.aggregates.tally import Counts
+from dpsql.aggregates.histogram import Counts
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.options import Options
@@ -138,11 +138,11 @@ def released(part: CompiledRelease, connection: duckdb.DuckDBPyConnection, draws
             if output.measure == index:
                 found[output.name] = output.estimate.column(cells, measure.noise, LEVEL)
     for index, part_of in enumerate(asked.chosen):
-        tally = next(t for t in part.tallies if t.tally.identity == part_of.tallied.tally.identity)
+        tally = next(t for t in part.histograms if t.histogram.identity == part_of.over_histogram.histogram.identity)
         # rows without a value are in no bucket
         counted = [row for row in connection.execute(tally.sql).fetchall() if row[0] is not None]
         counts = Counts([value for value, _ in counted], [n for _, n in counted], [])
-        cells = part_of.tallied.release([counts] * draws, part_of.terms, NOISE)
+        cells = part_of.over_histogram.release([counts] * draws, part_of.terms, NOISE)
         for read in asked.read:
             if read.chosen == index:
                 found[read.name] = read.reading.column(cells, part_of.terms, LEVEL)

@@ -16,8 +16,8 @@ from scipy.stats import binom
 
 from dpsql.aggregates.auto_sum import AutoSum, magnitudes
 from dpsql.aggregates.base import Limits
+from dpsql.aggregates.histogram import Counts, Terms
 from dpsql.aggregates.randomized_response import Responses, ResponsesOf, answers
-from dpsql.aggregates.tally import Counts, Terms
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import BOOLEAN, SqlType
 from dpsql.expressions.scalar import column

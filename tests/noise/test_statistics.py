@@ -23,10 +23,10 @@ import pytest
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.extreme import Extreme
 from dpsql.aggregates.grid import Grid
+from dpsql.aggregates.histogram import Counts, OverHistogram, Terms
 from dpsql.aggregates.mode import VALUE, Listed, Mode
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile
-from dpsql.aggregates.tally import Counts, OverHistogram, Terms
 from dpsql.aggregates.term import Term
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import BIGINT
@@ -122,7 +122,7 @@ def choice(tallied: OverHistogram, rows: Rows, on: Terms, *before: int) -> Choic
 
 def pairs(mode: Mode, rows: Rows, on: Terms, runs: int) -> Integers:
     """The first two values, as one number, of many releases."""
-    size = len(mode.tally.values)
+    size = len(mode.histogram.values)
     first = choice(mode, rows, on).draws(runs)
     found = np.zeros_like(first)
     for a in range(size):

@@ -270,7 +270,7 @@ def around(values: list[float], q: Fraction, x: str) -> tuple[float, float]:
 
 def rounding(both: Beside, sql: str) -> float:
     """By how much any value of a tally may be rounded."""
-    grids = [t.tally for part in parts(both, sql) for t in part.tallies]
+    grids = [t.histogram for part in parts(both, sql) for t in part.histograms]
     found = 0.0
     for grid in grids:
         assert isinstance(grid, Grid)
@@ -359,8 +359,8 @@ def test_extremes_in_groups(level: str, x: str, function: str, request: pytest.F
     sql = f"SELECT site, {function}({x}) FROM patient GROUP BY site"
     (part,) = parts(both, sql)
     (chosen,) = part.release.chosen
-    assert isinstance(chosen.tallied, Extreme)
-    t = chosen.tallied.offset(chosen.terms)
+    assert isinstance(chosen.over_histogram, Extreme)
+    t = chosen.over_histogram.offset(chosen.terms)
     answer = both.ask(sql)
     assert answer.columns == described(sql, ())
     for site, found in answer.rows:

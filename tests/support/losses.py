@@ -80,7 +80,7 @@ def of_chosen(chosen: Selected) -> Least:
     """Of a unit with as many rows as it may have, by what one row is known to move."""
     terms, rows = chosen.terms, chosen.terms.limits.rows
     choice = exponential if terms.kind == "exponential" else pure
-    match chosen.tallied:
+    match chosen.over_histogram:
         case Quantile(fraction=q) as quantile:
             most = max(q.numerator, q.denominator - q.numerator)
             interval = pure(float(rows / quantile.noise(terms).scale))

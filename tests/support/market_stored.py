@@ -144,7 +144,7 @@ def stored(folder: Path, shape: Market, data: Database, kind: str, prepared: boo
 def _parts(compiled: Compiled | None) -> list[CompiledRelease]:
     if compiled is None or compiled.bounds:
         return []
-    return [part for part in compiled.releases if part.release.parts and not part.tallies]
+    return [part for part in compiled.releases if part.release.parts and not part.histograms]
 
 
 def cells(dataset: Dataset, part: CompiledRelease) -> Vectors:

@@ -225,7 +225,7 @@ def _terms(part: CompiledRelease) -> list[Term]:
             found.append(measure.statistic.term)
         elif isinstance(measure.statistic, Moments):
             found += measure.statistic.terms
-    return found + [tally.tally.term for tally in part.tallies if isinstance(tally.tally, Grid)]
+    return found + [tally.histogram.term for tally in part.histograms if isinstance(tally.histogram, Grid)]
 
 
 def _check_alone(

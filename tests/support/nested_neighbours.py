@@ -109,7 +109,7 @@ class _Bench:
         """One statement on both pairs. Raises Violation."""
         _check_charges(compiled, sql)
         self._check_pair(sql, compiled, self.wild, "wild")
-        if any(part.verified or any(t.verified for t in part.tallies) for part in compiled.releases):
+        if any(part.verified or any(t.verified for t in part.histograms) for part in compiled.releases):
             self._check_verified(sql, compiled)
 
     def _bound(self, sql: str, compiled: Compiled, pair: tuple[duckdb.DuckDBPyConnection, ...]) -> None:
@@ -227,7 +227,7 @@ def _check_locality(pair: tuple[duckdb.DuckDBPyConnection, ...], part: CompiledR
     """Other people's rows are the same with and without one person, bit for bit (rule 10)."""
     read = [
         lower.inputs_of([m.statistic for m in part.release.measures])[1],
-        *(list(t.tally.inputs) for t in part.tallies),
+        *(list(t.histogram.inputs) for t in part.histograms),
     ]
     for inputs in read:
         rows = printed(lower.rows_of(part.release, inputs, unit=True))

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
+from dpsql.aggregates.histogram import Terms
 from dpsql.aggregates.record import Aggregate
-from dpsql.aggregates.tally import Terms
 from dpsql.core.domains import Categories, Interval
 from dpsql.core.errors import Error
 from dpsql.core.loss import PrivacyLoss

@@ -12,8 +12,8 @@ from dataclasses import replace
 import duckdb
 
 from dpsql.aggregates.grid import Grid
+from dpsql.aggregates.histogram import Histogram
 from dpsql.aggregates.mode import Listed
-from dpsql.aggregates.tally import Histogram
 from dpsql.plan.compiled import CompiledHistogram, CompiledRelease
 from dpsql.plan.tables import KeyValue
 from tests.support.trees import SECRET, name_of, text
@@ -26,7 +26,7 @@ Found = dict[Key, Counter[object]]
 
 def tallies(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> list[Found]:
     """The exact tallies of a release, by key. The engine must not raise, and every value must be a candidate."""
-    return [_tally(connection, part, tally, sql) for tally in part.tallies]
+    return [_tally(connection, part, tally, sql) for tally in part.histograms]
 
 
 def _tally(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, tally: CompiledHistogram, sql: str) -> Found:
@@ -45,7 +45,7 @@ def _tally(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, tally: 
                 raise Violation(f"the undeclared key {own!r} came out of {sql}")
         # rows without a value are in no bucket
         if value is not None:
-            _check_value(tally.tally, value, sql)
+            _check_value(tally.histogram, value, sql)
             found.setdefault(key, Counter())[value] += n
     return found
 
@@ -60,7 +60,7 @@ def _check_value(tally: Histogram, value: object, sql: str) -> None:
 def compare(part: CompiledRelease, one: list[Found], other: list[Found], sql: str) -> None:
     """Raises Violation where one person moved a tally by more than the limits."""
     limits = part.release.limited.limits
-    for tally, before, after in zip(part.tallies, one, other, strict=True):
+    for tally, before, after in zip(part.histograms, one, other, strict=True):
         moves = []
         for key in {*before, *after}:
             first, second = before.get(key, Counter()), after.get(key, Counter())
@@ -68,7 +68,7 @@ def compare(part: CompiledRelease, one: list[Found], other: list[Found], sql: st
         groups = sum(move > 0 for move in moves)
         if sum(moves) > limits.rows or groups > limits.groups:
             raise Violation(
-                f"one person moved {tally.tally.identity} by {sum(moves)} in {groups} groups, claimed {limits}, in {sql}"
+                f"one person moved {tally.histogram.identity} by {sum(moves)} in {groups} groups, claimed {limits}, in {sql}"
             )
 
 
@@ -81,27 +81,27 @@ def check_choices(part: CompiledRelease, sql: str) -> None:
 
 def check_additive(part: CompiledRelease, alone: list[list[Found]], together: list[Found], sql: str) -> None:
     """The tally of a database is the sum of the tallies of its people alone."""
-    for number, tally in enumerate(part.tallies):
+    for number, tally in enumerate(part.histograms):
         added: Found = {}
         for one in alone:
             for key, values in one[number].items():
                 added.setdefault(key, Counter()).update(values)
         if added != together[number]:
-            raise Violation(f"people's contributions to {tally.tally.identity} depend on one another in {sql}")
+            raise Violation(f"people's contributions to {tally.histogram.identity} depend on one another in {sql}")
 
 
 def check_empty(part: CompiledRelease, found: list[Found], void: tuple[str, ...], sql: str) -> None:
     """Columns without a value are in no tally of themselves."""
-    for tally, values in zip(part.tallies, found, strict=True):
-        if isinstance(tally.tally, Grid) and values:
-            scalar = tally.tally.term.scalar
+    for tally, values in zip(part.histograms, found, strict=True):
+        if isinstance(tally.histogram, Grid) and values:
+            scalar = tally.histogram.term.scalar
             if name_of(scalar) in void:
                 raise Violation(f"{text(scalar)} without a value is counted in {sql}")
 
 
 def check_verified(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> None:
     """On data that is as declared the shorter SQL gives the same tallies."""
-    for tally in part.tallies:
+    for tally in part.histograms:
         expected = _tally(connection, part, tally, sql)
         for short in tally.verified:
             if _tally(connection, part, replace(tally, sql=short.sql), sql) != expected:

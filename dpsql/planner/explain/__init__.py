@@ -144,8 +144,10 @@ def price(compiled: Compiled, schema: Schema) -> list[str]:
     if not paid:
         return ["price: free"]
     lines = [f"price: {_loss(plan.loss)} for the statement; free where the answer is stored"]
-    if plan.goal is not None:
-        lines.append(f"  for an error of at most {plan.goal.words}: each column at its least epsilon, in three digits")
+    if plan.accuracy_target is not None:
+        lines.append(
+            f"  for an error of at most {plan.accuracy_target.words}: each column at its least epsilon, in three digits"
+        )
     if any(release.raised for release in paid):
         lines.append(
             f"  raised to the owner's least price, epsilon {number(schema.privacy.floor)}: the error is smaller"

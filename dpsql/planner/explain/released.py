@@ -133,14 +133,14 @@ def _price(loss: PrivacyLoss) -> str:
 def bounded(release: Release, words: Words) -> list[str]:
     """Name the values that have the bounds that its sums need."""
     summed = [line for part in release.measures for line in part.statistic.bounds_told(words.expression)]
-    return summed + [line for choice in release.chosen for line in choice.tallied.bounds_told(words.expression)]
+    return summed + [line for choice in release.chosen for line in choice.over_histogram.bounds_told(words.expression)]
 
 
 def chosen(part: Selected, words: Words) -> list[str]:
     """Describe what is released of a histogram, and how."""
     return [
-        f"choice {part.name}: {part.tallied.told(words.expression)}",
-        f"  one row changes {part.tallied.cost}; one person has at most {counted(part.terms.limits.rows, 'row')} here",
+        f"choice {part.name}: {part.over_histogram.told(words.expression)}",
+        f"  one row changes {part.over_histogram.cost}; one person has at most {counted(part.terms.limits.rows, 'row')} here",
         f"  {part.describe()}; epsilon {number(part.terms.epsilon)}",
     ]
 

@@ -20,7 +20,7 @@ takes which (aggregates/distinct_values.py).
 keys       group keys on their way, and the conditions that keep the declared ones
 rows       the rows that count, and the sums where nothing is cut
 cutting    steps 3 and 4
-values     tallies, and who takes which where different values are counted
+values     histograms, and who takes which where different values are counted
 uncut      shorter SQL for verified data
 """
 
@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpsql.aggregates.base import CUT, ROWS, Matching, Statistic, UnitSums
-from dpsql.aggregates.tally import Histogram
+from dpsql.aggregates.histogram import Histogram
 from dpsql.core.sqltypes import VARCHAR
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.compiled import CompiledHistogram, CompiledMatching, CompiledRelease, Verified
@@ -70,13 +70,13 @@ def lower(release: Release, bounds: Sequence[InputTable] = ()) -> CompiledReleas
     else:
         sql = printed(per_row(release, [s.row_sums(n) for s, n in zip(statistics, names, strict=True)], rows))
     short = verified(release, statistics, names, inputs) if statistics else ()
-    return CompiledRelease(release, sql, _bounds(release, bounds), short, tallied(release), taken)
+    return CompiledRelease(release, sql, _bounds(release, bounds), short, over_histogram(release), taken)
 
 
 def _bounds(release: Release, bounds: Sequence[InputTable]) -> tuple[str, ...]:
     """The bound tables that a release reads."""
     measured = [scalar for measure in release.measures for scalar in measure.statistic.inputs]
-    counted = [scalar for chosen in release.chosen for scalar in chosen.tallied.tally.inputs]
+    counted = [scalar for chosen in release.chosen for scalar in chosen.over_histogram.histogram.inputs]
     read = tables(rows_of(release, [*measured, *counted])) if bounds else frozenset()
     return tuple(bound.name for bound in bounds if bound.name in read)
 
@@ -99,21 +99,21 @@ def _per_unit(release: Release, statistics: list[Statistic], names: list[list[No
     return over(limited, "limited", [*keys, *sums], group=tuple(keys))
 
 
-def tallied(release: Release) -> tuple[CompiledHistogram, ...]:
-    """The tallies that something of a release is chosen of, each once."""
-    different = {chosen.tallied.tally.identity: chosen.tallied.tally for chosen in release.chosen}
-    return tuple(_tally(release, tally) for tally in different.values())
+def over_histogram(release: Release) -> tuple[CompiledHistogram, ...]:
+    """The histograms that something of a release is chosen of, each once."""
+    different = {chosen.over_histogram.histogram.identity: chosen.over_histogram.histogram for chosen in release.chosen}
+    return tuple(_histogram(release, histogram) for histogram in different.values())
 
 
-def _tally(release: Release, tally: Histogram) -> CompiledHistogram:
+def _histogram(release: Release, histogram: Histogram) -> CompiledHistogram:
     """The rows of each group with each value. Where a unit may have several rows its values of a group are sorted, and of n that
     are cut to c those at evenly spread places stay: a function of its own rows, at most c of them.
     """
-    inputs = list(tally.inputs)
-    value = tally.value_of([own(f"x{i}") for i in range(len(inputs))])
+    inputs = list(histogram.inputs)
+    value = histogram.value_of([own(f"x{i}") for i in range(len(inputs))])
     enforced, limits = release.limited.enforced, release.limited.limits
     if not enforced:
-        return CompiledHistogram(tally, printed(_counted(release, tally, value, rows_of(release, inputs))))
+        return CompiledHistogram(histogram, printed(_counted(release, histogram, value, rows_of(release, inputs))))
     keys, known, listed = key_columns(release), Bare(Is(ROW_VALUE, "NOT NULL")), own("v0")
     owners = (UNIT, *keys)
     valued = over(rows_of(release, inputs), "counted", [*owners, Item(value, Own("v"))])
@@ -124,31 +124,33 @@ def _tally(release: Release, tally: Histogram) -> CompiledHistogram:
     whole = Bare(Binary("=", own("c0"), own("r0")))
     kept = Bare(Case(((whole, listed),), Spread(listed, own("r0"), own("c0"))))
     column = Item(Call("unnest", (kept,)), Own("v"))
-    tree = _bucketed(tally, keys, over(limited, "limited", [*keys, column], where=(KEEPS_ANY,)))
-    return CompiledHistogram(tally, printed(tree), _verified_tally(release, tally, value, inputs))
+    tree = _bucketed(histogram, keys, over(limited, "limited", [*keys, column], where=(KEEPS_ANY,)))
+    return CompiledHistogram(histogram, printed(tree), _verified_histogram(release, histogram, value, inputs))
 
 
-def _counted(release: Release, tally: Histogram, value: Node, rows: Node) -> Node:
+def _counted(release: Release, histogram: Histogram, value: Node, rows: Node) -> Node:
     """Every row counts as it is; groups whose key is not declared are left out after that."""
     keys = key_columns(release)
     values = over(rows, "counted", [*keys, Item(value, Own("v"))])
-    return replace(_bucketed(tally, keys, values), having=only_declared(release.keys))
+    return replace(_bucketed(histogram, keys, values), having=only_declared(release.keys))
 
 
-def _bucketed(tally: Histogram, keys: list[Node], values: Node) -> Select:
+def _bucketed(histogram: Histogram, keys: list[Node], values: Node) -> Select:
     columns: list[Node] = [Item(Aggregate("count", (Star(),)), Own("s0"))]
-    if tally.summed:
+    if histogram.summed:
         columns.append(Item(Cast(Aggregate("sum", (ROW_VALUE,)), VARCHAR, tries=False), Own("s1")))
-    bucket = Item(tally.bucket_of(ROW_VALUE), Own("b"))
+    bucket = Item(histogram.bucket_of(ROW_VALUE), Own("b"))
     return over(values, "valued", [*keys, bucket, *columns], group=(*keys, own("b")))
 
 
-def _verified_tally(release: Release, tally: Histogram, value: Node, inputs: list[Scalar]) -> tuple[Verified, ...]:
+def _verified_histogram(
+    release: Release, histogram: Histogram, value: Node, inputs: list[Scalar]
+) -> tuple[Verified, ...]:
     """Without the cut, where it was verified to leave everything (see `verified`)."""
     if not nothing_cut(release):
         return ()
     rows = rows_of(release, inputs, unit=False)
-    return (Verified(_counted(release, tally, value, rows), release.limited.block.source.facts),)
+    return (Verified(_counted(release, histogram, value, rows), release.limited.block.source.facts),)
 
 
 def matchings(release: Release) -> tuple[CompiledMatching, ...]:

@@ -100,7 +100,7 @@ def _mostly_known(value: exp.Expression) -> exp.Expression:
 def is_redrawn(value: exp.Expression, table: str, aggregates: Sequence[Aggregate]) -> bool:
     """True if a value is computed from one row of a released table, and from what has noise that can be drawn again.
 
-    Why  what is chosen of a tally stays as it is in a redrawn table: ends from there would leave out its own error
+    Why  what is chosen of a histogram stays as it is in a redrawn table: ends from there would leave out its own error
     """
     parts = list(parts_of(value))
     if any(is_query(p) or isinstance(p, _ACROSS_ROWS) for p in parts):

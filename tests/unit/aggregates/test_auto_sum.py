@@ -22,7 +22,7 @@ from dpsql.aggregates.auto_sum import (
     rows_by_size,
 )
 from dpsql.aggregates.base import Limits
-from dpsql.aggregates.tally import Counts, Terms
+from dpsql.aggregates.histogram import Counts, Terms
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import BIGINT, DOUBLE, HUGEINT, SqlType, decimal
 from dpsql.expressions.scalar import column

@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 
 from dpsql.aggregates.base import Limits
+from dpsql.aggregates.histogram import Counts, Terms
 from dpsql.aggregates.listed_extreme import NONE, ListedExtremeOf, ListedExtremes
 from dpsql.aggregates.mode import VALUE, Listed
-from dpsql.aggregates.tally import Counts, Terms
 from dpsql.core.domains import Categories
 from dpsql.core.sqltypes import VARCHAR
 from dpsql.expressions.scalar import column

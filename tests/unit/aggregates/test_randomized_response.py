@@ -8,8 +8,8 @@ from math import exp
 import pytest
 
 from dpsql.aggregates.base import Limits
+from dpsql.aggregates.histogram import Counts, Terms
 from dpsql.aggregates.randomized_response import Responses, ResponsesOf, answers
-from dpsql.aggregates.tally import Counts, Terms
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import BOOLEAN
 from dpsql.expressions.scalar import column
@@ -110,5 +110,5 @@ def test_the_estimate_undoes_what_reports_do_on_average() -> None:
 
 
 def test_null_does_not_report() -> None:
-    value = responses().tally.value_of([own("x0"), own("x1")])
-    assert printed(value) == "CASE WHEN x1 THEN x0 END" and responses().tally.bucket_of(own("v")) == own("v")
+    value = responses().histogram.value_of([own("x0"), own("x1")])
+    assert printed(value) == "CASE WHEN x1 THEN x0 END" and responses().histogram.bucket_of(own("v")) == own("v")

@@ -186,16 +186,16 @@ def test_the_accuracy_is_what_is_asked_and_not_its_price(schema: Schema) -> None
 
 def test_the_most_local_place_says_whether_a_price_or_an_accuracy_is_asked() -> None:
     price, accuracy = Options(epsilon=Fraction(1)), Options(error=Fraction(5), confidence=Fraction(9, 10))
-    assert accuracy.over(price).goal is not None and accuracy.over(price).epsilon is None
-    assert price.over(accuracy).goal is None and price.over(accuracy).epsilon == 1
-    assert Options(max_rows=2).over(accuracy).goal == accuracy.goal
+    assert accuracy.over(price).accuracy_target is not None and accuracy.over(price).epsilon is None
+    assert price.over(accuracy).accuracy_target is None and price.over(accuracy).epsilon == 1
+    assert Options(max_rows=2).over(accuracy).accuracy_target == accuracy.accuracy_target
 
 
 def test_the_options_clause_is_more_local_than_a_comment(schema: Schema) -> None:
     sql = "/* dpsql: error=50 */ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=0.25) COUNT(*) FROM patient"
     assert epsilon(sql, schema) == Fraction(1, 4)
     sql = "/* dpsql: epsilon=0.25 */ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(error=5%, confidence=0.9) COUNT(*) FROM patient"
-    assert compiled(sql, schema).plan.goal is not None
+    assert compiled(sql, schema).plan.accuracy_target is not None
 
 
 def test_a_session_has_the_later_of_a_price_and_an_accuracy() -> None:

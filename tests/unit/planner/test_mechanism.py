@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.aggregates.tally import Terms
+from dpsql.aggregates.histogram import Terms
 from dpsql.core.errors import Error, InternalError
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss, only_delta, total
 from dpsql.mechanisms.calibration import NO_MU

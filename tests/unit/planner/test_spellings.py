@@ -117,15 +117,15 @@ def test_quantiles_of_one_value_share_the_tally_and_split_the_price(declared: Sc
     sql = "SELECT MEDIAN(age), QUANTILE_CONT(age, [0.1, 0.9]), MEDIAN(income) FROM patient"
     compiled = compile_statement(parse(sql), Options(), declared, "")
     (part,) = compiled.releases
-    assert len(part.tallies) == 2 and len(part.release.chosen) == 4 and not part.release.measures
+    assert len(part.histograms) == 2 and len(part.release.chosen) == 4 and not part.release.measures
     assert sum((c.loss.epsilon for c in part.release.chosen), Fraction(0)) == 1
     assert all(c.loss.delta == 0 for c in part.release.chosen)
 
 
 def test_a_list_of_the_most_common_is_one_choice_after_another(declared: Schema) -> None:
     found = release(declared, "SELECT APPROX_TOP_K(city, 2), MODE(city) FROM patient")
-    tallied = {part.tallied.identity for part in found.chosen}
-    assert len(tallied) == 1 and found.chosen[0].tallied.cells == 2
+    tallied = {part.over_histogram.identity for part in found.chosen}
+    assert len(tallied) == 1 and found.chosen[0].over_histogram.cells == 2
 
 
 def test_permute_and_flip_for_pure_privacy_and_the_exponential_mechanism_else(declared: Schema) -> None:

@@ -1,9 +1,10 @@
 """Histograms of the values of a group, and what is released of them.
 
-A *tally* says how many rows of each group have each value. The engine counts; a `OverHistogram` looks at the counts of every group and
-releases a few integers of each: a value that was chosen, or numbers with noise. Its loss is linear in what one unit adds to the
-tally: with rows r_1, r_2, ... in the groups that it is in, and at most K in all of them together, each group's part costs the share
-r_i / K of epsilon, and all of them at most epsilon. So no factor for the number of groups is paid (rule 22 without its worst case).
+A *histogram* says how many rows of each group have each value. The engine counts; an `OverHistogram` looks at the counts of every
+group and releases a few integers of each: a value that was chosen, or numbers with noise. Its loss is linear in what one unit
+adds to the histogram: with rows r_1, r_2, ... in the groups that it is in, and at most K in all of them together, each group's
+part costs the share r_i / K of epsilon, and all of them at most epsilon. So no factor for the number of groups is paid (rule 22
+without its worst case).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Histogram(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The exact tally of one group, in no order. Only the release stage makes one."""
+    """The exact histogram of one group, in no order. Only the release stage makes one."""
 
     values: list[Value]
     counts: list[int]
@@ -67,7 +68,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On what terms something is released of a tally.
+    """On what terms something is released of a histogram.
 
     limits   what the engine SQL lets one unit add to it
     epsilon  what all groups together may lose, purely [nats]
@@ -94,7 +95,7 @@ class Terms:
 
 
 class OverHistogram(Protocol):
-    """Something that is released of a tally."""
+    """Something that is released of a histogram."""
 
     @property
     def identity(self) -> Hashable:
@@ -102,7 +103,7 @@ class OverHistogram(Protocol):
         ...
 
     @property
-    def tally(self) -> Histogram: ...
+    def histogram(self) -> Histogram: ...
 
     @property
     def cells(self) -> int:

@@ -1,5 +1,6 @@
-"""The same cells with Gaussian noise at a smaller price: the difference in rho is bought, and the two draws are averaged, weighted by
-their rho. Both are of the same integer vector: same question, limits, and data version, the same cut by the same secret (rule 42).
+"""Refinement of cells that were bought with Gaussian noise at a smaller price: the difference in rho is bought, and the two draws are
+averaged, weighted by their rho. Both are of the same integer vector: same question, limits, and data version, the same cut by the same
+secret (rule 42).
 
 Why  with y1 = x + N(0, D^2 / (2 rho1)) released, y2 = x + N(0, D^2 / (2 rho2)) is a release of its own: together they lose
      rho1 + rho2. Their average weighted by rho has variance D^2 / (2 (rho1 + rho2)): that of one draw at the sum
@@ -46,7 +47,7 @@ class Refinement:
         return replace(second, cells=tuple(cells))
 
 
-def top_up(questions: Questions, part: CompiledRelease) -> Refinement | None:
+def refine(questions: Questions, part: CompiledRelease) -> Refinement | None:
     """A release whose price is above that of the same cells with Gaussian noise: what is to be bought in addition."""
     asked, release = questions.asked(part), part.release
     if asked is None or release.chosen:
