@@ -13,7 +13,7 @@ from dpsql.core.errors import BudgetError, Error, error
 from dpsql.core.loss import LOSS, Amount, EpsilonDelta, Sums, added
 from dpsql.mechanisms.events import of_loss
 from dpsql.mechanisms.prices import nominal
-from dpsql.plan.charges import Budget, Held
+from dpsql.plan.charges import Budget, ReservedBudget
 
 MOST_COUNTED = 2**40
 """How far what is left is counted in statements."""
@@ -101,17 +101,17 @@ def kept_for_others(budget: Budget, analyst: str, promise: Promise, spent_of: Ca
     return kept
 
 
-def reserved(held: Held, promise: Promise) -> Sums:
+def reserved(held: ReservedBudget, promise: Promise) -> Sums:
     """The amounts that a reservation kept before anything was spent of it."""
     return times(promise.sums(held.refresh, (of_loss(held.refresh),)), held.refreshes)
 
 
-def unspent(held: Held, promise: Promise, spent: Sums) -> Sums:
+def unspent(held: ReservedBudget, promise: Promise, spent: Sums) -> Sums:
     """Rest of a reservation, amount by amount; nothing is kept in one where the analyst has no finite amount."""
     return reserved(held, promise).beside(spent, _rest)
 
 
-def refreshes_left(held: Held, promise: Promise, spent: Sums) -> int:
+def refreshes_left(held: ReservedBudget, promise: Promise, spent: Sums) -> int:
     """Number of refreshes that a reservation still pays for."""
     rest = unspent(held, promise, spent).loss
     parts = [rest.rho / held.refresh.rho] if held.refresh.rho else []

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dpsql.accounting.totals import texts
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss, Sums
 from dpsql.mechanisms.conversions import pure
-from dpsql.plan.charges import Budget, Cap, ChargeRequest, Held, Portion
+from dpsql.plan.charges import Budget, Cap, ChargeRequest, Portion, ReservedBudget
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.schema.model import ROW, Analyst, Role, Schema
@@ -18,7 +18,7 @@ from dpsql.schema.model import ROW, Analyst, Role, Schema
 def budget_of(schema: Schema, analyst: Analyst | None = None) -> Budget:
     """Budget that a charge of this analyst is checked against; None: the dataset's total alone."""
     privacy = schema.privacy
-    held = tuple(Held(r.name, r.analyst, r.refreshes, pure(r.epsilon, r.delta)) for r in schema.reservations)
+    held = tuple(ReservedBudget(r.name, r.analyst, r.refreshes, pure(r.epsilon, r.delta)) for r in schema.reservations)
     caps: list[Cap] = []
     if analyst is not None:
         role = next((r for r in schema.roles if r.name == analyst.role), None)

@@ -22,7 +22,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GuardEntry:
     """Whom a charged statement was about, as the guard keeps it."""
 
     charge: int
@@ -31,5 +31,5 @@ class Asked:
     asked: str
 
 
-Decide = Callable[[list[Asked]], None]
+Decide = Callable[[list[GuardEntry]], None]
 """Looks at what was charged since it looked last, in the transaction of a charge; raises what refuses it."""

@@ -13,7 +13,7 @@ from dpsql.accounting import budget as budgets
 from dpsql.accounting import chain, claims, failures, layout, problems, ran, reckoning, rows, switches
 from dpsql.accounting.books import Books, promise_for_good, promise_of, promised
 from dpsql.accounting.chain import NO_HEAD, Head
-from dpsql.accounting.entries import Asked, Decide, Entry
+from dpsql.accounting.entries import Decide, Entry, GuardEntry
 from dpsql.accounting.failures import Failure
 from dpsql.accounting.recount import agrees
 from dpsql.accounting.rows import EVERYBODY, Charged, scopes
@@ -108,7 +108,7 @@ class Ledger:
 
         def work(connection: sqlite3.Connection) -> tuple[Receipt, Head] | None:
             if decide is not None:
-                decide([Asked(*row) for row in connection.execute(_ASKED, (since,))])
+                decide([GuardEntry(*row) for row in connection.execute(_ASKED, (since,))])
             return self._charge(connection, request, budget, holder, seconds)
 
         done = self.store.write(work)
@@ -279,10 +279,10 @@ class Ledger:
             for bought in [self._portions(text)]
         ]
 
-    def asked(self, since: int = 0) -> list[Asked]:
+    def asked(self, since: int = 0) -> list[GuardEntry]:
         """Whom the statements after a charge were about, oldest first; not those that were charged with the guard off, or that the
         owner lets the guard forget."""
-        return self.store.read(lambda connection: [Asked(*row) for row in connection.execute(_ASKED, (since,))])
+        return self.store.read(lambda connection: [GuardEntry(*row) for row in connection.execute(_ASKED, (since,))])
 
     def certificates(self, charge: int) -> list[dict[str, object]]:
         """Certificates of the releases of a charge, each with its place in the ledger; [] where there is no such

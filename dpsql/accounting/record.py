@@ -13,7 +13,7 @@ from dpsql.accounting.versions import Versions
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class VersionRecord:
     """Facts verified of one data version.
 
     structure  one line for each key that was verified
@@ -34,13 +34,13 @@ class Record:
         return json.dumps({**found, "snapshot": self.snapshot})
 
 
-def read_record(ledger: Ledger, version: str, declared: str) -> Record:
+def read_record(ledger: Ledger, version: str, declared: str) -> VersionRecord:
     """Read the facts verified of a data version; without facts and snapshot where they are about other declarations."""
     stored = _read(Versions(ledger).facts(version) or "")
-    return stored if stored.declared == declared else Record(stored.structure)
+    return stored if stored.declared == declared else VersionRecord(stored.structure)
 
 
-def write_record(ledger: Ledger, version: str, record: Record) -> None:
+def write_record(ledger: Ledger, version: str, record: VersionRecord) -> None:
     Versions(ledger).record_facts(version, record.text)
 
 
@@ -50,13 +50,15 @@ def snapshot_folder(ledger: Ledger) -> Path | None:
     return None if path == MEMORY else Path(os.path.realpath(path) + ".prepared")
 
 
-def _read(text: str) -> Record:
+def _read(text: str) -> VersionRecord:
     """The record in a text; an empty one where it is none of ours."""
     try:
         found = json.loads(text)
         snapshot = found["snapshot"]
         signature, content = snapshot if snapshot is not None else ("", "")
         pair = (str(signature), str(content)) if snapshot is not None else None
-        return Record(tuple(map(str, found["verified"])), str(found["declared"]), frozenset(found["facts"]), pair)
+        return VersionRecord(
+            tuple(map(str, found["verified"])), str(found["declared"]), frozenset(found["facts"]), pair
+        )
     except (ValueError, TypeError, KeyError):
-        return Record()
+        return VersionRecord()

@@ -12,7 +12,17 @@ from dpsql.accounting.charging import budget_of, named
 from dpsql.accounting.entries import Entry
 from dpsql.accounting.failures import Failure
 from dpsql.accounting.ledger import Ledger
-from dpsql.accounting.spending import Row, Spender, Total, charge_row, charges, spender_row, spenders, total_row, totals
+from dpsql.accounting.spending import (
+    BudgetTotal,
+    Row,
+    Spender,
+    charge_row,
+    charges,
+    spender_row,
+    spenders,
+    total_row,
+    totals,
+)
 from dpsql.core.escaping import harmless, harmless_json
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.prices import nominal
@@ -45,7 +55,7 @@ class BudgetReport:
 
     dataset: str
     privacy: Privacy
-    totals: tuple[Total, ...]
+    totals: tuple[BudgetTotal, ...]
     spenders: tuple[Spender, ...]
     charges: tuple[Entry, ...]
     failures: tuple[Failure, ...] = ()
@@ -194,12 +204,12 @@ def _amounts(epsilon: Fraction, delta: Fraction) -> str:
     return f"epsilon {float(epsilon):.6g}, delta {float(delta):.3g}"
 
 
-def _statements(total: Total, privacy: Privacy) -> str:
+def _statements(total: BudgetTotal, privacy: Privacy) -> str:
     count = total.statements or 0
     return f"{count:,} more of epsilon {at_most(privacy.query.epsilon)} fit{'s' * (count == 1)}"
 
 
-def _line(total: Total) -> str:
+def _line(total: BudgetTotal) -> str:
     refreshes = "" if total.refreshes is None else f"{_counted(total.refreshes, 'refresh')} left; "
     spent_of = f"spent {loss_text(total.spent.loss)} of {amounts(total.total)}"
     return f"{printable(total.name)}: {refreshes}{spent_of}; remaining {amounts(total.remaining)}"
@@ -241,7 +251,7 @@ def _object(table: str, row: Row, exact: object) -> dict[str, object]:
     return {**dict(zip(names, row, strict=True)), "exact": exact}
 
 
-def _exact_total(total: Total) -> dict[str, object]:
+def _exact_total(total: BudgetTotal) -> dict[str, object]:
     return {
         "epsilon": to_text(total.total.epsilon),
         "delta": to_text(total.total.delta),

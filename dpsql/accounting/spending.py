@@ -26,7 +26,7 @@ from dpsql.mechanisms.calibration import BY_NAME, LAPLACE, Moved, Target
 from dpsql.mechanisms.conversions import epsilon_at_most_rho, rho_at_most
 from dpsql.mechanisms.events import of_loss
 from dpsql.mechanisms.prices import nominal
-from dpsql.plan.charges import Budget, Held
+from dpsql.plan.charges import Budget, ReservedBudget
 from dpsql.plan.tables import PublicTable
 from dpsql.planner.partition import in_full
 from dpsql.planner.pricing import accounted
@@ -37,7 +37,7 @@ Row = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class BudgetTotal:
     """One total that charges must stay within, and what is spent of it in the present window.
 
     scope       "dataset", "analyst", "role", "reservation", or "entry" for a value of the partition
@@ -79,13 +79,13 @@ class Spender:
 # --- what applies to whom; analyst None is the owner ------------------------------------------------------------------
 
 
-def totals(schema: Schema, ledger: Ledger, analyst: Analyst | None = None) -> list[Total]:
+def totals(schema: Schema, ledger: Ledger, analyst: Analyst | None = None) -> list[BudgetTotal]:
     """Every total that applies to an analyst, or all: the dataset's, those of values of the partition, caps, reservations."""
     budget = budget_of(schema, analyst) if analyst is not None else _all_caps(schema)
     own = [held for held in budget.held if analyst is None or held.analyst == analyst.name]
     loss = default_loss(schema.privacy)
 
-    def found(books: Books) -> list[Total]:
+    def found(books: Books) -> list[BudgetTotal]:
         one = books.promise.sums(loss, (of_loss(loss),))
         applying = books.limits(budget, clean(analyst.name) if analyst is not None else "")
         shared = [limit for limit in applying if limit.scope[0] in ("dataset", "entry")]
@@ -128,7 +128,7 @@ def _all_caps(schema: Schema) -> Budget:
     return replace(budget_of(schema), caps=tuple(in_order))
 
 
-def _total(whose: tuple[str, str], limits: Sequence[Limit], one: Sums) -> Total:
+def _total(whose: tuple[str, str], limits: Sequence[Limit], one: Sums) -> BudgetTotal:
     """Of several, what is spent on those whom most was charged to, and what a statement about all of them may cost."""
     most = max(limits, key=lambda limit: _in_order(limit.charged.loss))
     alive = [limit.keeps.alive(limit.spent) for limit in limits]
@@ -136,21 +136,21 @@ def _total(whose: tuple[str, str], limits: Sequence[Limit], one: Sums) -> Total:
     statements = min(limit.count_left(one) for limit in limits)
     scope, name = whose
     shown = in_full(name) if scope == "entry" else name
-    return Total(scope, shown, most.total, most.charged, budgets.remaining(limits), everywhere, statements)
+    return BudgetTotal(scope, shown, most.total, most.charged, budgets.remaining(limits), everywhere, statements)
 
 
 def _in_order(loss: PrivacyLoss) -> tuple[Fraction, Fraction, Fraction]:
     return nominal(loss), loss.rho, loss.delta
 
 
-def _reservation(held: Held, books: Books, budget: Budget) -> Total:
+def _reservation(held: ReservedBudget, books: Books, budget: Budget) -> BudgetTotal:
     """Amounts kept for one analyst, and what they spent of them."""
     used = budgets.of_window(books.spent("analyst", clean(held.analyst)), budget, layout.now())
     whole, rest = budgets.reserved(held, books.promise), budgets.unspent(held, books.promise, used)
     # of what the analyst spent without a finite amount nothing is kept, and it is told as such
     spent_of_it = whole.beside(rest, _less).beside(used, lambda left, own: None if own is None else left)
     left = epsilon_at_most_rho(rest.loss.rho) if used["epsilon"] is None else rest["epsilon"] or Fraction(0)
-    return Total(
+    return BudgetTotal(
         "reservation",
         held.name,
         EpsilonDelta(whole["epsilon"] or Fraction(0), whole.delta),
@@ -202,7 +202,7 @@ def _table(name: str, found: Sequence[Row]) -> PublicTable:
     return PublicTable(name, columns, tuple([row[i] for row in found] for i in range(len(columns))))
 
 
-def total_row(each: Total, privacy: Privacy) -> Row:
+def total_row(each: BudgetTotal, privacy: Privacy) -> Row:
     whole = (_down(each.total.epsilon), _down(each.total.delta))
     left = (_down(each.remaining.epsilon), _down(each.remaining.delta))
     words = (each.holder, privacy.accounting, privacy.window)

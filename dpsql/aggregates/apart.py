@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.aggregates.avg import Pair
-from dpsql.aggregates.base import Column, EstimateDefaults, Floats, Noise, Statistic
+from dpsql.aggregates.base import EstimateDefaults, Floats, Noise, ReleasedColumn, Statistic
 from dpsql.aggregates.count import Rows, counted_rows
 from dpsql.aggregates.ends import ConfidenceBounds
 from dpsql.aggregates.record import Part, Record
@@ -52,7 +52,7 @@ class AvgOfTwo(EstimateDefaults):
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         low, high, quantum = float(self.term.lower), float(self.term.upper), float(self.term.quantum)
         s, n = (np.array(cell, dtype=float) for cell in cells)
         shown = n >= 1
@@ -69,7 +69,7 @@ class AvgOfTwo(EstimateDefaults):
             v if known else None for v, known in zip((value * quantum).tolist(), shown.tolist(), strict=True)
         ]
         ends = ConfidenceBounds(*(np.where(shown, end * quantum, np.nan) for end in (below, above)))
-        return Column(values, ends.within(low * quantum, high * quantum, quantum))
+        return ReleasedColumn(values, ends.within(low * quantum, high * quantum, quantum))
 
 
 def _feasible(one: Floats, other: Floats, ratios: Floats) -> tuple[Floats, Floats]:

@@ -29,7 +29,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.aggregates.base import Column
+from dpsql.aggregates.base import ReleasedColumn
 from dpsql.aggregates.histogram import Counts, OverHistogramDefaults, Terms
 from dpsql.aggregates.record import Aggregate, Around, Built, Given, Record
 from dpsql.aggregates.sum import in_type, sum_type, to_double
@@ -114,7 +114,7 @@ def _power(size: Node) -> Node:
 
 
 def magnitudes(scalar: Scalar, condition: Scalar | None) -> Magnitudes:
-    """The histogram of an expression. Quanta are 1, the last digit or a declared step, 2^-16 for DOUBLE; with declared bounds so fine, or
+    """Histogram of an expression. Quanta are 1, the last digit or a declared step, 2^-16 for DOUBLE; with declared bounds so fine, or
     so coarse, that the bounds are within MOST; without them values beyond MOST quanta count as MOST.
 
     Raises 106 where it is no number.
@@ -292,7 +292,7 @@ class AutoSumOf:
             f"values beyond {float(self.auto.histogram.term.magnitude * self.auto.histogram.term.quantum):.3g} count as that"
         )
 
-    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
         quantum = self.auto.histogram.term.quantum
         widths = {clamp: self._half_width(clamp, terms, level) for clamp in set(cells[1]) if clamp}
         values: list[object] = []
@@ -302,7 +302,7 @@ class AutoSumOf:
             h = widths.get(clamp, 0)
             ends = to_double((total - h) * quantum), to_double((total + h) * quantum)
             intervals.append(ends if clamp else None)
-        return Column(values, intervals)
+        return ReleasedColumn(values, intervals)
 
     def _half_width(self, clamp: int, terms: Terms, level: Fraction) -> int:
         """[quanta]"""

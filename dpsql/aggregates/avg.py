@@ -23,11 +23,11 @@ import numpy as np
 from dpsql.aggregates.base import (
     CUT,
     ROWS,
-    Column,
     EstimateDefaults,
     Floats,
     Limits,
     Noise,
+    ReleasedColumn,
     Sensitivity,
     StatisticDefaults,
     UnitSums,
@@ -126,7 +126,7 @@ class SumOfPair(EstimateDefaults):
         lower, upper, width = self.term.lower, self.term.upper, self.term.width
         return noise.half_width_of_weights((upper / width, lower / width), level) * float(self.term.quantum)
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         lower, upper, width = self.term.lower, self.term.upper, self.term.width
         h = self.half_width(noise, level)
         if self.sqltype.is_float:
@@ -135,9 +135,9 @@ class SumOfPair(EstimateDefaults):
             with np.errstate(over="ignore"):
                 found = quanta * float(self.term.quantum)
             if np.all(np.abs(quanta) < 2.0**52) and np.all(np.isfinite(found)):
-                return Column(found.tolist(), ConfidenceBounds.around(found, h, float(self.term.quantum)))
+                return ReleasedColumn(found.tolist(), ConfidenceBounds.around(found, h, float(self.term.quantum)))
         sums = [_nearest(upper * x + lower * y, width) for x, y in zip(cells[0], cells[1], strict=True)]
-        return Column(*column_in_type(sums, self.term.quantum, self.sqltype, h))
+        return ReleasedColumn(*column_in_type(sums, self.term.quantum, self.sqltype, h))
 
 
 def _nearest(top: int, bottom: int) -> int:
@@ -167,7 +167,7 @@ class AvgOf(EstimateDefaults):
     def over_rows(self) -> Fraction:
         return self.term.quantum
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         low, spread = float(self.term.lower * self.term.quantum), float(self.term.width * self.term.quantum)
         a, total = (
             np.array(cells[0], dtype=float),
@@ -180,7 +180,7 @@ class AvgOf(EstimateDefaults):
             low + v * spread if s else None for v, s in zip(value.tolist(), shown.tolist(), strict=True)
         ]
         ends = ConfidenceBounds(*(np.where(shown, low + end * spread, np.nan) for end in (below, above)))
-        return Column(values, ends.within(low, low + spread, float(self.term.quantum)))
+        return ReleasedColumn(values, ends.within(low, low + spread, float(self.term.quantum)))
 
     def _ends(self, a: Floats, total: Floats, noise: Noise, level: Fraction) -> tuple[Floats, Floats, Floats]:
         """A, and where |A - r total| = h(r) below and above it: a fixed point, found by going there a few times."""

@@ -215,7 +215,7 @@ class Noise(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ReleasedColumn:
     """A released column: values in the sandbox's form, and an interval per value (None where there is none)."""
 
     values: list[object]
@@ -232,7 +232,7 @@ class Estimate(Protocol):
         """Of every value's interval, in the column's own unit; None where it depends on what is released."""
         ...
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column: ...
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn: ...
 
     @property
     def counts(self) -> bool:

@@ -15,11 +15,11 @@ import numpy as np
 
 from dpsql.aggregates.base import (
     CUT,
-    Column,
     EstimateDefaults,
     Floats,
     Limits,
     Noise,
+    ReleasedColumn,
     Sensitivity,
     StatisticDefaults,
     UnitSums,
@@ -98,15 +98,15 @@ class CountOf(EstimateDefaults):
     def half_width(self, noise: Noise, level: Fraction) -> float:
         return noise.half_width_of_sum(self.used, level) / self.width
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         h = self.half_width(noise, level)
         if self.used == self.width == 1:
-            return Column(list(cells[0]), ConfidenceBounds.around(cells[0], h, 1, 0))
+            return ReleasedColumn(list(cells[0]), ConfidenceBounds.around(cells[0], h, 1, 0))
         exact = np.sum([np.array(cell, dtype=float) for cell in cells[: self.used]], axis=0) / self.width
         return counted(exact, h)
 
 
-def counted(exact: Floats, h: float) -> Column:
+def counted(exact: Floats, h: float) -> ReleasedColumn:
     """Counts that are fractions, rounded; their intervals end at whole numbers, as a count is one."""
     ends = ConfidenceBounds(np.ceil(exact - h - _SLACK), np.floor(exact + h + _SLACK)).within(0, math.inf, 1)
-    return Column([int(c) for c in np.rint(exact).tolist()], ends)
+    return ReleasedColumn([int(c) for c in np.rint(exact).tolist()], ends)

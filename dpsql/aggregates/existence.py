@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from dpsql.aggregates.base import Column, Estimate, EstimateDefaults, Noise, Statistic
+from dpsql.aggregates.base import Estimate, EstimateDefaults, Noise, ReleasedColumn, Statistic
 from dpsql.aggregates.count import CountOf
 from dpsql.aggregates.record import Aggregate, Record
 from dpsql.aggregates.shared import all_rows
@@ -38,12 +38,12 @@ class Surely(EstimateDefaults):
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         """Answer where the interval tells: with `level` it holds the exact number; less than half a row of noise leaves that itself."""
         found, h = self.rows.column(cells, noise, level), self.rows.half_width(noise, level)
         exact = h is not None and h < 0.5
         known = [end is not None and (end[0] > 0 or (exact and end[1] > 1)) for end in found.intervals]
-        return Column([self.shown if above else None for above in known], [None] * len(known))
+        return ReleasedColumn([self.shown if above else None for above in known], [None] * len(known))
 
 
 def _record(

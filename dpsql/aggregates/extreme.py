@@ -21,11 +21,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import Column
+from dpsql.aggregates.base import ReleasedColumn
 from dpsql.aggregates.grid import LEAST_BUCKETS, Grid, as_value, grid
 from dpsql.aggregates.histogram import Counts, OverHistogram, OverHistogramDefaults, Reading, Terms, Value
 from dpsql.aggregates.listed_extreme import ListedExtremeOf, ListedExtremes
-from dpsql.aggregates.mode import Listed
+from dpsql.aggregates.mode import ListedHistogram
 from dpsql.aggregates.quantile import runs
 from dpsql.aggregates.record import Aggregate, Around, Record
 from dpsql.aggregates.telling import Say
@@ -106,12 +106,12 @@ class ExtremeOf:
             f"{100 * (1 - _OUTSIDE):g} %; where there are fewer rows, the declared {'lower' if self.extreme.largest else 'upper'} bound"
         )
 
-    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
         histogram, part = self.extreme.histogram, self.extreme.histogram.term
         values = [as_value(v, part, self.sqltype) for v in cells[0]]
         if self.extreme.largest:
-            return Column(values, [histogram.between(v, part.upper) for v in cells[0]])
-        return Column(values, [histogram.between(part.lower, v) for v in cells[0]])
+            return ReleasedColumn(values, [histogram.between(v, part.upper) for v in cells[0]])
+        return ReleasedColumn(values, [histogram.between(part.lower, v) for v in cells[0]])
 
 
 def _extreme(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[OverHistogram, Reading]:
@@ -129,7 +129,7 @@ def _of_list(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Liste
         raise error(302, what, hint="ask for what people share", span=aggregate.span)
     form, values = around.listed(aggregate, value)
     order = sorted(range(len(values)), key=lambda i: str(values[i]))
-    extremes = ListedExtremes(Listed(value, form, values, aggregate.condition), tuple(order))
+    extremes = ListedExtremes(ListedHistogram(value, form, values, aggregate.condition), tuple(order))
     return extremes, ListedExtremeOf(extremes, aggregate.record is MAX, values, aggregate.sqltype)
 
 

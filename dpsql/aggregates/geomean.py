@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.aggregates.apart import AvgOfTwo
-from dpsql.aggregates.base import Column, Estimate, EstimateDefaults, Noise, Statistic
+from dpsql.aggregates.base import Estimate, EstimateDefaults, Noise, ReleasedColumn, Statistic
 from dpsql.aggregates.record import Aggregate, Record
 from dpsql.aggregates.resampling import Interval, Intervals
 from dpsql.aggregates.shared import mean
@@ -39,10 +39,10 @@ class ExpOf(EstimateDefaults):
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         found = self.inner.column(cells, noise, level)
         values: list[object] = [_exp(v) if isinstance(v, float) else None for v in found.values]
-        return Column(values, _Exps(found.intervals))
+        return ReleasedColumn(values, _Exps(found.intervals))
 
 
 @dataclass(frozen=True, slots=True)

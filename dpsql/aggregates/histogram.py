@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from dpsql.aggregates.base import Column, Limits
+from dpsql.aggregates.base import Limits, ReleasedColumn
 from dpsql.aggregates.telling import Say
 from dpsql.core.events import Event
 from dpsql.core.sqltypes import SqlType
@@ -161,4 +161,4 @@ class Reading(Protocol):
         """Error that EXPLAIN promises."""
         ...
 
-    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column: ...
+    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> ReleasedColumn: ...

@@ -1,8 +1,8 @@
 """MIN and MAX of declared texts: the least and greatest listed value that a noisy histogram shows to be there.
 
 How many rows have each listed value gets discrete Laplace noise of scale 1 / epsilon'. A row has one value, so a unit with r rows in
-the group moves these counts by at most r in all, which loses r epsilon' (aggregates/histogram.py: together K epsilon'). Which values are
-shown is post-processing, of both ends together: the outermost in the order of the texts whose noisy count is above h, where no noise of
+the group moves these counts by at most r in all, which loses r epsilon' (aggregates/histogram.py: together K epsilon'). Which values
+are shown is post-processing of both ends: the outermost in the order of the texts whose noisy count is above h, where no noise of
 the list is beyond h with 95 %. So with 95 % somebody has a value that is shown, and each value beyond it has at most 2 h rows. Where
 there is none, it is NULL; NULL among the rows is no value (rule 59).
 """
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 
-from dpsql.aggregates.base import Column
+from dpsql.aggregates.base import ReleasedColumn
 from dpsql.aggregates.histogram import Counts, OverHistogramDefaults, Terms, Value
-from dpsql.aggregates.mode import Listed
+from dpsql.aggregates.mode import ListedHistogram
 from dpsql.aggregates.telling import Say, where
 from dpsql.core.events import Event
 from dpsql.core.sqltypes import SqlType
@@ -37,7 +37,7 @@ class ListedExtremes(OverHistogramDefaults):
     order  the places of the list, from the least value to the greatest
     """
 
-    histogram: Listed
+    histogram: ListedHistogram
     order: tuple[int, ...]
 
     cells = 2
@@ -105,6 +105,6 @@ class ListedExtremeOf:
         sure = f"{100 * float(1 - _OUTSIDE):g} %"
         return f"a value that somebody has, and at most {most:,} rows have each one beyond it, with {sure}; else NULL; no interval"
 
-    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
         chosen = cells[self.largest]
-        return Column([None if i == NONE else self.values[i] for i in chosen], [None] * len(chosen))
+        return ReleasedColumn([None if i == NONE else self.values[i] for i in chosen], [None] * len(chosen))

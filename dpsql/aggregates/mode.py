@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import Column
+from dpsql.aggregates.base import ReleasedColumn
 from dpsql.aggregates.distinct_values import where_counted
 from dpsql.aggregates.histogram import Counts, OverHistogramDefaults, Terms, Value
 from dpsql.aggregates.record import Aggregate, Around, Built, Given, Record
@@ -39,7 +39,7 @@ VALUE = own("value")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedHistogram:
     """Numbers of the rows with each value of a declared list, over the rows for which `counted` is true.
 
     travelling  VALUE in the form in which it travels
@@ -72,7 +72,7 @@ class Listed:
 class Mode(OverHistogramDefaults):
     """The `most` most common listed values of each group, the first before the second: their places in the list."""
 
-    histogram: Listed
+    histogram: ListedHistogram
     most: int = 1
 
     cost = "one score by 1"
@@ -142,9 +142,9 @@ class ModeOf:
         margin = self.mode.margin(terms, level)
         return f"its count is within {margin:,} of the largest with {100 * float(level):g} %; no interval"
 
-    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
         chosen = cells[self.place]
-        return Column([self.values[i] for i in chosen], [None] * len(chosen))
+        return ReleasedColumn([self.values[i] for i in chosen], [None] * len(chosen))
 
 
 def _mode(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Mode, ModeOf]:
@@ -158,7 +158,7 @@ def _mode(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Mode, Mo
     if most > len(values):
         what = f"there are only {len(values):,} declared values to choose from"
         raise error(203, what, hint=f"ask for {len(values):,} or fewer", span=aggregate.span)
-    mode = Mode(Listed(value, form, values, aggregate.condition), most)
+    mode = Mode(ListedHistogram(value, form, values, aggregate.condition), most)
     assert aggregate.number is not None
     return mode, ModeOf(mode, int(aggregate.number) - 1, values, aggregate.sqltype)
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import Column, EstimateDefaults, Floats, Noise
+from dpsql.aggregates.base import EstimateDefaults, Floats, Noise, ReleasedColumn
 from dpsql.aggregates.count import counted
 from dpsql.aggregates.formulas import Formula, Seen
 from dpsql.aggregates.moments import Moments, Numbers
@@ -51,7 +51,7 @@ class CountOfMoments(EstimateDefaults):
         used = self.moments.cells if self.all_rows else self.moments.cells - self.moments.with_rows
         return noise.half_width_of_weights((1.0,) * used, level) / self.moments.weight
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         h = self.half_width(noise, level)
         used = cells if self.all_rows or not self.moments.with_rows else cells[:-1]
         return counted(np.array([sum(group) / self.moments.weight for group in zip(*used, strict=True)]), h)
@@ -70,13 +70,13 @@ class SumOfMoments(EstimateDefaults):
         weights = tuple(float(part.lower + Fraction(part.width * i, degree)) for i in range(degree + 1))
         return noise.half_width_of_weights(weights, level) / self.moments.weight * float(part.quantum)
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         part, exact = self.moments.terms[0], _exact(cells)
         n, first = self.moments.rows(exact), self.moments.power(1, 0, exact)
         bottom = self.moments.weight * self.moments.degrees[0]
         tops = part.lower * n * self.moments.degrees[0] + part.width * first
         sums = [(2 * top + bottom) // (2 * bottom) for top in tops]
-        return Column(*column_in_type(sums, part.quantum, self.sqltype, self.half_width(noise, level)))
+        return ReleasedColumn(*column_in_type(sums, part.quantum, self.sqltype, self.half_width(noise, level)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,9 @@ class OfMoments(EstimateDefaults):
         places = tuple(range(len(self.moments.terms)))
         return places[::-1] if self.swapped else places
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         if not cells[0]:
-            return Column([], [])
+            return ReleasedColumn([], [])
         exact = _exact(cells)
         values = self.values(exact)
         clear = self._clearness(exact, noise)
@@ -131,7 +131,7 @@ class OfMoments(EstimateDefaults):
         least, most = self.formula.within(seen.low(), [seen.width(role) for role in range(len(self._terms))])
         found: list[object] = [v if s else None for v, s in zip(values.tolist(), shown.tolist(), strict=True)]
         known = (clear > KNOWN).tolist()
-        return Column(
+        return ReleasedColumn(
             found, Resampled(cells, noise, level, self.values, least, most, self._step, shown.tolist(), known)
         )
 

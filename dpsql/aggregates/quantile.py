@@ -30,7 +30,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.aggregates.base import Column
+from dpsql.aggregates.base import ReleasedColumn
 from dpsql.aggregates.bounds import check_bounds
 from dpsql.aggregates.grid import Grid, as_value, grid, widest
 from dpsql.aggregates.histogram import Counts, OverHistogramDefaults, Terms
@@ -216,10 +216,12 @@ class QuantileOf:
         rate = float(self.quantile.rate(terms)) * self.quantile.fraction.denominator
         return int(np.ceil(np.log(self.quantile.histogram.buckets / float(1 - level)) / rate))
 
-    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
         histogram = self.quantile.histogram
         values = [as_value(v, histogram.term, self.sqltype) for v in cells[0]]
-        return Column(values, [histogram.between(low, high) for low, high in zip(cells[1], cells[2], strict=True)])
+        return ReleasedColumn(
+            values, [histogram.between(low, high) for low, high in zip(cells[1], cells[2], strict=True)]
+        )
 
 
 def _quantile(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Quantile, QuantileOf]:

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 
-from dpsql.aggregates.base import Column
+from dpsql.aggregates.base import ReleasedColumn
 from dpsql.aggregates.histogram import Counts, OverHistogramDefaults, Terms
-from dpsql.aggregates.mode import VALUE, Listed
+from dpsql.aggregates.mode import VALUE, ListedHistogram
 from dpsql.aggregates.record import Aggregate, Around, Built, Given, Record
 from dpsql.aggregates.telling import Say, where
 from dpsql.core.errors import error
@@ -37,16 +37,16 @@ from dpsql.mechanisms.randomized_response import LEAST, MOST, RandomizedResponse
 from dpsql.mechanisms.source import NoiseSource
 
 
-def answers(condition: Scalar, counted: Scalar | None) -> Listed:
+def answers(condition: Scalar, counted: Scalar | None) -> ListedHistogram:
     """The histogram of a condition."""
-    return Listed(condition, VALUE, (False, True), counted)
+    return ListedHistogram(condition, VALUE, (False, True), counted)
 
 
 @dataclass(frozen=True, slots=True)
 class Responses(OverHistogramDefaults):
     """The noisy numbers of reports of each group: yes, no."""
 
-    histogram: Listed
+    histogram: ListedHistogram
     reports: RandomizedResponse
 
     cells = 2
@@ -111,7 +111,7 @@ class ResponsesOf:
         spread, flat = self._spread(level), self._flat(terms, level)
         return f"{100 * float(level):g} % half-width sqrt({flat:.3g}^2 + {spread:.3g}^2 n) for n rows"
 
-    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
         p, q = self.responses.reports.kept, self.responses.reports.flipped
         spread, flat, more = self._spread(level), self._flat(terms, level), 2 * float(self.responses.noise(terms).scale)
         half = 0.5 / (p - q)
@@ -122,7 +122,7 @@ class ResponsesOf:
             h = math.hypot(flat, spread * math.sqrt(max(0, yes + no) + more)) + half
             values.append(value)
             intervals.append((max(0.0, value - h), max(1.0, value + h)))
-        return Column(values, intervals)
+        return ReleasedColumn(values, intervals)
 
     def _spread(self, level: Fraction) -> float:
         """The half-width of one report's randomness, in rows of the estimate."""

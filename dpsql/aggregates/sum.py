@@ -14,10 +14,10 @@ from fractions import Fraction
 from dpsql.aggregates.base import (
     CUT,
     ROWS,
-    Column,
     EstimateDefaults,
     Limits,
     Noise,
+    ReleasedColumn,
     Sensitivity,
     StatisticDefaults,
     UnitSums,
@@ -165,6 +165,6 @@ class SumOf(EstimateDefaults):
     def half_width(self, noise: Noise, level: Fraction) -> float:
         return noise.half_width_of_sum(1, level) * float(self.quantum)
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         h = self.half_width(noise, level)
-        return Column(*column_in_type(cells[0], self.quantum, self.sqltype, h))
+        return ReleasedColumn(*column_in_type(cells[0], self.quantum, self.sqltype, h))

@@ -20,7 +20,7 @@ from dpsql.sql.trees import fingerprint
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StatisticsKey:
     """Identity of the statistics of a release among stored vectors.
 
     questions  one for each measure
@@ -61,14 +61,14 @@ class Questions:
             start = end
         return found
 
-    def asked(self, part: CompiledRelease) -> Asked | None:
+    def asked(self, part: CompiledRelease) -> StatisticsKey | None:
         """Identity of the question of a release; None where keys are selected privately, cells may be suppressed, or
         released values take part."""
         release = part.release
         block, limits = release.limited.block, release.limited.limits
         if release.selection is not None or release.suppressed or part.bounds or block.lists or not release.measures:
             return None
-        return Asked(
+        return StatisticsKey(
             tuple(self.question(release, m.statistic) for m in release.measures),
             tuple(self.key(release, key) for key in release.keys),
             f"{limits.rows} {limits.groups} {release.limited.enforced}",
@@ -104,7 +104,7 @@ class Questions:
         again = tuple(replace(m, noise=noise) for m, noise in zip(measures, stored, strict=True) if noise is not None)
         return part if again == measures else replace(part, release=replace(part.release, measures=again))
 
-    def same(self, asked: Asked, question: str) -> list[Vector]:
+    def same(self, asked: StatisticsKey, question: str) -> list[Vector]:
         """The stored vectors of a question by the same keys, with the same limits."""
         return [v for v in self.vectors.find(question) if v.keys == asked.keys and v.limits == asked.limits]
 

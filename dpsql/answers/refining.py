@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.accounting.vectors import Vector
-from dpsql.answers.questions import Asked, Questions
+from dpsql.answers.questions import Questions, StatisticsKey
 from dpsql.core.errors import error
 from dpsql.core.loss import total
 from dpsql.mechanisms.calibration import NO_MU
@@ -84,7 +84,7 @@ def dearer(part: CompiledRelease, topped: Refinement, factor: Fraction) -> tuple
     return again, replace(topped, part=replace(topped.part, release=release))
 
 
-def _cheaper(questions: Questions, asked: Asked, measure: NoisyStatistic, question: str) -> Vector | None:
+def _cheaper(questions: Questions, asked: StatisticsKey, measure: NoisyStatistic, question: str) -> Vector | None:
     """The dearest stored vector of the same cells with noise of this kind that is cheaper than this measure."""
     kept = measure.noise.kept
     if kept is None or measure.loss.epsilon is not None:

@@ -27,7 +27,7 @@ from dpsql.accounting.vectors import Vector
 from dpsql.aggregates.apart import statistics_apart
 from dpsql.aggregates.base import Statistic
 from dpsql.aggregates.record import Part, Record
-from dpsql.answers.questions import Asked, Questions, is_whole
+from dpsql.answers.questions import Questions, StatisticsKey, is_whole
 from dpsql.core.errors import error
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.kept import noise_of
@@ -86,7 +86,7 @@ class Reusing:
             return None
         chosen = tuple((self._questions.key(one.release, subject.key), subject.allowed) for subject in one.subjects)
         asked = replace(asked, chosen=chosen, whole=is_whole(release))
-        found: list[_Found] = []
+        found: list[_StoredVector] = []
         measures: list[NoisyStatistic] = []
         outputs: dict[int, list[Output]] = {}
         present = None
@@ -117,10 +117,10 @@ class Reusing:
         return Reused(replace(part, release=_in_order(again, release)), table, names, _note(found, release))
 
     def _best(
-        self, asked: Asked, release: Release, measure: NoisyStatistic, question: str, exact: bool
-    ) -> _Found | None:
+        self, asked: StatisticsKey, release: Release, measure: NoisyStatistic, question: str, exact: bool
+    ) -> _StoredVector | None:
         """The stored vector with the smallest error that may stand for a measure."""
-        found: list[_Found] = []
+        found: list[_StoredVector] = []
         most = measure.noise.half_width(_LEVEL)
         for vector in self._questions.vectors.find(question):
             noise = noise_of(vector.noise)
@@ -129,7 +129,7 @@ class Reusing:
             if sorted(vector.keys) == sorted(asked.keys) and not asked.chosen:
                 if vector.limits == asked.limits and noise.half_width(_LEVEL) <= most:
                     in_order = None if vector.keys == asked.keys else asked.keys
-                    found.append(_Found(vector, noise, noise.half_width(_LEVEL), in_order))
+                    found.append(_StoredVector(vector, noise, noise.half_width(_LEVEL), in_order))
                 continue
             wider = self._rolled_up(asked, release, measure, vector, noise)
             if wider is not None and wider.half_width <= (1 if exact else WIDER) * most:
@@ -137,8 +137,8 @@ class Reusing:
         return min(found, key=lambda one: one.half_width, default=None)
 
     def _rolled_up(
-        self, asked: Asked, release: Release, measure: NoisyStatistic, vector: Vector, noise: AdditiveNoise
-    ) -> _Found | None:
+        self, asked: StatisticsKey, release: Release, measure: NoisyStatistic, vector: Vector, noise: AdditiveNoise
+    ) -> _StoredVector | None:
         """A vector by more keys, added up; None where it is not the same sum."""
         additive = measure.statistic.adds_up(one_row=not release.limited.enforced)
         needed = {*asked.keys, *(key for key, _ in asked.chosen)}
@@ -153,9 +153,13 @@ class Reusing:
         if not kept or len(kept) % groups or (len(kept) > groups and not additive):
             return None
         sum_of = summed(noise, len(kept) // groups) if len(kept) > groups else noise
-        return None if sum_of is None else _Found(vector, sum_of, sum_of.half_width(_LEVEL), asked.keys, asked.chosen)
+        return (
+            None
+            if sum_of is None
+            else _StoredVector(vector, sum_of, sum_of.half_width(_LEVEL), asked.keys, asked.chosen)
+        )
 
-    def _apart(self, asked: Asked, release: Release, place: int) -> tuple[_Found, _Found] | None:
+    def _apart(self, asked: StatisticsKey, release: Release, place: int) -> tuple[_StoredVector, _StoredVector] | None:
         """A sum and a number of rows, each bought at least as dearly as the pair would be."""
         parts, measure = _apart(release, place), release.measures[place]
         if not parts:
@@ -164,7 +168,7 @@ class Reusing:
         for statistic in parts.values():
             question = self._questions.question(release, statistic)
             same = [
-                _Found(v, noise, noise.half_width(_LEVEL))
+                _StoredVector(v, noise, noise.half_width(_LEVEL))
                 for v in self._questions.same(asked, question)
                 if v.rho >= measure.loss.rho and (noise := noise_of(v.noise)) is not None
             ]
@@ -173,7 +177,7 @@ class Reusing:
             found.append(min(same, key=lambda one: one.half_width))
         return found[0], found[1]
 
-    def _cells(self, release: Release, found: _Found) -> tuple[list[int], ...] | None:
+    def _cells(self, release: Release, found: _StoredVector) -> tuple[list[int], ...] | None:
         """The cells of a found vector for the groups of a release, in their order."""
         table = self._questions.answers.get(found.vector.fingerprint)
         if table is None:
@@ -196,7 +200,7 @@ class Reusing:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _StoredVector:
     """A stored vector that may be read, with the noise of what is read.
 
     kept    the keys that are left; None: all of them
@@ -267,7 +271,7 @@ def _in_order(again: Release, release: Release) -> Release:
     return replace(again, outputs=tuple(sorted(again.outputs, key=lambda output: order[output.name])))
 
 
-def _note(found: Sequence[_Found], release: Release) -> str | None:
+def _note(found: Sequence[_StoredVector], release: Release) -> str | None:
     if not any(one.chosen or (one.kept is not None and len(one.kept) < len(one.vector.keys)) for one in found):
         return None
     limited = ", each group is after its own limits" if release.limited.enforced else ""

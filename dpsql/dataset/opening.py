@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
-from dpsql.accounting.record import Record, read_record, snapshot_folder
+from dpsql.accounting.record import VersionRecord, read_record, snapshot_folder
 from dpsql.accounting.versions import Versions
 from dpsql.core.errors import error
 from dpsql.dataset import binding
@@ -124,7 +124,7 @@ def approve_version(
     )
     signature = engine.signature.keyed(ledger.secret, structure)
     text = content(digests, ledger.secret, structure)
-    return Versions(ledger).approve(text, signature, Record(verified).text), told
+    return Versions(ledger).approve(text, signature, VersionRecord(verified).text), told
 
 
 def require_unchanged(engine: DuckDBEngine) -> None:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.guard.cells import Keys
-from dpsql.guard.history import Asked
+from dpsql.guard.history import BlockQuestion
 from dpsql.guard.leaving_out import Policy
 
 MOST_ANSWERS = 400
@@ -78,10 +78,10 @@ class Audit:
         self._policy = policy
         self._spaces: dict[str, _Space] = {}
 
-    def add(self, asked: Asked) -> None:
+    def add(self, asked: BlockQuestion) -> None:
         self._put(self._spaces, asked)
 
-    def check(self, asked: Sequence[Asked]) -> list[Error]:
+    def check(self, asked: Sequence[BlockQuestion]) -> list[Error]:
         """R4: what a statement would expose together with all before it."""
         spaces = {kind: space.copy() for kind, space in self._spaces.items()}
         for one in asked:
@@ -93,7 +93,7 @@ class Audit:
                     return [self._problem(self._policy.people(len(watched)))]
         return []
 
-    def _put(self, spaces: dict[str, _Space], asked: Asked) -> None:
+    def _put(self, spaces: dict[str, _Space], asked: BlockQuestion) -> None:
         for place, kind in enumerate(asked.cells.kinds):
             space, keys = spaces.setdefault(kind, _Space()), asked.cells.load(place)
             space.add(keys, asked.spread, self._few(keys, space.cells))

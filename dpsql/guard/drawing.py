@@ -49,7 +49,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class SampleRows:
     """The rows of one sample table.
 
     unit    the sample unit of each, from 0
@@ -88,19 +88,19 @@ class Drawing:
         self._schema, self._identity, self._listed, self._bought = schema, identity, listed, bought or {}
         self.units = count(schema, people)
         self._nulls = min(max(NULLS, 2 * schema.guard.k / people), 0.5)
-        self._rows: dict[str, Rows] = {}
+        self._rows: dict[str, SampleRows] = {}
 
-    def rows_of(self, table: Table) -> Rows:
+    def rows_of(self, table: Table) -> SampleRows:
         """The rows of a private table."""
         if table.name not in self._rows:
             self._rows[table.name] = self._made(table)
         return self._rows[table.name]
 
-    def _made(self, table: Table) -> Rows:
+    def _made(self, table: Table) -> SampleRows:
         path = self._schema.path_to_unit(table)
         if self._schema.privacy.unit == ROW or (not path and self._schema.one_row_per_unit(table)):
             everybody = np.arange(self.units)
-            return Rows(everybody, everybody, np.zeros(self.units, dtype=np.int64))
+            return SampleRows(everybody, everybody, np.zeros(self.units, dtype=np.int64))
         above = self._schema.table(path[0].table) if path else None
         direct = len(path) <= 1
         parents = self.rows_of(above) if not direct and above is not None else None
@@ -114,7 +114,7 @@ class Drawing:
             many = (self._uniform(table.name, "rows", len(unit)) * (min(most, MOST_ROWS) + 1)).astype(np.int64)
         parent = np.repeat(np.arange(len(unit)), many)
         first = np.cumsum(many) - many
-        return Rows(unit[parent], parent, np.arange(len(parent)) - first[parent])
+        return SampleRows(unit[parent], parent, np.arange(len(parent)) - first[parent])
 
     def column(self, table: Table, column: Column) -> Drawn:
         """A column of a private table."""
@@ -139,7 +139,7 @@ class Drawing:
         """The column that tells the rows of a table apart by itself."""
         return table.key[0] if len(table.key) == 1 and table.reference(table.key[0]) is None else None
 
-    def _referred(self, table: Table, reference: Reference, rows: Rows, place: Floats) -> Drawn:
+    def _referred(self, table: Table, reference: Reference, rows: SampleRows, place: Floats) -> Drawn:
         above = self._schema.table(reference.table)
         path = self._schema.path_to_unit(table)
         if path and path[0] == reference:

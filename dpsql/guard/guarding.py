@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dpsql.accounting import remembered
-from dpsql.accounting.entries import Asked as Row
+from dpsql.accounting.entries import GuardEntry as Row
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.store import clean
 from dpsql.core.cancellation import ENDED
@@ -24,7 +24,7 @@ from dpsql.guard import leaving_out, record, words
 from dpsql.guard.adding import kept_by
 from dpsql.guard.audit import Audit
 from dpsql.guard.evaluating import Evaluated, Evaluating
-from dpsql.guard.history import Asked, Conflict, History
+from dpsql.guard.history import BlockQuestion, Conflict, History
 from dpsql.guard.identifiers import check_identifiers, check_unsized, is_unsized
 from dpsql.guard.leaving_out import Policy
 from dpsql.guard.memory import Memory
@@ -58,7 +58,7 @@ class Judged:
     """
 
     bounded: Bounded
-    asked: Mapping[str, Asked] = field(default_factory=dict)
+    asked: Mapping[str, BlockQuestion] = field(default_factory=dict)
     small: Mapping[str, tuple[SmallCell, ...]] = field(default_factory=dict)
     findings: tuple[Error, ...] = ()
 
@@ -126,13 +126,13 @@ class Guarding:
 
     def _judged(self, bounded: Bounded) -> Judged:
         findings = check_identifiers(bounded.blocks) or check_unsized(bounded.blocks)
-        asked: dict[str, Asked] = {}
+        asked: dict[str, BlockQuestion] = {}
         small: dict[str, tuple[SmallCell, ...]] = {}
         every = [part.block for part in bounded.blocks]
         evaluating = Evaluating(self._sample, every, bounded.bounds)
         for block in (block for block in every if block.aggregates):
             found = evaluating.block(block)
-            asked[block.name] = Asked(
+            asked[block.name] = BlockQuestion(
                 found.cells, 0.0, self.policy.people(found.whole), max(found.groups, 1), _about(block)
             )
             small[block.name] = self._small(found, evaluating.lists.asks_for_rest(block))
@@ -157,11 +157,11 @@ class Guarding:
         return tuple(SmallCell(condition, tuple(names)) for condition, names in outputs.values())
 
     @staticmethod
-    def asked(asked: Mapping[str, Asked], releases: Sequence[Release]) -> list[Asked]:
+    def asked(asked: Mapping[str, BlockQuestion], releases: Sequence[Release]) -> list[BlockQuestion]:
         """Questions of releases, with the noise that their answers will have."""
         return [replace(asked[r.name], spread=_spread(r)) for r in releases if r.name in asked]
 
-    def compare(self, asked: Sequence[Asked]) -> Sequence[Error]:
+    def compare(self, asked: Sequence[BlockQuestion]) -> Sequence[Error]:
         """R3b, and in mode "audit" R4, against everything that was charged so far: in mode "warn" what R3b finds; else the first is
         raised (602, 604)."""
         if not asked:
@@ -177,17 +177,17 @@ class Guarding:
             self._memory.keep()
         return self.settled(self._problems(asked))
 
-    def decide(self, asked: Sequence[Asked], rows: list[Row]) -> None:
+    def decide(self, asked: Sequence[BlockQuestion], rows: list[Row]) -> None:
         """The same once more in the transaction of the charge, where others were charged meanwhile."""
         if rows:
             self._load(rows)
             self.settled(self._problems(asked))
 
-    def written(self, asked: Sequence[Asked]) -> str:
+    def written(self, asked: Sequence[BlockQuestion]) -> str:
         """Text of a statement as the ledger keeps it."""
         return record.written(asked, self._sample.identity) if asked else ""
 
-    def _problems(self, asked: Sequence[Asked]) -> list[Error]:
+    def _problems(self, asked: Sequence[BlockQuestion]) -> list[Error]:
         history, audit = self._known()
         conflict = history.conflict(asked)
         if conflict is not None:
@@ -220,7 +220,7 @@ class Guarding:
     def _is_own(self, analyst: str) -> bool:
         return self._schema.analysts is None or analyst == self._analyst
 
-    def _anew(self, statement: str) -> Sequence[Asked]:
+    def _anew(self, statement: str) -> Sequence[BlockQuestion]:
         """Whom a statement of the ledger asks about; nobody where it cannot be read any more."""
         try:
             return tuple(self.judge(self._resolve(statement)).asked.values())
@@ -316,7 +316,7 @@ def _about(block: Block) -> str:
     return " and ".join(dict.fromkeys(words.said(c, block.source) for c in block.source.predicates)) or "everybody"
 
 
-def _counted(asked: Asked) -> str:
+def _counted(asked: BlockQuestion) -> str:
     groups = f", in {asked.groups:,} groups" if asked.groups > 1 else ""
     return f"{asked.about}{groups}: {_rounded(asked.people):,} people"
 

@@ -19,7 +19,7 @@ Precisions = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BlockQuestion:
     """Question that was released of one block.
 
     spread  deviation of the noise, over the most that one unit can move it
@@ -41,7 +41,7 @@ class Past:
     charge: int
     analyst: str
     statement: str
-    asked: tuple[Asked, ...]
+    asked: tuple[BlockQuestion, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class History:
         self._policy, self._readable = policy, readable
         self._kinds: dict[str, _Kind] = {}
 
-    def add(self, asked: Sequence[tuple[Asked, Past | None]]) -> None:
+    def add(self, asked: Sequence[tuple[BlockQuestion, Past | None]]) -> None:
         """Remember releases, with the statements that they are of."""
         marks = [one.cells.marks for one, _ in asked]
         by_kind: dict[str, tuple[list[int], list[float], list[tuple[Past | None, Cells, int]]]] = {}
@@ -126,7 +126,7 @@ class History:
         for kind, (rows, precisions, sources) in by_kind.items():
             self._kinds.setdefault(kind, _Kind()).add(every[rows], precisions, sources)
 
-    def conflict(self, asked: Sequence[Asked]) -> Conflict | None:
+    def conflict(self, asked: Sequence[BlockQuestion]) -> Conflict | None:
         """An earlier cell, or other cell of the statement, that one of its cells differs from by few people."""
         here = History(self._policy, self._readable)
         here.add([(one, None) for one in asked])

@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 
 from dpsql.accounting import remembered
-from dpsql.accounting.entries import Asked as Row
+from dpsql.accounting.entries import GuardEntry as Row
 from dpsql.accounting.ledger import Ledger
 from dpsql.guard import record
 from dpsql.guard.cells import Keys
-from dpsql.guard.history import Asked, Past
+from dpsql.guard.history import BlockQuestion, Past
 
 MOST_BYTES = 32_000_000
 """[bytes] of keys that are held at a time."""
@@ -27,7 +27,7 @@ class Memory:
     anew      whom a statement of the ledger is about on these; nobody where it cannot be read any more
     """
 
-    def __init__(self, ledger: Ledger, identity: str, anew: Callable[[str], Sequence[Asked]]) -> None:
+    def __init__(self, ledger: Ledger, identity: str, anew: Callable[[str], Sequence[BlockQuestion]]) -> None:
         self._ledger, self._identity, self._anew = ledger, identity, anew
         self._evaluated: dict[int, str] = {}
         self._held: OrderedDict[int, list[Keys]] = OrderedDict()

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.guard.cells import HASH_BITS, MARK, Cells, Fine, Keys, Marks
-from dpsql.guard.history import Asked
+from dpsql.guard.history import BlockQuestion
 
 VERSION = 5
 """Of what is written."""
@@ -25,7 +25,7 @@ Load = Callable[[int], Keys]
 """The keys of a cell, by its place in the record."""
 
 
-def written(asked: Sequence[Asked], identity: str) -> str:
+def written(asked: Sequence[BlockQuestion], identity: str) -> str:
     """Write the questions of one statement that were released.
 
     identity  of the sample units that the cells are of
@@ -39,7 +39,7 @@ def written(asked: Sequence[Asked], identity: str) -> str:
     )
 
 
-def read(text: str, identity: str, load: Load) -> tuple[Asked, ...] | None:
+def read(text: str, identity: str, load: Load) -> tuple[BlockQuestion, ...] | None:
     """Read the questions that were released; None where it is of other sample units, or was written before there were
     any.
 
@@ -49,7 +49,7 @@ def read(text: str, identity: str, load: Load) -> tuple[Asked, ...] | None:
         return None
     found: Any = json.loads(text.partition("\n")[0])
     marks = _marks(found)
-    asked: list[Asked] = []
+    asked: list[BlockQuestion] = []
     begun = 0
     for spread, people, groups, about, runs in found["asked"]:
         end = begun + sum(often for *_, often in runs)
@@ -58,7 +58,7 @@ def read(text: str, identity: str, load: Load) -> tuple[Asked, ...] | None:
         kinds = tuple(chain.from_iterable(repeat(str(kind), often) for kind, _, often in runs))
         fine = tuple(chain.from_iterable(repeat(_fine(telling), often) for _, telling, often in runs))
         cells = Cells(kinds, fine, marks[begun:end], lambda place, begun=begun: load(begun + place))  # type: ignore[misc]
-        asked.append(Asked(cells, float(spread), int(people), int(groups), str(about)))
+        asked.append(BlockQuestion(cells, float(spread), int(people), int(groups), str(about)))
         begun = end
     return tuple(asked)
 

@@ -42,7 +42,7 @@ def fine(block: Block, lists: Lists) -> dict[str, Fine]:
 
 
 def are_apart(one: Fine, other: Fine, size: int) -> bool:
-    """Whether two cells have different thresholds close to each other on a column, or only one of them is of a list that is selected
+    """True if two cells have different thresholds close to each other on a column, or only one of them is of a list that is selected
     privately.
 
     Why  a threshold far from all of the other's makes no difference in the cell, as where it is that of another group: the sample would
@@ -81,7 +81,7 @@ def _thresholds(expressions: Iterable[Scalar]) -> Iterator[tuple[str, str]]:
 
 
 def _placed(value: Scalar, domain: Interval, at: Fraction, is_after: bool) -> Iterator[tuple[str, str]]:
-    """Whether the value at a threshold lies before it or after it; nothing where all declared values lie on one side."""
+    """True if the value at a threshold lies before it or after it; nothing where all declared values lie on one side."""
     if value.integral or value.sqltype.is_counted:
         at, is_after = Fraction(math.floor(at) + 1 if is_after else math.ceil(at)), False
     if domain.lower < domain.upper and (

@@ -75,7 +75,7 @@ class Cap:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ReservedBudget:
     """A reservation: what is kept for one analyst, `refreshes` times `refresh`."""
 
     name: str
@@ -99,6 +99,6 @@ class Budget:
     total: EpsilonDelta
     accounting: str = "sequential"
     caps: tuple[Cap, ...] = ()
-    held: tuple[Held, ...] = ()
+    held: tuple[ReservedBudget, ...] = ()
     window: str | None = None
     least: Fraction = Fraction(0)

@@ -50,7 +50,7 @@ class CompiledRelease:
     """A release and its engine SQL; its parameter `$cut` is the secret that orders what a limit cuts.
 
     sql       of the measures' exact sums; "" where no measure has any of its own
-    bounds    names of the bound tables that the SQL or a key list reads
+    bounds    names of the input tables that the SQL or a key list reads
     verified  shorter SQL for verified data, the one that needs most first
     """
 

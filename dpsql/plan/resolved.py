@@ -39,7 +39,7 @@ class GroupKey:
     """One grouping expression.
 
     values  the declared keys in the order in which they are shown, NULL last where it is one; None: selected privately, or
-            listed by a bound table
+            listed by an input table
     """
 
     name: str
@@ -60,7 +60,7 @@ class GroupKey:
 class KeyList:
     """Group keys that a public table lists together: its columns c0, c1, ... are the keys at `keys`.
 
-    bound   the name of the bound table
+    bound   the name of the input table
     groups  [groups] how many rows it has; None where a release decides
     """
 
@@ -73,9 +73,9 @@ class KeyList:
 class InputTable:
     """A public table that a release reads: computed from public tables and earlier releases before the release runs.
 
-    sql      over tables named as the blocks and as other bound tables; its columns are `columns`
+    sql      over tables named as the blocks and as other input tables; its columns are `columns`
     public   declared public tables that it reads
-    reads    the blocks and bound tables that it reads, each earlier
+    reads    the blocks and input tables that it reads, each earlier
     one_row  whether more than one row is an error, as in a scalar subquery
     unique   sets of column positions that no two rows may agree in: people's rows are joined by them
     shows    for each column the table's column that it shows unchanged, or None; () where nothing is known
@@ -106,7 +106,7 @@ def _repeats(columns: list[list[object]], rows: int) -> bool:
 class Block:
     """A SELECT block that aggregates a private relation over people: what becomes a release.
 
-    lists  keys that bound tables list
+    lists  keys that input tables list
     whole  whether every key must have a list, because what is released is added up
     present  whether groups that seem to be empty are left out, because something is computed over the others
     """

@@ -37,7 +37,7 @@ def measure(
     """The release of a limited block on the terms of a request.
 
     identity  canonical text of the declared schema, part of the fingerprint
-    reads     what each bound table is made of, by its name: the fingerprint holds it
+    reads     what each input table is made of, by its name: the fingerprint holds it
     few       where a number of people decides what is shown: it is one of the statistics, and paid for like them
 
     Raises 104 (weights or an accuracy that do not fit), 201 (a sum without bounds), 202 (noise too wide), 502 (an accuracy above the

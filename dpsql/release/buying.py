@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from dpsql.accounting import claims, failing
 from dpsql.accounting.charging import budget_of, certificate, request_of
-from dpsql.accounting.entries import Asked
+from dpsql.accounting.entries import GuardEntry
 from dpsql.accounting.ledger import Ledger
 from dpsql.answers.look_up import Held, Missing, Stored
 from dpsql.core import cancellation
@@ -22,7 +22,7 @@ from dpsql.core.loss import NO_LOSS, EpsilonDelta
 from dpsql.dataset.opening import Dataset
 from dpsql.engines.base import ExactTable, RaisedError
 from dpsql.guard.guarding import Guarding, Judged
-from dpsql.guard.history import Asked as Whom
+from dpsql.guard.history import BlockQuestion
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan.charges import Receipt
 from dpsql.plan.compiled import CompiledRelease, Verified
@@ -40,7 +40,7 @@ PAUSE_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadTables:
     """The tables of released values that a release reads: as they are declared, and what they hold."""
 
     bounds: tuple[InputTable, ...]
@@ -134,7 +134,7 @@ class Buying:
         """True if somebody works out one of the missing releases."""
         return self._ledger.is_claimed([one.fingerprint for one in held.missing])
 
-    def _paid(self, held: Held, staged: Staged, fresh: bool, asked: Sequence[Whom]) -> Receipt | None:
+    def _paid(self, held: Held, staged: Staged, fresh: bool, asked: Sequence[BlockQuestion]) -> Receipt | None:
         """Charge what is missing and run it; None where somebody else works one of them out: nothing was charged."""
         holder = claims.new_holder()
         with claims.released(holder):
@@ -152,7 +152,7 @@ class Buying:
                     self._ledger.drop(holder)
                 raise
 
-    def _charged(self, held: Held, holder: str, fresh: bool, asked: Sequence[Whom]) -> Receipt | None:
+    def _charged(self, held: Held, holder: str, fresh: bool, asked: Sequence[BlockQuestion]) -> Receipt | None:
         """The charge; from here on the end of the statement says that it stands."""
         statement, receipt = cancellation.current(), None
         statement.check()
@@ -166,7 +166,7 @@ class Buying:
         statement.check()
         return receipt
 
-    def _charge(self, held: Held, holder: str, fresh: bool, asked: Sequence[Whom]) -> Receipt | None:
+    def _charge(self, held: Held, holder: str, fresh: bool, asked: Sequence[BlockQuestion]) -> Receipt | None:
         """One durable transaction before the engine is called; nothing below gives it back. See Ledger.charge."""
         failing.require_few(self._ledger, self._dataset.schema, self._analyst)
         if not self._dataset.engine.unchanged():
@@ -188,7 +188,7 @@ class Buying:
             decide=(lambda rows: self._decide(asked, rows)) if asked else None,
         )
 
-    def _decide(self, asked: Sequence[Whom], rows: list[Asked]) -> None:
+    def _decide(self, asked: Sequence[BlockQuestion], rows: list[GuardEntry]) -> None:
         with cancellation.current().planning():
             self._guarding.decide(asked, rows)
 
@@ -203,7 +203,7 @@ class Buying:
         if receipt.id is None:
             raise error(901, "a release reached the engine without a charge")
         part = one.part
-        bound = Reading(
+        bound = ReadTables(
             tuple(b for b in held.plan.bounds if b.name in part.bounds),
             tuple(staged.bound(name) for name in part.bounds),
         )
@@ -211,7 +211,7 @@ class Buying:
         noisy = self._noisy(part, exact, staged.lists(part), histograms, matchings)
         return self._stored.put(receipt.id, one, noisy, fresh=fresh)
 
-    def _sums(self, part: CompiledRelease, read: Reading) -> Sums:
+    def _sums(self, part: CompiledRelease, read: ReadTables) -> Sums:
         """Sums that the engine gives for a release.
 
         Why  that the engine raises may be one person's value. The same text with guards is another function, since an engine leaves out
@@ -227,7 +227,7 @@ class Buying:
         self._ledger.guard()
         return self._asked(part, read, everywhere=True)
 
-    def _asked(self, part: CompiledRelease, read: Reading, *, everywhere: bool) -> Sums:
+    def _asked(self, part: CompiledRelease, read: ReadTables, *, everywhere: bool) -> Sums:
         def exact(sql: str, verified: Sequence[Verified], keys: int, sums: int) -> ExactTable:
             text = self._texts.printed(sql, verified, read.bounds, everywhere=everywhere)
             return self._dataset.engine.exact(text, keys, sums, read.tables, self._ledger.secret.hex())

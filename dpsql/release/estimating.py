@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import Column, Noise
+from dpsql.aggregates.base import Noise, ReleasedColumn
 from dpsql.aggregates.resampling import points
 from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, TIME, SqlType
 from dpsql.expressions.temporal import moment_of
@@ -72,13 +72,13 @@ class _Suppressed:
         places = frozenset(i for cell in cells for i, value in enumerate(cell) if value is None)
         return _Suppressed(tuple([0 if value is None else value for value in cell] for cell in cells), places)
 
-    def in_column(self, found: Column) -> Column:
+    def in_column(self, found: ReleasedColumn) -> ReleasedColumn:
         """A column that was made of them: NULL, without an interval, where a cell is suppressed."""
         if not self.places:
             return found
         values = [None if i in self.places else value for i, value in enumerate(found.values)]
         intervals = [None if i in self.places else found.intervals[i] for i in range(len(values))]
-        return Column(values, intervals)
+        return ReleasedColumn(values, intervals)
 
 
 def _noise(asked: Release, output: Output) -> Noise:
@@ -131,7 +131,7 @@ def _columns(asked: Release, key_types: dict[str, SqlType]) -> Typed:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class SideTable:
     """A table about a release: its name, and how it is made without rows and with them."""
 
     name: str
@@ -139,13 +139,13 @@ class Beside:
     make: Callable[[NoisyTable, Estimated], PublicTable]
 
 
-def beside(asked: Release, key_types: dict[str, SqlType], level: Fraction) -> tuple[Beside, ...]:
+def beside(asked: Release, key_types: dict[str, SqlType], level: Fraction) -> tuple[SideTable, ...]:
     """The tables that a statement may read beside a released one."""
     ends, redrawn = intervals_table(asked.name), redrawn_table(asked.name)
     shown, columns = _end_columns(asked), _columns(asked, key_types)
     return (
-        Beside(ends, _without_rows(ends, shown), lambda noisy, found: PublicTable(ends, shown, _ends(found))),
-        Beside(
+        SideTable(ends, _without_rows(ends, shown), lambda noisy, found: PublicTable(ends, shown, _ends(found))),
+        SideTable(
             redrawn,
             _without_rows(redrawn, columns),
             lambda noisy, found: PublicTable(redrawn, columns, _redrawn(asked, noisy, key_types, level)),

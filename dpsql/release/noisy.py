@@ -25,7 +25,7 @@ from dpsql.plan.tables import KeyValue, NoisyTable, PublicTable
 Columns = tuple[list[KeyValue], ...]
 
 KeyTables = Mapping[str, Columns]
-"""The columns of bound tables that list group keys, by name."""
+"""The columns of input tables that list group keys, by name."""
 
 
 def release(
@@ -39,7 +39,7 @@ def release(
     """Add noise to the exact sums of one release, select its keys, and choose what is chosen of its histograms.
 
     exact      the sums of its measures; None where the engine has none
-    lists      the bound tables that list its keys
+    lists      the input tables that list its keys
     histograms    as `compiled.histograms`
     matchings  as `compiled.matchings`
     Output     keys and noisy integer cells [quanta]
@@ -158,7 +158,7 @@ def _counts(exact: ExactTable, summed: bool) -> Counts:
 
 
 def wire_columns(table: PublicTable) -> Columns:
-    """The columns of a bound table as group keys."""
+    """The columns of an input table as group keys."""
     for column in table.data:
         if not all(value is None or isinstance(value, int | str) for value in column):
             raise error(901, "a listed key is neither an integer, a boolean nor text")

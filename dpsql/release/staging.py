@@ -1,4 +1,4 @@
-"""The public side of one statement while its releases are made: bound tables, estimates and intervals, all of released values; before
+"""The public side of one statement while its releases are made: input tables, estimates and intervals, all of released values; before
 the charge, empty tables that its columns are described by."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpsql.plan.resolved import PostQuery
 from dpsql.plan.tables import ROW_NUMBER, Accuracy, NoisyTable, PublicTable, redrawn_table
 from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.sandbox import Sandbox
-from dpsql.release.estimating import Beside, Estimated, beside, empty, end_of, estimate, typical
+from dpsql.release.estimating import Estimated, SideTable, beside, empty, end_of, estimate, typical
 from dpsql.release.noisy import KeyTables, key_list, wire_columns
 from dpsql.schema.model import RESERVED
 from dpsql.sql.duckdb import quoted
@@ -29,7 +29,7 @@ LEVEL = Fraction(95, 100)
 
 
 class Staged:
-    """The public side of one statement while its releases are made: what is released so far, and the bound tables of it.
+    """The public side of one statement while its releases are made: what is released so far, and the input tables of it.
 
     noisy      released tables, by the name of the release: stored answers, and what is released meanwhile; of groups over which
                something is computed those that are there
@@ -65,7 +65,7 @@ class Staged:
         self.noisy[name] = there(self._parts[name].release, noisy)
 
     def bind_public(self) -> None:
-        """The bound tables that are known before anything is released: what is wrong with them costs nothing."""
+        """The input tables that are known before anything is released: what is wrong with them costs nothing."""
         for bound in self._bounds.values():
             if all(name in self.noisy or self._is_ready(name) for name in bound.reads):
                 self.bound(bound.name)
@@ -77,7 +77,7 @@ class Staged:
         return name in self._tables or (name in self._parts and not self._parts[name].release.parts)
 
     def bound(self, name: str) -> PublicTable:
-        """A bound table, computed when it is first read. Raises 706 where a scalar subquery has several rows."""
+        """An input table, computed when it is first read. Raises 706 where a scalar subquery has several rows."""
         if name not in self._tables:
             bound = self._bounds[name]
             self._sandbox.still_there(bound.public)
@@ -100,7 +100,7 @@ class Staged:
         return self._tables[name]
 
     def lists(self, part: CompiledRelease) -> KeyTables:
-        """The bound tables that list a release's keys. Raises 304 where they make more groups than the owner allows."""
+        """The input tables that list a release's keys. Raises 304 where they make more groups than the owner allows."""
         self._check_cells(part)
         return self._lists(part)
 
@@ -141,7 +141,7 @@ class Staged:
                 self._sandbox.load(table.make(noisy, self._estimated[name]))
         return self._estimated[name]
 
-    def computed(self, post_query: PostQuery, types: Sequence[str]) -> Computed | None:
+    def computed(self, post_query: PostQuery, types: Sequence[str]) -> ComputedIntervals | None:
         """The intervals of what the result computes from the rows of one release; None where it computes nothing."""
         wanted = {
             i: text
@@ -155,7 +155,7 @@ class Staged:
         names = key_types(self._compiled, self._parts[release], self._columns)
         redrawn = next(table for table in beside(part, names, LEVEL) if table.name == redrawn_table(release))
         noisy, estimated = self.noisy[release], self._estimated[release]
-        return Computed(self._sandbox, lambda: redrawn.make(noisy, estimated), redrawn.name, wanted)
+        return ComputedIntervals(self._sandbox, lambda: redrawn.make(noisy, estimated), redrawn.name, wanted)
 
 
 def there(asked: Release, noisy: NoisyTable) -> NoisyTable:
@@ -173,7 +173,7 @@ def there(asked: Release, noisy: NoisyTable) -> NoisyTable:
     return NoisyTable(tuple([column[i] for i in kept] for column in noisy.keys), columns, len(kept))
 
 
-def read_beside(compiled: Compiled, asked: Release, types: dict[str, SqlType]) -> list[Beside]:
+def read_beside(compiled: Compiled, asked: Release, types: dict[str, SqlType]) -> list[SideTable]:
     """The tables about a release that the statement itself reads."""
     texts = [compiled.plan.post_query.sql, *(bound.sql for bound in compiled.bounds)]
     return [table for table in beside(asked, types, LEVEL) if any(quoted(table.name) in text for text in texts)]
@@ -191,7 +191,7 @@ def key_types(compiled: Compiled, part: CompiledRelease, columns: tuple[tuple[st
 
 
 @dataclass(slots=True)
-class Computed:
+class ComputedIntervals:
     """Intervals of columns that are computed from released ones, worked out together when the first is read.
 
     make    the redrawn table
@@ -248,7 +248,7 @@ class Accuracies(Sequence[tuple[Accuracy | None, ...]]):
     tables: dict[str, Estimated]
     direct: tuple[tuple[str, str] | None, ...]
     positions: list[object]
-    computed: Computed | None = None
+    computed: ComputedIntervals | None = None
 
     @staticmethod
     def nothing(columns: int, rows: int) -> Accuracies:

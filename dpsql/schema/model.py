@@ -209,7 +209,7 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class StatementLimits:
     """Limits on one statement of an analyst; all of it is fixed before any data is read, and public.
 
     seconds       [s] of the engine and of the sandbox, together
@@ -276,7 +276,7 @@ class Schema:
     roles: tuple[Role, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     folder: Path = Path(".")
-    limits: Limits = Limits()
+    limits: StatementLimits = StatementLimits()
 
     def table(self, name: str) -> Table | None:
         """The table of that name; SQL names do not depend on case."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from dpsql.core.domains import Categories, Interval
 from dpsql.schema.checks import check
 from dpsql.schema.mistakes import Mistakes, place_of, printable, shown, suggestion
-from dpsql.schema.model import GUARD_MODES, ROW, Column, Guard, Limits, Privacy, Schema, Table
+from dpsql.schema.model import GUARD_MODES, ROW, Column, Guard, Privacy, Schema, StatementLimits, Table
 from dpsql.schema.people import check_people, read_analysts, read_reservations, read_roles
 from dpsql.schema.privacy import read_privacy
 from dpsql.schema.roles import default_role
@@ -90,13 +90,13 @@ LEAST_MEMORY, MOST_MEMORY = 64 * 10**6, 10**15
 """[bytes] with less DuckDB opens next to nothing."""
 
 
-def read_limits(top: Section) -> Limits:
+def read_limits(top: Section) -> StatementLimits:
     """The limits as they are written; each that is not has its default."""
     section = top.inner("limits", LIMITS, "[limits]")
     if section is None:
-        return Limits()
-    own = Limits()
-    return Limits(
+        return StatementLimits()
+    own = StatementLimits()
+    return StatementLimits(
         section.positive("seconds") or own.seconds,
         _memory(section) or own.memory,
         section.count("rows") or own.rows,

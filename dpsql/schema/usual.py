@@ -15,7 +15,7 @@ from dpsql.schema.write import NULL, days, microseconds
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _KeyKind:
     """Kind of the keys of one column."""
 
     sqltype: SqlType
@@ -39,7 +39,7 @@ def read_usual(
     inner = section.free("usual", section.place, "0.5")
     if inner is None:
         return ()
-    kind = _Kind(sqltype, domain, nullable)
+    kind = _KeyKind(sqltype, domain, nullable)
     found: list[tuple[Value | None, Fraction]] = []
     for key, given in inner.values.items():
         share = number(given)

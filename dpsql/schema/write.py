@@ -17,11 +17,11 @@ from dpsql.schema.model import (
     Analyst,
     Column,
     Guard,
-    Limits,
     Privacy,
     Reservation,
     Role,
     Schema,
+    StatementLimits,
     Table,
 )
 from dpsql.schema.roles import default_role
@@ -191,9 +191,9 @@ def _guard(schema: Schema) -> str:
     return _lines("[guard]", pairs)
 
 
-def _limits(limits: Limits) -> list[str]:
+def _limits(limits: StatementLimits) -> list[str]:
     """Limits that the owner chose other than the defaults."""
-    own = Limits()
+    own = StatementLimits()
     pairs = []
     if limits.seconds != own.seconds:
         pairs.append(("seconds", exact(limits.seconds)))

@@ -18,10 +18,10 @@ import duckdb
 import pytest
 
 from dpsql.accounting import remembered
-from dpsql.accounting.entries import Asked as Row
+from dpsql.accounting.entries import GuardEntry as Row
 from dpsql.core.errors import Error
 from dpsql.guard.guarding import Guarding
-from dpsql.guard.history import Asked
+from dpsql.guard.history import BlockQuestion
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Analyst
 from dpsql.session.opening import open_session
@@ -317,7 +317,7 @@ class Deciding:
 
     session: Session
     mode: str = "block"
-    planned: dict[str, tuple[list[Asked], str] | Decision] = field(default_factory=dict)
+    planned: dict[str, tuple[list[BlockQuestion], str] | Decision] = field(default_factory=dict)
 
     def history(self, history: History) -> list[Decision]:
         told = Told()
@@ -343,7 +343,7 @@ class Deciding:
             told.rows.append(Row(len(told.rows) + 1, who, sql, text))
         return ALLOWED
 
-    def _plan(self, sql: str) -> tuple[list[Asked], str] | Decision:
+    def _plan(self, sql: str) -> tuple[list[BlockQuestion], str] | Decision:
         session, guarding = self.session, self.session._world.guard
         try:
             found = planned(session, parse(sql))

@@ -6,7 +6,7 @@ import pytest
 
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import parse_type
-from dpsql.planner.total import bound_table, total
+from dpsql.planner.total import input_table, total
 
 TYPES = {
     "h": "HUGEINT",
@@ -19,7 +19,7 @@ TYPES = {
 }
 TYPES |= {"day": "DATE", "at": "TIMESTAMP", "ok": "BOOLEAN", "u": "BIGINT"}
 TABLES = {
-    "person": bound_table([(name, found) for name, text in TYPES.items() if (found := parse_type(text)) is not None])
+    "person": input_table([(name, found) for name, text in TYPES.items() if (found := parse_type(text)) is not None])
 }
 
 

@@ -195,7 +195,7 @@ def test_rule_47_public_texts_beside_people_are_bounded(session: Session) -> Non
         " ON code = v.c WHERE x || name <> 'q'"
     )
     assert session.execute(rows.format("v" * 4096)).rows == [(3,)]
-    assert session.execute(rows.format("v" * 4097)).rows == [(1,)], "a longer text of a bound table is NULL"
+    assert session.execute(rows.format("v" * 4097)).rows == [(1,)], "a longer text of an input table is NULL"
 
 
 @pytest.mark.few(1)

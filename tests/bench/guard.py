@@ -17,12 +17,12 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
-from dpsql.accounting.entries import Asked as Row
+from dpsql.accounting.entries import GuardEntry as Row
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error
 from dpsql.dataset.opening import open_dataset
 from dpsql.guard.guarding import Guarding
-from dpsql.guard.history import Asked
+from dpsql.guard.history import BlockQuestion
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Analyst
 from dpsql.session.session import Session
@@ -128,7 +128,7 @@ class Guarded:
     def guarding(self) -> Guarding:
         return self.session._world.guard
 
-    def asked(self) -> tuple[str, list[Asked]]:
+    def asked(self) -> tuple[str, list[BlockQuestion]]:
         """The next statement and whom it asks about."""
         while True:
             sql = self.statements.one()

@@ -30,7 +30,7 @@ from dpsql.clients.harlequin import completions as words  # noqa: E402
 from dpsql.clients.harlequin.adapter import DpsqlAdapter, DpsqlConnection  # noqa: E402
 from dpsql.clients.harlequin.catalog import TableItem, identifier  # noqa: E402
 from dpsql.clients.harlequin.rows import columns_of  # noqa: E402
-from dpsql.clients.harlequin.screen import Screen  # noqa: E402
+from dpsql.clients.harlequin.screen import WindowScreen  # noqa: E402
 from dpsql.clients.harlequin.status import left, short_type  # noqa: E402
 
 RANDHIE = str(ROOT / "examples/randhie/schema.toml")
@@ -331,7 +331,7 @@ def test_without_a_window_nothing_is_announced(connection: DpsqlConnection) -> N
 
 
 def test_a_window_that_shows_nothing_loses_no_answer(connection: DpsqlConnection) -> None:
-    connection._screen = Screen(None)  # as one that is closing
+    connection._screen = WindowScreen(None)  # as one that is closing
     cursor = connection.execute(SITES)
     assert cursor is not None and cursor.fetchall().num_rows == 6
     assert connection.transaction_mode is not None and connection.transaction_mode.label == "ε 3.9 left"

@@ -25,7 +25,7 @@ from dpsql.aggregates.base import Limits
 from dpsql.aggregates.extreme import Extreme
 from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.histogram import Counts, OverHistogram, Terms
-from dpsql.aggregates.mode import VALUE, Listed, Mode
+from dpsql.aggregates.mode import VALUE, ListedHistogram, Mode
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile, cuts_around
 from dpsql.aggregates.term import Term
@@ -66,7 +66,7 @@ def _kept(size: int, left: int) -> tuple[tuple[int, ...], ...]:
 
 PAIRS = list(neighbours())
 GRID = Grid(Term(column(X, BIGINT, UNBOUNDED), 0, BUCKETS - 1, Fraction(1)), None)
-LISTED = Listed(column(X, BIGINT, UNBOUNDED), VALUE, tuple(range(BUCKETS)), None)
+LISTED = ListedHistogram(column(X, BIGINT, UNBOUNDED), VALUE, tuple(range(BUCKETS)), None)
 QUANTILES = [Quantile(GRID, Fraction(q)) for q in ("1/2", "1/4", "9/10", "1/3", "0", "1")]
 
 

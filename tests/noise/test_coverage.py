@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpsql.aggregates.base import Column
+from dpsql.aggregates.base import ReleasedColumn
 from dpsql.aggregates.histogram import Counts
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.plan.compiled import CompiledRelease
@@ -121,10 +121,12 @@ def compiled(folder: Path, columns: Sequence[str], epsilon: str, mechanism: str)
     return found
 
 
-def released(part: CompiledRelease, connection: duckdb.DuckDBPyConnection, draws: int, wider: Fraction) -> list[Column]:
+def released(
+    part: CompiledRelease, connection: duckdb.DuckDBPyConnection, draws: int, wider: Fraction
+) -> list[ReleasedColumn]:
     """The columns of many releases of the same rows; `wider` is by how much noise is wider than claimed."""
     asked = part.release
-    found: dict[str, Column] = {}
+    found: dict[str, ReleasedColumn] = {}
     sums = connection.execute(part.sql).fetchone() if asked.measures else None
     start = 0
     for index, measure in enumerate(asked.measures):
@@ -169,7 +171,7 @@ class Hits:
         return f"{self.hits} of {self.shown} shown, of {self.draws}"
 
 
-def hits(column: Column, exact: float) -> Hits:
+def hits(column: ReleasedColumn, exact: float) -> Hits:
     shown = [i for i, value in enumerate(column.values) if value is not None]
     ends = [column.intervals[i] for i in shown]
     # a sum of numbers in steps of 0.1 is not exactly one of them

@@ -19,7 +19,7 @@ from scipy.stats import binom
 
 from dpsql.aggregates.apart import AvgOfTwo
 from dpsql.aggregates.avg import AvgOf, SumOfPair
-from dpsql.aggregates.base import Column, Estimate
+from dpsql.aggregates.base import Estimate, ReleasedColumn
 from dpsql.aggregates.count import CountOf
 from dpsql.aggregates.formulas import BY_NAME
 from dpsql.aggregates.moments import Moments
@@ -48,7 +48,7 @@ def check(hits: int, draws: int, what: object, *, wide: bool = False) -> None:
     assert wide or hits <= binom.isf(CHANCE, draws, MOST), f"{what}: {hits} of {draws}"
 
 
-def hits(column: Column, exact: float) -> tuple[int, int]:
+def hits(column: ReleasedColumn, exact: float) -> tuple[int, int]:
     """How many of the known intervals hold the exact value, and how many there are."""
     known = [e for e in (column.intervals[i] for i in range(len(column.values))) if e is not None]
     return sum(low - 1e-9 <= exact <= high + 1e-9 for low, high in known), len(known)

@@ -24,7 +24,7 @@ from dpsql.aggregates.base import Limits
 from dpsql.aggregates.extreme import Extreme
 from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.histogram import Counts, OverHistogram, Terms
-from dpsql.aggregates.mode import VALUE, Listed, Mode
+from dpsql.aggregates.mode import VALUE, ListedHistogram, Mode
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.quantile import INTERVAL, Quantile
 from dpsql.aggregates.term import Term
@@ -61,8 +61,8 @@ def grid(buckets: int) -> Grid:
     return Grid(Term(column(X, BIGINT, UNBOUNDED), 0, buckets - 1, Fraction(1)), None)
 
 
-def listed(values: int) -> Listed:
-    return Listed(column(X, BIGINT, UNBOUNDED), VALUE, tuple(range(values)), None)
+def listed(values: int) -> ListedHistogram:
+    return ListedHistogram(column(X, BIGINT, UNBOUNDED), VALUE, tuple(range(values)), None)
 
 
 def terms(epsilon: Fraction, rows: int, kind: Kind) -> Terms:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.aggregates import registry
-from dpsql.aggregates.base import Column, Estimate, EstimateDefaults, Noise, Statistic
+from dpsql.aggregates.base import Estimate, EstimateDefaults, Noise, ReleasedColumn, Statistic
 from dpsql.aggregates.bounds import check_bounds
 from dpsql.aggregates.record import Aggregate, Built, Given, Record
 from dpsql.aggregates.shared import mean
@@ -56,10 +56,10 @@ class SquareOf(EstimateDefaults):
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> Column:
+    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         found = self.inner.column(cells, noise, level)
         ends = [None if end is None else (end[0] ** 2, end[1] ** 2) for end in found.intervals]
-        return Column([v * v if isinstance(v, float) else None for v in found.values], ends)
+        return ReleasedColumn([v * v if isinstance(v, float) else None for v in found.values], ends)
 
 
 def _of_mean(statistic: Statistic, aggregate: Aggregate) -> Estimate:

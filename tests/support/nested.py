@@ -135,7 +135,7 @@ class Nested(Conditions):
         return f"SELECT {a}.site, (SELECT COUNT(*) FROM {p.text} WHERE {p.keys[0]} = {a}.site) AS n FROM place AS {a}"
 
     def with_release(self) -> str:
-        """People beside a release or a computed public table, which is a bound table: it is unique in what it groups by."""
+        """People beside a release or a computed public table, which is an input table: it is unique in what it groups by."""
         self.used.add("release joined")
         p, q, a = self.patient(), self.patient(), self.alias()
         site, female = p.keys[0], p.keys[1]
@@ -158,7 +158,7 @@ class Nested(Conditions):
             ]
         )  # fmt: skip
         kind = self.chance.choice(["JOIN", "LEFT JOIN"])
-        # A column that is no key of the bound table must be refused; one that is, is joined.
+        # A column that is no key of the input table must be refused; one that is, is joined.
         rows = Rows(f"{p.text} {kind} {text} AS {a} ON {on}", *_rest(p))
         if "AS m" in text and self.chance.random() < 0.3:
             return self.asking(rows, f" WHERE {p.numbers[1]} > {a}.m")

@@ -113,13 +113,13 @@ class _Bench:
             self._check_verified(sql, compiled)
 
     def _bound(self, sql: str, compiled: Compiled, pair: tuple[duckdb.DuckDBPyConnection, ...]) -> None:
-        """Compute the bound tables on the first database, and show them to both."""
+        """Compute the input tables on the first database, and show them to both."""
         if not compiled.bounds:
             return
         problem = ""
         tables: Tables = {}
         try:
-            tables = staging.bound_tables(
+            tables = staging.input_tables(
                 compiled,
                 lambda part, bound: staging.exact(pair[0], part, bound),
                 self.types,
@@ -128,7 +128,7 @@ class _Bench:
         except (Error, duckdb.Error) as raised:
             problem = str(raised)
         if problem:
-            raise Violation(f"a bound table could not be computed in {sql}: {problem}")
+            raise Violation(f"an input table could not be computed in {sql}: {problem}")
         for table in tables.values():
             for connection in pair:
                 load_beside(connection, table)

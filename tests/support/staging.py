@@ -1,4 +1,4 @@
-"""What the neighbour test needs of a session, without one: declared tables in a connection, types of public queries, bound tables."""
+"""What the neighbour test needs of a session, without one: declared tables in a connection, types of public queries, input tables."""
 
 from __future__ import annotations
 
@@ -115,13 +115,13 @@ class Exact:
     matchings: tuple[ExactTable, ...]
 
 
-def bound_tables(
+def input_tables(
     compiled: Compiled,
     run: Callable[[CompiledRelease, Sequence[PublicTable]], Exact],
     types: Types,
     noise: NoiseSource,
 ) -> dict[str, PublicTable]:
-    """Every bound table that a release reads, once: computed from the releases before it, as a session computes it.
+    """Every input table that a release reads, once: computed from the releases before it, as a session computes it.
 
     Why  a release is adaptive: what it reads of earlier releases is the same on both databases
     """

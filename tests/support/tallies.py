@@ -13,7 +13,7 @@ import duckdb
 
 from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.histogram import Histogram
-from dpsql.aggregates.mode import Listed
+from dpsql.aggregates.mode import ListedHistogram
 from dpsql.plan.compiled import CompiledHistogram, CompiledRelease
 from dpsql.plan.tables import KeyValue
 from tests.support.trees import SECRET, name_of, text
@@ -53,7 +53,7 @@ def _tally(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, tally: 
 def _check_value(tally: Histogram, value: object, sql: str) -> None:
     if isinstance(tally, Grid) and not (isinstance(value, int) and 0 <= value < tally.buckets):
         raise Violation(f"{value!r} is no bucket of {tally.identity} in {sql}")
-    if isinstance(tally, Listed) and type(value) is not type(tally.values[0]):
+    if isinstance(tally, ListedHistogram) and type(value) is not type(tally.values[0]):
         raise Violation(f"{value!r} does not travel as the values of {tally.identity} in {sql}")
 
 

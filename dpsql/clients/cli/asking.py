@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 import dpsql
 from dpsql.clients.cli.complaints import complain
 from dpsql.clients.terminal.show import FOR_PEOPLE, show, status
-from dpsql.clients.terminal.statements import Statement, read_text, split
+from dpsql.clients.terminal.statements import TypedStatement, read_text, split
 from dpsql.core.errors import Error, error
 from dpsql.core.escaping import harmless
 
@@ -30,7 +30,7 @@ def ask(options: argparse.Namespace) -> int:
     options  of the command line; `asked` is a list of ("sql", text) and ("file", path), or None for standard input
     """
     statements = [one for kind, given in options.asked or [("file", "-")] for one in _statements(kind, given)]
-    writer = Writer(sys.stdout if sys.stdout is not None else open(os.devnull, "w"), options)  # noqa: SIM115
+    writer = ResultWriter(sys.stdout if sys.stdout is not None else open(os.devnull, "w"), options)  # noqa: SIM115
     with dpsql.connect(options.schema, analyst=options.analyst, ledger=options.ledger) as connection:
         for statement in statements:
             try:
@@ -40,7 +40,7 @@ def ask(options: argparse.Namespace) -> int:
     return 0
 
 
-def _statements(kind: str, given: str) -> Sequence[Statement]:
+def _statements(kind: str, given: str) -> Sequence[TypedStatement]:
     if kind == "sql":
         return split(given)
     return split(read(given), STANDARD_INPUT if given == "-" else given)
@@ -60,7 +60,7 @@ def read(path: str) -> str:
     raise error(802, f"{STANDARD_INPUT} cannot be read as text", hint="write UTF-8")
 
 
-class Writer:
+class ResultWriter:
     """Writes results as the command line asks for.
 
     For people a result is its rows, what the guard warns of, and its status. For programs it is its rows alone, as UTF-8; the rest
@@ -83,7 +83,7 @@ class Writer:
         self._written = 0
         _encode(out, "backslashreplace" if self._people or terminal else None)
 
-    def answer(self, connection: Connection, statement: Statement) -> None:
+    def answer(self, connection: Connection, statement: TypedStatement) -> None:
         """Ask one statement and write its result, up to the reader."""
         with connection.execute(statement.sql) as cursor:
             rows = self._rows(cursor, statement)
@@ -95,7 +95,7 @@ class Writer:
                 self._beside.write((line if self._people else line.replace("\n", "; ")) + "\n")
         self._out.flush()
 
-    def _rows(self, cursor: Cursor, statement: Statement) -> int:
+    def _rows(self, cursor: Cursor, statement: TypedStatement) -> int:
         if self._plans_as_lines and statement.explains:
             plan = cursor.fetchall()
             self._out.writelines(harmless(str(row[0])) + "\n" for row in plan)

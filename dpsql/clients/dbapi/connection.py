@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import NoReturn
 
 from dpsql.clients.dbapi.cursor import Cursor, Parameters
-from dpsql.clients.output.prices import Privacy
+from dpsql.clients.output.prices import StatementPrice
 from dpsql.core import errors
 from dpsql.core.errors import error
 from dpsql.mechanisms.prices import nominal
@@ -110,11 +110,11 @@ class Connection:
         _check_text(sql)
         return self._open().describe(sql, parameters)
 
-    def price(self, sql: str, parameters: Parameters = ()) -> Privacy:
+    def price(self, sql: str, parameters: Parameters = ()) -> StatementPrice:
         """Estimate the price of a statement now, and what is left before it. Free; nothing is run."""
         receipt, releases = self._open().price(sql, parameters)
         loss, left = receipt.loss, receipt.remaining
-        return Privacy(nominal(loss), loss.delta, left.epsilon, left.delta, False, releases, loss.rho)
+        return StatementPrice(nominal(loss), loss.delta, left.epsilon, left.delta, False, releases, loss.rho)
 
     @property
     def schema(self) -> Schema:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 from dpsql.clients.dbapi.types import read_type
-from dpsql.clients.output.prices import Privacy
+from dpsql.clients.output.prices import StatementPrice
 from dpsql.core import errors
 from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
@@ -140,11 +140,13 @@ class Cursor:
         return self._position if self._answer is not None and self._answer.columns else None
 
     @property
-    def privacy(self) -> Privacy:
+    def privacy(self) -> StatementPrice:
         """Price of the last statement, and what is left."""
         answer = self._executed()
         loss, left = answer.receipt.loss, answer.receipt.remaining
-        return Privacy(nominal(loss), loss.delta, left.epsilon, left.delta, answer.cached, answer.releases, loss.rho)
+        return StatementPrice(
+            nominal(loss), loss.delta, left.epsilon, left.delta, answer.cached, answer.releases, loss.rho
+        )
 
     @property
     def certificates(self) -> list[dict[str, object]]:

@@ -20,9 +20,9 @@ from dpsql.clients.dbapi.cursor import Cursor
 from dpsql.clients.harlequin.catalog import catalog, search
 from dpsql.clients.harlequin.completions import completions
 from dpsql.clients.harlequin.rows import Columns, columns_of
-from dpsql.clients.harlequin.screen import Screen, current_screen, plain
+from dpsql.clients.harlequin.screen import WindowScreen, current_screen, plain
 from dpsql.clients.harlequin.status import column_labels, greeting, left, price
-from dpsql.clients.output.prices import Privacy, number
+from dpsql.clients.output.prices import StatementPrice, number
 from dpsql.core.errors import Error
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Schema
@@ -59,14 +59,14 @@ class DpsqlCursor(HarlequinCursor):
 class DpsqlConnection(HarlequinConnection):
     """One analyst's session on one dataset, as Harlequin uses it."""
 
-    def __init__(self, connection: Connection, schema: Schema, who: str, screen: Screen | None = None) -> None:
+    def __init__(self, connection: Connection, schema: Schema, who: str, screen: WindowScreen | None = None) -> None:
         self._connection = connection
         self._schema = schema
         self._screen = screen
         self._privacy = self._asked_for_free()
         self.init_message = plain(greeting(schema.name, who, self._privacy, number(schema.privacy.query.epsilon)))
 
-    def _asked_for_free(self) -> Privacy:
+    def _asked_for_free(self) -> StatementPrice:
         return self._connection.execute(FREE).privacy
 
     def execute(self, query: str) -> DpsqlCursor | None:

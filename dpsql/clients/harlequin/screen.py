@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from harlequin.app import Harlequin
 
 
-class Screen:
+class WindowScreen:
     """Shows short texts in one Harlequin window.
 
     A window that cannot show them, because it is closing or of another version, loses them in silence: an answer that was paid for is
@@ -40,13 +40,13 @@ class Screen:
             self._app.call_later(self._app.action_toggle_transaction_mode)
 
 
-def current_screen() -> Screen | None:
+def current_screen() -> WindowScreen | None:
     """The window on whose behalf this thread works, if there is one."""
     worker = sys.modules.get("textual.worker")  # never imported here: hsql starts without Textual
     if worker is None:
         return None
     try:
-        return Screen(worker.get_current_worker().node.app)
+        return WindowScreen(worker.get_current_worker().node.app)
     except (worker.NoActiveWorker, AttributeError):
         return None
 

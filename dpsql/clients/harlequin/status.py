@@ -9,7 +9,7 @@ from fractions import Fraction
 from dpsql.clients.dbapi.cursor import Cursor
 from dpsql.clients.output import prices
 from dpsql.clients.output.bars import widths
-from dpsql.clients.output.prices import Privacy
+from dpsql.clients.output.prices import StatementPrice
 from dpsql.core.escaping import harmless
 
 _TYPES = {
@@ -58,7 +58,7 @@ def column_labels(cursor: Cursor) -> list[tuple[str, str]]:
     ]
 
 
-def left(privacy: Privacy) -> str:
+def left(privacy: StatementPrice) -> str:
     """Largest price of one more statement, rounded down to the few digits that the label has room for."""
     remaining = privacy.remaining
     if remaining <= 0:
@@ -67,7 +67,7 @@ def left(privacy: Privacy) -> str:
     return f"ε {prices.number(remaining // unit * unit)} left"
 
 
-def price(privacy: Privacy, notes: Sequence[str]) -> str | None:
+def price(privacy: StatementPrice, notes: Sequence[str]) -> str | None:
     """Price of a statement, the remaining budget, and the warnings of the guard; None where there is nothing to
     tell."""
     lines = [f"note: {note}" for note in notes]
@@ -76,7 +76,7 @@ def price(privacy: Privacy, notes: Sequence[str]) -> str | None:
     return "\n".join(lines) or None
 
 
-def greeting(dataset: str, who: str, privacy: Privacy, usual: str) -> str:
+def greeting(dataset: str, who: str, privacy: StatementPrice, usual: str) -> str:
     """Greeting that Harlequin shows once it is connected.
 
     usual  the price of a statement that names none

@@ -8,7 +8,7 @@ from html import escape
 
 from dpsql.clients.output.bars import MARKED, is_marked, rounded_up, with_bar
 from dpsql.clients.output.cells import brief_text
-from dpsql.clients.output.prices import Privacy, left, price
+from dpsql.clients.output.prices import StatementPrice, left, price
 from dpsql.core.escaping import harmless
 from dpsql.plan.tables import Accuracy
 from dpsql.session.result import Answer
@@ -19,7 +19,7 @@ LONGEST = 200  # characters of a cell
 _DIM = "opacity: 0.6"
 
 
-def html(answer: Answer, privacy: Privacy) -> str:
+def html(answer: Answer, privacy: StatementPrice) -> str:
     """The first rows of a result, its price and what is left. Every text in it is escaped."""
     names = [name for name, _ in answer.columns[:MOST_COLUMNS]]
     rows = answer.rows[:MOST_ROWS]
@@ -56,7 +56,7 @@ def error_bar(value: float, accuracy: Accuracy) -> str:
     return f"± {rounded_up(max(below, above))}"
 
 
-def _status(answer: Answer, privacy: Privacy) -> list[str]:
+def _status(answer: Answer, privacy: StatementPrice) -> list[str]:
     """Rows, what the bars mean, price and what is left, as under a result of the command line."""
     count = len(answer.rows)
     said = [f"{count:,} row{'s' * (count != 1)}"]

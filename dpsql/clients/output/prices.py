@@ -7,7 +7,7 @@ from fractions import Fraction
 
 
 @dataclass(frozen=True, slots=True)
-class Privacy:
+class StatementPrice:
     """Privacy that one statement cost.
 
     epsilon, delta    of this statement; 0 where it was free or stored. Gaussian noise has no epsilon without a delta: of it, the
@@ -33,18 +33,18 @@ def number(value: Fraction) -> str:
     return f"{float(value):.6g}"
 
 
-def price(privacy: Privacy) -> str:
+def price(privacy: StatementPrice) -> str:
     """Price of a statement, in words."""
     if privacy.releases:
         return f"price: {amounts(privacy)}"
     return "stored answer, free" if privacy.cached else "free"
 
 
-def amounts(privacy: Privacy) -> str:
+def amounts(privacy: StatementPrice) -> str:
     """Epsilon, and delta where there is any."""
     return f"epsilon {number(privacy.epsilon)}" + (f", delta {number(privacy.delta)}" if privacy.delta else "")
 
 
-def left(privacy: Privacy) -> str:
+def left(privacy: StatementPrice) -> str:
     """Largest price of one more statement, in words."""
     return f"epsilon {number(privacy.remaining)}, delta {number(privacy.remaining_delta)}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dpsql.clients import declared
 from dpsql.clients.repl import words
 from dpsql.clients.repl.scanner import Token, is_command, meaning, tokens
-from dpsql.clients.repl.scope import Named, Source, Words, is_name, sources, with_queries
+from dpsql.clients.repl.scope import FromItem, NamedColumn, Tokens, is_name, sources, with_queries
 from dpsql.core.domains import Categories
 from dpsql.planner.resolve.catalog import CATALOG, CATALOG_TABLES
 from dpsql.schema import qualifiers, spent
@@ -46,7 +46,7 @@ class Place:
 
     before: Sequence[Token]
     prefix: str
-    known: Words
+    known: Tokens
 
     def last(self, number: int = 1) -> str:
         """A word before the cursor, in capitals; "" where there is none."""
@@ -76,7 +76,7 @@ class Place:
             return before == "DISTINCT" or (at >= 3 and self.before[at - 3].upper == "EXTRACT")
         return token.upper == "AS" and back > 0
 
-    def sources(self, schema: Schema) -> list[Source]:
+    def sources(self, schema: Schema) -> list[FromItem]:
         return sources(self.known, len(self.before), schema)
 
 
@@ -131,7 +131,7 @@ def _place(text: str, cursor: int, pieces: list[Token]) -> Place:
     if writing is not None and after and text[cursor : cursor + 1].strip() and is_name(after[0]):
         after = after[1:]
     end = next((i for i, token in enumerate(after) if token.text == ";"), len(after))
-    known = Words.of([*before[start:], *after[:end]])
+    known = Tokens.of([*before[start:], *after[:end]])
     return Place(before[start:], writing.text if writing is not None else "", known)
 
 
@@ -227,13 +227,13 @@ def _columns(place: Place, schema: Schema) -> Iterator[Candidate]:
     """Columns of what is in FROM; while there is no FROM, of every declared table. Names of several sources with their source."""
     found = place.sources(schema)
     if not found:
-        found = [Source(t.name, tuple(Named(c.name, t.name, c) for c in t.columns)) for t in schema.tables]
+        found = [FromItem(t.name, tuple(NamedColumn(c.name, t.name, c) for c in t.columns)) for t in schema.tables]
     listed = [c for source in found for c in source.columns]
     yield from _matching(place, [_shown(c) for c in listed])
     yield from _matching(place, [(declared.name_sql(s.name), "source") for s in found] if place.prefix else ())
 
 
-def _shown(named: Named) -> tuple[str, str]:
+def _shown(named: NamedColumn) -> tuple[str, str]:
     if named.column is None:
         return declared.name_sql(named.name), named.source
     about = [named.source, str(named.column.sqltype), declared.domain_text(named.column, 3)]

@@ -21,7 +21,7 @@ from dpsql.core.escaping import harmless
 if TYPE_CHECKING:
     from dpsql.clients.dbapi.connection import Connection
     from dpsql.clients.dbapi.cursor import Cursor
-    from dpsql.clients.output.prices import Privacy
+    from dpsql.clients.output.prices import StatementPrice
     from dpsql.schema.model import Schema
 
 LARGE = Fraction(1, 4)
@@ -159,7 +159,7 @@ class Desk:
         if before is not self.screen.out:
             before.close()
 
-    def left(self) -> Privacy:
+    def left(self) -> StatementPrice:
         """Remaining budget now; a statement about the declared tables tells."""
         with self.connection.execute("SHOW TABLES") as cursor:
             return cursor.privacy
@@ -170,7 +170,7 @@ class Desk:
             row = cursor.fetchone()
             return int(str(row[0])) if row is not None else 0
 
-    def _agreed(self, price: Privacy) -> bool:
+    def _agreed(self, price: StatementPrice) -> bool:
         """True if a price that is a large part of what is left is meant; what does not fit is refused without a question."""
         pairs = ((price.epsilon, price.remaining), (price.delta, price.remaining_delta))
         fits = all(asked <= left for asked, left in pairs)

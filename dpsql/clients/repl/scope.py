@@ -30,7 +30,7 @@ _QUERY = ("SELECT", "FROM", "WITH")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedColumn:
     """A column that can be named: where it comes from, and what is declared of it, if anything."""
 
     name: str
@@ -39,15 +39,15 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FromItem:
     """Item of FROM: its alias, or else its name, and its columns."""
 
     name: str
-    columns: tuple[Named, ...]
+    columns: tuple[NamedColumn, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SelectTokens:
     """One SELECT: its tokens, from `first` up to `last`, and how deep in parentheses they stand."""
 
     first: int
@@ -56,20 +56,20 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Tokens:
     """The tokens of one statement, without spaces and comments, and the depth of parentheses that each of them stands in."""
 
     tokens: Sequence[Token]
     depths: Sequence[int]
 
     @staticmethod
-    def of(tokens: Sequence[Token]) -> Words:
+    def of(tokens: Sequence[Token]) -> Tokens:
         depths, depth = [], 0
         for token in tokens:
             depth -= token.text == ")"
             depths.append(depth)
             depth += token.text == "("
-        return Words(tokens, depths)
+        return Tokens(tokens, depths)
 
     def closing(self, opening: int) -> int:
         """The index of the parenthesis that closes the one at `opening`; the end where none does."""
@@ -82,38 +82,38 @@ class Words:
         following = self.tokens[opening + 1 : opening + 2]
         return bool(following) and following[0].upper in _QUERY
 
-    def blocks(self, place: int) -> list[Block]:
+    def blocks(self, place: int) -> list[SelectTokens]:
         """The SELECTs around a place (an index of tokens), the innermost first."""
-        edges = [Block(0, len(self.tokens), 0)]
+        edges = [SelectTokens(0, len(self.tokens), 0)]
         for i, token in enumerate(self.tokens[:place]):
             if token.text == "(" and self.is_query(i) and (last := self.closing(i)) >= place:
-                edges.append(Block(i + 1, last, self.depths[i] + 1))
+                edges.append(SelectTokens(i + 1, last, self.depths[i] + 1))
         return [self._between_set_operations(edge, place) for edge in reversed(edges)]
 
-    def _between_set_operations(self, block: Block, place: int) -> Block:
+    def _between_set_operations(self, block: SelectTokens, place: int) -> SelectTokens:
         inside = range(block.first, block.last)
         cuts = [i for i in inside if self._is(i, block.depth, "UNION", "INTERSECT", "EXCEPT")]
         first = max([block.first, *(cut + 1 for cut in cuts if cut < place)])
-        return Block(first, min([block.last, *(cut for cut in cuts if cut >= place)]), block.depth)
+        return SelectTokens(first, min([block.last, *(cut for cut in cuts if cut >= place)]), block.depth)
 
     def _is(self, index: int, depth: int, *words: str) -> bool:
         token = self.tokens[index]
         return token.kind == "word" and self.depths[index] == depth and token.upper in words
 
 
-def sources(words: Words, place: int, schema: Schema) -> list[Source]:
+def sources(words: Tokens, place: int, schema: Schema) -> list[FromItem]:
     """Items of FROM around a place, the innermost SELECT first; outer ones can be named by subqueries."""
     queries = with_queries(words, schema)
     return [source for block in words.blocks(place) for source in _from(words, block, queries, schema)]
 
 
-def with_queries(words: Words, schema: Schema) -> dict[str, Source]:
+def with_queries(words: Tokens, schema: Schema) -> dict[str, FromItem]:
     """The WITH queries of a statement by name, in lower case."""
-    found: dict[str, Source] = {}
+    found: dict[str, FromItem] = {}
     for i in range(len(words.tokens) - 2):
         name, as_, opening = words.tokens[i : i + 3]
         if is_name(name) and as_.upper == "AS" and opening.text == "(" and words.is_query(i + 2):
-            found[name.value.lower()] = Source(name.value, _outputs(words, i + 2, name.value, found, schema))
+            found[name.value.lower()] = FromItem(name.value, _outputs(words, i + 2, name.value, found, schema))
     return found
 
 
@@ -121,7 +121,7 @@ def is_name(token: Token) -> bool:
     return token.kind in ("word", "name")
 
 
-def _from(words: Words, block: Block, queries: dict[str, Source], schema: Schema) -> Iterator[Source]:
+def _from(words: Tokens, block: SelectTokens, queries: dict[str, FromItem], schema: Schema) -> Iterator[FromItem]:
     """The sources of one FROM."""
     i, inside, expected = block.first, False, False
     while i < block.last:
@@ -141,13 +141,15 @@ def _from(words: Words, block: Block, queries: dict[str, Source], schema: Schema
         i += 1
 
 
-def _source(words: Words, i: int, last: int, queries: dict[str, Source], schema: Schema) -> tuple[Source | None, int]:
+def _source(
+    words: Tokens, i: int, last: int, queries: dict[str, FromItem], schema: Schema
+) -> tuple[FromItem | None, int]:
     """One table or subquery with its alias, and the index behind it."""
     token = words.tokens[i]
     if token.text == "(" and words.is_query(i):
         end = words.closing(i) + 1
         alias, after = _alias(words, end, last)
-        return (Source(alias, _outputs(words, i, alias, queries, schema)) if alias else None), after
+        return (FromItem(alias, _outputs(words, i, alias, queries, schema)) if alias else None), after
     if not is_name(token):
         return None, i + 1
     parts, i = [token.value], i + 1
@@ -156,10 +158,10 @@ def _source(words: Words, i: int, last: int, queries: dict[str, Source], schema:
         i += 2
     alias, after = _alias(words, i, last)
     shown = alias or parts[-1]
-    return Source(shown, _columns(parts, shown, queries, schema)), after
+    return FromItem(shown, _columns(parts, shown, queries, schema)), after
 
 
-def _alias(words: Words, i: int, last: int) -> tuple[str, int]:
+def _alias(words: Tokens, i: int, last: int) -> tuple[str, int]:
     if i < last and words.tokens[i].upper == "AS":
         i += 1
     if i < last and is_name(words.tokens[i]) and words.tokens[i].upper not in _NO_ALIAS:
@@ -167,31 +169,33 @@ def _alias(words: Words, i: int, last: int) -> tuple[str, int]:
     return "", i
 
 
-def _columns(parts: list[str], shown: str, queries: dict[str, Source], schema: Schema) -> tuple[Named, ...]:
+def _columns(parts: list[str], shown: str, queries: dict[str, FromItem], schema: Schema) -> tuple[NamedColumn, ...]:
     """The columns of a table by its name."""
     if len(parts) == 1 and parts[0].lower() in queries:
-        return tuple(Named(c.name, shown, c.column) for c in queries[parts[0].lower()].columns)
+        return tuple(NamedColumn(c.name, shown, c.column) for c in queries[parts[0].lower()].columns)
     if len(parts) == 2 and spent.is_one(parts[0], parts[1]):
-        return tuple(Named(name, shown) for name, _ in spent.TABLES[parts[1].lower()])
+        return tuple(NamedColumn(name, shown) for name, _ in spent.TABLES[parts[1].lower()])
     table = schema.table(parts[-1])
-    return tuple(Named(c.name, shown, c) for c in table.columns) if table is not None else ()
+    return tuple(NamedColumn(c.name, shown, c) for c in table.columns) if table is not None else ()
 
 
-def _outputs(words: Words, opening: int, shown: str, queries: dict[str, Source], schema: Schema) -> tuple[Named, ...]:
+def _outputs(
+    words: Tokens, opening: int, shown: str, queries: dict[str, FromItem], schema: Schema
+) -> tuple[NamedColumn, ...]:
     """The columns of the subquery in the parentheses at `opening`, as far as its SELECT list names them."""
     first, last, depth = opening + 1, words.closing(opening), words.depths[opening] + 1
-    block = words._between_set_operations(Block(first, last, depth), first)
+    block = words._between_set_operations(SelectTokens(first, last, depth), first)
     read = {c.name.lower(): c for s in _from(words, block, queries, schema) for c in s.columns}
     select = next((i for i in range(first, last) if words._is(i, depth, "SELECT")), None)
     if select is None:
-        return tuple(Named(c.name, shown, c.column) for c in read.values())
+        return tuple(NamedColumn(c.name, shown, c.column) for c in read.values())
     end = next((i for i in range(select, block.last) if words._is(i, depth, "FROM", *_ENDS_FROM)), block.last)
-    found: list[Named] = []
+    found: list[NamedColumn] = []
     start = select + 1
     for i in [*(i for i in range(start, end) if words.tokens[i].text == "," and words.depths[i] == depth), end]:
         item, start = words.tokens[start:i], i + 1
         if item and item[-1].text == "*":
-            found += [Named(c.name, shown, c.column) for c in read.values()]
+            found += [NamedColumn(c.name, shown, c.column) for c in read.values()]
         elif item and is_name(item[-1]) and (len(item) < 2 or item[-2].text != "::"):
             known = (
                 read.get(item[-1].value.lower())
@@ -200,5 +204,5 @@ def _outputs(words: Words, opening: int, shown: str, queries: dict[str, Source],
             )
             renamed = read.get(item[0].value.lower()) if len(item) == 3 and item[1].upper == "AS" else None
             meant = known or renamed
-            found.append(Named(item[-1].value, shown, meant.column if meant else None))
+            found.append(NamedColumn(item[-1].value, shown, meant.column if meant else None))
     return tuple(found)

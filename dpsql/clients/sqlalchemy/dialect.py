@@ -14,10 +14,10 @@ from sqlalchemy.exc import ArgumentError, NoSuchTableError
 import dpsql
 from dpsql.clients.dbapi.connection import Connection as DbapiConnection
 from dpsql.clients.dbapi.cursor import Cursor, Parameters
-from dpsql.clients.output.prices import Privacy
+from dpsql.clients.output.prices import StatementPrice
 from dpsql.clients.sqlalchemy import reflection
 from dpsql.clients.sqlalchemy.compiler import DpsqlCompiler, DpsqlIdentifiers, DpsqlTypes
-from dpsql.clients.sqlalchemy.reflection import Facts, Relation
+from dpsql.clients.sqlalchemy.reflection import Facts, NamedTable
 from dpsql.clients.sqlalchemy.types import WRITTEN
 from dpsql.clients.sqlalchemy.url import MEMORY, read_url, wrong
 from dpsql.plan.tables import Accuracy
@@ -42,7 +42,7 @@ class DpsqlContext(DefaultExecutionContext):
     notes     what is to be known of the answer
     """
 
-    privacy: Privacy | None = None
+    privacy: StatementPrice | None = None
     notes: tuple[str, ...] = ()
     _answer: Answer | None = None
 
@@ -157,7 +157,7 @@ class DpsqlDialect(DefaultDialect):
         opened: DbapiConnection = connection.connection.dbapi_connection
         return opened.schema
 
-    def _relation(self, connection: Connection, name: str, within: str | None) -> Relation:
+    def _relation(self, connection: Connection, name: str, within: str | None) -> NamedTable:
         return reflection.relation(self._schema(connection), name, within)
 
     def get_schema_names(self, connection: Connection, **kw: Any) -> list[str]:

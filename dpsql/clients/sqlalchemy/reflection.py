@@ -38,7 +38,7 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class NamedTable:
     """A table that statements can name."""
 
     columns: Sequence[Described]
@@ -68,7 +68,7 @@ def names(schema: Schema, within: str | None) -> list[str]:
     return [table.name for table in schema.tables] if qualifiers.holds_tables(schema, within or "") else []
 
 
-def relation(schema: Schema, name: str, within: str | None) -> Relation:
+def relation(schema: Schema, name: str, within: str | None) -> NamedTable:
     """A table by its name. Raises NoSuchTableError."""
     if spent.is_one(within or "", name):
         return _spent(name.lower())
@@ -77,14 +77,14 @@ def relation(schema: Schema, name: str, within: str | None) -> Relation:
     raise NoSuchTableError(f"{within}.{name}" if within else name)
 
 
-def _declared(schema: Schema, name: str) -> Relation | None:
+def _declared(schema: Schema, name: str) -> NamedTable | None:
     table = schema.table(name)
     if table is None:
         return None
     columns = [Described(c.name, c.sqltype, c.nullable, column_comment(c, table, schema)) for c in table.columns]
-    return Relation(columns, table.key, table.references, table_comment(table, schema))
+    return NamedTable(columns, table.key, table.references, table_comment(table, schema))
 
 
-def _spent(name: str) -> Relation:
+def _spent(name: str) -> NamedTable:
     columns = [Described(column, sqltype, True, "") for column, sqltype in spent.TABLES[name]]
-    return Relation(columns, (), (), "what was spent, and what the guard remembers: free")
+    return NamedTable(columns, (), (), "what was spent, and what the guard remembers: free")

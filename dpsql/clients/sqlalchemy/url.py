@@ -14,7 +14,7 @@ _KNOWN = ("analyst", "ledger")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EngineUrl:
     """Dataset and analyst of an engine: the arguments of dpsql.connect. Without a schema it is left to the engine's
     `creator`."""
 
@@ -23,7 +23,7 @@ class Place:
     ledger: str | None
 
 
-def read_url(url: URL) -> Place:
+def read_url(url: URL) -> EngineUrl:
     """The parts of a URL. Raises ArgumentError with what to write instead."""
     if url.host is not None or url.port is not None:
         raise wrong("a dataset is a file: three slashes stand before a relative path, four before an absolute one")
@@ -33,7 +33,7 @@ def read_url(url: URL) -> Place:
     analyst = options.get("analyst")
     if url.username and analyst and url.username != analyst:
         raise wrong("it names two analysts, as the user and as analyst=; leave one out")
-    return Place(url.database or None, url.username or analyst, options.get("ledger"))
+    return EngineUrl(url.database or None, url.username or analyst, options.get("ledger"))
 
 
 def _single(name: str, value: str | tuple[str, ...]) -> str:

@@ -24,7 +24,7 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class TypedStatement:
     """One statement of a text.
 
     sql    with the comments that stand before it and without the semicolon behind it
@@ -69,16 +69,16 @@ def read_text(path: str) -> str:
     raise error(802, why, hint=hint)
 
 
-def split(text: str, name: str | None = None) -> list[Statement]:
+def split(text: str, name: str | None = None) -> list[TypedStatement]:
     """The statements that semicolons divide a text into: not those in strings, quoted names, dollar quotes and comments.
 
     What is blank, or comments alone, is no statement; of a text without any, the text is the one (and is refused as empty).
     """
     found = [one for one in _pieces(text, name) if one.word < one.start + len(one.sql)]
-    return found or [Statement(text, 0, 0, text, name)]
+    return found or [TypedStatement(text, 0, 0, text, name)]
 
 
-def _pieces(text: str, name: str | None) -> Iterator[Statement]:
+def _pieces(text: str, name: str | None) -> Iterator[TypedStatement]:
     """Split a text at its semicolons; the word of a piece without any is at its end."""
     begin = at = 0
     word: int | None = None
@@ -101,10 +101,10 @@ def _pieces(text: str, name: str | None) -> Iterator[Statement]:
             word = opening.start()
 
 
-def _piece(text: str, begin: int, end: int, word: int | None, name: str | None) -> Statement:
+def _piece(text: str, begin: int, end: int, word: int | None, name: str | None) -> TypedStatement:
     sql = text[begin:end]
     start = begin + len(sql) - len(sql.lstrip())
-    return Statement(sql.strip(), start, word if word is not None else max(start, end), text, name)
+    return TypedStatement(sql.strip(), start, word if word is not None else max(start, end), text, name)
 
 
 def _closing(text: str, opening: re.Match[str]) -> int:

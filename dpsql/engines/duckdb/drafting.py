@@ -32,16 +32,16 @@ def _folder(connection: duckdb.DuckDBPyConnection, path: Path) -> list[DraftTabl
         files = None
     if files is None:
         raise error(707, f"the folder {path} may not be read", hint="allow this user to read it")
-    return [_table(connection, sources.Source(file.stem, file), file.name) for file in files]
+    return [_table(connection, sources.StoredSource(file.stem, file), file.name) for file in files]
 
 
 def _database(connection: duckdb.DuckDBPyConnection, path: Path) -> list[DraftTable]:
     sources.attach(connection, path)
     stored = sources.stored_tables(connection)
-    return [_table(connection, sources.Source(s[1], path, s), sources.dotted(s)) for s in stored]
+    return [_table(connection, sources.StoredSource(s[1], path, s), sources.dotted(s)) for s in stored]
 
 
-def _table(connection: duckdb.DuckDBPyConnection, source: sources.Source, written: str) -> DraftTable:
+def _table(connection: duckdb.DuckDBPyConnection, source: sources.StoredSource, written: str) -> DraftTable:
     columns = sources.stored_columns(connection, source)
     return DraftTable(source.table, written, [(column, _plain(sqltype)) for column, sqltype in columns])
 

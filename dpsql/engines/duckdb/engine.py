@@ -20,7 +20,7 @@ from dpsql.engines.duckdb import fetch
 from dpsql.engines.duckdb.loading import load_beside
 from dpsql.engines.duckdb.locked import ask, connect, ending, name, one_select, require_process, run, settle, text
 from dpsql.engines.duckdb.values import measured, portable, value
-from dpsql.engines.duckdb.views import Find, Shown, show
+from dpsql.engines.duckdb.views import Find, ShownViews, show
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema, Table
 
@@ -49,7 +49,7 @@ class DuckDBEngine:
     Errors     707 a file is missing or cannot be read; 804 it does not have the declared columns
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, shown: Shown, spill: Path) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, shown: ShownViews, spill: Path) -> None:
         self._process = os.getpid()
         self._connection = connection
         self._shown = shown

@@ -23,7 +23,7 @@ _TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_na
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class StoredSource:
     """The place of one table: a file, or a table (schema, name) inside a DuckDB file."""
 
     table: str
@@ -51,14 +51,14 @@ def root(schema: Schema) -> Path:
     return path
 
 
-def in_folder(folder: Path, tables: Iterable[Table]) -> list[Source]:
+def in_folder(folder: Path, tables: Iterable[Table]) -> list[StoredSource]:
     """The file of every table. Raises 707 with everything that is missing or cannot be read."""
-    sources = [Source(t.name, (folder / t.source).resolve()) for t in tables]
+    sources = [StoredSource(t.name, (folder / t.source).resolve()) for t in tables]
     raise_all(707, [f"{s.place}: {what}" for s in sources if (what := _unreadable(s.path)) is not None])
     return sources
 
 
-def in_database(connection: duckdb.DuckDBPyConnection, path: Path, tables: Iterable[Table]) -> list[Source]:
+def in_database(connection: duckdb.DuckDBPyConnection, path: Path, tables: Iterable[Table]) -> list[StoredSource]:
     """The table in the attached DuckDB file of every declared table. Raises 707 with everything that is missing.
 
     Views inside the file do not count: they could reach other files, or change from one reading to the next.
@@ -71,7 +71,7 @@ def in_database(connection: duckdb.DuckDBPyConnection, path: Path, tables: Itera
             hint = suggestion(table.source, [dotted(s) for s in stored])
             lines.append(f"{path}, table {printable(table.name)}: holds no table {printable(table.source)}; {hint}")
         else:
-            sources.append(Source(table.name, path, inner))
+            sources.append(StoredSource(table.name, path, inner))
     raise_all(707, lines)
     return sources
 
@@ -95,7 +95,7 @@ def stored_tables(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]
     return [(str(s), str(t)) for s, t in connection.execute(_TABLES, [ATTACHED]).fetchall()]
 
 
-def files(sources: Iterable[Source]) -> list[Path]:
+def files(sources: Iterable[StoredSource]) -> list[Path]:
     """Every file that the tables are read from; a DuckDB file's log of changes is one, also while there is none."""
     found: dict[Path, None] = {}
     for source in sources:
@@ -140,7 +140,7 @@ def dotted(stored: tuple[str, str]) -> str:
 # --- columns ------------------------------------------------------------------------------------------------------
 
 
-def stored_columns(connection: duckdb.DuckDBPyConnection, source: Source) -> list[Typed]:
+def stored_columns(connection: duckdb.DuckDBPyConnection, source: StoredSource) -> list[Typed]:
     """The columns as they are stored, from the file's description of itself. Raises 707."""
     problem: Error | None = None
     try:
@@ -156,7 +156,7 @@ def stored_columns(connection: duckdb.DuckDBPyConnection, source: Source) -> lis
     raise problem
 
 
-def relation(source: Source, columns: list[Typed]) -> str:
+def relation(source: StoredSource, columns: list[Typed]) -> str:
     """SQL for the rows as they are stored; `columns` is needed for CSV only."""
     if source.inner is not None:
         return ".".join(name(part) for part in (ATTACHED, *source.inner))
@@ -174,7 +174,7 @@ def computable(sqltype: str) -> SqlType | None:
     return VARCHAR if sqltype.startswith("ENUM") else parse_type(sqltype)
 
 
-def view(table: Table, source: Source, stored: list[Typed]) -> str:
+def view(table: Table, source: StoredSource, stored: list[Typed]) -> str:
     """SQL that shows a table as it is declared. Call `unfit` first."""
     types = {column.lower(): (column, sqltype) for column, sqltype in stored}
     items = [_item(table, c, types[c.name.lower()], source) for c in table.columns]
@@ -186,7 +186,7 @@ def too_long(table: Table) -> str:
     return f"{RESERVED}too long {table.name}"
 
 
-def too_long_view(table: Table, source: Source, stored: list[Typed]) -> str:
+def too_long_view(table: Table, source: StoredSource, stored: list[Typed]) -> str:
     """SQL of that view: for each column of text or lists whether it counts as NULL because of its length. For the owner's check."""
     types = {column.lower(): (column, sqltype) for column, sqltype in stored}
     cut = [c for c in table.columns if c.is_cut]
@@ -194,7 +194,7 @@ def too_long_view(table: Table, source: Source, stored: list[Typed]) -> str:
     return f"CREATE VIEW main.{name(too_long(table))} AS SELECT {', '.join(items)} FROM {relation(source, stored)}"
 
 
-def _item(table: Table, column: Column, stored: Typed, source: Source) -> str:
+def _item(table: Table, column: Column, stored: Typed, source: StoredSource) -> str:
     """One column: as it is where the types agree, else cast, with NULL for what does not fit (no row may raise).
 
     Text or a list of people that is longer than its column's length does not fit either: one unit's value would else decide what a
@@ -252,7 +252,7 @@ def _is_no_list(stored: str, column: Column) -> bool:
     return column.sqltype.element is not None and stored != "VARCHAR"
 
 
-def unfit(table: Table, source: Source, stored: list[Typed]) -> list[str]:
+def unfit(table: Table, source: StoredSource, stored: list[Typed]) -> list[str]:
     """One line for each declared column that the file does not have, or has in a form that plain types cannot show."""
     types = {column.lower(): sqltype for column, sqltype in stored}
     lines = []

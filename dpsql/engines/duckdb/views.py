@@ -19,11 +19,11 @@ from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_uni
 from dpsql.schema.paths import require_agreeing
 
 Find = Callable[[Signature], Snapshot | None]
-Part = tuple[Table, sources.Source, list[sources.Typed]]
+Part = tuple[Table, sources.StoredSource, list[sources.Typed]]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownViews:
     """Views that were made on a connection.
 
     tables        with all columns, those of public tables too
@@ -40,7 +40,7 @@ class Shown:
     public_files: tuple[Path, ...]
 
 
-def show(connection: duckdb.DuckDBPyConnection, schema: Schema, find: Find, outputs: Iterable[Path]) -> Shown:
+def show(connection: duckdb.DuckDBPyConnection, schema: Schema, find: Find, outputs: Iterable[Path]) -> ShownViews:
     """Make the views and wall the connection: it reaches the declared files, and may write to `outputs`. Raises 707, 801, 804."""
     require_agreeing(schema)
     found, signature = _sources(connection, schema)
@@ -56,7 +56,7 @@ def show(connection: duckdb.DuckDBPyConnection, schema: Schema, find: Find, outp
     reached = prepared.files if prepared is not None and copied else ()
     wall(connection, [*sources.files(found), *reached, *outputs])
     public = [part for part in parts if part[0].public and part[1].inner is None]
-    return Shown(
+    return ShownViews(
         tables=tuple(table for table, *_ in parts),
         signature=signature,
         prepared=prepared.signature if prepared is not None and copied else None,
@@ -86,18 +86,18 @@ def _is_far(schema: Schema, table: Table) -> bool:
     return not table.public and schema.privacy.unit != ROW and schema.unit_column(table) is None
 
 
-def _sources(connection: duckdb.DuckDBPyConnection, schema: Schema) -> tuple[list[sources.Source], Signature]:
+def _sources(connection: duckdb.DuckDBPyConnection, schema: Schema) -> tuple[list[sources.StoredSource], Signature]:
     """Sources of the tables, and the files' signature from before anything of them is read."""
     path = sources.root(schema)
     if path.is_dir():
         found = sources.in_folder(path, schema.tables)
         return found, Signature.take(sources.files(found))
-    signature = Signature.take(sources.files([sources.Source("", path, ("", ""))]))
+    signature = Signature.take(sources.files([sources.StoredSource("", path, ("", ""))]))
     sources.attach(connection, path)
     return sources.in_database(connection, path, schema.tables), signature
 
 
-def _parts(connection: duckdb.DuckDBPyConnection, schema: Schema, found: list[sources.Source]) -> list[Part]:
+def _parts(connection: duckdb.DuckDBPyConnection, schema: Schema, found: list[sources.StoredSource]) -> list[Part]:
     stored = [sources.stored_columns(connection, source) for source in found]
     tables = [
         _public_columns(connection, t, s, c) if t.public else t
@@ -109,7 +109,7 @@ def _parts(connection: duckdb.DuckDBPyConnection, schema: Schema, found: list[so
 
 
 def _public_columns(
-    connection: duckdb.DuckDBPyConnection, table: Table, source: sources.Source, stored: list[sources.Typed]
+    connection: duckdb.DuckDBPyConnection, table: Table, source: sources.StoredSource, stored: list[sources.Typed]
 ) -> Table:
     """A public table with all columns that dpsql computes with; of CSV in the types that all values have."""
     if source.inner is None and source.path.suffix.lower() == ".csv":
@@ -125,7 +125,7 @@ def _public_columns(
     return replace(table, columns=tuple(columns))
 
 
-def _unkeyed(table: Table, source: sources.Source) -> list[str]:
+def _unkeyed(table: Table, source: sources.StoredSource) -> list[str]:
     """One line for what a public table lacks: its key columns, or any column at all; a private table's are declared."""
     if table.public and not table.columns:
         return [f"{source.place}: has no column of a type that dpsql computes with"]

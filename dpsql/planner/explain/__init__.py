@@ -71,11 +71,11 @@ def _release(part: CompiledRelease, compiled: Compiled, words: Words, schema: Sc
     return [f"{release.name}: {headline(release, words)}", *(f"  {line}" for line in lines)]
 
 
-# --- bound tables -------------------------------------------------------------------------------------------------
+# --- input tables -------------------------------------------------------------------------------------------------
 
 
 def _needed(part: CompiledRelease, bounds: tuple[InputTable, ...], told: set[str]) -> list[InputTable]:
-    """The bound tables that are made for a release, each after what it reads; they count as told."""
+    """The input tables that are made for a release, each after what it reads; they count as told."""
     wanted = set(part.bounds)
     for bound in reversed(bounds):
         if bound.name in wanted:

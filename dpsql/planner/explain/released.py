@@ -91,7 +91,7 @@ def _key(key: GroupKey, bound: str | None, bounds: tuple[InputTable, ...], words
 
 
 def made_of(name: str, bounds: tuple[InputTable, ...]) -> str:
-    """The public tables and releases that a bound table is made of."""
+    """The public tables and releases that an input table is made of."""
     bound = next(b for b in bounds if b.name == name)
     return listed([*(f"{table} (public)" for table in bound.public), *bound.reads]) or "constants"
 

@@ -74,7 +74,7 @@ def lower(release: Release, bounds: Sequence[InputTable] = ()) -> CompiledReleas
 
 
 def _bounds(release: Release, bounds: Sequence[InputTable]) -> tuple[str, ...]:
-    """The bound tables that a release reads."""
+    """The input tables that a release reads."""
     measured = [scalar for measure in release.measures for scalar in measure.statistic.inputs]
     counted = [scalar for chosen in release.chosen for scalar in chosen.over_histogram.histogram.inputs]
     read = tables(rows_of(release, [*measured, *counted])) if bounds else frozenset()

@@ -135,7 +135,7 @@ def rows_of(release: Release, inputs: list[Scalar], *, unit: bool | None = None)
 
 
 def _on_list(release: Release, listed: KeyList) -> Node:
-    """The condition that a row's keys are on a bound table's list."""
+    """The condition that a row's keys are on an input table's list."""
     same = tuple(
         Bare(Binary("IS NOT DISTINCT FROM", Column(_LISTED, f"c{i}"), release.keys[position].scalar.tree))
         for i, position in enumerate(listed.keys)

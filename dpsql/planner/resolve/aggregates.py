@@ -27,7 +27,7 @@ _ADVICE = "use COUNT, SUM, AVG, MEDIAN, STDDEV, MODE or CORR"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedAggregates:
     """Aggregates that one node asks for: one aggregate, or several that make a list."""
 
     aggregates: tuple[Aggregate, ...]
@@ -42,7 +42,7 @@ class Collector:
     unit: Scalar | None
     found: dict[Hashable, Aggregate] = field(default_factory=dict)
 
-    def add(self, node: exp.Expression) -> Asked:
+    def add(self, node: exp.Expression) -> AskedAggregates:
         """Resolve the aggregates that a node asks for. Raises 102 for what has no mechanism, 106, 109, 201 for its
         argument."""
         check()
@@ -64,7 +64,7 @@ class Collector:
     def _named(self, asked: Aggregate) -> Aggregate:
         return self.found.setdefault(asked.asked, replace(asked, name=f"a{len(self.found)}"))
 
-    def _read(self, node: exp.Expression) -> Asked:
+    def _read(self, node: exp.Expression) -> AskedAggregates:
         condition: Scalar | None = None
         inner = node
         if isinstance(node, exp.Filter):
@@ -72,11 +72,11 @@ class Collector:
             condition = truth(scalar(node.expression.this, self.scope))
         match inner:
             case exp.Count():
-                return Asked((self._count(inner, condition),))
+                return AskedAggregates((self._count(inner, condition),))
             case exp.CountIf():
                 counted = truth(scalar(inner.this, self.scope))
                 both = counted if condition is None else conjunction([condition, counted])
-                return Asked((Aggregate(ROWS, None, both, "", span_of(node), HUGEINT),))
+                return AskedAggregates((Aggregate(ROWS, None, both, "", span_of(node), HUGEINT),))
             case exp.Min() | exp.Max() if inner.expressions:
                 raise error(102, f"{name_of(inner)} of several values is not supported", hint="write MAX(x)")
             case exp.WithinGroup():
@@ -92,9 +92,9 @@ class Collector:
         if len(values) != record.takes:
             takes, name = "one argument" if record.takes == 1 else "two arguments", str(inner.this).upper()
             raise error(106, f"{name} takes {takes}", hint=f"write {name}({record.example.partition('(')[2]}")
-        return Asked((self._of_values(inner, record, values, condition),))
+        return AskedAggregates((self._of_values(inner, record, values, condition),))
 
-    def _within_group(self, node: exp.WithinGroup, condition: Scalar | None) -> Asked:
+    def _within_group(self, node: exp.WithinGroup, condition: Scalar | None) -> AskedAggregates:
         """PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x), from above with DESC; MODE() WITHIN GROUP (ORDER BY x)."""
         inner, order = node.this, node.expression
         if not isinstance(order, exp.Order) or len(order.expressions) != 1:
@@ -110,13 +110,13 @@ class Collector:
             found = replace(found, constants=tuple(map(_from_above, found.constants)))
         return self._built(found, inner, condition)
 
-    def _built(self, call: Given, node: exp.Expression, condition: Scalar | None) -> Asked:
+    def _built(self, call: Given, node: exp.Expression, condition: Scalar | None) -> AskedAggregates:
         record, span = call.record, span_of(node)
         assert record.build is not None
         found = record.build(call)
         sqltype = record.sqltype(found.value.sqltype)
         asked = (Aggregate(record, found.value, condition, "", span, sqltype, number=n) for n in found.numbers)
-        return Asked(tuple(asked), found.listed)
+        return AskedAggregates(tuple(asked), found.listed)
 
     def _count(self, node: exp.Count, condition: Scalar | None) -> Aggregate:
         span = span_of(node)

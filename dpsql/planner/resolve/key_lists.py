@@ -180,7 +180,7 @@ def _with_values(key: GroupKey, values: Sequence[Value | None]) -> GroupKey:
     return replace(key, scalar=replace(key.scalar, domain=Categories(tuple(kept)), nullable=len(kept) < len(values)))
 
 
-# --- lists that are bound tables ----------------------------------------------------------------------------------
+# --- lists that are input tables ----------------------------------------------------------------------------------
 
 
 def _with(found: Listed, *lists: KeyList) -> Listed:

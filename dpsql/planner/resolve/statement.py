@@ -194,7 +194,7 @@ class Statement:
         return query
 
     def reads(self, tree: exp.Expression) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """(declared public tables, blocks and bound tables) that a public query reads."""
+        """(declared public tables, blocks and input tables) that a public query reads."""
         check()
         names = {node.name for node in tree.find_all(exp.Table) if not node.db or node.db.lower() == MAIN}
         own = {block.name for block in self.blocks} | {bound.name for bound in self.bounds}
@@ -216,7 +216,7 @@ class Statement:
     def bind(
         self, query: Public, kind: str = "table", *, one_row: bool = False, types: tuple[SqlType, ...] | None = None
     ) -> tuple[str, tuple[SqlType, ...]]:
-        """A public query as a bound table: its name and the types of its columns c0, c1, ..., or those asked for."""
+        """A public query as an input table: its name and the types of its columns c0, c1, ..., or those asked for."""
         typed = self.described(query.tree)
         if types is not None and len(types) == len(typed):
             typed = tuple((name, wanted) for (name, _), wanted in zip(typed, types, strict=True))
@@ -236,7 +236,7 @@ class Statement:
         return self.bound(bound, kind), tuple(t for _, t in typed)
 
     def bound(self, asked: InputTable, kind: str) -> str:
-        """The name of a bound table: of an equal one, if there is one."""
+        """The name of an input table: of an equal one, if there is one."""
         for known in self.bounds:
             if replace(known, name="") == asked:
                 return known.name
@@ -318,7 +318,7 @@ def _within(node: exp.Expression, largest: float) -> None:
 
 
 def _bound_item(name: str, sqltype: SqlType) -> str:
-    """A column of a bound table in its planned type; text that is too long to compute with is NULL."""
+    """A column of an input table in its planned type; text that is too long to compute with is NULL."""
     value = f"TRY_CAST({name} AS {sqltype})"
     if sqltype.is_text:
         value = f"CASE WHEN length({value}) <= {LONGEST_BOUND} THEN {value} END"
@@ -326,5 +326,5 @@ def _bound_item(name: str, sqltype: SqlType) -> str:
 
 
 def bound_column(alias: str, name: str, sqltype: SqlType) -> Scalar:
-    """A column of a bound table: any value of its type, and NULL."""
+    """A column of an input table: any value of its type, and NULL."""
     return column(Column(alias, name), sqltype, UNBOUNDED, nullable=True, role="", length=LONGEST_BOUND)

@@ -33,7 +33,7 @@ def unit_groups(
 ) -> Private:
     """The per-unit aggregate of a SELECT: its groups as a relation, HAVING as a filter of them."""
     _refused(select)
-    found = _Found(scope, source.unit.max_rows if source.unit is not None else None)
+    found = _UnitAggregates(scope, source.unit.max_rows if source.unit is not None else None)
     for part in ("expressions", "having"):
         nodes = select.args.get(part) or []
         for node in nodes if isinstance(nodes, list) else [nodes]:
@@ -98,7 +98,7 @@ def decides(node: exp.Expression, scope: Scope) -> bool:
 
 
 @dataclass(slots=True)
-class _Found:
+class _UnitAggregates:
     """The aggregates of one unit's rows, each computed once.
 
     rows      [rows] of one unit at most, or None

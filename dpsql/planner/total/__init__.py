@@ -50,7 +50,7 @@ def tables_of(schema: Schema, facts: frozenset[str] = frozenset()) -> dict[str, 
     return found
 
 
-def bound_table(columns: Sequence[tuple[str, SqlType]]) -> Columns:
+def input_table(columns: Sequence[tuple[str, SqlType]]) -> Columns:
     """Known values of the columns of a table of released values."""
     return {name.lower(): of_type(sqltype) for name, sqltype in columns}
 
@@ -167,5 +167,5 @@ class Texts:
     def _total(self, sql: str, facts: frozenset[str], bounds: Bounds, everywhere: bool) -> str:
         tables = self._tables(facts)
         if bounds:
-            tables = {**tables, **{b.name.lower(): bound_table(b.columns) for b in bounds}}
+            tables = {**tables, **{b.name.lower(): input_table(b.columns) for b in bounds}}
         return total(sql, tables, everywhere=everywhere)

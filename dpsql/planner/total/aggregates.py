@@ -11,10 +11,10 @@ from sqlglot import exp
 from dpsql.core.domains import Interval, interval
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, HUGEINT, SqlType, decimal
 from dpsql.expressions.known import LIST, ROWS, Known, of_type
-from dpsql.planner.total.walk import Rule, Scope, Walk, unknown
+from dpsql.planner.total.walk import KnownColumns, Rule, Walk, unknown
 
 
-def aggregate(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def aggregate(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     """COUNT, SUM, MIN, MAX, MEDIAN, LIST: no guard goes around them."""
     argument = node.this if node.this is not None else node.expressions[0]
     if isinstance(argument, exp.Distinct) and isinstance(node, exp.Count) and len(argument.expressions) == 1:
@@ -28,12 +28,12 @@ def aggregate(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     return found
 
 
-def filtered(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def filtered(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     walk.condition(node.expression.this, scope)
     return aggregate(walk, node.this, scope) if type(node.this).__name__ in _TOTALS else walk.value(node, scope)
 
 
-def window(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def window(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     for part in list(node.args.get("partition_by") or []):
         walk.value(part, scope)
     order = node.args.get("order")
@@ -49,7 +49,7 @@ def window(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     raise unknown(node)
 
 
-def numbers(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def numbers(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     """range(n): as many numbers as a row has rows behind it, so n is no larger than those."""
     start, most = walk.value(node.args["start"], scope), walk.value(node.args["end"], scope)
     if node.args.get("step") is not None or start.limits != interval(0, 0) or not node.args.get("is_end_exclusive"):
@@ -60,7 +60,7 @@ def numbers(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     return Known(LIST, None, element=Known(BIGINT, Interval(Fraction(0), upper), null=False))
 
 
-def picked(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def picked(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     """list[position]: NULL where there is none."""
     held = walk.value(node.this, scope)
     (place,) = (walk.value(n, scope) for n in list(node.expressions))
@@ -69,7 +69,7 @@ def picked(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     return replace(held.element, null=True)
 
 
-def array(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def array(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     """[value for name in list]"""
     inner = node.expressions[0] if len(node.expressions) == 1 else None
     if not isinstance(inner, exp.Comprehension) or inner.args.get("condition") is not None:
@@ -77,11 +77,11 @@ def array(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     held = walk.value(inner.args["iterator"], scope)
     if held.element is None:
         raise unknown(node)
-    here = Scope({("", inner.expression.name.lower()): held.element}, scope)
+    here = KnownColumns({("", inner.expression.name.lower()): held.element}, scope)
     return Known(LIST, None, element=walk.value(inner.this, here))
 
 
-def unnested(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def unnested(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     """The elements of a list, or of a column of lists: UNNEST raises on none."""
     held = walk.value(node.this, scope)
     if held.sqltype.element is not None:
@@ -91,7 +91,7 @@ def unnested(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     return held.element
 
 
-def sorted_list(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def sorted_list(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     held = walk.value(node.this, scope)
     if held.sqltype != LIST:
         raise unknown(node)

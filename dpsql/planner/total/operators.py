@@ -13,7 +13,7 @@ from dpsql.expressions.functions.calendar import shifted
 from dpsql.expressions.functions.record import is_text, texts
 from dpsql.expressions.known import NOTHING, NULL, Known, Ruled, always, integer
 from dpsql.planner.total import arithmetic as numbers
-from dpsql.planner.total.walk import Rule, Scope, Walk, unknown
+from dpsql.planner.total.walk import KnownColumns, Rule, Walk, unknown
 
 _BEYOND = str(2**127)
 """The digits of the least whole number; without its sign it is of no type."""
@@ -27,30 +27,30 @@ _DIVISIONS: dict[str, Callable[[Known, Known], Ruled | None]] = {
 }
 
 
-def arithmetic(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def arithmetic(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     a, b = _beside(walk.value(node.this, scope), walk.value(node.expression, scope))
     if isinstance(node, exp.Add) and a.sqltype.is_temporal:
         return walk.ruled(node, shifted(a, b))
     return walk.ruled(node, numbers.arithmetic(_ARITHMETIC[type(node).__name__], a, b))
 
 
-def division(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def division(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     a, b = _beside(walk.value(node.this, scope), walk.value(node.expression, scope))
     return walk.ruled(node, _DIVISIONS[type(node).__name__](a, b))
 
 
-def negative(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def negative(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     if isinstance(node.this, exp.Literal) and node.this.name == _BEYOND:
         # the engine reads the sign with the digits
         return integer(-int(_BEYOND))
     return walk.ruled(node, numbers.negative(_typed(walk.value(node.this, scope))))
 
 
-def concatenated(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def concatenated(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     return walk.ruled(node, texts(2)([_typed(walk.value(part, scope)) for part in (node.this, node.expression)]))
 
 
-def named(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def named(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     """A function of the engine, by the rule of its record."""
     rule = ENGINE.get(node.name.lower()) or _OWN.get(node.name.lower())
     if rule is None:

@@ -11,7 +11,7 @@ from dpsql.expressions.known import Known, either
 from dpsql.planner.total.aggregates import AGGREGATES
 from dpsql.planner.total.operators import OPERATORS
 from dpsql.planner.total.structure import STRUCTURE
-from dpsql.planner.total.walk import Rule, Scope, Walk, unknown
+from dpsql.planner.total.walk import KnownColumns, Rule, Walk, unknown
 
 Columns = dict[str, Known]
 Tables = Mapping[str, Columns]
@@ -34,10 +34,10 @@ class Relations:
     def __post_init__(self) -> None:
         self.walk = Walk(RULES, self.everywhere, self._inside)
 
-    def _inside(self, node: exp.Expression, scope: Scope) -> Sequence[Known]:
+    def _inside(self, node: exp.Expression, scope: KnownColumns) -> Sequence[Known]:
         return list(self.query(node, scope, {}).values())
 
-    def query(self, node: exp.Expression, outer: Scope | None, named: Tables) -> Columns:
+    def query(self, node: exp.Expression, outer: KnownColumns | None, named: Tables) -> Columns:
         """The columns of a query. Raises NotTotalError."""
         named = self._with(node, outer, named)
         if isinstance(node, exp.Union):
@@ -53,7 +53,7 @@ class Relations:
             raise unknown(node)
         return self._select(node, outer, named)
 
-    def _with(self, node: exp.Expression, outer: Scope | None, named: Tables) -> Tables:
+    def _with(self, node: exp.Expression, outer: KnownColumns | None, named: Tables) -> Tables:
         clause = node.args.get("with_")
         if clause is None:
             return named
@@ -62,7 +62,7 @@ class Relations:
             found[part.alias.lower()] = self.query(part.this, outer, found)
         return found
 
-    def _union(self, node: exp.Expression, outer: Scope | None, named: Tables) -> Columns:
+    def _union(self, node: exp.Expression, outer: KnownColumns | None, named: Tables) -> Columns:
         first, second = (self.query(side, outer, named) for side in (node.this, node.expression))
         if node.args.get("distinct") or len(first) != len(second):
             raise unknown(node)
@@ -74,8 +74,8 @@ class Relations:
             columns[name] = found
         return columns
 
-    def _select(self, node: exp.Expression, outer: Scope | None, named: Tables) -> Columns:
-        scope = Scope({}, outer)
+    def _select(self, node: exp.Expression, outer: KnownColumns | None, named: Tables) -> Columns:
+        scope = KnownColumns({}, outer)
         source = node.args.get("from_")
         if source is not None:
             self._source(source.this, scope, named)
@@ -94,7 +94,7 @@ class Relations:
             self.walk.condition(node.args["having"].this, scope)
         return columns
 
-    def _shown(self, node: exp.Expression, scope: Scope) -> Columns:
+    def _shown(self, node: exp.Expression, scope: KnownColumns) -> Columns:
         columns: Columns = {}
         for i, item in enumerate(list(node.expressions)):
             if isinstance(item, exp.Star):
@@ -107,7 +107,7 @@ class Relations:
                 columns[item.name.lower() or f"#{i}"] = self.walk.value(item, scope)
         return {name: replace(known, literal=False) for name, known in columns.items()}
 
-    def _source(self, node: exp.Expression, scope: Scope, named: Tables) -> None:
+    def _source(self, node: exp.Expression, scope: KnownColumns, named: Tables) -> None:
         """Put the columns of a source into the scope."""
         if isinstance(node, exp.Table):
             known = named.get(node.name.lower()) or self.tables.get(node.name.lower())
@@ -125,14 +125,14 @@ class Relations:
         for join in list(node.args.get("joins") or []):
             self._join(join, scope, named)
 
-    def _join(self, node: exp.Expression, scope: Scope, named: Tables) -> None:
+    def _join(self, node: exp.Expression, scope: KnownColumns, named: Tables) -> None:
         """A join's condition sees both sides; the side that may be absent can be NULL."""
         words = {str(node.args.get(k) or "") for k in ("kind", "side", "method")} | {str(node.args.get("using") or "")}
         if words - _JOINS:
             raise unknown(node)
-        right = Scope({}, scope.outer)
+        right = KnownColumns({}, scope.outer)
         self._source(node.this, right, named)
-        both = Scope(scope.columns | right.columns, scope.outer)
+        both = KnownColumns(scope.columns | right.columns, scope.outer)
         if node.args.get("on") is not None:
             self.walk.condition(node.args["on"], both)
         if words & {"SEMI", "ANTI"}:

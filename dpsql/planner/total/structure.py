@@ -14,17 +14,17 @@ from dpsql.core.sqltypes import BOOLEAN, DOUBLE, FLOAT, VARCHAR, SqlType, decima
 from dpsql.expressions.known import NULL, Known, common, either, integer, of_type
 from dpsql.planner.total import casts
 from dpsql.planner.total.casts import boolean, constant, try_cast
-from dpsql.planner.total.walk import Rule, Scope, Walk, learnt, type_of, unknown
+from dpsql.planner.total.walk import KnownColumns, Rule, Walk, learnt, type_of, unknown
 
 
-def column(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def column(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     found = scope.find(node.text("table").lower(), node.name.lower())
     if found is None:
         raise unknown(node)
     return found
 
 
-def literal(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def literal(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     if node.args.get("is_string"):
         return Known(VARCHAR, None, null=False, word=node.name)
     if node.name.isdigit():
@@ -40,7 +40,7 @@ def literal(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     raise unknown(node)
 
 
-def cast(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def cast(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     target = type_of(node.args["to"])
     inner = node.this
     if isinstance(inner, exp.Literal) and inner.args.get("is_string") and not target.is_text:
@@ -71,7 +71,7 @@ def _is_read_exactly(walk: Walk, node: exp.Expression, inner: exp.Expression, ta
     return isinstance(around, exp.Cast) and type_of(around.args["to"]).is_text
 
 
-def case(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def case(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     """Branches know their condition; that a branch is worked out for its rows alone is the engine's own promise."""
     if node.this is not None:
         raise unknown(node)
@@ -93,12 +93,12 @@ def _one(node: exp.Expression, values: list[Known]) -> Known:
     return found
 
 
-def coalesce(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def coalesce(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     values = [walk.value(n, scope) for n in (node.this, *list(node.expressions))]
     return replace(_one(node, values), null=all(v.null for v in values))
 
 
-def nullif(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def nullif(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     values = [walk.value(n, scope) for n in (node.this, node.expression)]
     if common(*values) is None:
         raise unknown(node)
@@ -106,7 +106,7 @@ def nullif(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     return replace(values[0], null=True, literal=False)
 
 
-def extreme(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def extreme(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     """LEAST and GREATEST skip NULL, so only what cannot be NULL narrows the result."""
     values = [walk.value(n, scope) for n in (node.this, *list(node.expressions))]
     found = _one(node, values)
@@ -121,15 +121,15 @@ def extreme(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     return replace(found, limits=Interval(min(low, high), max(low, high)), null=all(v.null for v in values))
 
 
-def compared(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def compared(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     return _compared(walk, node, [node.this, node.expression], scope)
 
 
-def between(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def between(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     return _compared(walk, node, [node.this, node.args["low"], node.args["high"]], scope)
 
 
-def _compared(walk: Walk, node: exp.Expression, sides: Sequence[exp.Expression], scope: Scope) -> Known:
+def _compared(walk: Walk, node: exp.Expression, sides: Sequence[exp.Expression], scope: KnownColumns) -> Known:
     values = [walk.value(side, scope) for side in sides]
     if values[0].sqltype == BOOLEAN and all(v.sqltype.is_integer for v in values[1:]):
         # the engine makes 0 or 1 of it
@@ -139,7 +139,7 @@ def _compared(walk: Walk, node: exp.Expression, sides: Sequence[exp.Expression],
     return of_type(BOOLEAN)
 
 
-def among(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def among(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     if node.args.get("query") is None:
         return _compared(walk, node, [node.this, *list(node.expressions)], scope)
     value = walk.value(node.this, scope)
@@ -149,7 +149,7 @@ def among(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     return of_type(BOOLEAN)
 
 
-def connected(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def connected(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     """AND and OR, without recursion along a chain."""
     waiting, parts = [node], []
     while waiting:
@@ -163,12 +163,12 @@ def connected(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     return of_type(BOOLEAN)
 
 
-def negated(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def negated(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     walk.condition(node.this, scope)
     return of_type(BOOLEAN)
 
 
-def tested(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def tested(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     """IS NULL, IS TRUE, IS FALSE."""
     value = walk.value(node.this, scope)
     if not (isinstance(node.expression, exp.Null) or (isinstance(node.expression, exp.Boolean) and boolean(value))):
@@ -176,7 +176,7 @@ def tested(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     return of_type(BOOLEAN, null=False)
 
 
-def like(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def like(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     """[I]LIKE and GLOB of a constant; ESCAPE of one ASCII character that the pattern uses well."""
     inner = node.this if isinstance(node, exp.Escape) else node
     if isinstance(node, exp.Escape) and not _escapes(inner.expression, node.expression):
@@ -186,20 +186,20 @@ def like(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
     return of_type(BOOLEAN)
 
 
-def exists(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def exists(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     walk.query(node.this, scope)
     return of_type(BOOLEAN, null=False)
 
 
-def scalar_query(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
-    """A query as a value: of a bound table, which has one row."""
+def scalar_query(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
+    """A query as a value: of an input table, which has one row."""
     found = walk.query(node.this, scope)
     if len(found) != 1:
         raise unknown(node)
     return replace(found[0], null=True)
 
 
-def tried(walk: Walk, node: exp.Expression, scope: Scope) -> Known:
+def tried(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     return replace(walk.value(node.this, scope), null=True)
 
 

@@ -28,11 +28,11 @@ _VARYING = (exp.Column, exp.Placeholder, exp.Parameter, exp.Query)
 
 
 @dataclass(slots=True)
-class Scope:
+class KnownColumns:
     """The columns that an expression can name: (source, name), both in lower case."""
 
     columns: dict[tuple[str, str], Known]
-    outer: Scope | None = None
+    outer: KnownColumns | None = None
     aliases: dict[str, Known] = field(default_factory=dict)
 
     def find(self, source: str, name: str) -> Known | None:
@@ -66,14 +66,14 @@ class Walk:
 
     rules: Mapping[str, Rule]
     everywhere: bool
-    query: Callable[[exp.Expression, Scope], Sequence[Known]]
+    query: Callable[[exp.Expression, KnownColumns], Sequence[Known]]
     guarded: int = 0
     facts: list[Facts] = field(default_factory=list)
     known: dict[int, Known] = field(default_factory=dict)
     around: set[int] = field(default_factory=set)
     nullable: set[int] = field(default_factory=set)
 
-    def value(self, node: exp.Expression, scope: Scope) -> Known:
+    def value(self, node: exp.Expression, scope: KnownColumns) -> Known:
         """Known value of an expression. Raises NotTotalError."""
         found = self._value(node, scope)
         whole = node
@@ -89,13 +89,13 @@ class Walk:
         self.known[id(whole)] = found
         return found
 
-    def condition(self, node: exp.Expression, scope: Scope) -> Known:
+    def condition(self, node: exp.Expression, scope: KnownColumns) -> Known:
         found = self.value(node, scope)
         if not boolean(found):
             raise unknown(node)
         return found
 
-    def _value(self, node: exp.Expression, scope: Scope) -> Known:
+    def _value(self, node: exp.Expression, scope: KnownColumns) -> Known:
         rule = self.rules.get(type(node).__name__)
         if rule is None:
             raise unknown(node)
@@ -153,7 +153,7 @@ class Walk:
         return wrapper
 
 
-Rule = Callable[[Walk, exp.Expression, Scope], Known]
+Rule = Callable[[Walk, exp.Expression, KnownColumns], Known]
 
 
 def type_of(node: exp.Expression) -> SqlType:

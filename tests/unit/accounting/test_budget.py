@@ -15,7 +15,7 @@ from dpsql.accounting.budget import kept_for_others, refreshes_left, reserved, t
 from dpsql.core.errors import BudgetError
 from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, Sums, total
 from dpsql.mechanisms.conversions import gaussian, pure
-from dpsql.plan.charges import Budget, Cap, ChargeRequest, Held
+from dpsql.plan.charges import Budget, Cap, ChargeRequest, ReservedBudget
 from tests.support.accounts import sums
 
 Asks = Callable[..., ChargeRequest]
@@ -29,8 +29,8 @@ def of(epsilon: str, delta: str = "0") -> EpsilonDelta:
     return EpsilonDelta(Fraction(epsilon), Fraction(delta))
 
 
-def held(analyst: str = "bi", refreshes: int = 3, epsilon: str = "0.1", delta: str = "0") -> Held:
-    return Held(f"for {analyst}", analyst, refreshes, pure(Fraction(epsilon), Fraction(delta)))
+def held(analyst: str = "bi", refreshes: int = 3, epsilon: str = "0.1", delta: str = "0") -> ReservedBudget:
+    return ReservedBudget(f"for {analyst}", analyst, refreshes, pure(Fraction(epsilon), Fraction(delta)))
 
 
 def granted(ledger: Ledger, request: ChargeRequest, budget: Budget) -> bool:
@@ -174,7 +174,7 @@ def test_what_is_held_can_be_spent_whatever_others_spend(ledger: Ledger, asks: A
 @example(2, Fraction(9, 40), [pure(Fraction(1, 10))] * 3 + [gaussian(Fraction(1, 100), ZERO)])
 def test_what_is_kept_never_grows(refreshes: int, price: Fraction, losses: list[PrivacyLoss]) -> None:
     """Nor does the number of refreshes, but where the sum of epsilons ends: then what is kept in rho alone counts them."""
-    kept = Held("r", "bi", refreshes, pure(price))
+    kept = ReservedBudget("r", "bi", refreshes, pure(price))
     spent, before, count = RDP.nothing, reserved(kept, RDP), refreshes
     for loss in losses:
         ended = spent["epsilon"] is not None and loss.epsilon is None

@@ -9,7 +9,7 @@ import pytest
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.histogram import Counts, Terms
 from dpsql.aggregates.listed_extreme import NONE, ListedExtremeOf, ListedExtremes
-from dpsql.aggregates.mode import VALUE, Listed
+from dpsql.aggregates.mode import VALUE, ListedHistogram
 from dpsql.core.domains import Categories
 from dpsql.core.sqltypes import VARCHAR
 from dpsql.expressions.scalar import column
@@ -19,7 +19,9 @@ from tests.support.noise import ZeroNoise
 from tests.support.trees import X
 
 VALUES = ("silver", "basic", "gold")
-EXTREMES = ListedExtremes(Listed(column(X, VARCHAR, Categories(VALUES), length=6), VALUE, VALUES, None), (1, 2, 0))
+EXTREMES = ListedExtremes(
+    ListedHistogram(column(X, VARCHAR, Categories(VALUES), length=6), VALUE, VALUES, None), (1, 2, 0)
+)
 
 
 def terms(rows: int = 1, epsilon: Fraction = Fraction(1)) -> Terms:

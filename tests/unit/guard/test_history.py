@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpsql.guard.cells import HASH_BITS, Keys, cells, differing, near
-from dpsql.guard.history import Asked, History, Past
+from dpsql.guard.history import BlockQuestion, History, Past
 from dpsql.guard.leaving_out import Policy
 
 POLICY = Policy(20, 1.0)
@@ -20,15 +20,15 @@ def keys(units: Iterable[int], adds: int = 1) -> Keys:
     return (np.array(sorted(units), dtype=np.uint32) << np.uint32(HASH_BITS)) | np.uint32(adds)
 
 
-def asked(units: range | list[int], spread: float = 0.1, adds: int = 1, kind: str = "adds") -> Asked:
-    return Asked(cells([(kind, keys(units, adds))]), spread, len(units))
+def asked(units: range | list[int], spread: float = 0.1, adds: int = 1, kind: str = "adds") -> BlockQuestion:
+    return BlockQuestion(cells([(kind, keys(units, adds))]), spread, len(units))
 
 
-def past(one: Asked) -> Past:
+def past(one: BlockQuestion) -> Past:
     return Past(1, "ann", "SELECT 1", (one,))
 
 
-def history(*earlier: Asked) -> History:
+def history(*earlier: BlockQuestion) -> History:
     found = History(POLICY, 10)
     found.add([(one, past(one)) for one in earlier])
     return found
@@ -56,7 +56,7 @@ def test_a_pair_of_which_few_are_the_difference(earlier: range, now: range, peop
 def test_what_is_added_counts_and_kinds_are_apart() -> None:
     many = list(range(1_000))
     assert history(asked(many)).conflict([asked(many, adds=2)]) is None, "everybody adds something else"
-    one_more = Asked(cells([("adds", np.sort(np.r_[keys(many[1:]), keys(many[:1], adds=7)]))]), 0.1, 1_000)
+    one_more = BlockQuestion(cells([("adds", np.sort(np.r_[keys(many[1:]), keys(many[:1], adds=7)]))]), 0.1, 1_000)
     assert history(asked(many)).conflict([one_more]) is not None
     assert history(asked(many)).conflict([asked(many[1:], kind="max of x")]) is None
 

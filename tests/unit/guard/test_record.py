@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpsql.guard import record
 from dpsql.guard.cells import HASH_BITS, Keys, cells
-from dpsql.guard.history import Asked
+from dpsql.guard.history import BlockQuestion
 
 keys = st.lists(st.integers(0, 2**26), unique=True, max_size=50).map(lambda k: np.array(sorted(k), dtype=np.uint32))
 fine = st.sampled_from([(), (("", ("person.city",)),), (("", ()), ("person.age", ("0.12", "0.81+")))])
@@ -20,7 +20,7 @@ statistics = st.lists(st.tuples(st.tuples(st.sampled_from(["adds", "max of x"]),
 )
 statements = st.lists(
     st.builds(
-        Asked,
+        BlockQuestion,
         statistics,
         st.floats(0, 1e9),
         st.integers(0, 10**9),
@@ -32,7 +32,7 @@ statements = st.lists(
 
 
 @given(statements)
-def test_it_reads_back_as_the_same(asked: list[Asked]) -> None:
+def test_it_reads_back_as_the_same(asked: list[BlockQuestion]) -> None:
     text = record.written(asked, "units")
     found = record.read(text, "units", lambda place: record.keys(text)[place])
     assert found is not None and len(found) == len(asked)
@@ -53,7 +53,7 @@ def unread(place: int) -> Keys:
 
 
 def test_a_record_of_other_sample_units_is_evaluated_anew() -> None:
-    asked = [Asked(cells([]), 2.5, 100)]
+    asked = [BlockQuestion(cells([]), 2.5, 100)]
     text = record.written(asked, "units")
     assert record.read(text, "other units", unread) is None and record.spreads(text) == [2.5]
 
@@ -94,7 +94,8 @@ def test_keys_that_are_none_are_told(line: str) -> None:
 
 def test_cells_without_keys_are_told() -> None:
     many, few = (
-        record.written([Asked(cells([("adds", np.arange(n, dtype=np.uint32))]), 1.0, 1)], "units") for n in (9, 7)
+        record.written([BlockQuestion(cells([("adds", np.arange(n, dtype=np.uint32))]), 1.0, 1)], "units")
+        for n in (9, 7)
     )
     with pytest.raises(ValueError, match="cells without keys"):
         record.keys("\n".join([many.split("\n")[0], few.split("\n")[1]]))
@@ -105,6 +106,7 @@ def test_a_total_is_short() -> None:
     everybody = np.arange(20_000, dtype=np.uint32) << np.uint32(HASH_BITS)
     half = np.sort(np.random.default_rng(1).choice(everybody, 10_000, replace=False))
     sizes = [
-        len(record.written([Asked(cells([("adds", k | np.uint32(77))]), 1.0, 1)], "units")) for k in (everybody, half)
+        len(record.written([BlockQuestion(cells([("adds", k | np.uint32(77))]), 1.0, 1)], "units"))
+        for k in (everybody, half)
     ]
     assert sizes[0] < 1_200 and sizes[1] < 6_000, sizes

@@ -94,7 +94,7 @@ def test_statements_at_once_see_their_own(engine: DuckDBEngine) -> None:
     assert len(found) == 40 and all(total == 2 * i for i, total in found)
 
 
-def test_a_bound_table_opens_no_way_out(engine: DuckDBEngine, tmp_path: Path) -> None:
+def test_an_input_table_opens_no_way_out(engine: DuckDBEngine, tmp_path: Path) -> None:
     bound = table("bound_0", (BIGINT, [1]))
     for sql in (f"COPY bound_0 TO '{tmp_path}/out.csv'", "DROP TABLE bound_0", f"ATTACH '{tmp_path}/new.db'"):
         assert code(engine, sql, bound) == "DPSQL-901"

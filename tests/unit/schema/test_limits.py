@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.core.errors import SchemaError
-from dpsql.schema.model import Limits, Schema
+from dpsql.schema.model import Schema, StatementLimits
 from dpsql.schema.sizes import UNITS, size, written
 from dpsql.schema.toml import read_schema, to_toml
 from tests.support import clinic
@@ -24,13 +24,13 @@ def read(folder: Path, limits: str) -> Schema:
 def test_limits_have_finite_defaults(tmp_path: Path) -> None:
     for text in ("", "[limits]"):
         schema = read(tmp_path, text)
-        assert schema.limits == Limits(Fraction(60), 2_000_000_000, 1_000_000, Fraction(5))
+        assert schema.limits == StatementLimits(Fraction(60), 2_000_000_000, 1_000_000, Fraction(5))
         assert "[limits]" not in to_toml(schema), "what is the default is not written"
 
 
 def test_limits_are_read_and_written(tmp_path: Path) -> None:
     schema = read(tmp_path, '[limits]\nseconds = 0.5\nmemory = "512 mib"\nrows = 10\nplan_seconds = 2')
-    assert schema.limits == Limits(Fraction(1, 2), 512 * 2**20, 10, Fraction(2))
+    assert schema.limits == StatementLimits(Fraction(1, 2), 512 * 2**20, 10, Fraction(2))
     text = to_toml(schema)
     assert '[limits]\nseconds = 0.5\nmemory = "512MiB"\nrows = 10\nplan_seconds = 2\n' in text
     (tmp_path / "again.toml").write_text(text)
