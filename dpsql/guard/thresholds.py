@@ -12,13 +12,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from dpsql.core.domains import Interval
+from dpsql.core.sqltypes import TIME
 from dpsql.expressions.scalar import Scalar
+from dpsql.expressions.temporal import DAY
 from dpsql.guard.cells import Fine
 from dpsql.guard.lists import Lists
 from dpsql.plan.resolved import Block
 from dpsql.sql.duckdb import printed
 
 _AFTER, _FLIPPED = ("<=", ">"), {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_DAY = Interval(Fraction(0), Fraction(DAY))
+"""What every time of day lies in, whatever is declared."""
 _SELECTED = ""
 """Stands for the lists, among the names of columns."""
 _AT = "+"
@@ -76,8 +80,9 @@ def _thresholds(expressions: Iterable[Scalar]) -> Iterator[tuple[str, str]]:
             continue
         operator = part.function if right.is_literal else _FLIPPED[part.function]
         value, at, operator = _solved(value, Fraction(constant.value), operator)
-        if isinstance(value.domain, Interval) and (value.sqltype.is_number or value.sqltype == constant.sqltype):
-            yield from _placed(value, value.domain, at, operator in _AFTER)
+        domain = _DAY if value.sqltype == TIME and not isinstance(value.domain, Interval) else value.domain
+        if isinstance(domain, Interval) and (value.sqltype.is_number or value.sqltype == constant.sqltype):
+            yield from _placed(value, domain, at, operator in _AFTER)
 
 
 def _placed(value: Scalar, domain: Interval, at: Fraction, is_after: bool) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from dpsql.core.errors import Error
@@ -104,3 +105,18 @@ def test_the_same_people_or_many_others_are_answered(session: Session, one: str,
 
 def test_noise_decides(session: Session) -> None:
     assert decided(session, LIGHT, f"{TOTAL} WHERE weight <= 81.4", price="0.1") == ["answered", "answered"]
+
+
+def test_a_time_of_day_lies_in_a_day_without_bounds(tmp_path: Path) -> None:
+    text = clinic.schema_text(guard="block").replace("code = {", 'woke = { type = "TIME" }\ncode = {')
+    (tmp_path / "schema.toml").write_text(text)
+    ddl = clinic.DDL | {"patient": clinic.DDL["patient"].replace("code INTEGER", "woke TIME, code INTEGER")}
+    with duckdb.connect(str(tmp_path / "clinic.duckdb")) as connection:
+        for name, columns in ddl.items():
+            connection.execute(f"CREATE TABLE {name} ({columns})")
+    session = open_session(tmp_path / "schema.toml", None, ":memory:", noise=ZeroNoise())
+    early = [f"{TOTAL} WHERE woke {operator} TIME '07:13:22'" for operator in ("<", ">=", "<=")]
+    try:
+        assert decided(session, *early) == ["answered", "answered", "DPSQL-602"]
+    finally:
+        session.close()
