@@ -169,3 +169,9 @@ def test_no_aggregate_slips_into_another_or_a_condition(declared: Schema, sql: s
     with pytest.raises(Error) as refused:
         release(declared, sql.format(call))
     assert refused.value.code == "DPSQL-109", str(refused.value)
+
+
+def test_one_value_where_two_are_needed_is_refused(declared: Schema) -> None:
+    """Earlier parsers do not read the call at all."""
+    with pytest.raises(Error, match=r"DPSQL-106: REGR_SLOPE needs a value; write REGR_SLOPE\(y, x\)|DPSQL-101"):
+        release(declared, "SELECT REGR_SLOPE(age) FROM patient")
