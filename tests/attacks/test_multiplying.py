@@ -145,6 +145,16 @@ NOT_UNIQUE = [
     joined("SELECT region AS x FROM place JOIN badge ON true"),
     joined("SELECT site AS x FROM place, badge"),
     joined("SELECT place.site AS x FROM place JOIN badge ON badge.grade = place.region"),
+    joined("SELECT a.site AS x FROM place a JOIN place b ON b.region = a.site"),
+    joined("SELECT a.site AS x FROM place a JOIN place b ON b.site = a.site OR true"),
+    joined("SELECT a.site AS x FROM place a JOIN place b ON b.site + 0 = a.site"),
+    joined("SELECT a.site AS x FROM place a JOIN (SELECT site // 2 AS site FROM place) b ON b.site = a.site"),
+    joined("SELECT b.site AS x FROM place a LEFT JOIN place b ON b.site = a.site AND a.site < 2"),
+    joined("SELECT b.site AS x FROM place a RIGHT JOIN place b ON b.site = a.region"),
+    joined("SELECT a.site AS x FROM place a LEFT JOIN place b ON true WHERE b.site = a.site OR b.site IS NULL"),
+    joined("SELECT a.site AS x FROM place a JOIN place b ON b.site = a.site JOIN badge c ON c.grade = a.region"),
+    joined("SELECT a.site AS x FROM place a JOIN badge b ON b.badge = a.site"),
+    joined("SELECT a.site AS x FROM place a JOIN place b ON CAST(b.site AS BOOLEAN) = CAST(a.site AS BOOLEAN)"),
     # other names, or another table, under the name of the key
     joined("SELECT x FROM place AS t(y, x)"),
     joined("SELECT site FROM place AS t(region, site)", "q.site = p.site"),
@@ -190,6 +200,15 @@ UNIQUE = [
     joined("SELECT t.* FROM place t", "q.site = p.site"),
     joined("SELECT * FROM (SELECT * FROM place WHERE region = 1) ORDER BY town", "q.site = p.site"),
     joined("SELECT site AS x, region FROM place"),
+    # of public tables joined with each other: the keys of both, or of the one whose rows meet one row of the other
+    joined("SELECT a.site AS x, b.site AS y FROM place a, place b", "q.x = p.site AND q.y = p.code"),
+    joined("SELECT a.site AS x, UPPER(b.town) AS t FROM place a JOIN place b ON b.site = a.region"),
+    joined("SELECT a.site AS x, b.town FROM place a, place b WHERE b.site = a.region"),
+    joined("SELECT a.site AS x, b.town FROM place a LEFT JOIN place b ON a.region = b.site AND b.town <> 'x'"),
+    joined("SELECT a.site AS x, b.town FROM place b JOIN place a ON b.site = a.region"),
+    joined(
+        "SELECT a.site AS x, c.town FROM place a JOIN place b ON b.site = a.region LEFT JOIN place c ON c.site = b.region"
+    ),
     "SELECT COUNT(*) FROM patient p JOIN (SELECT * FROM place) AS q(x) ON q.x = p.site",
     "SELECT COUNT(*) FROM patient p JOIN place AS q(x) ON q.x = p.site",
     joined("SELECT region AS x FROM place ORDER BY site LIMIT 1"),
@@ -359,4 +378,20 @@ def test_a_claim_that_holds_is_no_violation(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(unique, "of_select", lambda select, sources: WRONG)
     session = opened()
     assert session.execute(joined("SELECT region AS x FROM place WHERE site = 1")).rows
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("rule", "query"),
+    [
+        ("_are_alike", "SELECT a.site AS x FROM place a JOIN (SELECT badge FROM badge WHERE badge < '1a') b ON b.badge = a.site"),
+        ("_is_plain", "SELECT a.site AS x FROM place a RIGHT JOIN place b ON b.site = a.region"),
+    ],
+)  # fmt: skip
+def test_each_rule_of_public_joins_is_needed(rule: str, query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it a claim is made that the rows belie: '1' and '01' are one number, and rows without a match are alike."""
+    session = opened()
+    assert refused(session, joined(query)) == "DPSQL-402"
+    monkeypatch.setattr(unique, rule, lambda *_: True)
+    assert refused(session, joined(query)) == "DPSQL-901"
     session.close()

@@ -76,7 +76,8 @@ def _shown(statement: Statement, found: Source) -> unique.Shown:
         declared = [c.name.lower() for c in found.table.columns]
         kept = frozenset({frozenset(declared.index(name.lower()) for name in found.table.key)})
     columns = tuple(name.lower() for name in column_names(statement, found))
-    return unique.Shown(found.name.lower(), columns, kept)
+    types = tuple(c.sqltype for c in found.table.columns) if found.table is not None else ()
+    return unique.Shown(found.name.lower(), columns, kept, types)
 
 
 def _may_be_named(select: exp.Select) -> bool:

@@ -7,16 +7,19 @@ below claims nothing. The rows themselves are looked at again when the query is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpsql.core.sqltypes import SqlType
 from dpsql.planner.grammar import is_aggregate
-from dpsql.planner.resolve.syntax import is_query, parts_of, unaliased
+from dpsql.planner.resolve.syntax import flat_conjuncts, is_query, parts_of, unaliased, where_parts
 
 Unique = frozenset[frozenset[int]]
 """Sets of column positions. The empty set says that there is one row at most."""
+Place = tuple[int, int]
+"""A column of a source: the position of the source in FROM, and its own in the source."""
 
 NOTHING: Unique = frozenset()
 ONE_ROW: Unique = frozenset({frozenset()})
@@ -24,11 +27,15 @@ ONE_ROW: Unique = frozenset({frozenset()})
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One source of a public SELECT: its name, its columns in order, both in lower case, and what is unique in it."""
+    """One source of a public SELECT: its name, its columns in order, both in lower case, and what is unique in it.
+
+    types  the types of a declared table's columns; () for a query
+    """
 
     name: str
     columns: tuple[str, ...]
     unique: Unique
+    types: tuple[SqlType, ...] = ()
 
     @property
     def is_clear(self) -> bool:
@@ -53,7 +60,7 @@ def of_select(select: exp.Select, sources: Sequence[Shown]) -> Unique:
     distinct = select.args.get("distinct")
     if distinct is not None:
         return NOTHING if distinct.args.get("on") else frozenset({frozenset(range(len(projections)))})
-    return _of_source(projections, sources) if len(sources) == 1 else NOTHING
+    return _of_rows(projections, _joined(select, sources))
 
 
 def of_release(tree: exp.Select, released: str, keys: Sequence[str]) -> Unique:
@@ -147,11 +154,71 @@ def _place_of_key(
     return projections.index(found) if found is not None and found in projections else None
 
 
-def _of_source(projections: list[Identity | None], sources: Sequence[Shown]) -> Unique:
-    """Rows of one source keep their unique columns, whatever WHERE, ORDER BY and LIMIT leave of them."""
+def _of_rows(projections: list[Identity | None], unique: frozenset[frozenset[Place]]) -> Unique:
+    """The rows of FROM keep their unique columns, whatever WHERE, ORDER BY and LIMIT leave of them."""
     shown: dict[object, int] = {}
     for position, found in enumerate(projections):
         if found is not None and found[0] == "column":
             shown.setdefault(found[1], position)
-    sets = [{shown.get((0, i)) for i in positions} for positions in sources[0].unique]
+    sets = [{shown.get(place) for place in places} for places in unique]
     return frozenset(frozenset(p for p in found if p is not None) for found in sets if None not in found)
+
+
+def _joined(select: exp.Select, sources: Sequence[Shown]) -> frozenset[frozenset[Place]]:
+    """The unique columns of the rows of FROM.
+
+    Why  a row of a join is one row of each side: a unique set of the one and of the other together name it. Where a row of one side
+         meets at most one of the other, because a unique set of that is equated, its own set names it alone; a LEFT JOIN repeats the
+         NULLs of its right side, whose sets alone then name nothing. What holds of the rows of FROM holds of those WHERE leaves
+    """
+    joins = select.args.get("joins") or []
+    items = [select.args["from_"].this, *(join.this for join in joins)]
+    if len(items) != len(sources) or any(item.args.get("joins") or item.args.get("laterals") for item in items):
+        return frozenset()
+    if any(not _is_plain(join) for join in joins):
+        return frozenset()
+    filters = [] if any(join.side for join in joins) else where_parts(select)
+    found = _own(sources, 0)
+    for i, join in enumerate(joins, 1):
+        on = join.args.get("on")
+        equated = _equated([*filters, *(flat_conjuncts(on) if on is not None else ())], sources, i)
+        own, kept = _own(sources, i), frozenset[frozenset[Place]]()
+        if any(places <= {theirs for _, theirs in equated} for places in own):
+            kept |= found
+        if not join.side and any(places <= {mine for mine, _ in equated} for places in found):
+            kept |= own
+        found = kept or frozenset(mine | theirs for mine in found for theirs in own)
+    return found
+
+
+def _own(sources: Sequence[Shown], i: int) -> frozenset[frozenset[Place]]:
+    return frozenset(frozenset((i, j) for j in positions) for positions in sources[i].unique)
+
+
+def _is_plain(join: exp.Join) -> bool:
+    """True for an inner, cross or left join by ON or by WHERE."""
+    side, kind = (join.side or "").upper(), (join.kind or "").upper()
+    kinds = {"": ("", "INNER", "CROSS"), "LEFT": ("", "OUTER")}
+    return not join.args.get("method") and not join.args.get("using") and kind in kinds.get(side, ())
+
+
+def _equated(conditions: Iterable[exp.Expression], sources: Sequence[Shown], i: int) -> set[tuple[Place, Place]]:
+    """The columns of earlier sources that are equal to columns of source `i`.
+
+    Why  both are of one type, of whole numbers or text: values that the engine converts may be equal without being the same
+    """
+    found = set()
+    for condition in conditions:
+        sides = (condition.left, condition.right) if isinstance(condition, exp.EQ) else ()
+        places = [_place(side, sources) for side in sides if isinstance(side, exp.Column)]
+        match sorted(place for place in places if place is not None):
+            case [mine, theirs] if mine[0] < i == theirs[0] and _are_alike(sources, mine, theirs):
+                found.add((mine, theirs))
+    return found
+
+
+def _are_alike(sources: Sequence[Shown], *places: Place) -> bool:
+    if not all(sources[i].types for i, _ in places):
+        return False
+    types = {sources[i].types[j] for i, j in places}
+    return len(types) == 1 and all(t.is_integer or t.is_text for t in types)
