@@ -12,7 +12,6 @@ from tests.attacks.observing import empty, everywhere, opened, ordinary, see
 RAW = [
     f"SELECT {aggregate} FROM patient"
     for aggregate in (
-        "MIN(note)",
         "MIN(code)",
         "MAX(code + 1)",
         "MAX(patient_id)",

@@ -30,7 +30,6 @@ GUARDED = [
     "SELECT COUNT(*) FROM patient WHERE 1000 < patient_id",
     "SELECT COUNT(*) FROM patient WHERE patient_id IN (1000, 1001)",
     "SELECT COUNT(*) FROM patient WHERE patient_id BETWEEN 1 AND 1000",
-    "SELECT COUNT(*) FROM patient WHERE patient_id IS NULL",
     "SELECT COUNT(*) FROM patient WHERE CAST(patient_id AS VARCHAR) LIKE '%7'",
     "SELECT COUNT(*) FROM patient WHERE patient_id % 2 = 0",
     "SELECT COUNT(*) FROM patient WHERE age > 30 OR (female AND NOT patient_id = 1000)",
