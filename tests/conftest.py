@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.dataset import binding
+from dpsql.engines.base import Place
 from dpsql.schema.model import Schema
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -19,7 +20,7 @@ STATE = "XDG_STATE_HOME"
 def pytest_configure(config: pytest.Config) -> None:
     """For whatever is opened outside of a test."""
     os.environ[STATE] = tempfile.mkdtemp(prefix="dpsql-tests-state-")
-    binding._files = _bound_files
+    binding._places = _bound_places
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -38,9 +39,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.slow)
 
 
-def _bound_files(schema: Schema, files: Callable[[Schema], list[Path]] = binding._files) -> list[Path]:
+def _bound_places(schema: Schema, places: Callable[[Schema], tuple[Place, ...]] = binding._places) -> tuple[Place, ...]:
     """Tests open the bundled data in place, each with a ledger of its own, while others do; what is about binding has a copy."""
-    return [file for file in files(schema) if EXAMPLES not in file.parents]
+    return tuple(place for place in places(schema) if EXAMPLES not in Path(place.text).parents)
 
 
 @pytest.fixture(autouse=True)

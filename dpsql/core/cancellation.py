@@ -6,15 +6,19 @@ whenever it comes, and which limit ends a statement is decided by the clock and 
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Generic, TypeVar
 
 from dpsql.core.errors import Error, error
 
+Result = TypeVar("Result")
+POLL = 0.05  # [seconds] between two looks at whether an interrupted statement has stopped
 INTERRUPTED, PLANNED, TIMED, FILLED, COUNTED = 703, 110, 710, 711, 712
 ENDED = tuple(f"DPSQL-{code}" for code in (INTERRUPTED, PLANNED, TIMED, FILLED, COUNTED))
 """The codes of a statement that was ended; wherever planning was then says nothing of it."""
@@ -162,3 +166,73 @@ def _listening(cancel: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# --- what may take long -----------------------------------------------------------------------------------------------
+
+
+def run(interrupt: Callable[[], None], work: Callable[[], Result]) -> Result:
+    """Run something that may take long, in a thread of its own; when its statement is to end, so does it.
+
+    interrupt  ends what runs; it may come before that has begun, or after its end
+
+    Why     DuckDB forgets an interrupt that comes before it runs, so it is repeated until the work has ended; and it notices Ctrl-C
+            only by luck when the main thread is busy inside it
+    Errors  703, 710, 110 the statement was ended; else what the work raises
+    """
+    statement = current()
+    found: _Found[Result] = _Found(work)
+    with statement.running():
+        worker = threading.Thread(target=found.work, daemon=True)
+        _start(worker, statement)
+        # not Thread.join: Python 3.11 takes a thread for dead when Ctrl-C comes in the middle of it; one without a number never began
+        while worker.ident is not None and not found.done.is_set():
+            with _ended_by_ctrl_c(statement):
+                found.done.wait(POLL)
+            if statement.problem() is not None:
+                interrupt()
+    return found.result()
+
+
+def _start(worker: threading.Thread, statement: Cancellation) -> None:
+    with _ended_by_ctrl_c(statement):
+        worker.start()
+
+
+@contextmanager
+def _ended_by_ctrl_c(statement: Cancellation) -> Iterator[None]:
+    """For the owner's verbs, and programs that handle SIGINT themselves."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        statement.cancel()
+
+
+class _Found(Generic[Result]):
+    """What came of some work."""
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        self.done = threading.Event()
+        self._work = work
+        self._results: list[Result] = []
+        self._fault: BaseException | None = None
+
+    def work(self) -> None:
+        try:
+            self._results.append(self._work())
+        except BaseException as fault:
+            self._fault = fault
+        finally:
+            self.done.set()
+
+    def result(self) -> Result:
+        """Raises what the work raised."""
+        if self._fault is not None:
+            raise self._fault
+        return self._results[0]
+
+
+def require_process(opener: int) -> None:
+    """Raise 802 in a process other than that which opened a connection: a fork has DuckDB's memory and none of its threads."""
+    if os.getpid() != opener:
+        raise error(802, "the connection belongs to the process that opened it", hint="open one in this process")

@@ -23,7 +23,8 @@ from pathlib import Path
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.problems import shown
 from dpsql.core.errors import Error, error
-from dpsql.engines.duckdb.sources import root
+from dpsql.engines.base import Place
+from dpsql.engines.registry import kind_of
 from dpsql.schema.model import ROW, Schema
 
 IN_MEMORY = "the ledger is in memory: what is spent is forgotten when the connection is closed, and the next one spends it again"
@@ -45,8 +46,8 @@ def require(schema: Schema, ledger: Ledger) -> None:
     """Raise 714 where the data is bound to another ledger; it costs a few looks at files, and reads no data."""
     if ledger.store.file is None:
         return
-    for file in _files(schema):
-        found = _found(file, schema)
+    for place in _places(schema):
+        found = _found(place, schema)
         if found is not None and found.ledger != ledger.id:
             raise _other(ledger, found)
 
@@ -60,10 +61,10 @@ def mark(schema: Schema, ledger: Ledger, *, anew: bool = False) -> tuple[str, ..
     if ledger.store.file is None:
         return ()
     own, told = Mark(ledger.id, str(ledger.store.file)), []
-    for file in _files(schema):
-        found = _found(file, schema)
+    for place in _places(schema):
+        found = _found(place, schema)
         if found is None or (anew and found.ledger != own.ledger):
-            written = _write(_beside(file, schema), own, anew) or _write(_aside(file, schema), own, anew)
+            written = _write(_beside(place, schema), own, anew) or _write(_aside(place, schema), own, anew)
             told += [] if written else [UNBOUND]
     require(schema, ledger)
     return tuple(dict.fromkeys(told))
@@ -89,33 +90,32 @@ def copies(schema: Schema, ledger: Ledger, digests: bytes, *, anew: bool = False
 # --- places ---------------------------------------------------------------------------------------------------------------
 
 
-def _files(schema: Schema) -> list[Path]:
-    """The files that hold the units: the unit's table, or, where each row is one, every private table."""
-    path, unit = root(schema), schema.privacy.unit_table
-    if not path.is_dir():
-        return [path]
-    private = [t for t in schema.tables if not t.public]
-    own = [t for t in private if t.name == unit] or private
-    return list(dict.fromkeys((path / table.source).resolve() for table in own))
+def _places(schema: Schema) -> tuple[Place, ...]:
+    """Where the units are: those of the unit's table, or, where each row is one, of every private table."""
+    return kind_of(schema.source).places(schema)
 
 
-def _found(file: Path, schema: Schema) -> Mark | None:
-    """The mark of a file, wherever it is kept."""
-    return _read(_beside(file, schema)) or _read(_aside(file, schema))
+def _found(place: Place, schema: Schema) -> Mark | None:
+    """The mark of a place, wherever it is kept."""
+    return _read(_beside(place, schema)) or _read(_aside(place, schema))
 
 
 def _unit(schema: Schema) -> str:
     return schema.privacy.unit_column or ROW
 
 
-def _beside(file: Path, schema: Schema) -> Path:
+def _beside(place: Place, schema: Schema) -> Path | None:
+    """The mark beside a file; None where the units are in none."""
+    file = place.beside
+    if file is None:
+        return None
     digits = hashlib.sha256(f"{file.name}\n{_unit(schema)}".encode("utf-8", "backslashreplace")).hexdigest()[:8]
     return file.with_name(f".{file.name[:_NAME]}.{digits}{SUFFIX}")
 
 
-def _aside(file: Path, schema: Schema) -> Path | None:
+def _aside(place: Place, schema: Schema) -> Path | None:
     """The same in the state folder; None where there is no key to name it with."""
-    return _kept(f"mark\n{file}\n{_unit(schema)}".encode("utf-8", "backslashreplace"))
+    return _kept(f"mark\n{place.text}\n{_unit(schema)}".encode("utf-8", "backslashreplace"))
 
 
 def _state() -> Path | None:

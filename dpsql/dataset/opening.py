@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpsql.accounting.answers import Answers
@@ -10,11 +11,12 @@ from dpsql.accounting.record import VersionRecord, read_record, snapshot_folder
 from dpsql.accounting.versions import Versions
 from dpsql.core.errors import error
 from dpsql.dataset import binding
-from dpsql.engines.duckdb import snapshot
-from dpsql.engines.duckdb.engine import DuckDBEngine
-from dpsql.engines.duckdb.signature import Signature, content
-from dpsql.engines.duckdb.snapshot import Snapshot
+from dpsql.engines import snapshot
+from dpsql.engines.base import Engine
 from dpsql.engines.public import fill
+from dpsql.engines.registry import kind_of
+from dpsql.engines.signature import Signature, content
+from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import canonical, declared, verify, verify_public
 from dpsql.schema.model import Schema
 from dpsql.sql import trees
@@ -31,13 +33,19 @@ class Dataset:
     version  random id of the approved contents: it tells nothing about them
     facts    what was verified of this version, named by schema/model.py: only ever to skip what is then the identity
     notes    what whoever opened it has to be told, once
+    release  takes the engine back, where others use it too; None: it is closed
     """
 
     schema: Schema
-    engine: DuckDBEngine
+    engine: Engine
     version: str
     facts: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    release: Callable[[], None] | None = None
+
+    def close(self) -> None:
+        """Let go of it; call once."""
+        (self.release or self.engine.close)()
 
 
 def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
@@ -50,7 +58,7 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
     """
     binding.require(schema, ledger)
     notes: tuple[str, ...] = (binding.IN_MEMORY,) if ledger.store.file is None else ()
-    engine = DuckDBEngine.begin(schema, find=lambda signature: _snapshot(signature, schema, ledger))
+    engine = kind_of(schema.source).begin(schema, find=lambda signature: _snapshot(signature, schema, ledger))
     try:
         filled = fill(engine, schema)
         version = approved_version(engine, schema, ledger)
@@ -66,7 +74,7 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
                 "the data, or the structure declared for it, is not approved",
                 hint="its owner must run `dpsql check` with this schema",
             )
-        notes += (ASKED_ANEW,) if Answers(ledger).asks_anew(trees.VERSION) else ()
+        notes += asked_anew(ledger)
         facts = read_record(ledger, version, declared(schema)).facts
         engine.limit(engine_memory(schema))
         require_unchanged(engine)
@@ -74,6 +82,11 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
         engine.close()
         raise
     return Dataset(filled, engine, version, facts, notes)
+
+
+def asked_anew(ledger: Ledger) -> tuple[str, ...]:
+    """What is told where stored answers are of an earlier version."""
+    return (ASKED_ANEW,) if Answers(ledger).asks_anew(trees.VERSION) else ()
 
 
 def engine_memory(schema: Schema) -> int:
@@ -87,25 +100,26 @@ def sandbox_memory(schema: Schema) -> int:
     return schema.limits.memory // 4
 
 
-def approved_version(engine: DuckDBEngine, schema: Schema, ledger: Ledger) -> str | None:
+def approved_version(engine: Engine, schema: Schema, ledger: Ledger) -> str | None:
     """The version under which these contents and this structure were approved; None if they were not.
 
     Unchanged files are recognised by their signature; else every byte is read, once.
     """
     versions, structure = Versions(ledger), canonical(schema)
     signature = engine.signature.keyed(ledger.secret, structure)
-    known = versions.by_signature(signature)
+    known = versions.by_signature(signature) if signature else None
     if known is not None:
         return known
-    version = versions.by_content(content(_digests(engine), ledger.secret, structure))
+    version = versions.by_content(content(_digests(engine, ledger), ledger.secret, structure))
     if version is not None:
         require_unchanged(engine)
-        versions.record_signature(version, signature)
+        if signature:
+            versions.record_signature(version, signature)
     return version
 
 
 def approve_version(
-    engine: DuckDBEngine, schema: Schema, ledger: Ledger, *, new_ledger: bool = False
+    engine: Engine, schema: Schema, ledger: Ledger, *, new_ledger: bool = False
 ) -> tuple[str, tuple[str, ...]]:
     """Verify the structure, bind the data to its ledger and approve the contents; equal contents keep their version, whoever approves
     first.
@@ -116,7 +130,7 @@ def approve_version(
     """
     verified = verify(engine, schema)
     structure = canonical(schema)
-    digests = _digests(engine)
+    digests = _digests(engine, ledger)
     require_unchanged(engine)
     told = (
         *binding.mark(schema, ledger, anew=new_ledger),
@@ -127,7 +141,7 @@ def approve_version(
     return Versions(ledger).approve(text, signature, VersionRecord(verified).text), told
 
 
-def require_unchanged(engine: DuckDBEngine) -> None:
+def require_unchanged(engine: Engine) -> None:
     """Raise 708 unless the files are still those that were opened."""
     if not engine.unchanged():
         raise error(708, "the data changed while it was opened", hint="open it again when nothing writes to it")
@@ -150,9 +164,9 @@ def _snapshot(signature: Signature, schema: Schema, ledger: Ledger) -> Snapshot 
     return found
 
 
-def _digests(engine: DuckDBEngine) -> bytes:
+def _digests(engine: Engine, ledger: Ledger) -> bytes:
     try:
-        return engine.signature.digests()
+        return engine.signature.digests(ledger.secret)
     except OSError:
         pass
     raise error(707, "a data file cannot be read to its end", hint="see that it is readable and on a healthy disk")

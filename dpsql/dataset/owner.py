@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from dpsql.accounting.chain import Head, certified
 from dpsql.accounting.ledger import Ledger
@@ -20,11 +19,11 @@ from dpsql.dataset import binding
 from dpsql.dataset.opening import approve_version, require_unchanged
 from dpsql.dataset.preparing import prepare as prepare_snapshot
 from dpsql.dataset.preparing import remove_left, require_place
-from dpsql.engines.duckdb.drafting import describe
-from dpsql.engines.duckdb.engine import DuckDBEngine
-from dpsql.engines.duckdb.snapshot import Snapshot
+from dpsql.engines.base import Engine
 from dpsql.engines.facts import ColumnFacts, TableFacts, UnitFacts, table_facts, verified
 from dpsql.engines.public import fill
+from dpsql.engines.registry import kind_of
+from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import declared
 from dpsql.schema.draft import draft
 from dpsql.schema.mistakes import printable
@@ -67,12 +66,11 @@ class CheckReport:
 
 
 def init(source: str | os.PathLike[str]) -> str:
-    """A first schema for a folder of Parquet and CSV files, or for a DuckDB file: names and types, nothing of rows.
+    """A first schema for a source: a folder of Parquet and CSV files, a DuckDB file, a database. Names and types, nothing of rows.
 
-    The text names the source by its absolute path. Raises 707.
+    The text names a path by its absolute one. Raises 707.
     """
-    path = Path(source).resolve()
-    return draft(path.stem if path.is_file() else path.name, str(path), describe(path))
+    return draft(*kind_of(os.fspath(source)).describe(os.fspath(source)))
 
 
 def check(
@@ -106,7 +104,7 @@ def check(
     for head in certificates:
         ledger.require(head)
     begin("the structure")
-    with closing(DuckDBEngine.open(schema)) as engine:
+    with closing(kind_of(schema.source).begin(schema, lambda _: None)) as engine:
         filled = fill(engine, schema)
         version, notes = approve_version(engine, filled, ledger, new_ledger=new_ledger)
         facts = tuple(_facts(engine, filled, t, begin) for t in filled.tables if not t.public)
@@ -123,7 +121,7 @@ def _steps(told: Callable[[str, int, int], None], total: int) -> Callable[[str],
     return lambda step: told(step, next(done), total)
 
 
-def _facts(engine: DuckDBEngine, schema: Schema, table: Table, begin: Callable[[str], None]) -> TableFacts:
+def _facts(engine: Engine, schema: Schema, table: Table, begin: Callable[[str], None]) -> TableFacts:
     begin(f"reading {printable(table.name)}")
     return table_facts(engine, schema, table)
 

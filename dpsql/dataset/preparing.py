@@ -1,4 +1,4 @@
-"""The owner's side of the prepared snapshot: writing it once for an approved version (see engines/duckdb/snapshot.py)."""
+"""The owner's side of the prepared snapshot: writing it once for an approved version (see engines/snapshot.py)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import read_record, snapshot_folder, write_record
 from dpsql.core.errors import error
 from dpsql.dataset.opening import approved_version, require_unchanged
-from dpsql.engines.duckdb import snapshot
-from dpsql.engines.duckdb.engine import DuckDBEngine
-from dpsql.engines.duckdb.snapshot import Snapshot
+from dpsql.engines import snapshot
+from dpsql.engines.registry import kind_of
+from dpsql.engines.signature import content
+from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import declared
 from dpsql.schema.model import ROW, Schema
 
 
 def require_place(schema: Schema, ledger: Ledger) -> Path:
     """The folder of all snapshots. Raises 802 for a ledger in memory, 801 where there is no unit to sort by."""
+    kind_of(schema.source).require_copies()
     root = snapshot_folder(ledger)
     if root is None:
         raise error(802, "a ledger in memory has no place for a prepared snapshot", hint="name a file for the ledger")
@@ -41,11 +43,11 @@ def prepare(schema: Schema, ledger: Ledger, version: str, begin: Callable[[str],
     if found is None:
         _write(root, schema, ledger, version, begin)
         found = snapshot.look(root, version, schema)
-    content = _content(found, schema, ledger) if found is not None else None
-    if found is None or content is None:
+    whole = _content(found, schema, ledger) if found is not None else None
+    if found is None or whole is None:
         raise error(704, "the prepared snapshot cannot be read back", hint="run the check again")
     about = declared(schema)
-    pair = (found.signature.keyed(ledger.secret, about), content)
+    pair = (found.signature.keyed(ledger.secret, about), whole)
     write_record(ledger, version, replace(read_record(ledger, version, about), declared=about, snapshot=pair))
     return found
 
@@ -70,7 +72,7 @@ def _kept(root: Path, schema: Schema, ledger: Ledger, version: str) -> Snapshot 
 def _write(root: Path, schema: Schema, ledger: Ledger, version: str, begin: Callable[[str], None]) -> None:
     with snapshot.draft(root, schema) as folder:
         outputs = snapshot.files(folder, schema)
-        engine = DuckDBEngine.open(schema, outputs=outputs)
+        engine = kind_of(schema.source).begin(schema, lambda _: None, outputs)
         try:
             if approved_version(engine, schema, ledger) != version:
                 raise error(
@@ -79,7 +81,7 @@ def _write(root: Path, schema: Schema, ledger: Ledger, version: str, begin: Call
             private = (t for t in schema.tables if not t.public)
             for table, file in zip(private, outputs, strict=True):
                 begin(f"writing {table.name}")
-                engine.write(snapshot.rows(schema, table), file)
+                engine.copy(schema, table, file)
             require_unchanged(engine)
         finally:
             engine.close()
@@ -89,6 +91,6 @@ def _write(root: Path, schema: Schema, ledger: Ledger, version: str, begin: Call
 def _content(found: Snapshot, schema: Schema, ledger: Ledger) -> str | None:
     """Text that stands for the bytes of a snapshot; None where they cannot be read."""
     try:
-        return found.signature.content(ledger.secret, declared(schema))
+        return content(found.signature.digests(), ledger.secret, declared(schema))
     except OSError:
         return None

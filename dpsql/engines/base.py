@@ -1,12 +1,42 @@
-"""Engine, as a protocol, and the wall around what it returns."""
+"""What an engine must do, and the wall around what it returns.
+
+The contract
+    1. An answer is rows of integers: keys in canonical form, sums in quanta, of scale 0, checked (rule 48); in no particular order.
+    2. No statement fails because of a value (rule 45): every cast, operator and function is total in the engine's dialect, by its
+       limits or in the way it is written; what is neither is refused before the charge, naming the engine.
+    3. Every scalar has one meaning, DuckDB's: DOUBLE to integer rounds half to even, division of integers truncates exactly, text
+       compares by its bytes, a TIMESTAMP has no zone, -0.0 = 0.0, NaN is the largest number and equal to itself. Where a dialect
+       differs and no exact form is known, the function is refused there.
+    4. The cut of contributions keeps the same rows everywhere: it hashes the text of canonical keys.
+    5. Nothing depends on partitions, order, retries or threads. All tables of a statement are read at one version, and it is the
+       approved one: an engine that cannot tell without reading reads, inside the statement's own transaction (rules 61, 63).
+    6. Errors are constant text. The engine's own logs get no value and no secret: what is secret is bound, or lies in a table
+       (rule 49).
+
+Several threads may ask one engine at once; each is ended by its own statement alone (core/cancellation.py). In a fork of the process
+that opened it an engine refuses (rule 51).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
-from dpsql.core.errors import OperationalError
+from dpsql.core.domains import Value
+from dpsql.core.errors import OperationalError, error
+from dpsql.core.sqltypes import SqlType
+from dpsql.engines.signature import Signature
+from dpsql.engines.snapshot import Snapshot
+from dpsql.plan.checked import Checked
 from dpsql.plan.tables import KeyValue, PublicTable
+from dpsql.schema.draft import DraftTable
+from dpsql.schema.model import Schema, Table
+
+Find = Callable[[Signature], Snapshot | None]
+"""Given the signature of the declared files, the prepared snapshot to read private tables from."""
 
 
 class RaisedError(OperationalError):
@@ -36,8 +66,137 @@ class ExactTable:
         return self.__keys, self.__sums
 
 
+_DIGITS = "-?[0-9]{1,39}"
+"""As long as the largest HUGEINT."""
+_WHOLE = re.compile(_DIGITS)
+_WHOLE_COLUMN = re.compile(rf"{_DIGITS}(?:\n{_DIGITS})*")
+
+
+def key_column(column: list[object]) -> list[KeyValue]:
+    """A column of group keys: integers, booleans, text and NULL. Raises 903 for anything else."""
+    if set(map(type, column)) - {int, str, bool, type(None)}:
+        raise error(903, "a group key that crossed from the engine is neither an integer, a boolean nor text")
+    return column  # type: ignore[return-value]
+
+
+def integers(column: Sequence[object]) -> list[int]:
+    """A column of sums as integers [quanta]: NULL, the sum of nothing, is 0.
+
+    Why     the noise is made for quanta: of a sum that is in other ones by mistake, it would hide too little
+    Raises  903 for what is no integer of scale 0, or has more digits than any sum (rule 48)
+
+    >>> integers(["-5", None, "170141183460469231731687303715884105727"])
+    [-5, 0, 170141183460469231731687303715884105727]
+    """
+    kinds = {type(value) for value in column}
+    if kinds <= {int}:
+        return list(column)  # type: ignore[arg-type]
+    if kinds == {str}:
+        # one call on the whole column is faster than one a value
+        joined = "\n".join(column)  # type: ignore[arg-type]
+        found = joined.split("\n")
+        if len(found) == len(column) and _WHOLE_COLUMN.fullmatch(joined):
+            return list(map(int, found))
+    return [_integer(value) for value in column]
+
+
+def _integer(value: object) -> int:
+    match value:
+        case None:
+            return 0
+        case int() if not isinstance(value, bool):
+            return value
+        case str() if _WHOLE.fullmatch(value):
+            return int(value)
+        case _:
+            raise error(903, "a sum that crossed from the engine is not an integer")
+
+
+class Dialect(Protocol):
+    """How an engine is spoken to.
+
+    engine  its name, in refusals
+    guards  whether an operator that is not proved total can be guarded in place; where not, it is refused
+    """
+
+    @property
+    def engine(self) -> str: ...
+
+    @property
+    def guards(self) -> bool: ...
+
+    def write(self, statement: Checked) -> str:
+        """A checked statement in the engine's own words. Raises 104 naming what the engine has not, and the engine."""
+        ...
+
+    # the owner's questions, which are written in what all engines have but for these
+
+    def relation(self, table: str) -> str:
+        """A declared table, or one of dpsql's own beside it, in FROM."""
+        ...
+
+    def is_nan(self, column: str) -> str: ...
+
+    def is_infinite(self, column: str, sqltype: SqlType) -> str: ...
+
+    def measured(self, column: str, sqltype: SqlType) -> str:
+        """The value in its domain's unit, dates in days and timestamps in microseconds; NULL where it is infinite or NaN."""
+        ...
+
+    def hashed(self, columns: Sequence[str]) -> str:
+        """An aggregate that reads every value of some columns."""
+        ...
+
+
+class Identity(Protocol):
+    """By what contents are known again."""
+
+    def keyed(self, secret: bytes, structure: str) -> str:
+        """Text that stands for these contents and what is declared about them, found without reading them; "" where nothing can say."""
+        ...
+
+    def holds(self) -> bool:
+        """Whether the contents are still these, as far as is known without reading them."""
+        ...
+
+    def digests(self, secret: bytes) -> bytes:
+        """What changes with any byte of the contents; the engine reads these from here on, and no other. Reads everything.
+
+        secret  the key of the hashes, where they would say something without one
+        Raises  OSError where not everything can be read
+        """
+        ...
+
+
 class Engine(Protocol):
-    """Runs SQL that the planner printed on the private data."""
+    """Runs checked SQL on the private data; opened by a Kind. See the contract above.
+
+    tables        by name, with all columns, those of public tables too
+    shared_views  DuckDB's SQL that shows public tables to the sandbox, and
+    shared_files  all files that these read; both empty where public tables have no files of their own
+    Errors        701 with constant text, a RaisedError where a value may be the reason, 702 when the data is not the version that was
+                  opened, 703, 710 and 711 when the statement is ended, 802 in a fork; 903 where something else crosses than keys and
+                  integers
+    """
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    @property
+    def tables(self) -> Mapping[str, Table]: ...
+
+    @property
+    def signature(self) -> Identity: ...
+
+    @property
+    def shared_views(self) -> tuple[str, ...]: ...
+
+    @property
+    def shared_files(self) -> tuple[Path, ...]: ...
+
+    def limit(self, memory: int | None) -> None:
+        """From here on it is open to statements, and holds this much memory at most [bytes]. Before, all it reads is of one version."""
+        ...
 
     def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = (), cut: str = "") -> ExactTable:
         """Run one statement whose first `keys` columns are group keys and whose next `sums` columns are integers of scale 0 (as
@@ -46,10 +205,69 @@ class Engine(Protocol):
         bound   public tables that this statement alone sees, under their unqualified names; a declared table of the same
                 name is hidden from it
         cut     the secret that the parameter `$cut` of the statement stands for; it is bound, and enters no text
-        Raises  OperationalError 701 with constant text, a RaisedError where a value may be the reason, 702 when the data is not the
-                version that was opened, 703, 710 and 711 when the statement is ended; InternalError 903 where something else crosses
-                than keys and integers
         """
         ...
 
+    def owner_rows(self, sql: str) -> list[tuple[object, ...]]:
+        """Exact rows, for the owner's check and about public tables; never on an analyst's behalf. Raises 707, 702."""
+        ...
+
+    def public_table(self, table: str) -> PublicTable:
+        """All rows of a public table, ready for the sandbox. Raises 707, 702."""
+        ...
+
+    def distinct(self, table: str, column: str, limit: int | None = None) -> list[Value]:
+        """The values of a public table's column as domains hold them, in no order, without NULL, NaN and infinity; at most `limit`."""
+        ...
+
+    def copy(self, schema: Schema, table: Table, file: Path) -> None:
+        """Write a private table's rows with their units, sorted by these, into a file that it was opened for. Raises 704, 702, 703."""
+        ...
+
+    def unchanged(self) -> bool:
+        """Whether the contents are still those that were opened, as far as is known without reading them."""
+        ...
+
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a dataset's units are kept, as its ledger's mark names it.
+
+    text    tells it from any other place
+    beside  the file that a mark may stand beside; None where there is none
+    """
+
+    text: str
+    beside: Path | None = None
+
+
+class Kind(Protocol):
+    """One kind of engine, named by the scheme of a dataset's source: what an entry point of the group `dpsql.engines` holds, under its
+    scheme.
+
+    version  in which values are read as the same: facts that were verified in another one are not believed
+    """
+
+    @property
+    def version(self) -> str: ...
+
+    def begin(self, schema: Schema, find: Find, outputs: Iterable[Path] = ()) -> Engine:
+        """Reach the declared tables. It answers the owner's questions, and nothing else before it is limited. Raises 707, 804.
+
+        outputs  files that `copy` may write
+        """
+        ...
+
+    def places(self, schema: Schema) -> tuple[Place, ...]:
+        """Where the units are. Raises 707."""
+        ...
+
+    def describe(self, source: str) -> tuple[str, str, list[DraftTable]]:
+        """(name, source, tables) of a source for a first schema: names and types alone. Raises 707."""
+        ...
+
+    def require_copies(self) -> None:
+        """Raise 801 where the engine makes no prepared snapshot."""
+        ...

@@ -8,10 +8,8 @@ from fractions import Fraction
 
 from dpsql.core.domains import Categories, Interval
 from dpsql.core.sqltypes import SqlType
-from dpsql.engines.duckdb.engine import DuckDBEngine
-from dpsql.engines.duckdb.locked import name
-from dpsql.engines.duckdb.sources import too_long
-from dpsql.engines.duckdb.values import literal, measured
+from dpsql.engines.base import Dialect, Engine
+from dpsql.engines.writing import literal, name, too_long
 from dpsql.schema.model import ROW, Column, Reference, Schema, Table, bounds_fact, rows_fact, unit_fact
 
 
@@ -74,7 +72,7 @@ class TableFacts:
     dangling: tuple[tuple[Reference, int], ...]
 
 
-def table_facts(engine: DuckDBEngine, schema: Schema, table: Table) -> TableFacts:
+def table_facts(engine: Engine, schema: Schema, table: Table) -> TableFacts:
     """Everything that the owner's check shows of a private table. `schema` has its public facts filled in."""
     rows, columns = _columns(engine, table)
     unit = None if schema.privacy.unit == ROW else _unit(engine, schema, table)
@@ -110,14 +108,14 @@ def _dangles(schema: Schema, tables: tuple[TableFacts, ...], table: Table) -> bo
     return False
 
 
-def _columns(engine: DuckDBEngine, table: Table) -> tuple[int, tuple[ColumnFacts, ...]]:
+def _columns(engine: Engine, table: Table) -> tuple[int, tuple[ColumnFacts, ...]]:
     items = ["count(*)"]
     for column in table.columns:
         quoted = name(column.name)
-        nan = f"isnan({quoted})" if column.sqltype.is_float else "false"
-        counts = (f"{quoted} IS NULL", nan, _outside(column), _infinite(column))
-        items += [f"count(*) FILTER ({condition})" for condition in counts]
-    (row,) = engine.owner_rows(f"SELECT {', '.join(items)} FROM main.{name(table.name)}")
+        nan = engine.dialect.is_nan(quoted) if column.sqltype.is_float else "false"
+        counts = (f"{quoted} IS NULL", nan, _outside(engine.dialect, column), _infinite(engine.dialect, column))
+        items += [f"count(*) FILTER (WHERE {condition})" for condition in counts]
+    (row,) = engine.owner_rows(f"SELECT {', '.join(items)} FROM {engine.dialect.relation(table.name)}")
     rows, *found = (_integer(cell) for cell in row)
     long = _too_long(engine, table)
     facts = (
@@ -129,13 +127,13 @@ def _columns(engine: DuckDBEngine, table: Table) -> tuple[int, tuple[ColumnFacts
     return rows, tuple(facts)
 
 
-def _too_long(engine: DuckDBEngine, table: Table) -> dict[str, int]:
+def _too_long(engine: Engine, table: Table) -> dict[str, int]:
     """For each column of text or lists how many of its values are longer than its length [rows]."""
     texts = [c.name for c in table.columns if c.is_cut]
     if not texts:
         return {}
-    items = ", ".join(f"count(*) FILTER ({name(column)})" for column in texts)
-    (row,) = engine.owner_rows(f"SELECT {items} FROM main.{name(too_long(table))}")
+    items = ", ".join(f"count(*) FILTER (WHERE {name(column)})" for column in texts)
+    (row,) = engine.owner_rows(f"SELECT {items} FROM {engine.dialect.relation(too_long(table))}")
     return {column: _integer(cell) for column, cell in zip(texts, row, strict=True)}
 
 
@@ -143,9 +141,9 @@ def _is_limited(column: Column) -> bool:
     return isinstance(column.domain, Interval | Categories) and not column.sqltype.is_boolean
 
 
-def _outside(column: Column) -> str:
+def _outside(dialect: Dialect, column: Column) -> str:
     """SQL: the value is neither NULL nor NaN, and its declaration does not hold it."""
-    value = _comparable(name(column.name), column.sqltype)
+    value = _comparable(dialect, name(column.name), column.sqltype)
     match column.domain:
         case Interval(lower=lower, upper=upper):
             return f"{value} < {literal(lower)} OR {value} > {literal(upper)}"
@@ -155,50 +153,49 @@ def _outside(column: Column) -> str:
             return "false"
 
 
-def _infinite(column: Column) -> str:
+def _infinite(dialect: Dialect, column: Column) -> str:
     """SQL: the value is infinite."""
-    quoted = name(column.name)
-    if column.sqltype.is_float:
-        return f"isinf({quoted})"
-    return f"NOT isfinite({quoted})" if column.sqltype.is_temporal else "false"
+    if column.sqltype.is_float or column.sqltype.is_temporal:
+        return dialect.is_infinite(name(column.name), column.sqltype)
+    return "false"
 
 
-def _comparable(column: str, sqltype: SqlType) -> str:
+def _comparable(dialect: Dialect, column: str, sqltype: SqlType) -> str:
     """The value in its domain's unit; unlike `measured` it keeps an infinite DOUBLE, which a clamp changes."""
     if sqltype.is_float:
-        return f"CASE WHEN NOT isnan({column}) THEN {column} END"
-    return measured(column, sqltype) if sqltype.is_counted else column
+        return f"CASE WHEN NOT {dialect.is_nan(column)} THEN {column} END"
+    return dialect.measured(column, sqltype) if sqltype.is_counted else column
 
 
-def _unit(engine: DuckDBEngine, schema: Schema, table: Table) -> UnitFacts:
-    rows, unit = _with_unit(schema, table)
+def _unit(engine: Engine, schema: Schema, table: Table) -> UnitFacts:
+    rows, unit = _with_unit(engine.dialect, schema, table)
     most = table.max_rows_per_unit
-    over = "0" if most is None else f"count(*) FILTER (u IS NOT NULL AND n > {most})"
-    cut = "0" if most is None else f"coalesce(sum(n - {most}) FILTER (u IS NOT NULL AND n > {most}), 0)"
-    sql = f"""SELECT count(u), coalesce(max(n) FILTER (u IS NOT NULL), 0), coalesce(sum(n) FILTER (u IS NOT NULL), 0),
-        coalesce(sum(n) FILTER (u IS NULL), 0), {over}, {cut}
-        FROM (SELECT {unit} AS u, count(*) AS n FROM {rows} GROUP BY 1)"""
+    over = "0" if most is None else f"count(*) FILTER (WHERE u IS NOT NULL AND n > {most})"
+    cut = "0" if most is None else f"coalesce(sum(n - {most}) FILTER (WHERE u IS NOT NULL AND n > {most}), 0)"
+    sql = f"""SELECT count(u), coalesce(max(n) FILTER (WHERE u IS NOT NULL), 0), coalesce(sum(n) FILTER (WHERE u IS NOT NULL), 0),
+        coalesce(sum(n) FILTER (WHERE u IS NULL), 0), {over}, {cut}
+        FROM (SELECT {unit} AS u, count(*) AS n FROM {rows} GROUP BY 1) AS counted"""
     ((units, largest, owned, ownerless, above, excess),) = [
         tuple(_integer(cell) for cell in row) for row in engine.owner_rows(sql)
     ]
     return UnitFacts(units, largest, Fraction(owned, max(units, 1)), ownerless, above, excess)
 
 
-def _with_unit(schema: Schema, table: Table) -> tuple[str, str]:
+def _with_unit(dialect: Dialect, schema: Schema, table: Table) -> tuple[str, str]:
     """SQL of a table's rows joined up to the unit, and of the unit's value; rows without one keep NULL."""
     path = schema.path_to_unit(table)
-    joined, here = f"main.{name(table.name)} AS t0", "t0"
+    joined, here = f"{dialect.relation(table.name)} AS t0", "t0"
     for i, reference in enumerate(path[:-1], start=1):
-        joined += f" LEFT JOIN main.{name(reference.table)} AS t{i}"
+        joined += f" LEFT JOIN {dialect.relation(reference.table)} AS t{i}"
         joined += f" ON {here}.{name(reference.column)} = t{i}.{name(reference.target)}"
         here = f"t{i}"
     column = path[-1].column if path else schema.privacy.unit_column or ""
     return joined, f"{here}.{name(column)}"
 
 
-def _dangling(engine: DuckDBEngine, table: Table, reference: Reference) -> int:
-    column, target = name(reference.column), f"main.{name(reference.table)}"
-    sql = f"""SELECT count(*) FROM main.{name(table.name)} AS t WHERE t.{column} IS NOT NULL
+def _dangling(engine: Engine, table: Table, reference: Reference) -> int:
+    column, target = name(reference.column), engine.dialect.relation(reference.table)
+    sql = f"""SELECT count(*) FROM {engine.dialect.relation(table.name)} AS t WHERE t.{column} IS NOT NULL
         AND NOT EXISTS (SELECT 1 FROM {target} AS r WHERE r.{name(reference.target)} = t.{column})"""
     ((count,),) = engine.owner_rows(sql)
     return _integer(count)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-import duckdb
-
-from dpsql.engines.duckdb.engine import DuckDBEngine
-from dpsql.engines.duckdb.locked import name
-from dpsql.engines.duckdb.sources import raise_all
+from dpsql.engines.base import Engine
+from dpsql.engines.registry import kind_of
+from dpsql.engines.writing import name, raise_all
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Column, Schema, Table
 
@@ -42,15 +40,15 @@ def _as_read(column: Column) -> str:
 
 
 def declared(schema: Schema) -> str:
-    """Text that is equal for two schemas only if verified facts mean the same in both, read by the same DuckDB.
+    """Text that is equal for two schemas only if verified facts mean the same in both, read by the same engine.
 
     Unlike the approval, facts are about bounds, domains and limits too. What public tables list is part of the contents.
     """
-    whole = repr((FACTS_FORMAT, duckdb.__version__, schema.privacy.unit, schema.tables, *schema.lists))
+    whole = repr((FACTS_FORMAT, kind_of(schema.source).version, schema.privacy.unit, schema.tables, *schema.lists))
     return hashlib.sha256(whole.encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def verify(engine: DuckDBEngine, schema: Schema) -> tuple[str, ...]:
+def verify(engine: Engine, schema: Schema) -> tuple[str, ...]:
     """Check every key on the data, NULL counted as a value; what was verified, one line each.
 
     `schema` has its public columns filled in. Raises 804 naming every table and key that fails, without values or
@@ -64,13 +62,13 @@ def verify(engine: DuckDBEngine, schema: Schema) -> tuple[str, ...]:
     return tuple(f"{t.name} ({', '.join(key)}) unique" for t, key in claims)
 
 
-def verify_public(engine: DuckDBEngine, schema: Schema) -> None:
+def verify_public(engine: Engine, schema: Schema) -> None:
     """Check the keys of public tables only: at every opening, whatever was approved (rule 9). Raises 804, 707."""
     _verify_unique(engine, [(t, key) for t, key in _unique(schema) if t.public])
     _verify_multiplicity(engine, schema)
 
 
-def _verify_multiplicity(engine: DuckDBEngine, schema: Schema) -> None:
+def _verify_multiplicity(engine: Engine, schema: Schema) -> None:
     """Check that no value of a public column has more rows than declared, NULL counted as a value. Raises 804."""
     claims = [(t, column, rows) for t in schema.tables for column, rows in t.multiplicity]
     missing = [(t, column) for t, column, _ in claims if t.column(column) is None]
@@ -88,7 +86,7 @@ def _verify_multiplicity(engine: DuckDBEngine, schema: Schema) -> None:
     )
 
 
-def _verify_unique(engine: DuckDBEngine, claims: list[tuple[Table, tuple[str, ...]]]) -> None:
+def _verify_unique(engine: Engine, claims: list[tuple[Table, tuple[str, ...]]]) -> None:
     failed = [(t, key) for t, key in claims if _repeats(engine, t, key)]
     raise_all(804, [_failure(t, key) for t, key in failed])
 
@@ -102,17 +100,17 @@ def _unique(schema: Schema) -> Iterator[tuple[Table, tuple[str, ...]]]:
         yield from ((table, key) for key in sorted(keys))
 
 
-def _repeats(engine: DuckDBEngine, table: Table, key: tuple[str, ...], most: int = 1) -> bool:
+def _repeats(engine: Engine, table: Table, key: tuple[str, ...], most: int = 1) -> bool:
     columns = ", ".join(name(column) for column in key)
-    sql = f"SELECT 1 FROM main.{name(table.name)} GROUP BY {columns} HAVING count(*) > {most} LIMIT 1"
+    sql = f"SELECT 1 FROM {engine.dialect.relation(table.name)} GROUP BY {columns} HAVING count(*) > {most} LIMIT 1"
     return bool(engine.owner_rows(sql))
 
 
-def _read_through(engine: DuckDBEngine, table: Table) -> None:
+def _read_through(engine: Engine, table: Table) -> None:
     """Read every value once: a damaged page must show here, not in an analyst's statement."""
-    columns = ", ".join(name(c.name) for c in table.columns)
+    columns = [name(c.name) for c in table.columns]
     if columns:
-        engine.owner_rows(f"SELECT bit_xor(hash({columns})) FROM main.{name(table.name)}")
+        engine.owner_rows(f"SELECT {engine.dialect.hashed(columns)} FROM {engine.dialect.relation(table.name)}")
 
 
 def _failure(table: Table, key: tuple[str, ...]) -> str:

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from dpsql.core.cancellation import check
 from dpsql.engines.duckdb.loading import load
-from dpsql.engines.duckdb.locked import connect, lock, name, one_select, run
+from dpsql.engines.duckdb.locked import connect, lock, one_select, run
+from dpsql.engines.writing import name
 from dpsql.expressions.buckets import MACRO
 from dpsql.guard import columns, elements
 from dpsql.guard.columns import Constants

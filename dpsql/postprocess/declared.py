@@ -10,7 +10,8 @@ import duckdb
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.engines.duckdb.loading import load, load_into
-from dpsql.engines.duckdb.locked import connect, lock, name, one_select, run
+from dpsql.engines.duckdb.locked import connect, lock, one_select, run
+from dpsql.engines.writing import name
 from dpsql.expressions.buckets import MACRO
 from dpsql.plan.tables import PublicTable
 from dpsql.postprocess.sandbox import Typed, Walled

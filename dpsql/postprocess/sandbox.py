@@ -12,14 +12,16 @@ from typing import TypeVar
 import duckdb
 
 from dpsql.core import cancellation
+from dpsql.core.cancellation import require_process
 from dpsql.core.domains import MOST_CATEGORIES, Value
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import INTEGER, SqlType, parse_type
+from dpsql.engines.base import Engine
 from dpsql.engines.duckdb import fetch
-from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.dialect import measured, portable
 from dpsql.engines.duckdb.loading import load
-from dpsql.engines.duckdb.locked import connect, ending, lock, name, one_select, require_process, run
-from dpsql.engines.duckdb.values import measured, portable, value
+from dpsql.engines.duckdb.locked import connect, ending, lock, one_select, run
+from dpsql.engines.writing import name, value
 from dpsql.expressions.buckets import MACRO
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema
@@ -122,12 +124,12 @@ class Sandbox(Walled):
     def __init__(self, memory: int | None = None, rows: int | None = None) -> None:
         super().__init__(lambda: _sharing((), (), (), memory), rows)
         self._memory = memory
-        self._engine: DuckDBEngine | None = None
+        self._engine: Engine | None = None
         self._waiting: set[str] = set()
         self._loaded: set[str] = set()
         self._known: OrderedDict[str, Sequence[tuple[Value | None, ...]] | None] = OrderedDict()
 
-    def share(self, engine: DuckDBEngine, schema: Schema) -> None:
+    def share(self, engine: Engine, schema: Schema) -> None:
         """Show the declared public tables as `main.name`, in place of everything loaded so far; call once, before all else.
 
         Input   the schema with its public columns filled in
@@ -271,7 +273,7 @@ def _sharing(
     return connection
 
 
-def _empty_table(engine: DuckDBEngine, table: str) -> PublicTable:
+def _empty_table(engine: Engine, table: str) -> PublicTable:
     columns = tuple((c.name, c.sqltype) for c in engine.tables[table].columns)
     return PublicTable(table, columns, tuple([] for _ in columns))
 

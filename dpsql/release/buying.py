@@ -106,7 +106,8 @@ class Buying:
         self._noise = noise
         self._identity = identity
         self._budget = budget_of(dataset.schema, analyst)
-        self._texts = Texts(dataset.schema, dataset.facts)
+        dialect = dataset.engine.dialect
+        self._texts = Texts(dataset.schema, dataset.facts, dialect.write, dialect.guards)
 
     def buy(self, held: Held, judged: Judged, staged: Staged, fresh: bool) -> Bought | None:
         """Every release of a statement: what is missing is charged in one transaction, and run.

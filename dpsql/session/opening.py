@@ -7,7 +7,7 @@ from pathlib import Path
 from dpsql.accounting.charging import budget_of
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import error
-from dpsql.dataset.opening import open_dataset
+from dpsql.dataset.sharing import SHARED
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.schema.model import Analyst, Schema
 from dpsql.schema.toml import read_schema
@@ -41,7 +41,7 @@ def open_session(
     """Read the schema, open the ledger and the data, and find the analyst.
 
     noise   where randomness comes from; tests alone pass one
-    Errors  504 the ledger keeps its promise by another accounting; else as open_dataset
+    Errors  504 the ledger keeps its promise by another accounting; else as Sharing.open
     """
     declared = schema if isinstance(schema, Schema) else read_schema(schema)
     who = find_analyst(declared, analyst)
@@ -50,8 +50,13 @@ def open_session(
         opened.look(
             budget_of(declared), lambda books: None
         )  # the ledger counts as the schema says, or nothing is answered
-        dataset = open_dataset(declared, opened, approve=declared.analysts is None)
+        dataset = SHARED.open(declared, opened, approve=declared.analysts is None)
     except BaseException:
         opened.close()
         raise
-    return Session(dataset, opened, who, noise)
+    try:
+        return Session(dataset, opened, who, noise)
+    except BaseException:
+        dataset.close()
+        opened.close()
+        raise

@@ -10,10 +10,9 @@ from typing import TypeVar
 
 from dpsql.accounting.ledger import Ledger
 from dpsql.core import cancellation
-from dpsql.core.cancellation import Cancellation
+from dpsql.core.cancellation import Cancellation, require_process
 from dpsql.core.errors import Error, error
 from dpsql.dataset.opening import Dataset
-from dpsql.engines.duckdb.locked import require_process
 from dpsql.guard.guarding import Remembered
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
 from dpsql.plan.charges import Receipt

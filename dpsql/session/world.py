@@ -87,7 +87,7 @@ class World:
         self.sample.close()
         self.catalog.close()
         self.sandbox.close()
-        self.dataset.engine.close()
+        self.dataset.close()
         self.ledger.close()
 
 

@@ -12,7 +12,6 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.planner import total as texts
-from dpsql.planner.total import total
 from tests.attacks.observing import ordinary
 from tests.support import clinic
 
@@ -27,18 +26,18 @@ class Planted:
         self.ran: list[str] = []
         self.guarded_when_run: list[bool] = []
         self.ledger: Ledger | None = None
-        real = DuckDBEngine.exact
+        real, written = DuckDBEngine.exact, texts.written
 
-        def believed(text: str, tables: object, *, everywhere: bool = False) -> str:
+        def believed(text: str, tables: object, write: object, *, everywhere: bool = False) -> str:
             planted = text.replace('"patient"."age" > 30', f"{PLANTED} > 5")
-            return total(planted, tables, everywhere=True) if everywhere else planted  # type: ignore[arg-type]
+            return written(planted, tables, write, everywhere=True) if everywhere else planted  # type: ignore[arg-type]
 
         def exact(engine: DuckDBEngine, sql: str, *rest: object) -> object:
             self.ran.append(sql)
             self.guarded_when_run.append(self.ledger is not None and self.ledger.guarded)
             return real(engine, sql, *rest)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(texts, "total", believed)
+        monkeypatch.setattr(texts, "written", believed)
         monkeypatch.setattr(DuckDBEngine, "exact", exact)
 
 
@@ -87,8 +86,8 @@ def test_every_later_statement_is_guarded_on_every_connection(tmp_path: Path, pl
 def test_a_guarded_run_that_fails_too_is_the_end_of_it(
     tmp_path: Path, planted: Planted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real: Callable[..., str] = texts.total
-    monkeypatch.setattr(texts, "total", lambda text, tables, everywhere=False: real(text, tables, everywhere=False))
+    real: Callable[..., str] = texts.written
+    monkeypatch.setattr(texts, "written", lambda *asked, everywhere=False: real(*asked, everywhere=False))
     connection = _opened(tmp_path)
     with pytest.raises(Error, match="DPSQL-701") as caught:
         connection.cursor().execute(SQL)

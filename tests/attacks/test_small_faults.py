@@ -324,7 +324,7 @@ def test_a_plan_in_a_pipe_is_lines(tmp_path: Path, capsys: pytest.CaptureFixture
 KILLED = """
 import sys, time
 from pathlib import Path
-from dpsql.engines.duckdb import snapshot
+from dpsql.engines import snapshot
 from dpsql.schema.toml import read_schema
 with snapshot.draft(Path(sys.argv[1]), read_schema(sys.argv[2])) as folder:
     (folder / "patient.parquet").write_bytes(b"rows of people")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from dpsql.engines.duckdb.locked import name, text
+from dpsql.engines.writing import name, text
 
 _DIALECT = """auto_detect = false, header = true, delim = ',', quote = '"', escape = '"', nullstr = '',
 encoding = 'utf-8', compression = 'none', ignore_errors = true, null_padding = true, strict_mode = false,

@@ -13,14 +13,16 @@ from typing import TypeVar
 
 import duckdb
 
+from dpsql.core.cancellation import require_process
 from dpsql.core.domains import Value
 from dpsql.core.errors import Error, error
-from dpsql.engines.base import ExactTable, RaisedError
-from dpsql.engines.duckdb import fetch
+from dpsql.engines.base import ExactTable, Find, RaisedError, integers, key_column
+from dpsql.engines.duckdb import fetch, prepared
+from dpsql.engines.duckdb.dialect import DIALECT, DuckDBDialect, measured, portable
 from dpsql.engines.duckdb.loading import load_beside
-from dpsql.engines.duckdb.locked import ask, connect, ending, name, one_select, require_process, run, settle, text
-from dpsql.engines.duckdb.values import measured, portable, value
-from dpsql.engines.duckdb.views import Find, ShownViews, show
+from dpsql.engines.duckdb.locked import ask, connect, ending, one_select, run, settle
+from dpsql.engines.duckdb.views import ShownViews, show
+from dpsql.engines.writing import name, text, value
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema, Table
 
@@ -51,6 +53,7 @@ class DuckDBEngine:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, shown: ShownViews, spill: Path) -> None:
         self._process = os.getpid()
+        self.dialect: DuckDBDialect = DIALECT
         self._connection = connection
         self._shown = shown
         self.tables = {t.name: t for t in shown.tables}
@@ -68,7 +71,7 @@ class DuckDBEngine:
     def open(
         schema: Schema, *, find: Find = lambda _: None, outputs: Iterable[Path] = (), memory: int | None = None
     ) -> DuckDBEngine:
-        """The engine of `begin`, limited at once. Raises 707, 804.
+        """The engine of `begin`, limited at once: for the owner. Raises 707, 804.
 
         memory  [bytes] the most that it may hold; the rest goes to disk
         """
@@ -118,8 +121,8 @@ class DuckDBEngine:
             for table in bound:
                 load_beside(cursor, table)
             columns = fetch.lists(ask(cursor, sql, cut), keys + sums)
-            key_lists = tuple(fetch.keys(column) for column in columns[:keys])
-            return ExactTable(key_lists, tuple(fetch.integers(column) for column in columns[keys:]))
+            key_lists = tuple(key_column(column) for column in columns[:keys])
+            return ExactTable(key_lists, tuple(integers(column) for column in columns[keys:]))
 
         return self._walled(read, 701)
 
@@ -127,9 +130,9 @@ class DuckDBEngine:
         """Exact rows, for the owner's check and about public tables; never on an analyst's behalf."""
         return self._walled(lambda cursor: cursor.execute(one_select(cursor, sql)).fetchall(), 707)
 
-    def write(self, sql: str, file: Path) -> None:
-        """Write the rows of a question to one of the outputs, in their order, as Parquet; for the owner. Raises 704, 702, 703, 711."""
-        copy = f"COPY ({sql}) TO {text(str(file))} (FORMAT parquet, USE_TMP_FILE false)"
+    def copy(self, schema: Schema, table: Table, file: Path) -> None:
+        """Write a private table's rows to one of the outputs, sorted by unit, as Parquet; for the owner. Raises 704, 702, 703, 711."""
+        copy = f"COPY ({prepared.rows(schema, table)}) TO {text(str(file))} (FORMAT parquet, USE_TMP_FILE false)"
         self._walled(lambda cursor: cursor.execute(copy).fetchall(), 704)
 
     @property
@@ -160,10 +163,6 @@ class DuckDBEngine:
         most = "" if limit is None else f" LIMIT {limit}"
         rows = self.owner_rows(f"SELECT DISTINCT v FROM ({source}) WHERE v IS NOT NULL{most}")
         return [value(cell, sqltype) for (cell,) in rows]
-
-    def columns(self, table: str) -> list[tuple[str, str]]:
-        """(name, type) of the columns that a table shows."""
-        return [(c.name, str(c.sqltype)) for c in self.tables[table].columns]
 
     def unchanged(self) -> bool:
         """True if the files are still those that were opened, as far as the file system tells."""

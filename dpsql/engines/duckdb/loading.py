@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.sqltypes import SqlType
-from dpsql.engines.duckdb.locked import name
+from dpsql.engines.writing import name
 from dpsql.plan.tables import PublicTable
 
 _INPUT = "dpsql input"

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import duckdb
 
 from dpsql.core import cancellation
-from dpsql.core.cancellation import Cancellation
 from dpsql.core.errors import Error, error
+from dpsql.engines.writing import text
 
 Settings = dict[str, str | bool | int | float | list[str]]
 Result = TypeVar("Result")
-POLL = 0.05  # [seconds] between two looks at whether an interrupted statement has stopped
 BASE_SETTINGS: Settings = {
     "python_enable_replacements": False,
     "autoinstall_known_extensions": False,
@@ -112,62 +109,8 @@ def ask(connection: duckdb.DuckDBPyConnection, sql: str, cut: str) -> duckdb.Duc
 
 
 def run(connection: duckdb.DuckDBPyConnection, work: Callable[[], Result]) -> Result:
-    """Run something that may take long on a connection, in a thread of its own; when its statement is to end, so does it.
-
-    Why     DuckDB forgets an interrupt that comes before it runs, so it is repeated until the work has ended; and it notices Ctrl-C
-            only by luck when the main thread is busy inside it
-    Errors  703, 710, 110 the statement was ended; else what the work raises
-    """
-    statement = cancellation.current()
-    found: _Found[Result] = _Found(work)
-    with statement.running():
-        worker = threading.Thread(target=found.work, daemon=True)
-        _start(worker, statement)
-        # not Thread.join: Python 3.11 takes a thread for dead when Ctrl-C comes in the middle of it; one without a number never began
-        while worker.ident is not None and not found.done.is_set():
-            with _ended_by_ctrl_c(statement):
-                found.done.wait(POLL)
-            if statement.problem() is not None:
-                connection.interrupt()
-    return found.result()
-
-
-def _start(worker: threading.Thread, statement: Cancellation) -> None:
-    with _ended_by_ctrl_c(statement):
-        worker.start()
-
-
-@contextmanager
-def _ended_by_ctrl_c(statement: Cancellation) -> Iterator[None]:
-    """For the owner's verbs, and programs that handle SIGINT themselves."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        statement.cancel()
-
-
-class _Found(Generic[Result]):
-    """Outcome of some work."""
-
-    def __init__(self, work: Callable[[], Result]) -> None:
-        self.done = threading.Event()
-        self._work = work
-        self._results: list[Result] = []
-        self._fault: BaseException | None = None
-
-    def work(self) -> None:
-        try:
-            self._results.append(self._work())
-        except BaseException as fault:
-            self._fault = fault
-        finally:
-            self.done.set()
-
-    def result(self) -> Result:
-        """Raises what the work raised."""
-        if self._fault is not None:
-            raise self._fault
-        return self._results[0]
+    """Run something that may take long on a connection; when its statement is to end, so does it. See cancellation.run."""
+    return cancellation.run(connection.interrupt, work)
 
 
 def ending(fault: BaseException) -> Error | None:
@@ -182,19 +125,3 @@ def ending(fault: BaseException) -> Error | None:
     if bare or isinstance(fault, KeyboardInterrupt | duckdb.InterruptException):
         return statement.ended(cancellation.INTERRUPTED)
     return None
-
-
-def require_process(opener: int) -> None:
-    """Raise 802 in a process other than that which opened a connection: a fork has DuckDB's memory and none of its threads."""
-    if os.getpid() != opener:
-        raise error(802, "the connection belongs to the process that opened it", hint="open one in this process")
-
-
-def name(identifier: str) -> str:
-    """An identifier in double quotes."""
-    return '"' + identifier.replace('"', '""') + '"'
-
-
-def text(value: str) -> str:
-    """A text literal."""
-    return "'" + value.replace("'", "''") + "'"

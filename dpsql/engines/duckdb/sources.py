@@ -11,9 +11,9 @@ import duckdb
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import VARCHAR, SqlType, parse_type
 from dpsql.engines.duckdb import delimited
-from dpsql.engines.duckdb.locked import name, text
+from dpsql.engines.writing import name, raise_all, text, too_long
 from dpsql.schema.mistakes import printable, suggestion
-from dpsql.schema.model import RESERVED, Column, Schema, Table
+from dpsql.schema.model import Column, Schema, Table
 
 ATTACHED = "dpsql source"
 Typed = tuple[str, str]
@@ -41,14 +41,19 @@ class StoredSource:
 
 def root(schema: Schema) -> Path:
     """The dataset's folder or DuckDB file. Raises 707."""
-    path = (schema.folder / schema.source).resolve()
-    if "://" in schema.source or not path.exists():
+    path = (schema.folder / bare(schema.source)).resolve()
+    if not path.exists():
         raise error(
             707,
             f"[dataset] source {printable(schema.source)} does not exist: {path}",
             hint="write a folder or a DuckDB file",
         )
     return path
+
+
+def bare(source: str) -> str:
+    """A source without DuckDB's scheme."""
+    return source.removeprefix("duckdb:")
 
 
 def in_folder(folder: Path, tables: Iterable[Table]) -> list[StoredSource]:
@@ -103,14 +108,6 @@ def files(sources: Iterable[StoredSource]) -> list[Path]:
         if source.inner is not None:
             found[source.path.with_name(source.path.name + ".wal")] = None
     return list(found)
-
-
-def raise_all(code: int, lines: list[str]) -> None:
-    """Raise one error for all problems, if there are any: a useful first line, then one line each."""
-    if len(lines) == 1:
-        raise error(code, lines[0])
-    if lines:
-        raise error(code, "\n".join([f"{len(lines)} problems with the data: {lines[0]}", *lines]))
 
 
 def _unreadable(path: Path) -> str | None:
@@ -179,11 +176,6 @@ def view(table: Table, source: StoredSource, stored: list[Typed]) -> str:
     types = {column.lower(): (column, sqltype) for column, sqltype in stored}
     items = [_item(table, c, types[c.name.lower()], source) for c in table.columns]
     return f"CREATE VIEW main.{name(table.name)} AS SELECT {', '.join(items)} FROM {relation(source, stored)}"
-
-
-def too_long(table: Table) -> str:
-    """The name of the view that says, row by row, which texts and lists of a private table are too long."""
-    return f"{RESERVED}too long {table.name}"
 
 
 def too_long_view(table: Table, source: StoredSource, stored: list[Typed]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,15 +10,15 @@ import duckdb
 
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import parse_type
-from dpsql.engines.duckdb import delimited, snapshot, sources
-from dpsql.engines.duckdb.locked import name, wall
-from dpsql.engines.duckdb.signature import Signature
-from dpsql.engines.duckdb.snapshot import Snapshot
+from dpsql.engines.base import Find
+from dpsql.engines.duckdb import delimited, prepared, sources
+from dpsql.engines.duckdb.locked import wall
+from dpsql.engines.signature import Signature
+from dpsql.engines.writing import name, raise_all
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
 from dpsql.schema.paths import require_agreeing
 
-Find = Callable[[Signature], Snapshot | None]
 Part = tuple[Table, sources.StoredSource, list[sources.Typed]]
 
 
@@ -45,21 +45,21 @@ def show(connection: duckdb.DuckDBPyConnection, schema: Schema, find: Find, outp
     require_agreeing(schema)
     found, signature = _sources(connection, schema)
     parts = _parts(connection, schema, found)
-    prepared = find(signature)
-    copied = snapshot.views(connection, schema, prepared) if prepared is not None else {}
+    copy = find(signature)
+    copied = prepared.views(connection, schema, copy) if copy is not None else {}
     for table, source, stored in parts:
         connection.execute(copied.get(table.name) or sources.view(table, source, stored))
         if not table.public and any(c.is_cut for c in table.columns):
             connection.execute(sources.too_long_view(table, source, stored))
     for table in (t for t in schema.tables if _is_far(schema, t)):
         connection.execute(copied.get(with_unit(table.name)) or unit_view(schema, table))
-    reached = prepared.files if prepared is not None and copied else ()
+    reached = copy.files if copy is not None and copied else ()
     wall(connection, [*sources.files(found), *reached, *outputs])
     public = [part for part in parts if part[0].public and part[1].inner is None]
     return ShownViews(
         tables=tuple(table for table, *_ in parts),
         signature=signature,
-        prepared=prepared.signature if prepared is not None and copied else None,
+        prepared=copy.signature if copy is not None and copied else None,
         public_views=tuple(sources.view(*part) for part in public),
         public_files=tuple(source.path for _, source, _ in public),
     )
@@ -104,7 +104,7 @@ def _parts(connection: duckdb.DuckDBPyConnection, schema: Schema, found: list[so
         for t, s, c in zip(schema.tables, found, stored, strict=True)
     ]
     parts = list(zip(tables, found, stored, strict=True))
-    sources.raise_all(804, [line for part in parts for line in (*sources.unfit(*part), *_unkeyed(part[0], part[1]))])
+    raise_all(804, [line for part in parts for line in (*sources.unfit(*part), *_unkeyed(part[0], part[1]))])
     return parts
 
 

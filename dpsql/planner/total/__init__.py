@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -22,6 +22,7 @@ from dpsql.core.domains import hull
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.known import Known, of_type
+from dpsql.plan.checked import Checked
 from dpsql.plan.compiled import CompiledRelease, Verified
 from dpsql.plan.resolved import InputTable
 from dpsql.planner.calls import hidden, restored
@@ -65,13 +66,29 @@ def total(text: str, tables: Tables, *, everywhere: bool = False) -> str:
 
 def derived(text: str, tables: Tables, *, everywhere: bool = False) -> tuple[str, Columns]:
     """The text as `total` gives it, and what its columns can be. Raises 902."""
+    found: list[Columns] = []
+    return written(text, tables, lambda checked: checked.text, everywhere=everywhere, told=found.append), found[0]
+
+
+def written(
+    text: str,
+    tables: Tables,
+    write: Callable[[Checked], str],
+    *,
+    everywhere: bool = False,
+    told: Callable[[Columns], None] = lambda columns: None,
+) -> str:
+    """The text as a dialect writes what was checked. Raises 902, and what the dialect raises.
+
+    told  is called with what the columns can be
+    """
     problem = ""
     with _deep():
         try:
             tree = _parsed(text)
             relations = Relations(tables, everywhere=everywhere)
-            columns = relations.query(tree, None, {})
-            return (_printed(tree) if relations.walk.guarded else text), columns
+            told(relations.query(tree, None, {}))
+            return write(Checked(_printed(tree) if relations.walk.guarded else text, tree, relations.walk.known))
         except NotTotalError as part:
             problem = str(part)
         except (SqlglotError, RecursionError):
@@ -136,9 +153,14 @@ Bounds = tuple[InputTable, ...]
 
 
 class Texts:
-    """Engine SQL for a compiled release, on data of which some facts were verified."""
+    """Engine SQL for a compiled release, on data of which some facts were verified.
 
-    def __init__(self, schema: Schema, facts: frozenset[str]) -> None:
+    write   the engine's dialect
+    guards  whether it has guards: without them what could fail is refused from the first
+    """
+
+    def __init__(self, schema: Schema, facts: frozenset[str], write: Callable[[Checked], str], guards: bool) -> None:
+        self._write, self._guards = write, guards
         self._schema = schema
         self._facts = facts
         self._tables = lru_cache(16)(self._tables_with)
@@ -168,4 +190,4 @@ class Texts:
         tables = self._tables(facts)
         if bounds:
             tables = {**tables, **{b.name.lower(): input_table(b.columns) for b in bounds}}
-        return total(sql, tables, everywhere=everywhere)
+        return written(sql, tables, self._write, everywhere=everywhere and self._guards)

@@ -86,7 +86,7 @@ class Walk:
             if known is not None:
                 limits = known.limits if known.limits is not None else found.limits
                 found = replace(found, limits=limits, null=found.null and known.null, least=known.least or found.least)
-        self.known[id(whole)] = found
+        self.known[id(node)] = self.known[id(whole)] = found
         return found
 
     def condition(self, node: exp.Expression, scope: KnownColumns) -> Known:

@@ -18,9 +18,9 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error, OperationalError
 from dpsql.dataset import owner
 from dpsql.dataset.opening import Dataset, open_dataset
-from dpsql.engines.duckdb import snapshot
+from dpsql.engines.duckdb import prepared
 from dpsql.engines.duckdb.engine import DuckDBEngine
-from dpsql.schema.model import Schema
+from dpsql.schema.model import Schema, Table
 from tests.unit.engines.clinic_files import (
     FAR_ROWS,
     FAR_UNITS,
@@ -154,7 +154,7 @@ def test_a_snapshot_that_does_not_have_the_columns_is_not_used(
     tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = far_clinic(tmp_path)
-    monkeypatch.setattr(snapshot, "rows", lambda schema, table: "SELECT 1 AS x")
+    monkeypatch.setattr(prepared, "rows", lambda schema, table: "SELECT 1 AS x")
     owner.check(schema, ledger, prepare=True)
     monkeypatch.undo()
     assert not reads_snapshot(schema, ledger)
@@ -223,12 +223,13 @@ def test_a_full_disk_leaves_nothing_half(
     tmp_path: Path, ledger: Ledger, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = far_clinic(tmp_path)
-    write = DuckDBEngine.write
+    rows = prepared.rows
 
-    def full(self: DuckDBEngine, sql: str, file: Path) -> None:
-        write(self, sql if "visit" not in file.name else f"SELECT error('No space left') FROM ({sql})", file)
+    def full(schema: Schema, table: Table) -> str:
+        sql = rows(schema, table)
+        return sql if "visit" not in table.name else f"SELECT error('No space left') FROM ({sql})"
 
-    monkeypatch.setattr(DuckDBEngine, "write", full)
+    monkeypatch.setattr(prepared, "rows", full)
     with pytest.raises(OperationalError) as raised:
         owner.check(schema, ledger, prepare=True)
     assert raised.value.code == "DPSQL-704" and "room" in str(raised.value) and raised.value.__context__ is None
@@ -301,13 +302,13 @@ def test_data_that_changes_meanwhile_is_not_prepared(
     tmp_path: Path, ledger: Ledger, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = far_clinic(tmp_path)
-    write = DuckDBEngine.write
+    copy = DuckDBEngine.copy
 
-    def late(self: DuckDBEngine, sql: str, file: Path) -> None:
-        write(self, sql, file)
+    def late(self: DuckDBEngine, schema: Schema, table: Table, file: Path) -> None:
+        copy(self, schema, table, file)
         far_clinic(tmp_path, rows={"person": f"SELECT * FROM ({FAR_ROWS['person']}) LIMIT 2"})
 
-    monkeypatch.setattr(DuckDBEngine, "write", late)
+    monkeypatch.setattr(DuckDBEngine, "copy", late)
     with pytest.raises(Error) as raised:
         owner.check(schema, ledger, prepare=True)
     assert raised.value.code in ("DPSQL-702", "DPSQL-708") and list(root.iterdir()) == []

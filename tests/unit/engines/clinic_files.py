@@ -6,6 +6,7 @@ from pathlib import Path
 
 import duckdb
 
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 
@@ -147,3 +148,8 @@ def far_clinic(folder: Path, kind: str = "parquet", rows: dict[str, str] | None 
         stored = sql.replace("amount::HUGEINT", "amount") if table == "item" else sql
         (write_csv if kind == "csv" else write_parquet)(folder / f"{table}.{kind}", stored)
     return declare(folder, HEAD.format(source=".") + FAR_TABLES.format(suffix=f".{kind}"))
+
+
+def columns(engine: DuckDBEngine, table: str) -> list[tuple[str, str]]:
+    """(name, type) of the columns that a table shows."""
+    return [(c.name, str(c.sqltype)) for c in engine.tables[table].columns]

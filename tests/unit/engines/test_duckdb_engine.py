@@ -19,7 +19,7 @@ import pytest
 from dpsql.core.cancellation import Cancellation, under
 from dpsql.core.errors import Error, InternalError, OperationalError
 from dpsql.engines.duckdb.engine import DuckDBEngine
-from tests.unit.engines.clinic_files import ROWS, clinic, one_table, write_csv, write_parquet
+from tests.unit.engines.clinic_files import ROWS, clinic, columns, one_table, write_csv, write_parquet
 
 KINDS = ("parquet", "csv", "duckdb")
 Lists = tuple[tuple[list[object], ...], tuple[list[int], ...]]
@@ -63,8 +63,8 @@ def test_every_kind_of_source_shows_the_same(tmp_path: Path, kind: str) -> None:
         ([1, 2, 9, None],),
         ([10119, 10, 100, 200],),
     )
-    assert engine.columns("visit") == [("person_id", "BIGINT"), ("cost", "DECIMAL(10,2)")]
-    assert [n for n, _ in engine.columns("ward")] == ["ward", "label", "size", "opened"]
+    assert columns(engine, "visit") == [("person_id", "BIGINT"), ("cost", "DECIMAL(10,2)")]
+    assert [n for n, _ in columns(engine, "ward")] == ["ward", "label", "size", "opened"]
     engine.close()
 
 
@@ -185,7 +185,7 @@ def test_the_types_of_a_public_csv_file_are_those_in_which_all_its_values_are_wr
         "-2,010,1,1e3,,2020-01-02 11:30:15.5,false,x,\n"
     )
     engine = DuckDBEngine.open(schema)
-    assert dict(engine.columns("ward")) == {
+    assert dict(columns(engine, "ward")) == {
         "ward": "BIGINT",
         "code": "VARCHAR",
         "big": "HUGEINT",
@@ -559,6 +559,6 @@ def test_a_private_table_is_never_read_as_a_public_one(engine: DuckDBEngine) -> 
 def test_columns_that_dpsql_does_not_compute_with_are_left_out(tmp_path: Path) -> None:
     rows = {"ward": f"SELECT *, [1] AS l, 'a'::BLOB AS b, 'x'::ENUM('x') AS e FROM ({ROWS['ward']})"}
     engine = DuckDBEngine.open(clinic(tmp_path, "duckdb", rows))
-    assert engine.columns("ward")[4:] == [("e", "VARCHAR")]
+    assert columns(engine, "ward")[4:] == [("e", "VARCHAR")]
     assert engine.public_table("ward").data[4] == ["x", "x"]
     engine.close()

@@ -15,7 +15,7 @@ from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.engines.public import fill
 from dpsql.plan.tables import PublicTable
 from dpsql.postprocess.sandbox import Sandbox
-from tests.unit.engines.clinic_files import clinic, write_csv, write_parquet
+from tests.unit.engines.clinic_files import clinic, columns, write_csv, write_parquet
 
 KINDS = ("parquet", "csv", "duckdb")
 
@@ -32,7 +32,7 @@ def shared(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[San
 
 def test_a_public_table_is_there_when_it_is_needed(shared: tuple[Sandbox, DuckDBEngine]) -> None:
     sandbox, engine = shared
-    assert [n for n, _ in sandbox.describe("SELECT * FROM ward")] == [n for n, _ in engine.columns("ward")]
+    assert [n for n, _ in sandbox.describe("SELECT * FROM ward")] == [n for n, _ in columns(engine, "ward")]
     for _ in range(2):
         sandbox.need(["ward"])
         sandbox.need(())

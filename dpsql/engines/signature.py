@@ -44,20 +44,16 @@ class Signature:
         """Text that stands for these files and for what is declared about them; without the key it says nothing."""
         return hmac.new(secret, f"signature\n{structure}\n{self.files}".encode(), hashlib.sha256).hexdigest()
 
-    def content(self, secret: bytes, structure: str) -> str:
-        """Text that stands for the bytes of these files, wherever they are, and for what is declared about them.
+    def digests(self, secret: bytes = b"") -> bytes:
+        """A hash of each of these files, wherever they are. Reads every byte. Raises OSError where a file cannot be read.
 
-        Reads every byte. Raises OSError where a file cannot be read.
+        secret  is not needed for hashes that are kept under a key
         """
-        return content(self.digests(), secret, structure)
-
-    def digests(self) -> bytes:
-        """A hash of each of these files, wherever they are. Reads every byte. Raises OSError where a file cannot be read."""
         return b"".join(_digest(Path(path)) for path, size, *_ in self.files if size >= 0)
 
 
 def content(digests: bytes, secret: bytes, structure: str) -> str:
-    """Text that stands for the bytes of some files and for what is declared about them; without the key it says nothing."""
+    """Text that stands for contents, by their digests, and for what is declared about them; without the key it says nothing."""
     return hmac.new(secret, f"content\n{structure}\n".encode() + digests, hashlib.sha256).hexdigest()
 
 

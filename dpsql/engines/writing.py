@@ -1,4 +1,4 @@
-"""Stored values as values of a domain: a number for itself, a date in days, a timestamp in microseconds."""
+"""What the owner's questions are written with: they are put in SQL that every engine reads alike."""
 
 from __future__ import annotations
 
@@ -7,24 +7,33 @@ from fractions import Fraction
 from dpsql.core.domains import Value
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
-from dpsql.engines.duckdb.locked import text
+from dpsql.schema.model import RESERVED, Table
+from dpsql.sql.duckdb import quoted
+
+name = quoted
+"""An identifier in double quotes."""
 
 
-def measured(column: str, sqltype: SqlType) -> str:
-    """SQL of the value in its domain's unit; NULL where it is infinite or NaN."""
-    if sqltype.is_float:
-        return f"CASE WHEN isfinite({column}) THEN CAST({column} AS DOUBLE) END"
-    if sqltype.name == "DATE":
-        return f"CASE WHEN isfinite({column}) THEN date_diff('day', DATE '1970-01-01', {column}) END"
-    if sqltype.name == "TIMESTAMP":
-        return f"CASE WHEN isfinite({column}) THEN epoch_us({column}) END"
-    if sqltype.name == "TIME":
-        return f"date_diff('microsecond', TIME '00:00:00', {column})"
-    return f"CAST({column} AS VARCHAR)" if sqltype.is_decimal else column
+def text(value: str) -> str:
+    """A text literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def too_long(table: Table) -> str:
+    """The name of the relation that says, row by row, which texts and lists of a private table are too long."""
+    return f"{RESERVED}too long {table.name}"
+
+
+def raise_all(code: int, lines: list[str]) -> None:
+    """Raise one error for all problems, if there are any: a useful first line, then one line each."""
+    if len(lines) == 1:
+        raise error(code, lines[0])
+    if lines:
+        raise error(code, "\n".join([f"{len(lines)} problems with the data: {lines[0]}", *lines]))
 
 
 def value(cell: object, sqltype: SqlType) -> Value:
-    """Value of a domain that `measured` gave."""
+    """Value of a domain that a dialect's `measured` gave."""
     if isinstance(cell, bool | int):
         return cell
     if isinstance(cell, str) and not sqltype.is_decimal:
@@ -33,12 +42,6 @@ def value(cell: object, sqltype: SqlType) -> Value:
         raise error(901, "a public value has no place in a domain")
     exact = Fraction(cell)
     return int(exact) if exact.denominator == 1 else exact
-
-
-def portable(column: str, sqltype: SqlType) -> str:
-    """SQL of a value in a form that Python holds exactly."""
-    exact = (sqltype.is_integer and sqltype.name not in ("HUGEINT", "UBIGINT")) or sqltype.is_float
-    return column if exact or sqltype.is_boolean or sqltype.is_text else f"CAST({column} AS VARCHAR)"
 
 
 def literal(number: Value) -> str:
@@ -62,4 +65,4 @@ def _decimal(number: Fraction) -> str:
             whole, part = divmod(abs(int(scaled)), 10**digits)
             sign = "-" if number < 0 else ""
             return f"{sign}{whole}.{part:0{digits}d}" if digits else f"{sign}{whole}"
-    return f"CAST({text(repr(float(number)))} AS DOUBLE)"
+    return f"CAST({text(repr(float(number)))} AS DOUBLE PRECISION)"

@@ -1,0 +1,47 @@
+"""What tells DuckDB from other engines, for those who open a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from dpsql.engines.base import Engine, Find, Place
+from dpsql.engines.duckdb import drafting, sources
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.schema.draft import DraftTable
+from dpsql.schema.model import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDBKind:
+    """Parquet and CSV files of a folder, or the tables of a DuckDB file: a source with no scheme, or `duckdb:`."""
+
+    @property
+    def version(self) -> str:
+        return duckdb.__version__
+
+    def begin(self, schema: Schema, find: Find, outputs: Iterable[Path] = ()) -> Engine:
+        return DuckDBEngine.begin(schema, find=find, outputs=outputs)
+
+    def places(self, schema: Schema) -> tuple[Place, ...]:
+        """The files that hold the units: the unit's table, or, where each row is one, every private table."""
+        path, unit = sources.root(schema), schema.privacy.unit_table
+        if not path.is_dir():
+            return (Place(str(path), path),)
+        private = [t for t in schema.tables if not t.public]
+        own = [t for t in private if t.name == unit] or private
+        files = dict.fromkeys((path / table.source).resolve() for table in own)
+        return tuple(Place(str(file), file) for file in files)
+
+    def describe(self, source: str) -> tuple[str, str, list[DraftTable]]:
+        path = Path(sources.bare(source)).resolve()
+        return path.stem if path.is_file() else path.name, str(path), drafting.describe(path)
+
+    def require_copies(self) -> None:
+        """It makes them."""
+
+
+KIND = DuckDBKind()
