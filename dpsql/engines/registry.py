@@ -11,7 +11,11 @@ from dpsql.engines.base import Kind
 from dpsql.schema.mistakes import printable
 
 GROUP = "dpsql.engines"
-BUILT_IN = {"duckdb": "dpsql.engines.duckdb.kind:KIND"}
+BUILT_IN = {
+    "duckdb": "dpsql.engines.duckdb.kind:KIND",
+    "postgresql": "dpsql.engines.postgres.kind:KIND",
+    "postgres": "dpsql.engines.postgres.kind:KIND",
+}
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]{1,30}):")
 """Of two letters at least, so that a drive is none."""
 

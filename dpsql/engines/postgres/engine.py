@@ -1,0 +1,243 @@
+"""The engine that reads a PostgreSQL database: each statement in its own transaction, which first sees that the data is approved."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from dpsql.core import cancellation
+from dpsql.core.cancellation import require_process
+from dpsql.core.domains import Value
+from dpsql.core.errors import Error, error
+from dpsql.core.sqltypes import SqlType
+from dpsql.engines.base import ExactTable, RaisedError, integers, key_column
+from dpsql.engines.postgres import words
+from dpsql.engines.postgres.dialect import DIALECT, PostgresDialect
+from dpsql.engines.postgres.server import Reading, Rows, Server
+from dpsql.engines.postgres.shown import Shown, show, stored_again
+from dpsql.engines.writing import value
+from dpsql.plan.tables import PublicTable
+from dpsql.schema.model import Schema, Table
+
+Result = TypeVar("Result")
+_TEXTS = {
+    701: "the engine could not finish the statement; nothing was released and what was charged stays charged",
+    702: "the data changed after it was opened; nothing was released and what was charged stays charged",
+    707: "a data source cannot be read",
+    903: "what crossed from the engine is not an integer, or no group key; nothing was released and what was charged stays charged",
+}
+"""Constants: from here on data has been touched, and PostgreSQL's own messages quote it."""
+_MACHINE = ("08", "53", "57", "58", "25", "40", "42501")
+"""Beginnings of the codes of what the server lacks, whatever the values are."""
+_HINT = """SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::text, coalesce(sum(c.relfilenode::bigint), 0)::text
+FROM pg_class AS c LEFT JOIN pg_stat_all_tables AS s ON s.relid = c.oid WHERE c.oid IN ({})"""
+
+
+class Tokens:
+    """By what the contents are known again: a keyed checksum of each table. Nothing says it without reading.
+
+    pinned  by table, what was approved; empty before `digests`
+    """
+
+    def __init__(self, engine: PostgresEngine) -> None:
+        self._engine = engine
+        self.pinned: dict[str, bytes] = {}
+        self.key = ""
+
+    def keyed(self, secret: bytes, structure: str) -> str:
+        return ""
+
+    def holds(self) -> bool:
+        return self._engine.unchanged()
+
+    def digests(self, secret: bytes) -> bytes:
+        self.key = hmac.new(secret, b"rows of a database", hashlib.sha256).hexdigest()
+        self.pinned = self._engine.hashed([t.name for t in self._engine.tables.values()])
+        return b"".join(self.pinned[name] for name in sorted(self.pinned))
+
+
+class PostgresEngine:
+    """The declared tables of one schema as relations over those of a database.
+
+    Why     a REPEATABLE READ transaction reads one version of all tables; in it, before the question, the keyed checksums of the tables
+            that the question reads are compared with the approved ones (rules 61, 63)
+    Errors  707 the database cannot be reached; 804 it does not have the declared columns; else as Engine
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._process = os.getpid()
+        self._server = Server(schema.source)
+        self._seconds = float(schema.limits.seconds)
+        self._limited, self._moved, self._hint = False, False, ("", "")
+        self._opening = ExitStack()
+        self._first: Reading | None = None
+        self.dialect: PostgresDialect = DIALECT
+        self.signature = Tokens(self)
+        self.shared_views: tuple[str, ...] = ()
+        self.shared_files: tuple[Path, ...] = ()
+        try:
+            self._shown: Shown = self._walled(lambda reading: show(reading, schema), 707)
+        except BaseException:
+            self.close()
+            raise
+        self.tables = {t.name: t for t in self._shown.tables}
+
+    def __repr__(self) -> str:
+        return "<PostgresEngine>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("an engine cannot be copied or pickled")
+
+    def limit(self, memory: int | None) -> None:
+        """See Engine; what the server holds in memory is the server's own setting."""
+        self._ended()
+        self._limited = True
+        self._hint = self._looked()
+
+    def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = (), cut: str = "") -> ExactTable:
+        if not self._limited or not self.signature.pinned:
+            raise error(901, "a statement was about to run before the engine was limited")
+
+        def read(reading: Reading) -> ExactTable:
+            self._require(reading, self._shown.read(sql))
+            rows = reading.rows(self._shown.asked(sql, bound))
+            columns = [[row[i] for row in rows] for i in range(keys + sums)]
+            if rows and len(rows[0]) != keys + sums:
+                raise error(901, "a result does not have the columns that were planned")
+            return ExactTable(tuple(key_column(c) for c in columns[:keys]), tuple(integers(c) for c in columns[keys:]))
+
+        return self._walled(read, 701, cut=cut)
+
+    def owner_rows(self, sql: str) -> Rows:
+        def read(reading: Reading) -> Rows:
+            self._require(reading, self._shown.read(sql))
+            return reading.rows(self._shown.asked(sql))
+
+        return self._walled(read, 707)
+
+    def public_table(self, table: str) -> PublicTable:
+        columns = tuple((c.name, c.sqltype) for c in self._public(table).columns)
+        items = ", ".join(_portable(words.name(column), sqltype) for column, sqltype in columns)
+        rows = self.owner_rows(f"SELECT {items} FROM {words.name(table)}")
+        return PublicTable(table, columns, tuple([row[i] for row in rows] for i in range(len(columns))))
+
+    def distinct(self, table: str, column: str, limit: int | None = None) -> list[Value]:
+        sqltype = next(c.sqltype for c in self._public(table).columns if c.name == column)
+        source = f"SELECT {self.dialect.measured(words.name(column), sqltype)} AS v FROM {words.name(table)}"
+        most = "" if limit is None else f" LIMIT {limit}"
+        rows = self.owner_rows(f"SELECT DISTINCT v FROM ({source}) AS held WHERE v IS NOT NULL{most}")
+        return [value(cell, sqltype) for (cell,) in rows]
+
+    def copy(self, schema: Schema, table: Table, file: Path) -> None:
+        raise error(901, "PostgreSQL makes no prepared snapshot")
+
+    def unchanged(self) -> bool:
+        """Whether nothing was seen to change: the server's counters say so early, the checksums for sure."""
+        if self._moved:
+            return False
+        found = self._looked()
+        if self._limited and found != self._hint:
+            held = self.hashed(list(self.tables)) == self.signature.pinned
+            self._moved, self._hint = not held, found
+        return not self._moved
+
+    def hashed(self, tables: Sequence[str]) -> dict[str, bytes]:
+        """The checksums of some tables as they are now."""
+        return self._walled(lambda reading: self._hashes(reading, tables), 707)
+
+    def close(self) -> None:
+        if self._process == os.getpid():
+            self._ended()
+            self._server.close()
+
+    def _ended(self) -> None:
+        """End the transaction in which it was opened."""
+        self._first = None
+        with suppress(Exception):
+            self._opening.close()
+
+    def _public(self, table: str) -> Table:
+        found = self.tables[table]
+        if not found.public:
+            raise error(901, "a private table was about to be read as a public one")
+        return found
+
+    def _looked(self) -> tuple[str, str]:
+        """What the server counts of writes to the tables: a hint, which comes late and may be lost."""
+        places = ", ".join(f"{words.text(one.relation)}::regclass" for one in self._shown.stored)
+        rows = self._walled(lambda reading: reading.rows(_HINT.format(places)), 707)
+        return str(rows[0][0]), str(rows[0][1])
+
+    def _hashes(self, reading: Reading, tables: Sequence[str]) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        for table in tables:
+            text = repr(reading.rows(self._shown.hashes[table])[0])
+            found[table] = hashlib.sha256(f"{table}\n{text}\n{self._shown.stored}".encode()).digest()
+        return found
+
+    def _require(self, reading: Reading, tables: Sequence[str]) -> None:
+        """Raise 702 unless this transaction reads the approved contents of these tables."""
+        if not self.signature.pinned:
+            return
+        same = stored_again(reading, self._shown.stored)
+        if not same or any(self.signature.pinned[t] != h for t, h in self._hashes(reading, tables).items()):
+            self._moved = True
+            raise error(702, _TEXTS[702])
+
+    def _in_opening(self) -> Reading:
+        """The transaction in which it is opened: what is verified, listed and approved is of one version."""
+        if self._first is None:
+            self._first = self._opening.enter_context(self._server.transaction())
+        self._first.keep("", self.signature.key)
+        return self._first
+
+    def _walled(self, read: Callable[[Reading], Result], code: int, *, cut: str = "") -> Result:
+        """Run something in a transaction; raise what goes wrong as constant text, outside of any except block."""
+        require_process(self._process)
+        try:
+            if not self._limited:
+                return read(self._in_opening())
+            with self._server.transaction(self._seconds) as reading:
+                reading.keep(cut, self.signature.key)
+                return read(reading)
+        except (Exception, KeyboardInterrupt) as fault:
+            problem = _ending(fault) or _told(fault, code)
+        raise problem
+
+
+def _ending(fault: BaseException) -> Error | None:
+    """The error to raise where a statement was ended, by its limits or from outside; None for any other fault."""
+    statement = cancellation.current()
+    if isinstance(fault, Error):
+        return statement.ended(int(fault.code[-3:])) if fault.code in cancellation.ENDED else None
+    if isinstance(fault, KeyboardInterrupt):
+        return statement.ended(cancellation.INTERRUPTED)
+    state = str(getattr(fault, "sqlstate", None) or "")
+    if state == "53200" or isinstance(fault, MemoryError):
+        return statement.ended(cancellation.FILLED)
+    if state == "57014":
+        return statement.problem() or statement.ended(cancellation.TIMED)
+    return None
+
+
+def _told(fault: BaseException, code: int) -> Error:
+    """The error of a failure, in constant text; what is an error of dpsql's own passes where it says nothing of values."""
+    if isinstance(fault, Error):
+        if fault.code in ("DPSQL-702", "DPSQL-707", "DPSQL-804"):
+            return fault
+        return error(903, _TEXTS[903]) if fault.code == "DPSQL-903" else error(901, "an invariant of the engine failed")
+    state = str(getattr(fault, "sqlstate", None) or "08")
+    if code == 701 and not state.startswith(_MACHINE):
+        return RaisedError(701, _TEXTS[701])
+    return error(code, _TEXTS[code])
+
+
+def _portable(column: str, sqltype: SqlType) -> str:
+    """SQL of a value in a form that Python holds exactly, as DuckDB writes it."""
+    plain = words.is_narrow(sqltype) or sqltype.is_float or sqltype.is_boolean or sqltype.is_text
+    return column if plain else f"({column})::text"

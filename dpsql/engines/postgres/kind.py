@@ -1,0 +1,63 @@
+"""What tells PostgreSQL from other engines, for those who open a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from dpsql.core.errors import error
+from dpsql.engines.base import Engine, Find, Place
+from dpsql.engines.postgres import server, shown
+from dpsql.engines.postgres.engine import PostgresEngine
+from dpsql.schema.draft import DraftTable
+from dpsql.schema.model import Schema
+from dpsql.schema.paths import require_agreeing
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresKind:
+    """The tables of a database: `postgresql://user@host:5432/database`."""
+
+    @property
+    def version(self) -> str:
+        return "postgresql 1"
+
+    def begin(self, schema: Schema, find: Find, outputs: Iterable[Path] = ()) -> Engine:
+        require_agreeing(schema)
+        return PostgresEngine(schema)
+
+    def places(self, schema: Schema) -> tuple[Place, ...]:
+        known = server.parts(schema.source)
+        base = f"postgresql://{known.get('host', '')}:{known.get('port', '5432')}/{known.get('dbname', '')}"
+        private = [t for t in schema.tables if not t.public]
+        own = [t for t in private if t.name == schema.privacy.unit_table] or private
+        return tuple(Place(f"{base}/{table.source.lower()}") for table in own)
+
+    def describe(self, source: str) -> tuple[str, str, list[DraftTable]]:
+        known = server.parts(source)
+        opened = server.Server(source)
+        try:
+            with opened.transaction() as reading:
+                tables = shown.listed(reading)
+        finally:
+            opened.close()
+        return known.get("dbname", "database"), _without_password(known), [_drafted(one) for one in tables]
+
+    def require_copies(self) -> None:
+        raise error(801, "of PostgreSQL there is no prepared snapshot", hint="run the check without preparing")
+
+
+def _without_password(known: dict[str, str]) -> str:
+    """The address without what a file may not show."""
+    words = {key: value for key, value in known.items() if key not in ("password", "sslpassword")}
+    return "postgresql://?" + "&".join(f"{key}={quote(value, safe='/')}" for key, value in sorted(words.items()))
+
+
+def _drafted(stored: shown.Stored) -> DraftTable:
+    columns = [(name, str(shown.computable(sqltype) or sqltype)) for name, sqltype in stored.columns]
+    return DraftTable(stored.table, shown.dotted(stored), columns)
+
+
+KIND = PostgresKind()

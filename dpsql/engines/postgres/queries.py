@@ -1,0 +1,257 @@
+"""Queries of a checked statement in PostgreSQL's words: clauses, joins, aggregates and windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from dpsql.engines.postgres import words
+from dpsql.engines.postgres.expressions import RULES, Writing
+from dpsql.engines.postgres.words import refused
+from dpsql.plan.checked import Checked
+
+_CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "with_", "limit", "distinct"}
+_AGGREGATES = {"Sum": "sum", "Min": "min", "Max": "max", "LogicalAnd": "bool_and", "LogicalOr": "bool_or"}
+_WINDOWS = {"RowNumber": "row_number", "Rank": "rank", "DenseRank": "dense_rank"}
+_NEIGHBOURS = {"Lag": "lag", "Lead": "lead", "FirstValue": "first_value", "LastValue": "last_value"}
+
+
+def written(statement: Checked) -> str:
+    """A whole statement. Raises 102."""
+    writing: Writing
+
+    def query(node: exp.Expression) -> str:
+        return _query(writing, node)
+
+    writing = Writing(statement.known, query, {**RULES, **_OF_ROWS})
+    return _query(writing, statement.tree)
+
+
+def _query(writing: Writing, node: exp.Expression) -> str:
+    if isinstance(node, exp.Subquery):
+        return f"({_query(writing, node.this)})"
+    clause = node.args.get("with_")
+    if clause is not None:
+        # a query may stand in an operand of UNION ALL, and its names are its own there
+        parts = ", ".join(_common(writing, part) for part in clause.expressions)
+        return f'SELECT * FROM (WITH {parts} {_body(writing, node)}) AS "dpsql query"'
+    return _body(writing, node)
+
+
+def _common(writing: Writing, part: exp.Expression) -> str:
+    kept = " MATERIALIZED" if part.args.get("materialized") else ""
+    return f"{words.name(part.alias)} AS{kept} ({_query(writing, part.this)})"
+
+
+def _body(writing: Writing, node: exp.Expression) -> str:
+    if isinstance(node, exp.Union):
+        if node.args.get("distinct"):
+            raise refused("UNION without ALL")
+        return f"({_query(writing, node.this)}) UNION ALL ({_query(writing, node.expression)})"
+    if not isinstance(node, exp.Select) or {k for k, v in node.args.items() if v} - _CLAUSES:
+        raise refused("this form of a query")
+    return _select(writing, node)
+
+
+def _select(writing: Writing, node: exp.Select) -> str:
+    conditions: list[str] = []
+    found = ["SELECT DISTINCT" if node.args.get("distinct") else "SELECT"]
+    found.append(", ".join(_item(writing, item) for item in node.expressions))
+    source = node.args.get("from_")
+    if source is not None:
+        joined = _source(writing, source.this)
+        for join in node.args.get("joins") or []:
+            joined = _join(writing, joined, join, conditions)
+        found.append(f"FROM {joined}")
+    if node.args.get("where") is not None:
+        conditions.append(writing.value(node.args["where"].this))
+    if conditions:
+        found.append(f"WHERE {' AND '.join(conditions)}")
+    group = node.args.get("group")
+    if group is not None:
+        found.append(f"GROUP BY {', '.join(writing.value(key) for key in group.expressions)}")
+    if node.args.get("having") is not None:
+        found.append(f"HAVING {writing.value(node.args['having'].this)}")
+    if node.args.get("limit") is not None:
+        found.append(f"LIMIT {int(node.args['limit'].expression.name)}")
+    return " ".join(found)
+
+
+def _item(writing: Writing, item: exp.Expression) -> str:
+    if isinstance(item, exp.Star):
+        return "*"
+    if isinstance(item, exp.Alias):
+        return f"{_shown(writing, item.this)} AS {words.name(item.alias)}"
+    return f"{_shown(writing, item)} AS {words.name(item.name)}" if item.name else _shown(writing, item)
+
+
+def _shown(writing: Writing, node: exp.Expression) -> str:
+    """A value in the type that holds it, so that what reads it finds that type."""
+    value, sqltype = writing.value(node), writing.of(node).sqltype
+    if isinstance(node, exp.Column) or sqltype.name in ("LIST", "NULL"):
+        return value
+    return words.cast(value, sqltype)
+
+
+# --- sources ----------------------------------------------------------------------------------------------------------
+
+
+def _source(writing: Writing, node: exp.Expression) -> str:
+    if isinstance(node, exp.Table):
+        found = words.name(node.name) + (f" AS {words.name(node.alias)}" if node.alias else "")
+    elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select | exp.Union):
+        found = f"({_query(writing, node.this)}) AS {words.name(node.alias)}"
+    elif isinstance(node, exp.Subquery | exp.Paren):
+        found = f"({_source(writing, node.this)})"
+    else:
+        raise refused("this form of a source")
+    for join in node.args.get("joins") or []:
+        found = _join(writing, found, join, None)
+    return found
+
+
+def _join(writing: Writing, left: str, node: exp.Expression, conditions: list[str] | None) -> str:
+    """A join. SEMI and ANTI become conditions of the query that they stand in: the last of its joins, they see all others."""
+    kinds = {str(node.args.get(word) or "") for word in ("kind", "side", "method")} - {""}
+    right, on = _source(writing, node.this), node.args.get("on")
+    if kinds & {"SEMI", "ANTI"}:
+        if conditions is None or on is None:
+            raise refused("this form of a join")
+        told = "NOT EXISTS" if "ANTI" in kinds else "EXISTS"
+        conditions.append(f"{told} (SELECT 1 FROM {right} WHERE {writing.value(on)})")
+        return left
+    if on is None:
+        return f"{left} CROSS JOIN {right}"
+    word = (
+        "FULL JOIN"
+        if "FULL" in kinds
+        else "LEFT JOIN"
+        if "LEFT" in kinds
+        else "RIGHT JOIN"
+        if "RIGHT" in kinds
+        else "JOIN"
+    )
+    return f"{left} {word} {right} ON {writing.value(on)}"
+
+
+# --- aggregates and windows -------------------------------------------------------------------------------------------
+
+
+def _aggregate(writing: Writing, node: exp.Expression) -> str:
+    kind, known = type(node).__name__, writing.of(node.this)
+    if kind in ("Min", "Max") and known.sqltype.is_boolean:
+        return f"{'bool_and' if kind == 'Min' else 'bool_or'}({writing.value(node.this)})"
+    if kind == "Sum" and not (known.sqltype.is_integer or known.sqltype.is_decimal):
+        raise refused(f"SUM of {known.sqltype}")
+    if kind in ("Min", "Max") and known.sqltype.name == "TIME":
+        raise refused(f"{kind} of TIME")
+    return f"{_AGGREGATES[kind]}({writing.value(node.this)})"
+
+
+def _count(writing: Writing, node: exp.Expression) -> str:
+    argument = node.this if node.this is not None else node.expressions[0]
+    if isinstance(argument, exp.Star):
+        return "count(*)"
+    distinct = isinstance(argument, exp.Distinct)
+    counted = argument.expressions[0] if distinct else argument
+    if writing.of(counted).sqltype.name == "NULL":
+        return "count(NULL::boolean)"
+    return f"count({'DISTINCT ' if distinct else ''}{writing.value(counted)})"
+
+
+def _list(writing: Writing, node: exp.Expression) -> str:
+    return f"array_agg({writing.value(node.this if node.this is not None else node.expressions[0])})"
+
+
+def _filtered(writing: Writing, node: exp.Expression) -> str:
+    return f"{writing.value(node.this)} FILTER (WHERE {writing.value(node.expression.this)})"
+
+
+def _window(writing: Writing, node: exp.Expression) -> str:
+    parts = []
+    if node.args.get("partition_by"):
+        parts.append("PARTITION BY " + ", ".join(writing.value(part) for part in node.args["partition_by"]))
+    order = node.args.get("order")
+    if order is not None:
+        parts.append("ORDER BY " + ", ".join(_ordered(writing, part) for part in order.expressions))
+    spec = node.args.get("spec")
+    if spec is not None:
+        parts.append(f"{spec.args['kind']} BETWEEN {_end(spec, 'start')} AND {_end(spec, 'end')}")
+    return f"{writing.value(node.this)} OVER ({' '.join(parts)})"
+
+
+def _ordered(writing: Writing, node: exp.Expression) -> str:
+    """With the place of NULL in words: what each engine takes for granted differs."""
+    first = "FIRST" if node.args.get("nulls_first") else "LAST"
+    return f"{writing.value(node.this)} {'DESC' if node.args.get('desc') else 'ASC'} NULLS {first}"
+
+
+def _end(spec: exp.Expression, end: str) -> str:
+    found, side = spec.args[end], spec.args.get(f"{end}_side")
+    place = found if isinstance(found, str) else str(int(found.name))
+    return f"{place} {side}" if side else place
+
+
+def _numbered(writing: Writing, node: exp.Expression) -> str:
+    return f"{_WINDOWS[type(node).__name__]}()"
+
+
+def _neighbour(writing: Writing, node: exp.Expression) -> str:
+    offset = node.args.get("offset")
+    if node.args.get("default") is not None:
+        raise refused("LAG and LEAD with a default")
+    after = f", ({writing.value(offset)})::int" if offset is not None else ""
+    return f"{_NEIGHBOURS[type(node).__name__]}({writing.value(node.this)}{after})"
+
+
+# --- lists ------------------------------------------------------------------------------------------------------------
+
+
+def _sorted(writing: Writing, node: exp.Expression) -> str:
+    """No NULL is in it, and what compares as equal is equal in all that is made of it."""
+    return f"(SELECT array_agg(e ORDER BY e) FROM unnest({writing.value(node.this)}) AS e)"
+
+
+def _unnested(writing: Writing, node: exp.Expression) -> str:
+    return f"unnest({writing.value(node.this)})"
+
+
+def _numbers(writing: Writing, node: exp.Expression) -> str:
+    """0, 1, ... below a number of rows."""
+    return f"ARRAY(SELECT i FROM generate_series(0::bigint, ({writing.value(node.args['end'])})::bigint - 1) AS i)"
+
+
+def _picked(writing: Writing, node: exp.Expression) -> str:
+    """list[place]: both count from 1, and give NULL where there is none. The parser takes 1 off a constant place: none is."""
+    (place,) = node.expressions
+    if isinstance(place, exp.Literal) or node.args.get("offset") not in (None, 1):
+        raise refused("a constant place in a list")
+    return f"({writing.value(node.this)})[({writing.value(place)})::int]"
+
+
+def _array(writing: Writing, node: exp.Expression) -> str:
+    """[value for name in list], in the list's order."""
+    (inner,) = node.expressions
+    name = words.name(inner.expression.name)
+    held = writing.value(inner.args["iterator"])
+    places = f'unnest({held}) WITH ORDINALITY AS held({name}, "dpsql place")'
+    return f'ARRAY(SELECT {writing.value(inner.this)} FROM {places} ORDER BY "dpsql place")'
+
+
+_OF_ROWS: Mapping[str, Callable[[Writing, exp.Expression], str]] = {
+    **dict.fromkeys(_AGGREGATES, _aggregate),
+    "Count": _count,
+    "ArrayAgg": _list,
+    "List": _list,
+    "Filter": _filtered,
+    "Window": _window,
+    **dict.fromkeys(_WINDOWS, _numbered),
+    **dict.fromkeys(_NEIGHBOURS, _neighbour),
+    "ArraySort": _sorted,
+    "SortArray": _sorted,
+    "Explode": _unnested,
+    "GenerateSeries": _numbers,
+    "Bracket": _picked,
+    "Array": _array,
+}

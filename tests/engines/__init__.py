@@ -1,0 +1,1 @@
+"""Conformance of engines: what each must keep, asked of all of them."""

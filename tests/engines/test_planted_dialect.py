@@ -1,0 +1,107 @@
+"""Faults of a dialect that conformance catches: each is planted, and one of the statements here then differs or fails."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from dpsql.engines.postgres import casts, functions, numbers, queries, words
+from dpsql.engines.postgres.expressions import RULES
+from tests.engines import conformance
+from tests.support import clinic
+
+STATEMENTS = (
+    "SELECT SUM(age // 7), SUM(-age // 7) FROM patient",
+    "SELECT SUM(CAST(CAST(weight AS DOUBLE) AS INTEGER)) FROM patient WHERE CAST(weight AS INTEGER) BETWEEN 40 AND 200",
+    "SELECT SUM(CAST(score AS INTEGER)) FROM patient WHERE CAST(score AS INTEGER) BETWEEN 10 AND 90",
+    "SELECT SUM(score) FROM patient",
+    "SELECT COUNT(*) FROM patient WHERE SUBSTRING(note, 2, 1) = 'a'",
+    "SELECT COUNT(*) FROM patient LEFT JOIN drug ON site = drug WHERE label IS NULL",
+    "SELECT city, COUNT(*) FROM patient GROUP BY city",
+    "SELECT COUNT(*) FROM patient WHERE note LIKE '%\\_%'",
+    "SELECT MEDIAN(days) FROM visit",
+    "SELECT COUNT(*) FROM patient WHERE CAST(income * 1e6 AS INTEGER) > 3",
+)
+
+
+def outcomes(url: str) -> list[str]:
+    data = clinic.database(random.Random(5), wild=True)
+    more = [clinic._patient(random.Random(i), 100 + i, True) for i in range(60)]
+    data = {**data, "patient": [*data["patient"], *more]}
+    return [outcome for _, outcome in conformance.of_the_clinic(url, STATEMENTS, data, "planted")]
+
+
+def test_without_a_fault_all_are_equal_or_refused(postgres: str) -> None:
+    assert [outcome for outcome in outcomes(postgres) if outcome.startswith("DIFFERENT")] == []
+
+
+def _div_that_rounds_down(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        numbers, "divided", lambda o, left, right, known: f"floor(({left})::numeric / NULLIF({right}, 0))::bigint"
+    )
+
+
+def _truncating(patch: pytest.MonkeyPatch) -> None:
+    real = casts._as_integer
+
+    def truncated(value: str, *rest: object) -> str:
+        return real(f"trunc({value})", *rest)  # type: ignore[arg-type]
+
+    patch.setattr(casts, "_as_integer", truncated)
+
+
+def _shifted_index(patch: pytest.MonkeyPatch) -> None:
+    real = functions._substring
+
+    def shifted(texts: Sequence[str], *rest: object) -> str:
+        return real([texts[0], f"{texts[1]} + 1", *texts[2:]], *rest)  # type: ignore[arg-type]
+
+    patch.setitem(functions.FUNCTIONS, "substring", shifted)  # type: ignore[arg-type]
+
+
+def _raising(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(casts, "_of_double", lambda value, known, target, tries: f"({value})::int::bigint")
+
+
+def _a_point(patch: pytest.MonkeyPatch) -> None:
+    real = casts._as_text
+    patch.setattr(casts, "_as_text", lambda value, known: real(f"({value} + 0.0)", known).replace("trim_scale", ""))
+
+
+def _joins_that_fill(patch: pytest.MonkeyPatch) -> None:
+    real = queries._join
+
+    def filled(*asked: object) -> str:
+        return real(*asked).replace("LEFT JOIN", "JOIN")  # type: ignore[arg-type]
+
+    patch.setattr(queries, "_join", filled)
+
+
+def _case_mapping(patch: pytest.MonkeyPatch) -> None:
+    real = words.text
+    patch.setattr(words, "text", lambda value: real(value.upper()))
+
+
+def _escaping(patch: pytest.MonkeyPatch) -> None:
+    real: Callable[..., str] = RULES["Like"]
+    patch.setitem(RULES, "Like", lambda *asked: real(*asked).replace(" ESCAPE ''", ""))  # type: ignore[arg-type]
+
+
+FAULTS = (
+    _div_that_rounds_down,
+    _truncating,
+    _shifted_index,
+    _raising,
+    _a_point,
+    _joins_that_fill,
+    _case_mapping,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__.strip("_"))
+def test_a_planted_fault_is_caught(postgres: str, monkeypatch: pytest.MonkeyPatch, fault: Callable[..., None]) -> None:
+    fault(monkeypatch)
+    assert [outcome for outcome in outcomes(postgres) if outcome.startswith("DIFFERENT")]
