@@ -20,7 +20,7 @@ VERBS = ("init", "check", "budget", "guard")
 EPILOG = """without -c and -f, statements are read from standard input; in a terminal, a session opens.
 
 owner's verbs:
-  dpsql init SOURCE     draft a schema from the names and types of a folder or DuckDB file
+  dpsql init SOURCE     draft a schema from the names and types of a folder, DuckDB file or database
   dpsql check SCHEMA    verify ledger and structure, show exact facts, approve the data (for the owner's eyes);
                         --prepare also writes a sorted private copy beside the ledger, for faster answers;
                         --sizes buys how often the values of each column occur, for the guard to count on

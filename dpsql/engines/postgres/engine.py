@@ -32,7 +32,7 @@ _TEXTS = {
     903: "what crossed from the engine is not an integer, or no group key; nothing was released and what was charged stays charged",
 }
 """Constants: from here on data has been touched, and PostgreSQL's own messages quote it."""
-_MACHINE = ("08", "53", "57", "58", "25", "40", "42501")
+_MACHINE = ("08", "25", "40", "42501", "53", "54", "57", "58")
 """Beginnings of the codes of what the server lacks, whatever the values are."""
 _HINT = """SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::text, coalesce(sum(c.relfilenode::bigint), 0)::text
 FROM pg_class AS c LEFT JOIN pg_stat_all_tables AS s ON s.relid = c.oid WHERE c.oid IN ({})"""

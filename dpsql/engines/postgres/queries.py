@@ -227,7 +227,7 @@ def _picked(writing: Writing, node: exp.Expression) -> str:
     (place,) = node.expressions
     if isinstance(place, exp.Literal) or node.args.get("offset") not in (None, 1):
         raise refused("a constant place in a list")
-    return f"({writing.value(node.this)})[({writing.value(place)})::int]"
+    return f"({writing.value(node.this)})[LEAST({writing.value(place)}, 2147483647)::int]"
 
 
 def _array(writing: Writing, node: exp.Expression) -> str:

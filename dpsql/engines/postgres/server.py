@@ -148,12 +148,12 @@ def _connected(source: str) -> Connection:
     try:
         connection = psycopg.connect(source, autocommit=True, application_name="dpsql", connect_timeout=10)
         outlive_forks(connection)
-        if connection.info.parameter_status("server_encoding") == "UTF8" and connection.info.server_version >= 120000:
+        if connection.info.parameter_status("server_encoding") == "UTF8" and connection.info.server_version >= 130000:
             connection.execute("SET client_encoding = 'UTF8'")
             for setting in _SETTINGS:
                 connection.execute(setting)
             return connection
-        problem, hint = "the database is not of PostgreSQL 12 or newer in UTF-8", "use one that is"
+        problem, hint = "the database is not of PostgreSQL 13 or newer in UTF-8", "use one that is"
     except psycopg.errors.InsufficientPrivilege:
         problem, hint = (
             "the user may not make temporary tables, where secrets are kept from the logs",
