@@ -29,6 +29,8 @@ _SETTINGS = (
     "SET standard_conforming_strings = on",
     "SET client_min_messages = error",
     "SET row_security = off",
+    # what is shown of a column hides its statistics, and a loop over what was thought to be few rows takes for ever
+    "SET enable_nestloop = off",
     'CREATE TEMP TABLE "dpsql secret" ("cut" text, "rows" text)',
 )
 _BEGIN = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
