@@ -91,7 +91,7 @@ def copies(schema: Schema, ledger: Ledger, digests: bytes, *, anew: bool = False
 
 
 def _places(schema: Schema) -> tuple[Place, ...]:
-    """Where the units are: those of the unit's table, or, where each row is one, of every private table."""
+    """Places of the units: those of the unit's table, or, where each row is one, of every private table."""
     return kind_of(schema.source).places(schema)
 
 

@@ -85,7 +85,7 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
 
 
 def asked_anew(ledger: Ledger) -> tuple[str, ...]:
-    """What is told where stored answers are of an earlier version."""
+    """Notes where stored answers are of an earlier version."""
     return (ASKED_ANEW,) if Answers(ledger).asks_anew(trees.VERSION) else ()
 
 

@@ -71,7 +71,7 @@ class Sharing:
         return replace(held.dataset, notes=notes, release=lambda: self._release(held))
 
     def _taken(self, schema: Schema, ledger: Ledger, file: Path) -> _Held | None:
-        """What is open and may be shared; one more uses it."""
+        """Open data that may be shared; one more uses it."""
         here = (os.getpid(), ledger.id, file)
         with self._lock:
             alike = [h for h in self._held if (h.process, h.ledger, h.file) == here and h.schema == schema]

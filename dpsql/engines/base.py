@@ -1,4 +1,4 @@
-"""What an engine must do, and the wall around what it returns.
+"""The contract of an engine, and the wall around what it returns.
 
 The contract
     1. An answer is rows of integers: keys in canonical form, sums in quanta, of scale 0, checked (rule 48); in no particular order.
@@ -113,7 +113,7 @@ def _integer(value: object) -> int:
 
 
 class Dialect(Protocol):
-    """How an engine is spoken to.
+    """Words that an engine is spoken to in.
 
     engine  its name, in refusals
     guards  whether an operator that is not proved total can be guarded in place; where not, it is refused
@@ -156,11 +156,11 @@ class Identity(Protocol):
         ...
 
     def holds(self) -> bool:
-        """Whether the contents are still these, as far as is known without reading them."""
+        """True while the contents are these, as far as is known without reading them."""
         ...
 
     def digests(self, secret: bytes) -> bytes:
-        """What changes with any byte of the contents; the engine reads these from here on, and no other. Reads everything.
+        """Bytes that change with any byte of the contents; the engine reads these from here on, and no other. Reads everything.
 
         secret  the key of the hashes, where they would say something without one
         Raises  OSError where not everything can be read
@@ -225,7 +225,7 @@ class Engine(Protocol):
         ...
 
     def unchanged(self) -> bool:
-        """Whether the contents are still those that were opened, as far as is known without reading them."""
+        """True while the contents are those that were opened, as far as is known without reading them."""
         ...
 
     def close(self) -> None: ...
@@ -233,7 +233,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a dataset's units are kept, as its ledger's mark names it.
+    """A place where units are kept, as a ledger's mark names it.
 
     text    tells it from any other place
     beside  the file that a mark may stand beside; None where there is none
@@ -261,7 +261,7 @@ class Kind(Protocol):
         ...
 
     def places(self, schema: Schema) -> tuple[Place, ...]:
-        """Where the units are. Raises 707."""
+        """The places of the units. Raises 707."""
         ...
 
     def describe(self, source: str) -> tuple[str, str, list[DraftTable]]:

@@ -1,4 +1,4 @@
-"""Which engine reads a source: that of its scheme, built in or from an installed package."""
+"""Engines by the scheme of the sources that they read, built in or from an installed package."""
 
 from __future__ import annotations
 

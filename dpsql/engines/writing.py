@@ -1,4 +1,4 @@
-"""What the owner's questions are written with: they are put in SQL that every engine reads alike."""
+"""Words of the owner's questions, which are put in SQL that every engine reads alike."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ ROOMS = {
     "clients/sqlalchemy": "tests/clients/alchemy",
     "clients/superset": "tests/superset",
     "engines/duckdb": "tests/unit/engines",
+    "engines/postgres": "tests/engines",
     "planner/total": "tests/attacks/test_rule_45_checker.py",
 }
 """Folders of the product that are tested elsewhere: clients by those who speak to them, the checker by its rule."""

@@ -16,7 +16,7 @@ import pytest
 
 import dpsql
 from dpsql.core.errors import Error
-from dpsql.engines import base as crossing
+from dpsql.engines import base
 from dpsql.engines.duckdb import fetch
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.engines.duckdb.locked import ask
@@ -60,14 +60,14 @@ NO_INTEGERS = [
 def test_rule_48_what_is_no_integer_never_becomes_one(value: object) -> None:
     for column in ([value], ["1", value], [1, value], [None, value], ["1", value, "2"]):
         with pytest.raises(Error) as raised:
-            crossing.integers(column)
+            base.integers(column)
         assert raised.value.code == "DPSQL-903" and repr(value) not in str(raised.value)
 
 
 def test_rule_48_integers_of_any_size_cross_exactly() -> None:
     values = [0, 1, -1, 2**53 + 1, -(2**63), 2**127 - 1, -(2**127)]
-    assert crossing.integers([str(v) for v in values]) == crossing.integers(values) == values
-    assert crossing.integers(["-0", "007", None, 5]) == [0, 7, 0, 5] and crossing.integers([]) == []
+    assert base.integers([str(v) for v in values]) == base.integers(values) == values
+    assert base.integers(["-0", "007", None, 5]) == [0, 7, 0, 5] and base.integers([]) == []
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_rule_48_sums_of_decimals_are_printed_as_quanta(tmp_path: Path, width: i
                 for column in found[part.key_columns :]:
                     if part.histograms == ():
                         assert all(re.fullmatch("-?[0-9]+", str(cell)) for cell in column), (sql, column)
-                        crossing.integers(column)
+                        base.integers(column)
                     ran += 1
     assert ran > len(STATEMENTS) // 2
 

@@ -13,7 +13,7 @@ import duckdb
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType, parse_type
-from dpsql.engines import base as crossing
+from dpsql.engines import base
 from dpsql.engines.base import ExactTable
 from dpsql.engines.duckdb import fetch
 from dpsql.engines.duckdb.loading import load_beside
@@ -187,6 +187,6 @@ def exact(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, bound: S
 def _table(connection: duckdb.DuckDBPyConnection, sql: str, keys: int, sums: int) -> ExactTable:
     columns = fetch.lists(ask(connection, sql, SECRET), keys + sums)
     return ExactTable(
-        tuple(crossing.key_column(column) for column in columns[:keys]),
-        tuple(crossing.integers(column) for column in columns[keys:]),
+        tuple(base.key_column(column) for column in columns[:keys]),
+        tuple(base.integers(column) for column in columns[keys:]),
     )

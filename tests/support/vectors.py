@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from dpsql.engines.duckdb import fetch
+from dpsql.engines import base
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.tables import KeyValue, PublicTable
 from dpsql.release.noisy import _sums as exact_sums
@@ -24,7 +24,7 @@ Sums = tuple[list[Key], list[list[int]]]
 
 def whole(cell: object) -> int:
     """An exact sum as it crosses: an integer, or its digits."""
-    return fetch.integers([cell])[0]
+    return base.integers([cell])[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What tells DuckDB from other engines, for those who open a source."""
+"""DuckDB as a kind of engine, for those who open a source."""
 
 from __future__ import annotations
 

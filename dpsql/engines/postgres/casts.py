@@ -137,7 +137,7 @@ def _few(limits: Interval | None, scale: int) -> bool:
 
 
 def _holds(source: SqlType, target: SqlType) -> bool:
-    """Whether a type has a value for every value of an exact one."""
+    """True where a type has a value for every value of an exact one."""
     held, within = source.range, target.range
     if held is None or within is None:
         return False

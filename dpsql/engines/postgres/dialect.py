@@ -24,7 +24,7 @@ class PostgresDialect:
         tried = statement.tree.find(exp.Try)
         if tried is not None:
             raise refused(
-                f"{type(tried.this).__name__} of values that may not fit its type", "narrow the bounds of its columns"
+                f"{_called(tried.this)} of values that may not fit its type", "narrow the bounds of its columns"
             )
         return written(statement)
 
@@ -52,6 +52,11 @@ class PostgresDialect:
 
     def hashed(self, columns: Sequence[str]) -> str:
         return f"sum(hashtext(ROW({', '.join(columns)})::text)::bigint)"
+
+
+def _called(node: exp.Expression) -> str:
+    """Name of what may fail, in a refusal."""
+    return node.name.upper() if isinstance(node, exp.Anonymous) else type(node).__name__
 
 
 DIALECT = PostgresDialect()

@@ -137,7 +137,7 @@ class PostgresEngine:
         raise error(901, "PostgreSQL makes no prepared snapshot")
 
     def unchanged(self) -> bool:
-        """Whether nothing was seen to change: the server's counters say so early, the checksums for sure."""
+        """True while nothing was seen to change: the server's counters say so early, the checksums for sure."""
         if self._moved:
             return False
         found = self._looked()
@@ -168,7 +168,7 @@ class PostgresEngine:
         return found
 
     def _looked(self) -> tuple[str, str]:
-        """What the server counts of writes to the tables: a hint, which comes late and may be lost."""
+        """Counts that the server keeps of writes to the tables: a hint, which comes late and may be lost."""
         places = ", ".join(f"{words.text(one.relation)}::regclass" for one in self._shown.stored)
         rows = self._walled(lambda reading: reading.rows(_HINT.format(places)), 707)
         return str(rows[0][0]), str(rows[0][1])

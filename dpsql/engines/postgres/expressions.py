@@ -17,7 +17,7 @@ from dpsql.engines.postgres.words import refused
 from dpsql.expressions.known import NULL, Known, common, integer
 
 SECRET = '(SELECT "cut" FROM pg_temp."dpsql secret")'
-"""What the parameter `$cut` stands for: it is in no text and no log (rule 49)."""
+"""Stands for the parameter `$cut`: the secret is in no text and no log (rule 49)."""
 _COMPARISONS = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 _DISTINCT = {"NullSafeEQ": "IS NOT DISTINCT FROM", "NullSafeNEQ": "IS DISTINCT FROM"}
 _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
@@ -44,7 +44,7 @@ class Writing:
         return rule(self, node)
 
     def of(self, node: exp.Expression) -> Known:
-        """What an expression can be."""
+        """Everything that an expression can be."""
         found = self.known.get(id(node))
         if found is None:
             raise refused(_named(node))
@@ -72,7 +72,7 @@ class Writing:
 
 
 def _named(node: exp.Expression) -> str:
-    """What a refusal calls a node."""
+    """Name of a node in a refusal."""
     called = node.name if isinstance(node, exp.Anonymous) else type(node).__name__
     return f"{called.upper()}"
 

@@ -1,4 +1,4 @@
-"""What a statement is shown of a PostgreSQL database: one relation a declared table, with the declared columns and types.
+"""Relations that a statement is shown of a PostgreSQL database: one a declared table, with the declared columns and types.
 
 They are queries in WITH, since nothing may be written there. A value that does not fit its declared type is NULL, as with every engine;
 and a date or timestamp outside of the years 1 to 9999 that is not infinite, since the engines' calendars have other ends.
@@ -59,7 +59,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is shown, as queries by the names of their relations.
+    """Queries of all that is shown, by the names of their relations.
 
     tables   with all columns, those of public tables too
     needs    by relation the tables that it reads
@@ -105,7 +105,7 @@ def _described(reading: Reading, places: Sequence[tuple[str, str]]) -> list[Stor
 
 
 def stored_again(reading: Reading, known: Sequence[Stored]) -> bool:
-    """Whether the tables still have these columns."""
+    """True where the tables still have these columns."""
     return _described(reading, [(one.schema, one.table) for one in known]) == list(known)
 
 
@@ -274,7 +274,7 @@ def _double(value: str, found: SqlType, target: SqlType) -> str | None:
 
 
 def _odd(value: str, stored: str, target: SqlType) -> str | None:
-    """What is stored in a type of PostgreSQL's own."""
+    """A value that is stored in a type of PostgreSQL's own."""
     if target.is_text and (stored == "uuid" or stored.startswith("character(")):
         return f'(({value})::text COLLATE "C")'
     if target.name == "TIMESTAMP" and stored == "timestamp with time zone":

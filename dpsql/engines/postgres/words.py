@@ -1,4 +1,4 @@
-"""How dpsql's types and names are written for PostgreSQL, and what is refused there."""
+"""Types and names of dpsql as PostgreSQL is told them, and refusals of what it lacks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def stored(sqltype: SqlType) -> str:
 
 
 def is_narrow(sqltype: SqlType) -> bool:
-    """Whether it is stored as bigint."""
+    """True of what is stored as bigint."""
     return sqltype.name in _NARROW
 
 
@@ -70,12 +70,12 @@ def cast(value: str, sqltype: SqlType) -> str:
 
 
 def whole(limits: Interval | None, largest: int) -> bool:
-    """Whether every value is at most so large, either way."""
+    """True where every value is at most so large, either way."""
     return limits is not None and -largest <= limits.lower and limits.upper <= largest
 
 
 def fits_bigint(known: Known) -> bool:
-    """Whether every value, rounded, is a bigint."""
+    """True where every value, rounded, is a bigint."""
     held = BIGINT.range
     return (
         known.limits is not None
@@ -92,7 +92,7 @@ _DAY = 86_400_000_000
 
 
 def within_years(known: Known) -> bool:
-    """Whether a date or timestamp is known to be in the years 1 to 9999."""
+    """True of a date or timestamp that is known to be in the years 1 to 9999."""
     unit = _DAY if known.sqltype.name == "TIMESTAMP" else 1
     limits = known.limits
     return limits is not None and _FIRST * unit <= limits.lower and limits.upper < (_LAST + 1) * unit

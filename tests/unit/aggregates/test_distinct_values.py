@@ -17,7 +17,7 @@ from dpsql.aggregates.distinct_values import DistinctValues, combination, declar
 from dpsql.core.domains import UNBOUNDED, Categories
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import BOOLEAN, INTEGER, VARCHAR
-from dpsql.engines import base as crossing
+from dpsql.engines import base
 from dpsql.engines.base import ExactTable
 from dpsql.engines.duckdb import fetch
 from dpsql.engines.duckdb.locked import ask
@@ -133,7 +133,7 @@ def taken(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str
     """What is counted in each group, from engine SQL."""
     columns = fetch.lists(ask(connection, sql, "5e"), part.key_columns + 3)
     keys, numbers = columns[: part.key_columns], columns[part.key_columns :]
-    return _taken(ExactTable(tuple(map(crossing.key_column, keys)), tuple(map(crossing.integers, numbers))))
+    return _taken(ExactTable(tuple(map(base.key_column, keys)), tuple(map(base.integers, numbers))))
 
 
 ASKED = [

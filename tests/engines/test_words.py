@@ -1,0 +1,95 @@
+"""PostgreSQL's words, without a server: what is written for checked text, and what is refused by name."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from dpsql.core.domains import Interval
+from dpsql.core.errors import Error
+from dpsql.core.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, VARCHAR, decimal
+from dpsql.engines.postgres import words
+from dpsql.engines.postgres.dialect import DIALECT
+from dpsql.engines.postgres.numbers import LEAST, _rounds_to_zero
+from dpsql.expressions.known import Known, of_type
+from dpsql.planner.total import written
+
+TABLES = {
+    "t": {
+        "n": Known(BIGINT, Interval(Fraction(-10), Fraction(90))),
+        "b": of_type(BIGINT),
+        "x": Known(DOUBLE, Interval(Fraction(0), Fraction(100))),
+        "y": of_type(DOUBLE),
+        "d": of_type(decimal(10, 2)),
+        "s": of_type(VARCHAR),
+        "f": of_type(BOOLEAN),
+        "day": of_type(DATE),
+    }
+}
+YEARS = "t.day BETWEEN DATE '0001-01-02' AND DATE '9999-12-30'"
+WRITTEN = {
+    "t.n // 7": '(("t"."n")::bigint / NULLIF((7::bigint)::bigint, 0))',
+    "t.s LIKE 'a\\b%'": """("t"."s" LIKE (E'a\\\\b%'::text COLLATE "C") ESCAPE '')""",
+    "CAST(t.d AS BIGINT)": '(round("t"."d"))::bigint',
+    "isnan(t.y)": '("t"."y" = \'NaN\'::float8)',
+    "t.x IS NOT DISTINCT FROM t.x": '("t"."x" IS NOT DISTINCT FROM "t"."x")',
+    "t.y * CAST(0.5 AS DOUBLE)": 'THEN 0::float8 ELSE ("t"."y" * \'0.5\'::float8) END)',
+    "t.x * CAST(16.0 AS DOUBLE)": '("t"."x" * \'16.0\'::float8)',
+    "TRY_CAST(t.y AS BIGINT)": 'THEN ("t"."y")::bigint END)',
+    f"CASE WHEN {YEARS} THEN date_part('year', t.day) END": 'date_part(\'year\', "t"."day")::bigint END)',
+    "md5($cut)": 'md5((SELECT "cut" FROM pg_temp."dpsql secret"))',
+}
+REFUSED = {
+    "t.b + t.b": "Add of values that may not fit its type",
+    "t.y + t.y": "+ of DOUBLE without bounds",
+    "t.y * t.y": "* of DOUBLE without bounds",
+    "t.x * t.x": "* of two DOUBLE numbers",
+    "t.x / t.x": "/ of DOUBLE without bounds",
+    "upper(t.s)": "UPPER()",
+    "TRY_CAST(t.s AS BIGINT)": "a cast of VARCHAR to BIGINT",
+    "CAST(t.y AS VARCHAR)": "a cast of DOUBLE to VARCHAR",
+    "t.s ILIKE 'a%'": "ILIKE",
+}
+
+
+def write(expression: str) -> str:
+    return written(f"SELECT {expression} AS v FROM t", TABLES, DIALECT.write)
+
+
+@pytest.mark.parametrize("expression", WRITTEN)
+def test_written(expression: str) -> None:
+    assert WRITTEN[expression] in write(expression)
+
+
+@pytest.mark.parametrize("expression", REFUSED)
+def test_refused_by_name_before_the_charge(expression: str) -> None:
+    with pytest.raises(Error) as raised:
+        write(expression)
+    assert raised.value.code == "DPSQL-102"
+    assert raised.value.message.startswith(f"{REFUSED[expression]} has no form in PostgreSQL that is surely equal")
+
+
+def test_semi_and_anti_joins_are_conditions() -> None:
+    text = written("SELECT t.n AS v FROM t SEMI JOIN t AS r ON t.n = r.n", TABLES, DIALECT.write)
+    assert text.endswith('FROM "t" WHERE EXISTS (SELECT 1 FROM "t" AS "r" WHERE ("t"."n" = "r"."n"))')
+    assert "NOT EXISTS" in written("SELECT t.n AS v FROM t ANTI JOIN t AS r ON t.n = r.n", TABLES, DIALECT.write)
+
+
+def test_names_and_constants_cannot_end_early() -> None:
+    assert words.name('A"b') == '"a""b"' and words.text("it's") == "('it''s'::text COLLATE \"C\")"
+    long, other = ("é" * 40 + end for end in "ab")
+    assert len(words.name(long).encode()) < 63 and words.name(long) != words.name(other)
+    with pytest.raises(Error, match="DPSQL-102"):
+        words.text("a\0b")
+
+
+@pytest.mark.parametrize("operator", ["*", "/"])
+@pytest.mark.parametrize("factor", [Fraction(1, 2), Fraction(1, 10**200), Fraction(3), Fraction(10**200)])
+def test_what_rounds_to_zero_is_known_exactly(operator: str, factor: Fraction) -> None:
+    """PostgreSQL raises where such a product or quotient is zero: the largest of them is told apart, and the next is not."""
+    most = _rounds_to_zero(operator, factor)
+    number = float(factor)
+    found, more = ((x * number if operator == "*" else x / number) for x in (most, math.nextafter(most, 1.0)))
+    assert found == 0 and (more > 0 or most > 1) and Fraction(most) >= 0 and LEAST > 0
