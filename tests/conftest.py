@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.dataset import binding
-from dpsql.engines.base import Place
+from dpsql.engines.base import UnitPlace
 from dpsql.schema.model import Schema
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -39,7 +39,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.slow)
 
 
-def _bound_places(schema: Schema, places: Callable[[Schema], tuple[Place, ...]] = binding._places) -> tuple[Place, ...]:
+def _bound_places(
+    schema: Schema, places: Callable[[Schema], tuple[UnitPlace, ...]] = binding._places
+) -> tuple[UnitPlace, ...]:
     """Tests open the bundled data in place, each with a ledger of its own, while others do; what is about binding has a copy."""
     return tuple(place for place in places(schema) if EXAMPLES not in Path(place.text).parents)
 

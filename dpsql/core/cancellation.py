@@ -209,7 +209,7 @@ def _ended_by_ctrl_c(statement: Cancellation) -> Iterator[None]:
 
 
 class _Found(Generic[Result]):
-    """What came of some work."""
+    """Outcome of some work."""
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self.done = threading.Event()

@@ -23,7 +23,7 @@ from pathlib import Path
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.problems import shown
 from dpsql.core.errors import Error, error
-from dpsql.engines.base import Place
+from dpsql.engines.base import UnitPlace
 from dpsql.engines.registry import kind_of
 from dpsql.schema.model import ROW, Schema
 
@@ -90,12 +90,12 @@ def copies(schema: Schema, ledger: Ledger, digests: bytes, *, anew: bool = False
 # --- places ---------------------------------------------------------------------------------------------------------------
 
 
-def _places(schema: Schema) -> tuple[Place, ...]:
+def _places(schema: Schema) -> tuple[UnitPlace, ...]:
     """Places of the units: those of the unit's table, or, where each row is one, of every private table."""
     return kind_of(schema.source).places(schema)
 
 
-def _found(place: Place, schema: Schema) -> Mark | None:
+def _found(place: UnitPlace, schema: Schema) -> Mark | None:
     """The mark of a place, wherever it is kept."""
     return _read(_beside(place, schema)) or _read(_aside(place, schema))
 
@@ -104,7 +104,7 @@ def _unit(schema: Schema) -> str:
     return schema.privacy.unit_column or ROW
 
 
-def _beside(place: Place, schema: Schema) -> Path | None:
+def _beside(place: UnitPlace, schema: Schema) -> Path | None:
     """The mark beside a file; None where the units are in none."""
     file = place.beside
     if file is None:
@@ -113,7 +113,7 @@ def _beside(place: Place, schema: Schema) -> Path | None:
     return file.with_name(f".{file.name[:_NAME]}.{digits}{SUFFIX}")
 
 
-def _aside(place: Place, schema: Schema) -> Path | None:
+def _aside(place: UnitPlace, schema: Schema) -> Path | None:
     """The same in the state folder; None where there is no key to name it with."""
     return _kept(f"mark\n{place.text}\n{_unit(schema)}".encode("utf-8", "backslashreplace"))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpsql.accounting.ledger import Ledger
-from dpsql.accounting.record import Record, read_record
+from dpsql.accounting.record import VersionRecord, read_record
 from dpsql.dataset import binding
 from dpsql.dataset.opening import Dataset, asked_anew, open_dataset
 from dpsql.engines.structure import declared
@@ -28,7 +28,7 @@ class _Held:
     schema: Schema
     ledger: str
     file: Path
-    record: Record
+    record: VersionRecord
     dataset: Dataset
     users: int = 1
 

@@ -169,7 +169,7 @@ class Identity(Protocol):
 
 
 class Engine(Protocol):
-    """Runs checked SQL on the private data; opened by a Kind. See the contract above.
+    """Runs checked SQL on the private data; opened by a EngineKind. See the contract above.
 
     tables        by name, with all columns, those of public tables too
     shared_views  DuckDB's SQL that shows public tables to the sandbox, and
@@ -232,7 +232,7 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class UnitPlace:
     """A place where units are kept, as a ledger's mark names it.
 
     text    tells it from any other place
@@ -243,7 +243,7 @@ class Place:
     beside: Path | None = None
 
 
-class Kind(Protocol):
+class EngineKind(Protocol):
     """One kind of engine, named by the scheme of a dataset's source: what an entry point of the group `dpsql.engines` holds, under its
     scheme.
 
@@ -260,7 +260,7 @@ class Kind(Protocol):
         """
         ...
 
-    def places(self, schema: Schema) -> tuple[Place, ...]:
+    def places(self, schema: Schema) -> tuple[UnitPlace, ...]:
         """The places of the units. Raises 707."""
         ...
 

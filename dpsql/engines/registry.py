@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 
 from dpsql.core.errors import error
-from dpsql.engines.base import Kind
+from dpsql.engines.base import EngineKind
 from dpsql.schema.mistakes import printable
 
 GROUP = "dpsql.engines"
@@ -20,7 +20,7 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]{1,30}):")
 """Of two letters at least, so that a drive is none."""
 
 
-def kind_of(source: str) -> Kind:
+def kind_of(source: str) -> EngineKind:
     """The kind of engine for a dataset's source; DuckDB where it names no scheme. Raises 707 where no engine has the scheme.
 
     >>> kind_of("data/people.duckdb") is kind_of("duckdb:data/people.duckdb")
@@ -30,7 +30,7 @@ def kind_of(source: str) -> Kind:
     scheme = found[1] if found is not None else "duckdb"
     if scheme in BUILT_IN:
         module, _, attribute = BUILT_IN[scheme].partition(":")
-        kind: Kind = getattr(import_module(module), attribute)
+        kind: EngineKind = getattr(import_module(module), attribute)
         return kind
     added = entry_points(group=GROUP, name=scheme)
     if not added:
@@ -40,5 +40,5 @@ def kind_of(source: str) -> Kind:
             f"[dataset] source {printable(source)}: no engine reads {scheme}:, and no such file does exist",
             hint=f"write a folder, a DuckDB file, or one of the schemes {known}",
         )
-    loaded: Kind = next(iter(added)).load()
+    loaded: EngineKind = next(iter(added)).load()
     return loaded

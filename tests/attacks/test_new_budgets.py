@@ -17,7 +17,7 @@ import pytest
 import dpsql
 from dpsql.clients.cli.main import main
 from dpsql.dataset import binding
-from dpsql.engines.base import Place
+from dpsql.engines.base import UnitPlace
 from dpsql.schema.model import Analyst, Schema
 from dpsql.schema.toml import read_schema
 from tests.support import clinic
@@ -139,12 +139,12 @@ def test_another_unit_of_the_same_data_has_a_ledger_of_its_own(tmp_path: Path) -
     dpsql.connect(clinic.schema(tmp_path), ledger=tmp_path / "a.ledger").close()
     row = clinic.schema(tmp_path)
     row = replace(row, privacy=replace(row.privacy, unit="visit.patient_id"))
-    assert binding._beside(Place("", tmp_path / "clinic.duckdb"), row) == binding._beside(
-        Place("", tmp_path / "clinic.duckdb"), clinic.schema(tmp_path)
+    assert binding._beside(UnitPlace("", tmp_path / "clinic.duckdb"), row) == binding._beside(
+        UnitPlace("", tmp_path / "clinic.duckdb"), clinic.schema(tmp_path)
     )
     other = replace(row, privacy=replace(row.privacy, unit="row"))
-    assert binding._beside(Place("", tmp_path / "clinic.duckdb"), other) != binding._beside(
-        Place("", tmp_path / "clinic.duckdb"), row
+    assert binding._beside(UnitPlace("", tmp_path / "clinic.duckdb"), other) != binding._beside(
+        UnitPlace("", tmp_path / "clinic.duckdb"), row
     )
 
 

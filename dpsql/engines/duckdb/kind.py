@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.engines.base import Engine, Find, Place
+from dpsql.engines.base import Engine, Find, UnitPlace
 from dpsql.engines.duckdb import drafting, sources
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.schema.draft import DraftTable
@@ -26,15 +26,15 @@ class DuckDBKind:
     def begin(self, schema: Schema, find: Find, outputs: Iterable[Path] = ()) -> Engine:
         return DuckDBEngine.begin(schema, find=find, outputs=outputs)
 
-    def places(self, schema: Schema) -> tuple[Place, ...]:
+    def places(self, schema: Schema) -> tuple[UnitPlace, ...]:
         """The files that hold the units: the unit's table, or, where each row is one, every private table."""
         path, unit = sources.root(schema), schema.privacy.unit_table
         if not path.is_dir():
-            return (Place(str(path), path),)
+            return (UnitPlace(str(path), path),)
         private = [t for t in schema.tables if not t.public]
         own = [t for t in private if t.name == unit] or private
         files = dict.fromkeys((path / table.source).resolve() for table in own)
-        return tuple(Place(str(file), file) for file in files)
+        return tuple(UnitPlace(str(file), file) for file in files)
 
     def describe(self, source: str) -> tuple[str, str, list[DraftTable]]:
         path = Path(sources.bare(source)).resolve()

@@ -18,8 +18,8 @@ from dpsql.core.sqltypes import SqlType
 from dpsql.engines.base import ExactTable, RaisedError, integers, key_column
 from dpsql.engines.postgres import words
 from dpsql.engines.postgres.dialect import DIALECT, PostgresDialect
-from dpsql.engines.postgres.server import Reading, Rows, Server
-from dpsql.engines.postgres.shown import Shown, show, stored_again
+from dpsql.engines.postgres.server import Rows, Server, Transaction
+from dpsql.engines.postgres.shown import ShownTables, show, stored_again
 from dpsql.engines.writing import value
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema, Table
@@ -38,7 +38,7 @@ _HINT = """SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::text, coa
 FROM pg_class AS c LEFT JOIN pg_stat_all_tables AS s ON s.relid = c.oid WHERE c.oid IN ({})"""
 
 
-class Tokens:
+class Checksums:
     """By what the contents are known again: a keyed checksum of each table. Nothing says it without reading.
 
     pinned  by table, what was approved; empty before `digests`
@@ -75,13 +75,13 @@ class PostgresEngine:
         self._seconds = float(schema.limits.seconds)
         self._limited, self._moved, self._hint = False, False, ("", "")
         self._opening = ExitStack()
-        self._first: Reading | None = None
+        self._first: Transaction | None = None
         self.dialect: PostgresDialect = DIALECT
-        self.signature = Tokens(self)
+        self.signature = Checksums(self)
         self.shared_views: tuple[str, ...] = ()
         self.shared_files: tuple[Path, ...] = ()
         try:
-            self._shown: Shown = self._walled(lambda reading: show(reading, schema), 707)
+            self._shown: ShownTables = self._walled(lambda reading: show(reading, schema), 707)
         except BaseException:
             self.close()
             raise
@@ -103,7 +103,7 @@ class PostgresEngine:
         if not self._limited or not self.signature.pinned:
             raise error(901, "a statement was about to run before the engine was limited")
 
-        def read(reading: Reading) -> ExactTable:
+        def read(reading: Transaction) -> ExactTable:
             self._require(reading, self._shown.read(sql))
             rows = reading.rows(self._shown.asked(sql, bound))
             columns = [[row[i] for row in rows] for i in range(keys + sums)]
@@ -114,7 +114,7 @@ class PostgresEngine:
         return self._walled(read, 701, cut=cut)
 
     def owner_rows(self, sql: str) -> Rows:
-        def read(reading: Reading) -> Rows:
+        def read(reading: Transaction) -> Rows:
             self._require(reading, self._shown.read(sql))
             return reading.rows(self._shown.asked(sql))
 
@@ -173,14 +173,14 @@ class PostgresEngine:
         rows = self._walled(lambda reading: reading.rows(_HINT.format(places)), 707)
         return str(rows[0][0]), str(rows[0][1])
 
-    def _hashes(self, reading: Reading, tables: Sequence[str]) -> dict[str, bytes]:
+    def _hashes(self, reading: Transaction, tables: Sequence[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         for table in tables:
             text = repr(reading.rows(self._shown.hashes[table])[0])
             found[table] = hashlib.sha256(f"{table}\n{text}\n{self._shown.stored}".encode()).digest()
         return found
 
-    def _require(self, reading: Reading, tables: Sequence[str]) -> None:
+    def _require(self, reading: Transaction, tables: Sequence[str]) -> None:
         """Raise 702 unless this transaction reads the approved contents of these tables."""
         if not self.signature.pinned:
             return
@@ -189,14 +189,14 @@ class PostgresEngine:
             self._moved = True
             raise error(702, _TEXTS[702])
 
-    def _in_opening(self) -> Reading:
+    def _in_opening(self) -> Transaction:
         """The transaction in which it is opened: what is verified, listed and approved is of one version."""
         if self._first is None:
             self._first = self._opening.enter_context(self._server.transaction())
         self._first.keep("", self.signature.key)
         return self._first
 
-    def _walled(self, read: Callable[[Reading], Result], code: int, *, cut: str = "") -> Result:
+    def _walled(self, read: Callable[[Transaction], Result], code: int, *, cut: str = "") -> Result:
         """Run something in a transaction; raise what goes wrong as constant text, outside of any except block."""
         require_process(self._process)
         try:

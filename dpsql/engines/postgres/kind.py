@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from dpsql.core.errors import error
-from dpsql.engines.base import Engine, Find, Place
+from dpsql.engines.base import Engine, Find, UnitPlace
 from dpsql.engines.postgres import server, shown
 from dpsql.engines.postgres.engine import PostgresEngine
 from dpsql.schema.draft import DraftTable
@@ -28,12 +28,12 @@ class PostgresKind:
         require_agreeing(schema)
         return PostgresEngine(schema)
 
-    def places(self, schema: Schema) -> tuple[Place, ...]:
+    def places(self, schema: Schema) -> tuple[UnitPlace, ...]:
         known = server.parts(schema.source)
         base = f"postgresql://{known.get('host', '')}:{known.get('port', '5432')}/{known.get('dbname', '')}"
         private = [t for t in schema.tables if not t.public]
         own = [t for t in private if t.name == schema.privacy.unit_table] or private
-        return tuple(Place(f"{base}/{table.source.lower()}") for table in own)
+        return tuple(UnitPlace(f"{base}/{table.source.lower()}") for table in own)
 
     def describe(self, source: str) -> tuple[str, str, list[DraftTable]]:
         known = server.parts(source)
@@ -55,7 +55,7 @@ def _without_password(known: dict[str, str]) -> str:
     return "postgresql://?" + "&".join(f"{key}={quote(value, safe='/')}" for key, value in sorted(words.items()))
 
 
-def _drafted(stored: shown.Stored) -> DraftTable:
+def _drafted(stored: shown.StoredTable) -> DraftTable:
     columns = [(name, str(shown.computable(sqltype) or sqltype)) for name, sqltype in stored.columns]
     return DraftTable(stored.table, shown.dotted(stored), columns)
 

@@ -52,7 +52,7 @@ class Server:
         return "<Server>"
 
     @contextmanager
-    def transaction(self, seconds: float | None = None) -> Iterator[Reading]:
+    def transaction(self, seconds: float | None = None) -> Iterator[Transaction]:
         """One transaction that reads one version of all tables.
 
         seconds  [s] after which the server ends a question by itself
@@ -62,7 +62,7 @@ class Server:
         try:
             connection.execute(_BEGIN)
             connection.execute(f"SET LOCAL statement_timeout = {0 if seconds is None else int(seconds * 1000) + 2000}")
-            yield Reading(connection)
+            yield Transaction(connection)
             connection.execute("ROLLBACK")
             whole = True
         finally:
@@ -92,7 +92,7 @@ class Server:
                 connection.close()
 
 
-class Reading:
+class Transaction:
     """A transaction that is open: its questions are ended with the statement that they are of."""
 
     def __init__(self, connection: Connection) -> None:

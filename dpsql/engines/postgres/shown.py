@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.engines.postgres import words
-from dpsql.engines.postgres.server import Reading
+from dpsql.engines.postgres.server import Transaction
 from dpsql.engines.writing import name as quoted
 from dpsql.engines.writing import raise_all, text, too_long
 from dpsql.plan.tables import PublicTable
@@ -45,7 +45,7 @@ _FEW_DIGITS = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredTable:
     """A table as the database holds it: (name, type) of its columns, in order; an enumeration is text."""
 
     schema: str
@@ -58,7 +58,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownTables:
     """Queries of all that is shown, by the names of their relations.
 
     tables   with all columns, those of public tables too
@@ -70,7 +70,7 @@ class Shown:
     queries: Mapping[str, str]
     needs: Mapping[str, tuple[str, ...]]
     hashes: Mapping[str, str]
-    stored: tuple[Stored, ...]
+    stored: tuple[StoredTable, ...]
 
     def asked(self, sql: str, bound: Sequence[PublicTable] = ()) -> str:
         """A question with the relations that it reads."""
@@ -89,27 +89,27 @@ class Shown:
         return list(dict.fromkeys(named))
 
 
-def listed(reading: Reading) -> list[Stored]:
+def listed(reading: Transaction) -> list[StoredTable]:
     """Every table of the database."""
     return _described(reading, [(str(s), str(t)) for s, t, _ in reading.rows(_TABLES)])
 
 
-def _described(reading: Reading, places: Sequence[tuple[str, str]]) -> list[Stored]:
+def _described(reading: Transaction, places: Sequence[tuple[str, str]]) -> list[StoredTable]:
     if not places:
         return []
     pairs = ", ".join(f"({text(schema)}, {text(table)})" for schema, table in places)
     columns: dict[tuple[str, str], list[tuple[str, str]]] = {place: [] for place in places}
     for schema, table, column, sqltype, kind in reading.rows(_COLUMNS.format(pairs)):
         columns[str(schema), str(table)].append((str(column), "enum" if kind == "e" else str(sqltype)))
-    return [Stored(schema, table, tuple(found)) for (schema, table), found in columns.items()]
+    return [StoredTable(schema, table, tuple(found)) for (schema, table), found in columns.items()]
 
 
-def stored_again(reading: Reading, known: Sequence[Stored]) -> bool:
+def stored_again(reading: Transaction, known: Sequence[StoredTable]) -> bool:
     """True where the tables still have these columns."""
     return _described(reading, [(one.schema, one.table) for one in known]) == list(known)
 
 
-def show(reading: Reading, schema: Schema) -> Shown:
+def show(reading: Transaction, schema: Schema) -> ShownTables:
     """The declared tables. Raises 707, 804 with everything that is wrong."""
     tables = [(str(s), str(t)) for s, t, _ in reading.rows(_TABLES)]
     places = {table.name: _place(table.source, tables) for table in schema.tables}
@@ -128,7 +128,9 @@ def show(reading: Reading, schema: Schema) -> Shown:
             view = with_unit(table.name)
             queries[view] = _with_unit(schema, table)
             needs[view] = (table.name, *(r.table for r in schema.path_to_unit(table)))
-    return Shown(tuple(t for t, _ in whole), queries, needs, {t.name: _hashed(t, s) for t, s in whole}, tuple(found))
+    return ShownTables(
+        tuple(t for t, _ in whole), queries, needs, {t.name: _hashed(t, s) for t, s in whole}, tuple(found)
+    )
 
 
 def _place(source: str, tables: list[tuple[str, str]]) -> tuple[str, str] | None:
@@ -137,7 +139,7 @@ def _place(source: str, tables: list[tuple[str, str]]) -> tuple[str, str] | None
     return next(iter([*own, *(p for p in tables if f"{p[0]}.{p[1]}".lower() == folded)]), None)
 
 
-def dotted(stored: Stored) -> str:
+def dotted(stored: StoredTable) -> str:
     return stored.table if stored.schema == PUBLIC else f"{stored.schema}.{stored.table}"
 
 
@@ -158,12 +160,12 @@ def computable(stored: str) -> SqlType | None:
     return SqlType("VARCHAR") if stored == "enum" or stored.startswith("character varying") else None
 
 
-def _public(table: Table, stored: Stored) -> Table:
+def _public(table: Table, stored: StoredTable) -> Table:
     columns = ((name, computable(sqltype)) for name, sqltype in stored.columns)
     return replace(table, columns=tuple(Column(n, t, UNBOUNDED, True, "") for n, t in columns if t is not None))
 
 
-def _unfit(table: Table, stored: Stored) -> Iterator[str]:
+def _unfit(table: Table, stored: StoredTable) -> Iterator[str]:
     types = {name.lower(): sqltype for name, sqltype in stored.columns}
     where = f"table {printable(table.name)}"
     if not table.columns:
@@ -179,7 +181,7 @@ def _unfit(table: Table, stored: Stored) -> Iterator[str]:
             yield f"{where}: column {printable(column.name)} is stored as {held}; declare another type than {column.sqltype}"
 
 
-def _query(table: Table, stored: Stored) -> str:
+def _query(table: Table, stored: StoredTable) -> str:
     names = {name.lower(): (name, sqltype) for name, sqltype in stored.columns}
     items = []
     for column in table.columns:
@@ -191,7 +193,7 @@ def _query(table: Table, stored: Stored) -> str:
     return f"SELECT {', '.join(items)} FROM {stored.relation}"
 
 
-def _long(table: Table, stored: Stored) -> str:
+def _long(table: Table, stored: StoredTable) -> str:
     names = {name.lower(): (name, sqltype) for name, sqltype in stored.columns}
     items = []
     for column in (c for c in table.columns if c.is_cut):
@@ -211,7 +213,7 @@ def _with_unit(schema: Schema, table: Table) -> str:
     return f"SELECT {', '.join(items)}, {here}.{words.name(path[-1].column)} AS {words.name(UNIT_COLUMN)} FROM {joined}"
 
 
-def _hashed(table: Table, stored: Stored) -> str:
+def _hashed(table: Table, stored: StoredTable) -> str:
     """Count and sums of keyed row hashes, whatever the order of rows: 128 bits of each.
 
     Why  without the key nobody finds other rows with these sums

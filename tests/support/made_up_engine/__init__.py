@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlglot import exp
 
 from dpsql.core.errors import error
-from dpsql.engines.base import Engine, Find, Place
+from dpsql.engines.base import Engine, Find, UnitPlace
 from dpsql.engines.duckdb.dialect import DuckDBDialect
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.engines.duckdb.kind import KIND
@@ -40,7 +40,7 @@ class LoudDialect(DuckDBDialect):
 
 @dataclass(frozen=True, slots=True)
 class LoudKind:
-    """See base.Kind."""
+    """See base.EngineKind."""
 
     @property
     def version(self) -> str:
@@ -51,8 +51,8 @@ class LoudKind:
         engine.dialect = LoudDialect()
         return engine
 
-    def places(self, schema: Schema) -> tuple[Place, ...]:
-        return tuple(Place(f"{SCHEME}{place.text}") for place in KIND.places(_quiet(schema)))
+    def places(self, schema: Schema) -> tuple[UnitPlace, ...]:
+        return tuple(UnitPlace(f"{SCHEME}{place.text}") for place in KIND.places(_quiet(schema)))
 
     def describe(self, source: str) -> tuple[str, str, list[DraftTable]]:
         name, path, tables = KIND.describe(source.removeprefix(SCHEME))
