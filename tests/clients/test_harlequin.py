@@ -338,8 +338,8 @@ def test_a_window_that_shows_nothing_loses_no_answer(connection: DpsqlConnection
 
 
 def test_the_label_has_room_for_four_digits() -> None:
-    def privacy(remaining: Fraction) -> dpsql.clients.dbapi.cursor.Privacy:  # type: ignore[name-defined]
-        return dpsql.clients.dbapi.cursor.Privacy(Fraction(0), Fraction(0), remaining, Fraction(0), False, 0)  # type: ignore[attr-defined]
+    def privacy(remaining: Fraction) -> dpsql.clients.dbapi.cursor.StatementPrice:  # type: ignore[name-defined]
+        return dpsql.clients.dbapi.cursor.StatementPrice(Fraction(0), Fraction(0), remaining, Fraction(0), False, 0)  # type: ignore[attr-defined]
 
     amounts = [Fraction(4), Fraction(38, 10), Fraction(123456, 100000), Fraction(0), Fraction(99999, 10**7)]
     assert [left(privacy(amount)) for amount in amounts] == [

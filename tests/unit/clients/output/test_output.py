@@ -434,5 +434,5 @@ def test_a_real_answer_in_every_mode() -> None:
             cursor = connection.execute("SELECT site, COUNT(*) AS n, AVG(income) AS a FROM person GROUP BY site")
             out = io.StringIO()
             assert show(cursor, mode, out, bars=True) == 6
-            assert status(cursor, 6).startswith("95 % error: n +-50, a +-")
+            assert re.match(r"95 % error: n \+-(49|50), a \+-", status(cursor, 6)), "ends of whole counts are whole"
             assert ("+-" in out.getvalue()) == (mode in ("table", "vertical", "markdown", "html"))
