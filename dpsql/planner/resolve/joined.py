@@ -288,7 +288,7 @@ def _has(relation: Relation, name: str) -> bool:
 def _named(relation: Relation, name: str) -> Scalar:
     found = [c.scalar for c in relation.columns if c.name.lower() == name.lower()]
     if not found:
-        where = " or ".join(relation.sources())
+        where = " or ".join(relation.sources()) or "one side of the join"
         raise error(105, f"there is no column {name!r} in {where}", hint="write ON, or name a column of both sides")
     return found[0]
 
