@@ -110,6 +110,11 @@ class OverHistogram(Protocol):
         """Number of integers that are released of each group."""
         ...
 
+    @property
+    def draws(self) -> int:
+        """About how many numbers are drawn at random for each group."""
+        ...
+
     def events(self, terms: Terms) -> tuple[Event, ...]:
         """Events that run: together it loses terms.epsilon, and the rho and mu of its mechanisms."""
         ...
@@ -149,6 +154,10 @@ class OverHistogramDefaults:
     @property
     def of_each_row(self) -> Fraction:
         return Fraction(0)
+
+    @property
+    def draws(self) -> int:
+        return 1
 
 
 class Reading(Protocol):

@@ -18,6 +18,7 @@ from dpsql.aggregates.base import ReleasedColumn
 from dpsql.aggregates.histogram import Counts, OverHistogramDefaults, Terms, Value
 from dpsql.aggregates.mode import ListedHistogram
 from dpsql.aggregates.telling import Say, where
+from dpsql.core.cancellation import check
 from dpsql.core.events import Event
 from dpsql.core.sqltypes import SqlType
 from dpsql.core.wording import counted
@@ -28,6 +29,8 @@ from dpsql.mechanisms.source import NoiseSource
 NONE = -1
 """The place of no value."""
 _OUTSIDE = Fraction(5, 100)
+_AT_ONCE = 1_000_000
+"""[counts] Drawn and kept in memory together, but for the list of one group, which may be longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,10 @@ class ListedExtremes(OverHistogramDefaults):
     def identity(self) -> Hashable:
         return "listed extremes", self.histogram.identity
 
+    @property
+    def draws(self) -> int:
+        return len(self.order)
+
     def noise(self, terms: Terms) -> DiscreteLaplace:
         """Of each listed value's number of rows."""
         return DiscreteLaplace(1 / terms.per_row)
@@ -59,11 +66,15 @@ class ListedExtremes(OverHistogramDefaults):
         return (PURE.event(terms.epsilon),)
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
-        enough = self.enough(terms)
-        # one vector for all groups and all listed values, whether anybody has them or not
-        drawn = iter(self.noise(terms).sample(noise, len(groups) * len(self.order)))
-        found = [self._there(self._noisy(counts, drawn), enough) for counts in groups]
-        return [[there[0] if there else NONE for there in found], [there[-1] if there else NONE for there in found]]
+        enough, at_once = self.enough(terms), max(1, _AT_ONCE // len(self.order))
+        found: list[tuple[int, int]] = []
+        for start in range(0, len(groups), at_once):
+            check()
+            part = groups[start : start + at_once]
+            # for all groups and all listed values, whether anybody has them or not
+            drawn = iter(self.noise(terms).sample(noise, len(part) * len(self.order)))
+            found += [self._ends(self._noisy(counts, drawn), enough) for counts in part]
+        return [[first for first, _ in found], [last for _, last in found]]
 
     def _noisy(self, counts: Counts, drawn: Iterator[int]) -> list[int]:
         """The noisy number of rows of each listed value; a value that is not declared is none."""
@@ -73,8 +84,9 @@ class ListedExtremes(OverHistogramDefaults):
             for value, z in zip(self.histogram.values, islice(drawn, len(self.order)), strict=True)
         ]
 
-    def _there(self, noisy: Sequence[int], enough: int) -> list[int]:
-        return [place for place in self.order if noisy[place] > enough]
+    def _ends(self, noisy: Sequence[int], enough: int) -> tuple[int, int]:
+        there = [place for place in self.order if noisy[place] > enough]
+        return (there[0], there[-1]) if there else (NONE, NONE)
 
     def told(self, say: Say) -> str:
         among = f"{counted(len(self.order), 'declared value')} of {say(self.histogram.scalar)}"

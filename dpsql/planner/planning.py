@@ -57,7 +57,7 @@ def calibrate(
     small     by block, aggregates that the number of people in a group decides about
     """
     price = options.price(schema)
-    count = max(1, sum(bool(part.block.aggregates) for part in bounded.blocks))
+    count = max(1, _paid(bounded.blocks))
     privacy = schema.privacy
     request = Request(
         EpsilonDelta(price.epsilon / count, price.delta / count),
@@ -88,10 +88,15 @@ def _check_together(own: Options, options: Options, limited: Sequence[BoundedBlo
         raise error(
             104, "an error decides how the price is shared", hint="leave weights out, or name a price: epsilon=0.1"
         )
-    paid = sum(bool(part.block.aggregates) for part in limited)
+    paid = _paid(limited)
     if options.weights is not None and paid > 1:
         what = f"weights are for the aggregates of one release, and this statement has {paid}"
         raise error(104, what, hint="leave weights out, or ask them one by one")
+
+
+def _paid(blocks: Sequence[BoundedBlock]) -> int:
+    """Number of those that cost something: keys alone do where they are selected privately."""
+    return sum(bool(part.block.aggregates) or part.block.selects for part in blocks)
 
 
 def _made_of(bounds: tuple[InputTable, ...], releases: list[Release]) -> dict[str, str]:

@@ -34,6 +34,8 @@ from dpsql.planner.request import Parts
 from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Node
 
+_MOST_DRAWN = 20_000_000
+"""[numbers] Drawn for one histogram of all declared groups: some ten seconds."""
 ALL_SHOWN: Mapping[str, Node | None] = MappingProxyType({})
 
 
@@ -68,6 +70,10 @@ class Statistics:
         self.reads.append((aggregate, self.place(statistic), aggregate.record.read(statistic, aggregate)))
 
     def choose(self, aggregate: Aggregate, over_histogram: OverHistogram, reading: Reading) -> None:
+        groups = self.limited.block.groups
+        if groups is not None and groups * over_histogram.draws > _MOST_DRAWN:
+            what = f"{aggregate.function.upper()} of {over_histogram.draws:,} values would draw noise for each in {groups:,} groups"
+            raise error(304, what, hint="group by fewer or coarser columns", span=aggregate.span)
         self.over_histogram.setdefault(over_histogram.identity, over_histogram)
         self.readings.append((aggregate, list(self.over_histogram).index(over_histogram.identity), reading))
 

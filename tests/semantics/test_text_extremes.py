@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -137,3 +138,50 @@ def test_refused(opened: tuple[Session, duckdb.DuckDBPyConnection], sql: str, co
     with pytest.raises(Error) as refused:
         opened[0].execute(sql)
     assert refused.value.code == code
+
+
+def test_a_value_that_the_guard_suppresses_is_no_extreme(tmp_path: Path) -> None:
+    """Fourteen people have the greatest note, and the owner's minimum cell size is 20."""
+    for mode, greatest in (("off", "zrare"), ("block", "common")):
+        rows = "SELECT i::BIGINT AS id, 1::INTEGER AS site, NULL::VARCHAR AS plan, 30::INTEGER AS age"
+        rows += ", CASE WHEN i < 586 THEN 'common' ELSE 'zrare' END AS city FROM range(600) AS r(i)"
+        with duckdb.connect() as plain:
+            plain.execute(f"COPY ({rows}) TO '{tmp_path / 'customer.parquet'}' (FORMAT parquet)")
+            plain.execute(f"COPY ({LINE}) TO '{tmp_path / 'line.parquet'}' (FORMAT parquet)")
+        (tmp_path / "schema.toml").write_text(SCHEMA.replace('mode = "off"', f'mode = "{mode}"\nk = 20'))
+        session = open_session(tmp_path / "schema.toml", None, ":memory:", noise=ZeroNoise())
+        assert session.execute("/* dpsql: epsilon=5 */ SELECT MAX(city) FROM customer").rows == [(greatest,)]
+        session.close()
+
+
+def test_noise_for_each_value_of_each_group_has_a_limit(tmp_path: Path) -> None:
+    days = ", ".join(f'"{i:05}"' for i in range(500))
+    many = SCHEMA.replace('"silver", "basic", "gold"', days).replace(
+        "bounds = [0, 100] }", "bounds = [0, 99999], step = 1 }"
+    )
+    (tmp_path / "schema.toml").write_text(many)
+    for name, rows in (
+        ("customer", CUSTOMER.replace("'basic'", "'00001'").replace("'gold'", "'00002'")),
+        ("line", LINE),
+    ):
+        with duckdb.connect() as plain:
+            plain.execute(f"COPY ({rows}) TO '{tmp_path / name}.parquet' (FORMAT parquet)")
+    session = open_session(tmp_path / "schema.toml", None, ":memory:", noise=ZeroNoise())
+    with pytest.raises(Error, match="DPSQL-304: MAX of 500 values would draw noise for each in 100,000 groups"):
+        session.execute("SELECT age, MAX(plan) FROM customer GROUP BY age")
+    assert session.execute("SELECT age // 10000, MAX(plan) FROM customer GROUP BY 1").rows
+    session.close()
+
+
+def test_keys_alone_that_are_selected_are_paid_beside_another_release(
+    opened: tuple[Session, duckdb.DuckDBPyConnection], tmp_path: Path
+) -> None:
+    """Listed keys of more groups than are allowed: selected privately, and so a release that shares the price."""
+    (tmp_path / "schema.toml").write_text(SCHEMA.replace("[privacy]", "[privacy]\nmax_cells = 2"))
+    for name, rows in (("customer", CUSTOMER), ("line", LINE)):
+        with duckdb.connect() as plain:
+            plain.execute(f"COPY ({rows}) TO '{tmp_path / name}.parquet' (FORMAT parquet)")
+    session = open_session(tmp_path / "schema.toml", None, ":memory:", noise=ZeroNoise())
+    sql = "SELECT site, (SELECT COUNT(*) FROM line) AS n FROM customer GROUP BY site ORDER BY site"
+    assert list(session.execute(sql).rows) == opened[1].execute(sql).fetchall()
+    session.close()

@@ -6,7 +6,7 @@
 
 Why    the values are group keys of a release of their own: a threshold on a hidden number of people lets them through, with the limits
        on groups that it enforces for groups and values together (rule 59); what is looked up in it is post-processing
-Notes  NULL passes a threshold like any value, and is never MIN or MAX
+Notes  NULL passes a threshold like any value, and is never MIN or MAX; a value whose number of people the guard suppresses is none
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class TextExtremes:
             same = [exp.NullSafeEQ(this=_column(name, k.name), expression=_column(pending, k.name)) for k in block.keys]
             found = exp.Select(expressions=[extreme])
             found.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(name, quoted=True))))
-            if same:
-                found.set("where", exp.Where(this=all_of(same)))
+            enough = exp.Not(this=exp.Is(this=_column(name, people.name), expression=exp.Null()))
+            found.set("where", exp.Where(this=all_of([*same, enough])))
             _replace(tree, one.name, exp.Subquery(this=found))
         statement.notes.append(NOTE)
 

@@ -74,3 +74,18 @@ def test_nobody_seems_to_be_there_in_one_of_twenty_at_most() -> None:
 def test_the_promise_names_twice_what_is_enough(rows: int) -> None:
     reading = ListedExtremeOf(EXTREMES, True, VALUES, VARCHAR)
     assert f"at most {2 * EXTREMES.enough(terms(rows)):,} rows" in reading.promise(terms(rows), Fraction(95, 100))
+
+
+def test_many_groups_are_drawn_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    class Counting(ZeroNoise):
+        def laplace(self, scale: Fraction, size: int) -> list[int]:
+            drawn.append(size)
+            return super().laplace(scale, size)
+
+    monkeypatch.setattr("dpsql.aggregates.listed_extreme._AT_ONCE", 6)
+    groups = [group(gold=50), group(silver=50), group(basic=50)]
+    cells = EXTREMES.release(groups, terms(), Counting())
+    assert drawn == [6, 3]
+    assert cells == EXTREMES.release(groups, terms(), ZeroNoise())
