@@ -46,7 +46,7 @@ def caret(sql: str, span: Span) -> str:
     column = start - first
     width = max(1, min(_closed(sql, start, span.end) - start, len(line) - column))
     shift = max(0, column - 60)
-    shown = line[shift : shift + 110]
+    shown = line[shift : shift + 110] + ("…" if len(line) > shift + 110 else "")
     heading = f"  line {sql.count(chr(10), 0, start) + 1}, column {column + 1}"
     parts = shown[: column - shift], shown[column - shift : column - shift + width], shown[column - shift + width :]
     before, marked, after = (harmless(part, kept="\t") for part in parts)

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from dpsql.core.cancellation import run
 from dpsql.core.errors import error
@@ -16,7 +16,7 @@ from dpsql.core.errors import error
 if TYPE_CHECKING:
     import psycopg
 
-    Connection = psycopg.Connection[tuple[object, ...]]
+    Connection: TypeAlias = "psycopg.Connection[tuple[object, ...]]"
 
 Rows = list[tuple[object, ...]]
 _SETTINGS = (

@@ -25,6 +25,8 @@ FREE = (
     "EXPLAIN",
     "SELECT * FROM person WHERE 1 = 0",
     "SELECT 1 FROM person LIMIT 1",
+    "WHERE income IS NULL LIMIT 1",
+    "WHERE site > 6 GROUP BY",
     "SELECT MIN(income), MAX(income) FROM person;",
     "SHOW TABLES",
     "DESCRIBE",
