@@ -193,13 +193,8 @@ def threshold_off_by_one(patch: Patch) -> None:
 
 def cut_off_one_too_early(patch: Patch) -> None:
     """Truncated noise whose end is likelier than delta."""
-    original = TruncatedLaplace.for_loss
-
-    def for_loss(l0: int, loss: EpsilonDelta) -> TruncatedLaplace:
-        found = original(l0, loss)
-        return TruncatedLaplace(found.scale, max(1, found.most - 1))
-
-    patch.setattr(TruncatedLaplace, "for_loss", staticmethod(for_loss))
+    original = truncated.smallest
+    patch.setattr(truncated, "smallest", lambda holds, guess: max(1, original(holds, guess) - 1))
 
 
 def shown_at_the_end_of_the_noise(patch: Patch) -> None:
