@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
+from collections.abc import Mapping
 
 from dpsql.accounting import layout
 from dpsql.accounting.ledger import Ledger
@@ -15,6 +16,11 @@ _FACTS = "SELECT facts FROM version WHERE id = ?"
 _LATEST = "SELECT id, facts FROM version ORDER BY approval DESC LIMIT 1"
 _APPROVE = """INSERT INTO version VALUES (?, ?, ?, (SELECT coalesce(max(approval), 0) + 1 FROM version), ?)
 ON CONFLICT (content) DO UPDATE SET approval = excluded.approval, time = excluded.time"""
+_TABLE = "INSERT OR IGNORE INTO version_of_table VALUES (?, ?, ?)"
+_OF_TABLES = """SELECT one.name, (
+    SELECT version.id FROM version_of_table AS other JOIN version ON version.id = other.version
+    WHERE other.name = one.name AND other.content = one.content ORDER BY version.rowid LIMIT 1
+) FROM version_of_table AS one WHERE one.version = ?"""
 _NOTE = "UPDATE version SET facts = ? WHERE id = ?"
 _RECORD = "INSERT INTO signature VALUES (?, ?) ON CONFLICT (signature) DO UPDATE SET version = excluded.version"
 
@@ -49,17 +55,30 @@ class Versions:
         row: tuple[str, str] | None = self._store.read(lambda connection: connection.execute(_LATEST).fetchone())
         return row
 
-    def approve(self, content: str, signature: str, facts: str) -> str:
+    def of_tables(self, version: str) -> dict[str, str]:
+        """Version of each table in a data version: the id of the first one that had the same contents of this table.
+
+        Tables of a version that an earlier layout approved are missing: nothing is known of their contents by themselves.
+        """
+        found: list[tuple[str, str]] = self._store.read(
+            lambda connection: connection.execute(_OF_TABLES, (clean(version),)).fetchall()
+        )
+        return dict(found)
+
+    def approve(self, content: str, signature: str, facts: str, tables: Mapping[str, str]) -> str:
         """Approve this content, known by this signature too, and return its version.
 
         Content that was approved before keeps its id and its facts, which are about the same contents, and becomes the
         latest.
+
+        tables  as content, by table
         """
 
         def work(connection: sqlite3.Connection) -> str:
             connection.execute(_APPROVE, (secrets.token_hex(16), clean(content), clean(facts), layout.now()))
             (version,) = connection.execute(_BY_CONTENT, (clean(content),)).fetchone()
             connection.execute(_RECORD, (clean(signature), version))
+            connection.executemany(_TABLE, [(version, clean(name), clean(text)) for name, text in tables.items()])
             return str(version)
 
         return self._store.write(work)

@@ -9,12 +9,13 @@ from fractions import Fraction
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.vectors import Vector, Vectors
-from dpsql.answers.questions import Questions
+from dpsql.answers.questions import AnswerScope, Questions
 from dpsql.answers.refining import Refinement, dearer, refine
 from dpsql.answers.reusing import Reused, Reusing
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.tables import NoisyTable
+from dpsql.planner.measure import Identities
 from dpsql.schema.model import Analyst, Schema
 
 
@@ -63,16 +64,17 @@ class Held:
 class Stored:
     """The stored answers that one analyst's statements are read off.
 
-    identity  schema_identity of the declared schema
-    version   of the data
+    identities  of the declared schema
+    versions    of the data, by table
     """
 
-    def __init__(self, ledger: Ledger, schema: Schema, analyst: Analyst, identity: str, version: str) -> None:
+    def __init__(
+        self, ledger: Ledger, schema: Schema, analyst: Analyst, identities: Identities, versions: Mapping[str, str]
+    ) -> None:
         self._ledger, self._schema = ledger, schema
         self._answers = Answers(ledger)
         alone = "" if schema.privacy.shared_answers else f":{analyst.name}"
-        self._whose = f"{version}{alone}"
-        self.questions = Questions(self._answers, Vectors(ledger), identity, self._whose)
+        self.questions = Questions(self._answers, Vectors(ledger), identities, AnswerScope(versions, alone))
 
     def look_up(self, plan: Compiled, fresh: bool) -> Held:
         """Look up the releases of a statement that are stored, and list those still to buy; with `fresh` nothing is
@@ -127,8 +129,8 @@ class Stored:
         return replace(one, part=topped.part, asked=asked, refine=topped)
 
     def fingerprint(self, part: CompiledRelease) -> str:
-        """Under which an answer is stored: of this data version, and, where the owner says so, for this analyst alone."""
-        return f"{part.release.fingerprint}:{self._whose}"
+        """Under which an answer is stored: of these versions of what it depends on, where the owner says so for this analyst alone."""
+        return f"{part.release.fingerprint}:{self.questions.scope.of(part.release)}"
 
     def charges_of(self, fingerprints: Sequence[str]) -> list[int | None]:
         """The charges that bought stored answers; None for one that is not stored."""

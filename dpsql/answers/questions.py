@@ -3,7 +3,8 @@ price apart."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import hashlib
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
 from dpsql.accounting.answers import Answers
@@ -16,6 +17,7 @@ from dpsql.plan.releases import Release
 from dpsql.plan.resolved import GroupKey
 from dpsql.plan.tables import KeyValue
 from dpsql.planner.lower.cutting import groups_kept
+from dpsql.planner.measure import Identities
 from dpsql.sql.trees import fingerprint
 
 
@@ -35,16 +37,34 @@ class StatisticsKey:
     chosen: tuple[tuple[str, frozenset[KeyValue]], ...] = ()
 
 
+class AnswerScope:
+    """Versions of the data, and whose answers are shared.
+
+    versions  by table
+    alone     text that names the analyst whose answers are shared with nobody; else ""
+    """
+
+    def __init__(self, versions: Mapping[str, str], alone: str) -> None:
+        self._versions, self._alone, self._known = versions, alone, dict[frozenset[str], str]()
+
+    def of(self, release: Release) -> str:
+        """Text that is equal only while the tables that a release depends on have the same versions."""
+        if release.tables not in self._known:
+            versions = sorted((name, self._versions[name]) for name in release.tables)
+            self._known[release.tables] = hashlib.sha256(repr(versions).encode()).hexdigest()[:32] + self._alone
+        return self._known[release.tables]
+
+
 class Questions:
     """Stored vectors, and what the statistics of a release are known by among them.
 
-    identity  of the declared schema
-    version   of the data, and whose answers are shared, as the session's fingerprints hold it
+    identities  of the declared schema
+    scope       of the answers
     """
 
-    def __init__(self, answers: Answers, vectors: Vectors, identity: str, version: str) -> None:
-        self.answers, self.vectors = answers, vectors
-        self._identity, self._version = identity, version
+    def __init__(self, answers: Answers, vectors: Vectors, identities: Identities, scope: AnswerScope) -> None:
+        self.answers, self.vectors, self.scope = answers, vectors, scope
+        self._identities = identities
 
     def kept(self, part: CompiledRelease) -> list[Vector]:
         """Vectors of the cells of a release, for those that come after."""
@@ -91,8 +111,8 @@ class Questions:
             frozenset(condition.tree for condition in source.where),
             (limited.limits.rows, limited.enforced),
             what,
-            self._identity,
-            self._version,
+            self._identities.of(release.tables),
+            self.scope.of(release),
         )
 
     def own(self, part: CompiledRelease, fingerprint: str) -> CompiledRelease:

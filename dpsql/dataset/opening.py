@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dpsql.accounting.answers import Answers
@@ -15,9 +15,9 @@ from dpsql.engines import snapshot
 from dpsql.engines.base import Engine
 from dpsql.engines.public import fill
 from dpsql.engines.registry import kind_of
-from dpsql.engines.signature import Signature, content
+from dpsql.engines.signature import Digests, Signature, content
 from dpsql.engines.snapshot import Snapshot
-from dpsql.engines.structure import canonical, declared, verify, verify_public
+from dpsql.engines.structure import canonical, canonical_table, declared, verify, verify_public
 from dpsql.schema.model import Schema
 from dpsql.sql import trees
 
@@ -31,6 +31,7 @@ class Dataset:
     schema   as declared, with the columns of public tables and the domains they list filled in
     engine   reads the data, and only as long as it is this version
     version  random id of the approved contents: it tells nothing about them
+    tables   the same of each table's own
     facts    what was verified of this version, named by schema/model.py: only ever to skip what is then the identity
     notes    what whoever opened it has to be told, once
     release  takes the engine back, where others use it too; None: it is closed
@@ -39,6 +40,7 @@ class Dataset:
     schema: Schema
     engine: Engine
     version: str
+    tables: Mapping[str, str]
     facts: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     release: Callable[[], None] | None = None
@@ -76,12 +78,19 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
             )
         notes += asked_anew(ledger)
         facts = read_record(ledger, version, declared(schema)).facts
+        tables = versions_of_tables(ledger, version, schema)
         engine.limit(engine_memory(schema))
         require_unchanged(engine)
     except BaseException:
         engine.close()
         raise
-    return Dataset(filled, engine, version, facts, notes)
+    return Dataset(filled, engine, version, tables, facts, notes)
+
+
+def versions_of_tables(ledger: Ledger, version: str, schema: Schema) -> Mapping[str, str]:
+    """Version of each declared table in a data version: equal while its contents and structure are."""
+    known = Versions(ledger).of_tables(version)
+    return {table.name: known.get(table.name, version) for table in schema.tables}
 
 
 def asked_anew(ledger: Ledger) -> tuple[str, ...]:
@@ -110,7 +119,7 @@ def approved_version(engine: Engine, schema: Schema, ledger: Ledger) -> str | No
     known = versions.by_signature(signature) if signature else None
     if known is not None:
         return known
-    version = versions.by_content(content(_digests(engine, ledger), ledger.secret, structure))
+    version = versions.by_content(content(_digests(engine, ledger).whole, ledger.secret, structure))
     if version is not None:
         require_unchanged(engine)
         if signature:
@@ -134,11 +143,12 @@ def approve_version(
     require_unchanged(engine)
     told = (
         *binding.mark(schema, ledger, anew=new_ledger),
-        *binding.copies(schema, ledger, digests, anew=new_ledger),
+        *binding.copies(schema, ledger, digests.whole, anew=new_ledger),
     )
     signature = engine.signature.keyed(ledger.secret, structure)
-    text = content(digests, ledger.secret, structure)
-    return Versions(ledger).approve(text, signature, VersionRecord(verified).text), told
+    text = content(digests.whole, ledger.secret, structure)
+    tables = {t.name: content(digests.tables[t.name], ledger.secret, canonical_table(schema, t)) for t in schema.tables}
+    return Versions(ledger).approve(text, signature, VersionRecord(verified).text, tables), told
 
 
 def require_unchanged(engine: Engine) -> None:
@@ -164,7 +174,7 @@ def _snapshot(signature: Signature, schema: Schema, ledger: Ledger) -> Snapshot 
     return found
 
 
-def _digests(engine: Engine, ledger: Ledger) -> bytes:
+def _digests(engine: Engine, ledger: Ledger) -> Digests:
     try:
         return engine.signature.digests(ledger.secret)
     except OSError:

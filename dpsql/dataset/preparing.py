@@ -91,6 +91,6 @@ def _write(root: Path, schema: Schema, ledger: Ledger, version: str, begin: Call
 def _content(found: Snapshot, schema: Schema, ledger: Ledger) -> str | None:
     """Text that stands for the bytes of a snapshot; None where they cannot be read."""
     try:
-        return content(found.signature.digests(), ledger.secret, declared(schema))
+        return content(b"".join(found.signature.digests().values()), ledger.secret, declared(schema))
     except OSError:
         return None

@@ -28,7 +28,7 @@ from typing import Protocol
 from dpsql.core.domains import Value
 from dpsql.core.errors import OperationalError, error
 from dpsql.core.sqltypes import SqlType
-from dpsql.engines.signature import Signature
+from dpsql.engines.signature import Digests, Signature
 from dpsql.engines.snapshot import Snapshot
 from dpsql.plan.checked import Checked
 from dpsql.plan.tables import KeyValue, PublicTable
@@ -159,8 +159,9 @@ class Identity(Protocol):
         """True while the contents are these, as far as is known without reading them."""
         ...
 
-    def digests(self, secret: bytes) -> bytes:
-        """Bytes that change with any byte of the contents; the engine reads these from here on, and no other. Reads everything.
+    def digests(self, secret: bytes) -> Digests:
+        """Bytes that change with any byte of the contents, and by table with any of its own or of what is stored with it; the engine
+        reads these from here on, and no other. Reads everything.
 
         secret  the key of the hashes, where they would say something without one
         Raises  OSError where not everything can be read

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,12 +44,40 @@ class Signature:
         """Text that stands for these files and for what is declared about them; without the key it says nothing."""
         return hmac.new(secret, f"signature\n{structure}\n{self.files}".encode(), hashlib.sha256).hexdigest()
 
-    def digests(self, secret: bytes = b"") -> bytes:
-        """A hash of each of these files, wherever they are. Reads every byte. Raises OSError where a file cannot be read.
+    def digests(self) -> dict[str, bytes]:
+        """A hash of each of these files by its path, in their order. Reads every byte. Raises OSError where a file cannot be read."""
+        return {path: _digest(Path(path)) for path, size, *_ in self.files if size >= 0}
 
-        secret  is not needed for hashes that are kept under a key
-        """
-        return b"".join(_digest(Path(path)) for path, size, *_ in self.files if size >= 0)
+
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """Hashes that change with any byte: of all contents, and of what each declared table is read from."""
+
+    whole: bytes
+    tables: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredFiles:
+    """Files of declared tables, as an identity of their contents.
+
+    of  by table, the paths of its files
+    """
+
+    signature: Signature
+    of: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def keyed(self, secret: bytes, structure: str) -> str:
+        return self.signature.keyed(secret, structure)
+
+    def holds(self) -> bool:
+        return self.signature.holds()
+
+    def digests(self, secret: bytes) -> Digests:
+        """See Identity; hashes that are kept under a key need none of their own."""
+        found = self.signature.digests()
+        tables = {table: b"".join(found.get(path, b"") for path in paths) for table, paths in self.of}
+        return Digests(b"".join(found.values()), tables)
 
 
 def content(digests: bytes, secret: bytes, structure: str) -> str:

@@ -20,15 +20,20 @@ def canonical(schema: Schema) -> str:
 
     Bounds, domains and limits are no part of it: they are enforced whatever the data (rules 35, 36).
     """
-    tables = tuple(
-        (
-            (t.name, t.source, t.public, t.key, t.unit_path, t.multiplicity),
-            tuple((r.column, r.table, r.target) for r in t.references),
-            () if t.public else tuple((c.name, _as_read(c)) for c in t.columns),
-        )
-        for t in schema.tables
+    return repr((FORMAT, schema.privacy.unit, tuple(map(_structure, schema.tables))))
+
+
+def canonical_table(schema: Schema, table: Table) -> str:
+    """Text that is equal only where one table's structure is, as `canonical` is for all."""
+    return repr((FORMAT, schema.privacy.unit, _structure(table)))
+
+
+def _structure(t: Table) -> tuple[object, ...]:
+    return (
+        (t.name, t.source, t.public, t.key, t.unit_path, t.multiplicity),
+        tuple((r.column, r.table, r.target) for r in t.references),
+        () if t.public else tuple((c.name, _as_read(c)) for c in t.columns),
     )
-    return repr((FORMAT, schema.privacy.unit, tables))
 
 
 def _as_read(column: Column) -> str:

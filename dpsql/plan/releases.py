@@ -169,6 +169,7 @@ class Release:
     suppressed   what is not shown where the noisy number of people is too small
     present      the measure whose noisy number says that a group is there; None: every listed group is
     raised       whether it costs the owner's least, which is more than the accuracy that was asked needs
+    tables       the declared ones that it depends on: it stays stored while their versions stay the same
     """
 
     limited: BoundedBlock
@@ -184,6 +185,7 @@ class Release:
     suppressed: tuple[Suppression, ...] = ()
     raised: bool = False
     present: int | None = None
+    tables: frozenset[str] = frozenset()
 
     @property
     def parts(self) -> tuple[NoisyStatistic | Selected, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dpsql.aggregates.base import Statistic
@@ -16,6 +17,7 @@ from dpsql.plan.resolved import Block
 from dpsql.planner.buying import buy_one
 from dpsql.planner.request import Parts, Request
 from dpsql.planner.statistics import Statistics, statistics_of, sums_beside_rows
+from dpsql.schema.model import Schema, Table, with_unit
 from dpsql.sql.trees import VERSION, fingerprint, tables
 
 
@@ -36,7 +38,7 @@ def measure(
 ) -> Release:
     """The release of a limited block on the terms of a request.
 
-    identity  canonical text of the declared schema, part of the fingerprint
+    identity  hash of the declarations that the block depends on, part of the fingerprint
     reads     what each input table is made of, by its name: the fingerprint holds it
     few       where a number of people decides what is shown: it is one of the statistics, and paid for like them
 
@@ -118,12 +120,68 @@ def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[s
 
 def _used(block: Block, reads: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Sources of the input tables that a block reads."""
-    conditions = (a.condition for a in block.aggregates if a.condition is not None)
-    scalars = [*block.source.where, *(key.scalar for key in block.keys), *conditions]
-    scalars += [value for a in block.aggregates for value in a.values]
-    read = tables(block.source.read()).union({part.bound for part in block.lists}, *(tables(s.tree) for s in scalars))
+    read = _read(block)
     return tuple((name, made) for name, made in reads.items() if name in read)
 
 
 def _is_pure(mechanism: str) -> bool:
     return mechanism in BY_NAME and BY_NAME[mechanism].pure
+
+
+# --- identity of declarations in the names of stored answers -------------------------------------------------------------
+
+
+def schema_identity(schema: Schema) -> str:
+    """A hash of everything declared that can decide what a statement means."""
+    return _hash(schema, schema.tables)
+
+
+class Identities:
+    """Hashes of what is declared.
+
+    whole  schema_identity of the schema
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema, self._known = schema, dict[frozenset[str], str]()
+        self.whole = schema_identity(schema)
+
+    def of(self, names: frozenset[str]) -> str:
+        """A hash of what is declared of some tables, of the unit, and of how many units there are."""
+        if names not in self._known:
+            self._known[names] = _hash(self._schema, [t for t in self._schema.tables if t.name in names])
+        return self._known[names]
+
+
+def _hash(schema: Schema, declared: Iterable[Table]) -> str:
+    kept = tuple(declared)
+    names = {table.name for table in kept}
+    lists = (found for found in schema.lists if found[0] in names)
+    return hashlib.sha256(repr((schema.privacy.unit, schema.privacy.units, kept, *lists)).encode()).hexdigest()
+
+
+def depends_on(block: Block, schema: Schema) -> frozenset[str]:
+    """Declared tables of which the rows or the declarations can decide what a block releases (rule 61).
+
+    Why  its rows are those of the tables that it reads, each with the unit that its references lead to; what one unit may contribute is
+         declared of these tables. Public tables decide before that: their rows give lists of keys, how often a join repeats a row, and
+         which conditions are dropped, so all of them count. Where it reads an input table, which earlier releases and statements over
+         public tables have made, every table counts.
+    """
+    by_name = {name: table for table in schema.tables for name in (table.name, with_unit(table.name))}
+    found = {table.name for table in schema.tables if table.public}
+    unit = schema.privacy.unit_table
+    waiting = [*_read(block), *([unit] if unit is not None else [])]
+    while waiting:
+        table = by_name.get(waiting.pop())
+        if table is None:
+            return frozenset(t.name for t in schema.tables)
+        if table.name not in found:
+            found.add(table.name)
+            waiting += [reference.table for reference in table.references]
+    return frozenset(found)
+
+
+def _read(block: Block) -> frozenset[str]:
+    scalars = (*block.source.where, *block.expressions)
+    return tables(block.source.read()).union({part.bound for part in block.lists}, *(tables(s.tree) for s in scalars))

@@ -20,7 +20,7 @@ from dpsql.plan.resolved import InputTable, Resolved
 from dpsql.planner import accurate
 from dpsql.planner.limit import limit
 from dpsql.planner.lower import lower
-from dpsql.planner.measure import MinimumCellSize, measure
+from dpsql.planner.measure import Identities, MinimumCellSize, depends_on, measure
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Query
 from dpsql.planner.partition import entries
@@ -47,14 +47,14 @@ def calibrate(
     bounded: Bounded,
     options: Options,
     schema: Schema,
-    identity: str,
+    identities: Identities,
     small: Mapping[str, tuple[SmallCell, ...]] = MappingProxyType({}),
 ) -> Compiled:
     """The releases with their noise, and with their engine SQL. Raises 104, 2xx, 3xx for what has no price or no noise.
 
-    options   of the statement over those of the session
-    identity  schema_identity(schema)
-    small     by block, aggregates that the number of people in a group decides about
+    options     of the statement over those of the session
+    identities  of the schema
+    small       by block, aggregates that the number of people in a group decides about
     """
     price = options.price(schema)
     count = max(1, _paid(bounded.blocks))
@@ -72,8 +72,9 @@ def calibrate(
     releases: list[Release] = []
     for part in bounded.blocks:
         few = MinimumCellSize(small.get(part.block.name, ()), schema.guard.k)
-        release = measure(part, request, identity, _made_of(bounded.bounds, releases), few)
-        releases.append(replace(release, entries=entries(part.block.source, schema)))
+        of = depends_on(part.block, schema)
+        release = measure(part, request, identities.of(of), _made_of(bounded.bounds, releases), few)
+        releases.append(replace(release, entries=entries(part.block.source, schema), tables=of))
     for release in releases:
         check_price(release, price)
     plan = Plan(tuple(releases), bounded.post_query, total(r.loss for r in releases), price, options.accuracy_target)
@@ -121,13 +122,6 @@ def renamed(sql: str, names: dict[str, str]) -> str:
     """
     written = {quoted(old): quoted(new) for old, new in names.items()}
     return _TOKEN.sub(lambda found: written.get(found[0], found[0]), sql)
-
-
-def schema_identity(schema: Schema) -> str:
-    """A hash of everything declared that can decide what a statement means."""
-    return hashlib.sha256(
-        repr((schema.privacy.unit, schema.privacy.units, schema.tables, *schema.lists)).encode()
-    ).hexdigest()
 
 
 LEAST = Fraction(1, 2**48)

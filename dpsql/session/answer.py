@@ -131,7 +131,7 @@ def plan(query: Query, world: World) -> Planned:
     query.settled.price(world.schema)
     bounded = bound(query, resolve(query, world.schema, world.catalog, world.sandbox), world.schema)
     judged = world.guard.judge(bounded)
-    return Planned(query, judged, calibrate(bounded, query.settled, world.schema, world.identity, judged.small))
+    return Planned(query, judged, calibrate(bounded, query.settled, world.schema, world.identities, judged.small))
 
 
 def _bought(planned: Planned, columns: Columns, world: World) -> Bought:
@@ -288,7 +288,7 @@ def _error_at(planned: Planned, epsilon: Fraction, world: World) -> str | None:
     bounded, small = planned.judged.bounded, planned.judged.small
     try:
         with cancellation.current().planning():
-            releases = calibrate(bounded, cheaper, world.schema, world.identity, small).plan.releases
+            releases = calibrate(bounded, cheaper, world.schema, world.identities, small).plan.releases
     except Error:
         return None
     for one in releases:

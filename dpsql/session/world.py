@@ -20,9 +20,10 @@ from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan.charges import Receipt
 from dpsql.plan.releases import Bounded
 from dpsql.plan.tables import PublicTable
+from dpsql.planner.measure import Identities
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Query, parse
-from dpsql.planner.planning import bound, schema_identity
+from dpsql.planner.planning import bound
 from dpsql.planner.qualified import in_main
 from dpsql.planner.resolve import resolve
 from dpsql.postprocess.declared import DeclaredTables
@@ -35,22 +36,22 @@ from dpsql.session.result import Answer
 class World:
     """One analyst's view of one opened dataset.
 
-    identity  schema_identity of the declared schema
-    settings  what SET has left, by the option's name; the later one decides
-    recent    the newest answers
+    identities  of the declared schema
+    settings    what SET has left, by the option's name; the later one decides
+    recent      the newest answers
     """
 
     def __init__(self, dataset: Dataset, ledger: Ledger, analyst: Analyst, noise: NoiseSource) -> None:
         self.dataset, self.ledger, self.analyst = dataset, ledger, analyst
-        self.identity = schema_identity(dataset.schema)
+        self.identities = Identities(dataset.schema)
         self.settings: dict[str, Options] = {}
         self.sandbox = Sandbox(sandbox_memory(dataset.schema), dataset.schema.limits.rows)
         self.catalog = DeclaredTables(dataset.schema, sandbox_memory(dataset.schema), dataset.schema.limits.rows)
         self.sandbox.share(dataset.engine, dataset.schema)
-        self.sample = sample_units(dataset, self.identity, bought(dataset.schema, remembered.sizes(ledger)))
+        self.sample = sample_units(dataset, self.identities.whole, bought(dataset.schema, remembered.sizes(ledger)))
         self.guard = Guarding(dataset.schema, ledger, analyst, self.sample, self._resolved)
-        self.stored = Stored(ledger, dataset.schema, analyst, self.identity, dataset.version)
-        self.release = Buying(dataset, ledger, analyst, self.stored, noise, self.guard, self.identity)
+        self.stored = Stored(ledger, dataset.schema, analyst, self.identities, dataset.tables)
+        self.release = Buying(dataset, ledger, analyst, self.stored, noise, self.guard, self.identities.whole)
         self.recent: Recent[Answer] = Recent(self.stored.charges_of)
 
     @property

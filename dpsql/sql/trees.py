@@ -107,7 +107,7 @@ def sorted_trees(trees: Iterable[Node]) -> tuple[Node, ...]:
     return known if len(known) < 2 else tuple(sorted(known, key=printed))
 
 
-VERSION = "fingerprint 2"
+VERSION = "fingerprint 3"
 """How questions are told apart: with another version, no stored answer is found again."""
 _END = object()
 _NONE: Mapping[str, str] = {}

@@ -63,7 +63,7 @@ def test_every_plan_is_within_the_caps_or_refused(seed: int, accounting: str, tm
         own, above = options(chance), options(chance) if chance.random() < 0.3 else ""
         try:
             session = read_comment(f"dpsql: {above}", Options()) if above else Options()
-            plan = compile_statement(parse(f"/* dpsql: {own} */ {chance.choice(SELECTS)}"), session, schema, "").plan
+            plan = compile_statement(parse(f"/* dpsql: {own} */ {chance.choice(SELECTS)}"), session, schema).plan
         except Error as problem:
             assert problem.code in ("DPSQL-104", "DPSQL-202", "DPSQL-502"), (own, problem)
             assert problem.hint
@@ -85,7 +85,7 @@ def test_no_accuracy_costs_more_than_the_cap(mechanism: str, accounting: str, tm
     for error in (500, 100, 50, 30, 20, 15, 12, 10, 8, 6, 5, 4, 3, 2, 1):
         sql = f"/* dpsql: error={error}, mechanism={mechanism} */ SELECT COUNT(*) FROM patient"
         try:
-            plan = compile_statement(parse(sql), Options(), schema, "").plan
+            plan = compile_statement(parse(sql), Options(), schema).plan
         except BudgetError:
             planned.add(False)
             continue

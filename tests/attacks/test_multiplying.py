@@ -68,7 +68,7 @@ def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, _Ben
 
 def claimed(bench: _Bench, sql: str) -> list[int]:
     """The claimed l1 of every measure, after one person was taken away from several databases. Raises Violation."""
-    compiled = compile_statement(parse(sql), Options(), bench.schema, "", bench.types)
+    compiled = compile_statement(parse(sql), Options(), bench.schema, bench.types)
     for _ in range(DATABASES):
         bench.refill()
         bench.check(sql, compiled)
@@ -290,7 +290,7 @@ def test_a_person_fills_the_bound_of_a_left_join(tmp_path: Path) -> None:
     connection = staging.opened(declared, threads=1)
     person = ordinary(1)
     clinic.fill(connection, {**person, "item": [(person["visit"][0][0], 1, "1.000", i) for i in range(4)]})
-    compiled = compile_statement(parse(sql), Options(), declared, "", staging.Types())
+    compiled = compile_statement(parse(sql), Options(), declared, staging.Types())
     (part,) = compiled.releases
     assert part.verified
     for text in (part.sql, *(short.sql for short in part.verified)):

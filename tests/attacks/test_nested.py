@@ -60,7 +60,7 @@ FAN_OUT = [
 
 def sensitivity(folder: Path, sql: str) -> Fraction:
     """The most that one person moves all the values of a statement with one measure, together, in their own unit."""
-    (part,) = compile_statement(parse(sql), Options(), clinic.schema(folder), "").releases
+    (part,) = compile_statement(parse(sql), Options(), clinic.schema(folder)).releases
     (measure,) = part.release.measures
     term = getattr(measure.statistic, "term", None)
     return Fraction(measure.sensitivity.l1) * (term.quantum if term is not None else 1)

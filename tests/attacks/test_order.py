@@ -46,7 +46,7 @@ def uneven() -> Database:
 @pytest.mark.parametrize("sql", SUMS)
 def test_a5_exact_sums_do_not_depend_on_row_order_or_threads(tmp_path: Path, sql: str) -> None:
     """A DOUBLE sum differs with the order of its rows, and what differs leaks."""
-    compiled = compile_statement(parse(sql), Options(), clinic.schema(tmp_path), "")
+    compiled = compile_statement(parse(sql), Options(), clinic.schema(tmp_path))
     chance, seen = random.Random(1), set()
     for threads in (1, 2, 8):
         connection = duckdb.connect(config={"threads": str(threads)})
@@ -129,7 +129,7 @@ WITHIN = [
 @pytest.mark.parametrize("sql", WITHIN)
 def test_a25_other_peoples_rows_and_orders_change_nobodys_own_values(tmp_path: Path, sql: str, orders: int) -> None:
     """Many orders, threads 1, 2 and 8, one person removed: the exact sums differ by that person's own share, the same every time."""
-    compiled = compile_statement(parse(sql), Options(), clinic.schema(tmp_path), "")
+    compiled = compile_statement(parse(sql), Options(), clinic.schema(tmp_path))
     (part,) = compiled.releases
     texts = [part.sql, *(one.sql for one in part.verified)]
     chance, seen = random.Random(25), {(text, gone): set() for text in texts for gone in (None, 1003, 1999)}

@@ -123,7 +123,7 @@ def as_planned(folder: Path) -> None:
     """What a plan says that runs loses what it is priced at, and the ledger charges that alone."""
     declared = clinic.schema(folder, accounting="rdp")
     sql = "SELECT COUNT(*), SUM(age) FROM patient"
-    (part,) = compile_statement(parse(sql), Options(), declared, "", staging.Types()).releases
+    (part,) = compile_statement(parse(sql), Options(), declared, staging.Types()).releases
     ledger = Ledger.open(":memory:", "example")
     portion = Portion(part.release.loss, None, part.release.events)
     with contextlib.suppress(BudgetError):

@@ -90,7 +90,7 @@ def test_every_form_of_the_oracle(world: tuple[duckdb.DuckDBPyConnection, Schema
     for form, x in itertools.product((*TIMES, *ELSE), WIDE):
         sql = clause.format(x=form.format(*[x] * form.count("{}")))
         try:
-            compiled = compile_statement(parse(sql), Options(), schema, "")
+            compiled = compile_statement(parse(sql), Options(), schema)
         except Error as refused:
             assert not refused.code.startswith("DPSQL-9"), sql
             continue

@@ -41,7 +41,7 @@ def _outcomes(world: World, text: str) -> list[str]:
 
 
 def _compiled(world: World, sql: str) -> str:
-    (part,) = compile_statement(parse(sql), Options(), world.by_person, "").releases
+    (part,) = compile_statement(parse(sql), Options(), world.by_person).releases
     return part.sql
 
 

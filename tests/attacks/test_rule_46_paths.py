@@ -48,7 +48,7 @@ def crowded(market: Market, *, victim: str) -> Database:
 
 def claimed(schema: Schema, sql: str) -> int:
     """By how much one unit may move the statement's one count."""
-    (part,) = compile_statement(parse(sql), Options(), schema, "").releases
+    (part,) = compile_statement(parse(sql), Options(), schema).releases
     return max(measure.sensitivity.linf for measure in part.release.measures)
 
 
@@ -249,7 +249,7 @@ def test_rule_46_a_schema_made_in_python_is_refused_too(tmp_path: Path) -> None:
     for sql in ONE_KEY[:-1]:
         if "line a JOIN line b" not in sql:
             with pytest.raises(dpsql.Error) as refused:
-                compile_statement(parse(sql), Options(), schema, "")
+                compile_statement(parse(sql), Options(), schema)
             assert refused.value.code == "DPSQL-402", sql
 
 

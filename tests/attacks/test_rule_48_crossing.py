@@ -174,7 +174,7 @@ def test_rule_48_sums_of_decimals_are_printed_as_quanta(tmp_path: Path, width: i
     for statement in STATEMENTS:
         sql = statement.format(low=as_decimal[0], high=as_decimal[1])
         try:
-            compiled = compile_statement(parse(sql), Options(), schema, "")
+            compiled = compile_statement(parse(sql), Options(), schema)
         except Error as refused:
             assert refused.code[6] in "12", (sql, refused)
             continue

@@ -57,7 +57,7 @@ Rows = list[tuple[object, ...]]
 
 def compiled(folder: Path, sql: str, unit: str = "patient", accounting: str = "auto") -> CompiledRelease:
     schema = clinic.schema(folder, unit=unit, accounting=accounting)
-    return compile_statement(parse(sql), Options(), schema, "").releases[0]
+    return compile_statement(parse(sql), Options(), schema).releases[0]
 
 
 def exact(folder: Path, sql: str, data: clinic.Database, unit: str = "patient") -> Rows:
@@ -944,7 +944,7 @@ def test_rule_33_losses_follow_from_the_text(tmp_path: Path) -> None:
         "SELECT COUNT(*), COUNT(*), SUM(age), SUM(age) * 2 FROM patient",
         "SELECT note, COUNT(*), AVG(age) FROM patient GROUP BY 1",
     ):
-        plan = compile_statement(parse(sql), Options(), clinic.schema(tmp_path), "").plan
+        plan = compile_statement(parse(sql), Options(), clinic.schema(tmp_path)).plan
         losses.check_plan(plan, sql)
         assert len(plan.releases) == 1
     repeated = "SELECT COUNT(*), COUNT(*) + 1, COUNT(*) * 2 FROM patient HAVING COUNT(*) > 3"

@@ -26,7 +26,7 @@ from tests.support.planning import compile_statement
 
 def release(folder: Path, sql: str, *, unit: str = "patient") -> Release:
     schema = clinic.schema(folder, unit=unit)
-    (found,) = compile_statement(parse(sql), Options(), schema, "").plan.releases
+    (found,) = compile_statement(parse(sql), Options(), schema).plan.releases
     return found
 
 

@@ -190,7 +190,7 @@ def _statements(expression: str, built: Scalar) -> Iterator[str]:
 def _ran(world: World, schema: Schema, sql: str) -> bool:
     """Whether the planner took the statement; then the engine must, too."""
     try:
-        compiled = compile_statement(parse(sql), Options(), schema, "")
+        compiled = compile_statement(parse(sql), Options(), schema)
     except Error as refused:
         assert refused.code != "DPSQL-901", sql
         return False

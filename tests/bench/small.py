@@ -18,9 +18,9 @@ from dpsql.core.loss import EpsilonDelta
 from dpsql.dataset.opening import open_dataset
 from dpsql.mechanisms.conversions import pure
 from dpsql.plan.charges import Budget, ChargeRequest, Portion
+from dpsql.planner.measure import Identities
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import schema_identity
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from tests.bench.stages import LABELS, watched
@@ -92,10 +92,12 @@ def _planning(folder: Path, rounds: int = 5) -> tuple[Times, int]:
     found, answered = Times(), 0
     schemas = {name: _opened(name, folder) for name in ("randhie", "nhefs")}
     for statement in read("accept.sql"):
-        schema, identity = schemas[statement.schema]
+        schema, identities = schemas[statement.schema]
 
-        def plan(statement: Statement = statement, schema: Schema = schema, identity: str = identity) -> None:
-            compile_statement(parse(statement.sql, statement.parameters), Options(), schema, identity)
+        def plan(
+            statement: Statement = statement, schema: Schema = schema, identities: Identities = identities
+        ) -> None:
+            compile_statement(parse(statement.sql, statement.parameters), Options(), schema, identities=identities)
 
         try:
             if parse(statement.sql, statement.parameters).tree is None:
@@ -110,13 +112,13 @@ def _planning(folder: Path, rounds: int = 5) -> tuple[Times, int]:
     return found, answered
 
 
-def _opened(name: str, folder: Path) -> tuple[Schema, str]:
-    """An example's schema as a session has it, with what is read from its public tables, and its identity."""
+def _opened(name: str, folder: Path) -> tuple[Schema, Identities]:
+    """An example's schema as a session has it, with what is read from its public tables, and its identities."""
     ledger = Ledger.open(folder / f"plan-{name}", name)
     dataset = open_dataset(example(name, folder), ledger, approve=True)
     dataset.engine.close()
     ledger.close()
-    return dataset.schema, schema_identity(dataset.schema)
+    return dataset.schema, Identities(dataset.schema)
 
 
 def _charges(folder: Path, rounds: int) -> Times:

@@ -23,7 +23,6 @@ from dpsql.dataset import owner
 from dpsql.dataset.opening import open_dataset
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import schema_identity
 from dpsql.schema.model import Schema
 from dpsql.session.opening import ledger_identity, open_session
 from dpsql.session.session import Session
@@ -196,12 +195,12 @@ def _planning(folder: Path, rounds: int = 40) -> None:
 
 def _planned(number: int, session: Session, rounds: int) -> tuple[Times, str]:
     """The times, and the code of the refusal or ""."""
-    sql, identity, code = tpch.query(number), schema_identity(session.schema), ""
+    sql, code, world = tpch.query(number), "", session._world
 
     def plan() -> None:
         nonlocal code
         try:
-            compile_statement(parse(sql), Options(), session.schema, identity, session._world.catalog)
+            compile_statement(parse(sql), Options(), session.schema, world.catalog, identities=world.identities)
         except dpsql.Error as refused:
             code = refused.code
 

@@ -29,7 +29,6 @@ from dpsql.core.errors import Error
 from dpsql.core.loss import EpsilonDelta
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Query
-from dpsql.planner.planning import schema_identity
 from dpsql.schema.model import Schema, Table
 from dpsql.schema.toml import read_schema
 from dpsql.session.answer import read
@@ -219,8 +218,8 @@ def _one(part: Part, session: Session, text: str) -> Asked:
     try:
         statement = read(text, (), session._world)
         if isinstance(statement, Query):
-            world, identity = session._world, schema_identity(session.schema)
-            compile_statement(statement, Options(), session.schema, identity, world.catalog, world.sandbox)
+            world = session._world
+            compile_statement(statement, Options(), session.schema, world.catalog, world.sandbox, world.identities)
     except Error:
         pass  # the same is raised below, unless the guard is first
     planned = time.process_time() - begun

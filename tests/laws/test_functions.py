@@ -225,5 +225,5 @@ def test_no_pattern_that_is_taken_fails_in_the_engine(connection: duckdb.DuckDBP
 )  # fmt: skip
 def test_what_could_fail_or_grow_is_refused_before_it_is_asked(call: str, tmp_path: Path) -> None:
     with pytest.raises(Error, match=r"DPSQL-10[26]") as refused:
-        compile_statement(parse(f"SELECT COUNT({call}) FROM patient"), Options(), clinic.schema(tmp_path), "")
+        compile_statement(parse(f"SELECT COUNT({call}) FROM patient"), Options(), clinic.schema(tmp_path))
     assert refused.value.hint

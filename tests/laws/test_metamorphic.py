@@ -80,7 +80,7 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> Schema:
 
 def _plan(sql: str, schema: Schema) -> tuple[object, ...]:
     """What is stored, what is paid and what can be moved: everything that decides a plan but the names in it."""
-    compiled: Compiled = compile_statement(parse(sql), Options(), schema, "")
+    compiled: Compiled = compile_statement(parse(sql), Options(), schema)
     releases = [part.release for part in compiled.releases]
     return (
         [release.fingerprint for release in releases],

@@ -16,6 +16,7 @@ from dpsql.core.errors import Error
 from dpsql.core.loss import NO_LOSS, PrivacyLoss, only_delta, total
 from dpsql.mechanisms.conversions import choice, gaussian, pure, rho_at_most
 from dpsql.plan.compiled import Compiled
+from dpsql.planner.measure import Identities
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Schema
@@ -47,7 +48,7 @@ def accounted(schema: Schema, accounting: str) -> Schema:
 
 
 def compiled(sql: str, schema: Schema, parameters: tuple[object, ...] | dict[str, object] = ()) -> Compiled:
-    return compile_statement(parse(sql, parameters), Options(), schema, "")
+    return compile_statement(parse(sql, parameters), Options(), schema)
 
 
 def fingerprints(sql: str, schema: Schema, parameters: tuple[object, ...] | dict[str, object] = ()) -> list[str]:
@@ -86,7 +87,7 @@ def test_shares_add_up_to_the_whole_price(
     """With a declared number of people shares differ, and not a thousandth of epsilon, or of rho, is lost or spent twice."""
     schema = accounted(schemas["patient"], accounting)
     try:
-        plan = compile_statement(parse(statement(random.Random(seed))), Options(mechanism=mechanism), schema, "").plan
+        plan = compile_statement(parse(statement(random.Random(seed))), Options(mechanism=mechanism), schema).plan
     except Error:
         return
     paid = [release for release in plan.releases if release.parts]
@@ -230,6 +231,9 @@ def test_different_questions_have_different_fingerprints(schemas: dict[str, Sche
 
 
 def test_the_schema_is_part_of_the_fingerprint(schemas: dict[str, Schema]) -> None:
-    parsed = parse("SELECT COUNT(*) FROM patient")
-    first, second = (compile_statement(parsed, Options(), schemas["patient"], name) for name in ("one", "two"))
+    parsed, schema = parse("SELECT COUNT(*) FROM patient"), schemas["patient"]
+    other = replace(schema, tables=tuple(replace(t, max_rows_per_unit=7) for t in schema.tables))
+    first, second = (
+        compile_statement(parsed, Options(), schema, identities=Identities(declared)) for declared in (schema, other)
+    )
     assert first.releases[0].release.fingerprint != second.releases[0].release.fingerprint

@@ -284,9 +284,8 @@ def engine() -> Iterator[Engine]:
 def compiled(folder: Path, columns: str, rows: int, groups: int) -> CompiledRelease:
     path = folder / "visits.toml"
     path.write_text(DECLARED.format(rows=rows, groups=groups, last=2 * len(UNITS) - 1))
-    (part,) = compile_statement(
-        parse(f"SELECT g, {columns} FROM visit GROUP BY g"), Options(), read_schema(path), ""
-    ).releases
+    sql = f"SELECT g, {columns} FROM visit GROUP BY g"
+    (part,) = compile_statement(parse(sql), Options(), read_schema(path)).releases
     assert part.release.limited.limits == Limits(rows, groups)
     return part
 

@@ -48,7 +48,7 @@ class Bench:
     connection: duckdb.DuckDBPyConnection
 
     def compiled(self, sql: str) -> Compiled:
-        return compile_statement(parse(sql), Options(), self.schema, "", self.types, self.types.sandbox)
+        return compile_statement(parse(sql), Options(), self.schema, self.types, self.types.sandbox)
 
     def check(self, sql: str, databases: int) -> None:
         """The statement as it runs, and on verified data, on neighbouring databases. Raises Violation."""

@@ -20,7 +20,7 @@ from dpsql.aggregates.sum import Total
 from dpsql.aggregates.term import Term, whole_number
 from dpsql.core import domains
 from dpsql.core.domains import Interval
-from dpsql.core.loss import EpsilonDelta, PrivacyLoss
+from dpsql.core.loss import PrivacyLoss
 from dpsql.core.sqltypes import BOOLEAN, DOUBLE, HUGEINT
 from dpsql.expressions.scalar import NO_KEYS, NULL_TYPE, Scalar
 from dpsql.mechanisms import calibration, laplace, truncated
@@ -721,7 +721,7 @@ ONE_ZERO_OF_A_KEY = [
 def in_both_orders(folder: Path, sql: str) -> list[Vectors]:
     """The exact vectors of a person whose visits differ in the sign of a zero, in both orders of the rows."""
     declared = staging.schema(folder)
-    (part,) = compile_statement(parse(sql), Options(), declared, "", staging.Types()).releases
+    (part,) = compile_statement(parse(sql), Options(), declared, staging.Types()).releases
     connection = staging.opened(declared, threads=1)
     visits: list[clinic.Row] = [(1, 1000, 1, 0.0, 1, "t"), (2, 1000, 1, -0.0, 1, "t")]
     found = []

@@ -117,7 +117,7 @@ def compiled(folder: Path, columns: Sequence[str], epsilon: str, mechanism: str)
     path = folder / "visits.toml"
     path.write_text(DECLARED)
     sql = f"/* dpsql: epsilon={epsilon}, mechanism={mechanism} */ SELECT {', '.join(columns)} FROM visits"
-    (found,) = compile_statement(parse(sql), Options(), read_schema(path), "").releases
+    (found,) = compile_statement(parse(sql), Options(), read_schema(path)).releases
     return found
 
 

@@ -435,7 +435,7 @@ def compiled(folder: Path, columns: str, table: str) -> CompiledRelease:
     path = folder / "visits.toml"
     path.write_text(DECLARED)
     sql = f"/* dpsql: epsilon=1 */ SELECT {columns} FROM {table}"
-    (part,) = compile_statement(parse(sql), Options(), read_schema(path), "").releases
+    (part,) = compile_statement(parse(sql), Options(), read_schema(path)).releases
     assert len(part.release.measures) == 1
     return part
 

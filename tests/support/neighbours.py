@@ -99,7 +99,7 @@ def accepted(
 ) -> Compiled | None:
     """A compiled statement; None where it is refused. Raises Violation where an invariant of the planner fails."""
     try:
-        return compile_statement(parse(sql), Options(), schema, "", types, lists)
+        return compile_statement(parse(sql), Options(), schema, types, lists)
     except Error as refused:
         if refused.code == "DPSQL-901":
             raise Violation(f"an invariant failed in {sql}: {refused}") from refused

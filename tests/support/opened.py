@@ -23,7 +23,7 @@ from dpsql.guard.guarding import people
 from dpsql.guard.sizes import Bought
 from dpsql.guard.units import SampleUnits
 from dpsql.mechanisms.source import NoiseSource
-from dpsql.planner.planning import schema_identity
+from dpsql.planner.measure import schema_identity
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dpsql.plan.compiled import Compiled
 from dpsql.plan.resolved import PublicTuples, PublicTypes
+from dpsql.planner.measure import Identities
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Query
 from dpsql.planner.planning import bound, calibrate
@@ -19,15 +20,15 @@ def compile_statement(
     query: Query,
     session: Options,
     schema: Schema,
-    identity: str,
     types: PublicTypes | None = None,
     lists: PublicTuples | None = None,
+    identities: Identities | None = None,
 ) -> Compiled:
     """A plan without a guard, by the text and the declared schema."""
     query = replace(query, session=session)
     query.settled.price(schema)
     bounded = bound(query, resolve(query, schema, types, lists), schema)
-    return calibrate(bounded, query.settled, schema, identity)
+    return calibrate(bounded, query.settled, schema, identities or Identities(schema))
 
 
 def planned(session: Session, query: Query) -> answer.Planned:

@@ -25,6 +25,7 @@ from dpsql.core.loss import PrivacyLoss
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.releases import BoundedBlock, Release
 from dpsql.plan.resolved import Block, GroupKey
+from dpsql.planner.measure import Identities
 from dpsql.planner.options import Options
 from dpsql.planner.parse import DUCKDB, Catalog, Explain, Query, Setting, parse
 from dpsql.planner.planning import bound, calibrate
@@ -203,7 +204,7 @@ def _limits(found: BoundedBlock) -> str:
 def _calibrated(sql: str, schema: Schema) -> Iterator[str]:
     query = _asked(sql)
     query.settled.price(schema)
-    plan = calibrate(bound(query, resolve(query, schema), schema), query.settled, schema, "").plan
+    plan = calibrate(bound(query, resolve(query, schema), schema), query.settled, schema, Identities(schema)).plan
     for release in plan.releases:
         yield f"{release.name}: {_limits(release.limited)}; costs {_loss(release.loss)}"
         yield from (f"  {line}" for line in _parts(release))

@@ -186,7 +186,7 @@ class World:
         """(whether the planner takes a statement, what an engine raised on it)."""
         sql = clause.format(x=form.text)
         try:
-            compiled = compile_statement(parse(sql), Options(), self.by_person, "")
+            compiled = compile_statement(parse(sql), Options(), self.by_person)
             tables = tables_of(self.by_person)
             texts = [text for part in compiled.releases for text in part.texts]
             printed = [total(text, tables, everywhere=everywhere) for text in texts for everywhere in (False, True)]

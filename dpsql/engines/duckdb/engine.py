@@ -57,7 +57,7 @@ class DuckDBEngine:
         self._connection = connection
         self._shown = shown
         self.tables = {t.name: t for t in shown.tables}
-        self.signature = shown.signature
+        self.signature = shown.files
         self._limited = False
         self._remove = weakref.finalize(self, _remove, spill, os.getpid())
 

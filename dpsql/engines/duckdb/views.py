@@ -13,7 +13,7 @@ from dpsql.core.sqltypes import parse_type
 from dpsql.engines.base import Find
 from dpsql.engines.duckdb import delimited, prepared, sources
 from dpsql.engines.duckdb.locked import wall
-from dpsql.engines.signature import Signature
+from dpsql.engines.signature import DeclaredFiles, Signature
 from dpsql.engines.writing import name, raise_all
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
@@ -27,14 +27,14 @@ class ShownViews:
     """Views that were made on a connection.
 
     tables        with all columns, those of public tables too
-    signature     of the declared files, from before they were opened
+    files         the declared ones, as they were before they were opened
     prepared      of the prepared snapshot that private tables are read from, or None
     public_views  SQL that shows the public tables to another connection; none where they share a file with private ones
     public_files  all that those views read
     """
 
     tables: tuple[Table, ...]
-    signature: Signature
+    files: DeclaredFiles
     prepared: Signature | None
     public_views: tuple[str, ...]
     public_files: tuple[Path, ...]
@@ -58,7 +58,7 @@ def show(connection: duckdb.DuckDBPyConnection, schema: Schema, find: Find, outp
     public = [part for part in parts if part[0].public and part[1].inner is None]
     return ShownViews(
         tables=tuple(table for table, *_ in parts),
-        signature=signature,
+        files=DeclaredFiles(signature, tuple((s.table, tuple(map(str, sources.files([s])))) for s in found)),
         prepared=copy.signature if copy is not None and copied else None,
         public_views=tuple(sources.view(*part) for part in public),
         public_files=tuple(source.path for _, source, _ in public),

@@ -20,6 +20,7 @@ from dpsql.engines.postgres import words
 from dpsql.engines.postgres.dialect import DIALECT, PostgresDialect
 from dpsql.engines.postgres.server import Rows, Server, Transaction
 from dpsql.engines.postgres.shown import ShownTables, show, stored_again
+from dpsql.engines.signature import Digests
 from dpsql.engines.writing import value
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema, Table
@@ -55,10 +56,10 @@ class Checksums:
     def holds(self) -> bool:
         return self._engine.unchanged()
 
-    def digests(self, secret: bytes) -> bytes:
+    def digests(self, secret: bytes) -> Digests:
         self.key = hmac.new(secret, b"rows of a database", hashlib.sha256).hexdigest()
         self.pinned = self._engine.hashed([t.name for t in self._engine.tables.values()])
-        return b"".join(self.pinned[name] for name in sorted(self.pinned))
+        return Digests(b"".join(self.pinned[name] for name in sorted(self.pinned)), dict(self.pinned))
 
 
 class PostgresEngine:

@@ -43,7 +43,7 @@ ORDER = Fraction(RDP.more[0].split()[1])
 
 def compiled(folder: Path, sql: str, accounting: str) -> Compiled:
     declared = clinic.schema(folder, accounting=accounting)
-    return compile_statement(parse(sql), Options(), declared, "", staging.Types())
+    return compile_statement(parse(sql), Options(), declared, staging.Types())
 
 
 def row(portions: Sequence[Portion], events: str, mechanisms: Sequence[str] = ()) -> tuple[object, ...]:

@@ -18,7 +18,7 @@ def test_nothing_is_approved_at_first(ledger: Ledger) -> None:
 
 
 def test_an_approval_is_found_again(ledger: Ledger, path: Path) -> None:
-    version = Versions(ledger).approve("content", "signature", '{"rows": 5}')
+    version = Versions(ledger).approve("content", "signature", '{"rows": 5}', {})
     ledger.close()
     again = Versions(Ledger.open(path, "example"))
     assert again.by_content("content") == again.by_signature("signature") == version
@@ -27,26 +27,26 @@ def test_an_approval_is_found_again(ledger: Ledger, path: Path) -> None:
 
 
 def test_ids_say_nothing_about_the_content() -> None:
-    first, second = (Versions(Ledger.open(":memory:", "example")).approve("c", "s", "f") for _ in range(2))
+    first, second = (Versions(Ledger.open(":memory:", "example")).approve("c", "s", "f", {}) for _ in range(2))
     assert first != second and len(first) == len(second) == 32
 
 
 def test_content_that_comes_back_keeps_its_id(ledger: Ledger) -> None:
     versions = Versions(ledger)
-    old = versions.approve("old", "s1", "f1")
-    new = versions.approve("new", "s2", "f2")
+    old = versions.approve("old", "s1", "f1", {})
+    new = versions.approve("new", "s2", "f2", {})
     assert old != new and versions.latest() == (new, "f2")
-    assert versions.approve("old", "s3", "f3") == old
+    assert versions.approve("old", "s3", "f3", {}) == old
     assert versions.latest() == (old, "f1")
     versions.record_facts(old, "f4")
     assert versions.latest() == (old, "f4") and versions.facts(new) == "f2"
     assert [versions.by_signature(s) for s in ("s1", "s2", "s3")] == [old, new, old]
-    assert versions.approve("new", "s2", "f2") == new and versions.latest() == (new, "f2")
+    assert versions.approve("new", "s2", "f2", {}) == new and versions.latest() == (new, "f2")
 
 
 def test_a_signature_means_what_was_recorded_last(ledger: Ledger) -> None:
     versions = Versions(ledger)
-    old, new = versions.approve("old", "s1", "f1"), versions.approve("new", "s2", "f2")
+    old, new = versions.approve("old", "s1", "f1", {}), versions.approve("new", "s2", "f2", {})
     versions.record_signature(new, "s1")
     versions.record_signature(old, "s4")
     assert [versions.by_signature(s) for s in ("s1", "s2", "s4")] == [new, new, old]
@@ -63,7 +63,8 @@ def test_a_signature_needs_an_approved_version(ledger: Ledger) -> None:
 def test_two_checks_at_once_agree(ledger: Ledger) -> None:
     found: list[str] = []
     threads = [
-        threading.Thread(target=lambda: found.append(Versions(ledger).approve("content", "s", "f"))) for _ in range(8)
+        threading.Thread(target=lambda: found.append(Versions(ledger).approve("content", "s", "f", {})))
+        for _ in range(8)
     ]
     for thread in threads:
         thread.start()

@@ -126,7 +126,7 @@ def test_all_values_are_counted_where_capacity_reaches_and_at_least_half_of_what
 
 
 def compiled(folder: Path, sql: str, unit: str = "patient") -> CompiledRelease:
-    return compile_statement(parse(sql), Options(), clinic.schema(folder, unit=unit), "").releases[0]
+    return compile_statement(parse(sql), Options(), clinic.schema(folder, unit=unit)).releases[0]
 
 
 def taken(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> dict[tuple[KeyValue, ...], int]:

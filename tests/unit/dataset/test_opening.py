@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -180,9 +180,9 @@ def test_data_that_changes_while_it_is_opened_is_not_opened(
     schema = clinic(tmp_path)
     approve = Versions.approve
 
-    def late(self: Versions, content: str, signature: str, facts: str) -> str:
+    def late(self: Versions, content: str, signature: str, facts: str, tables: Mapping[str, str]) -> str:
         rewrite(tmp_path, "parquet", "visit", f"{ROWS['visit']} LIMIT 2")
-        return approve(self, content, signature, facts)
+        return approve(self, content, signature, facts, tables)
 
     monkeypatch.setattr(Versions, "approve", late)
     assert "changed while it was opened" in refused(schema, ledger, 708)

@@ -21,7 +21,7 @@ SELECTED = "SELECT code, COUNT(*) FROM patient GROUP BY code"
 
 
 def plan_of(sql: str) -> Plan:
-    return compile_statement(parse(sql), Options(), schema_of("patient"), "").plan
+    return compile_statement(parse(sql), Options(), schema_of("patient")).plan
 
 
 def _more_sensitive(release: Release) -> Release:

@@ -37,7 +37,7 @@ def schema(tmp_path: Path) -> Schema:
 
 
 def compiled(sql: str, schema: Schema, session: Options | None = None) -> Compiled:
-    return compile_statement(parse(sql), session or Options(), schema, "", staging.Types())
+    return compile_statement(parse(sql), session or Options(), schema, staging.Types())
 
 
 @pytest.fixture

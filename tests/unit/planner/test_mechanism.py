@@ -49,7 +49,7 @@ def by_rho(tmp_path: Path) -> Schema:
 
 
 def compiled(sql: str, schema: Schema) -> Compiled:
-    return compile_statement(parse(sql), Options(), schema, "", staging.Types())
+    return compile_statement(parse(sql), Options(), schema, staging.Types())
 
 
 def release(sql: str, schema: Schema) -> Release:
@@ -169,9 +169,9 @@ def test_auto_chooses_by_permute_and_flip_alone(schema: Schema) -> None:
 def test_the_schema_the_session_and_the_statement_name_it(wide: Schema) -> None:
     sql = "SELECT place, COUNT(DISTINCT id) FROM month GROUP BY place"
     session = Options(mechanism="laplace")
-    by_session = compile_statement(parse(sql), session, wide, "").releases[0].release
+    by_session = compile_statement(parse(sql), session, wide).releases[0].release
     assert isinstance(by_session.measures[0].noise, DiscreteLaplace)
-    by_statement = compile_statement(parse(f"/* dpsql: mechanism=AUTO */ {sql}"), session, wide, "").releases[0].release
+    by_statement = compile_statement(parse(f"/* dpsql: mechanism=AUTO */ {sql}"), session, wide).releases[0].release
     assert isinstance(by_statement.measures[0].noise, DiscreteGaussian)
 
 

@@ -39,7 +39,7 @@ def by_rho(schema: Schema) -> Schema:
 
 
 def release(sql: str, schema: Schema) -> Release:
-    return compile_statement(parse(sql), Options(), schema, "", staging.Types()).releases[0].release
+    return compile_statement(parse(sql), Options(), schema, staging.Types()).releases[0].release
 
 
 def losses(sql: str, schema: Schema) -> list[str]:

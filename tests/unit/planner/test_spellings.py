@@ -24,7 +24,7 @@ def declared(tmp_path_factory: pytest.TempPathFactory) -> Schema:
 
 
 def release(schema: Schema, sql: str) -> Release:
-    (found,) = compile_statement(parse(sql), Options(), schema, "").plan.releases
+    (found,) = compile_statement(parse(sql), Options(), schema).plan.releases
     return found
 
 
@@ -115,7 +115,7 @@ def test_the_grid_keeps_the_cells_of_a_row_within_40_bits(declared: Schema) -> N
 
 def test_quantiles_of_one_value_share_the_tally_and_split_the_price(declared: Schema) -> None:
     sql = "SELECT MEDIAN(age), QUANTILE_CONT(age, [0.1, 0.9]), MEDIAN(income) FROM patient"
-    compiled = compile_statement(parse(sql), Options(), declared, "")
+    compiled = compile_statement(parse(sql), Options(), declared)
     (part,) = compiled.releases
     assert len(part.histograms) == 2 and len(part.release.chosen) == 4 and not part.release.measures
     assert sum((c.loss.epsilon for c in part.release.chosen), Fraction(0)) == 1

@@ -16,7 +16,6 @@ from dpsql.planner.buying import Calibrated, buy_one
 from dpsql.planner.explain import explain
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.planner.planning import schema_identity
 from dpsql.planner.request import Parts, Request
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
@@ -35,7 +34,7 @@ BESIDE = [
 
 def widths(sql: str, schema: Schema) -> dict[str, float]:
     """The 95 % half-width of every column, as EXPLAIN prints it."""
-    text = explain(compile_statement(parse(sql), Options(), schema, schema_identity(schema)), schema)
+    text = explain(compile_statement(parse(sql), Options(), schema), schema)
     found = re.findall(r"^  (.+): 95 % half-width ([\d,.e+]+)$", text, re.MULTILINE)
     return {name: float(width.replace(",", "")) for name, width in found}
 
@@ -94,7 +93,7 @@ def test_an_accuracy_costs_less(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patched:
             patched.setattr(measure, "buy_one", lambda asked, request: buy_one(asked[:ways], request))
             parsed = parse("/* dpsql: error=10000 */ SELECT COUNT(*), SUM(mental_health_index) FROM person")
-            loss = compile_statement(parsed, Options(), RANDHIE, "").plan.loss
+            loss = compile_statement(parsed, Options(), RANDHIE).plan.loss
         assert loss.epsilon is not None
         return EpsilonDelta(loss.epsilon, loss.delta)
 
@@ -104,13 +103,13 @@ def test_an_accuracy_costs_less(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_bought_says_what_the_first_way_says() -> None:
     sql = "/* dpsql: error=1 */ SELECT COUNT(*), SUM(income) FROM person"
     with pytest.raises(Error) as found:
-        compile_statement(parse(sql), Options(), RANDHIE, "")
+        compile_statement(parse(sql), Options(), RANDHIE)
     assert found.value.code == "DPSQL-502"
 
 
 def test_the_pair_has_the_third_cell(tmp_path: Path) -> None:
     schema = clinic.schema(tmp_path)
-    compiled = compile_statement(parse("SELECT COUNT(*), SUM(days) FROM visit"), Options(), schema, "")
+    compiled = compile_statement(parse("SELECT COUNT(*), SUM(days) FROM visit"), Options(), schema)
     (one,) = compiled.releases[0].release.measures
     assert isinstance(one.statistic, Pair) and one.statistic.with_rows
     assert one.sensitivity.l1 == 3 * 33, "three rows of a person, each as wide as the bounds"

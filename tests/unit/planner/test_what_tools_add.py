@@ -42,7 +42,7 @@ def session() -> Iterator[Session]:
 
 
 def plan(schema: Schema, sql: str) -> Plan:
-    return compile_statement(parse(sql), Options(), schema, "").plan
+    return compile_statement(parse(sql), Options(), schema).plan
 
 
 def prints(schema: Schema, sql: str) -> list[str]:

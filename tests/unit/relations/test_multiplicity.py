@@ -66,14 +66,14 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     ],
 )
 def test_rule_5_a_public_side_of_multiplicity_m_makes_m_rows_of_one(session: Session, sql: str, rows: int) -> None:
-    release = compile_statement(parse(sql), Options(), session.schema, "", session._world.catalog).releases[0].release
+    release = compile_statement(parse(sql), Options(), session.schema, session._world.catalog).releases[0].release
     assert release.limited.enforced and release.limited.limits.rows == rows
     assert release.measures[0].sensitivity.l1 == rows
 
 
 def test_rule_8_a_multiplied_row_has_no_constant_public_columns(session: Session) -> None:
     sql = "SELECT name, COUNT(*) FROM person JOIN shop ON person.region = shop.region GROUP BY name"
-    release = compile_statement(parse(sql), Options(), session.schema, "", session._world.catalog).releases[0].release
+    release = compile_statement(parse(sql), Options(), session.schema, session._world.catalog).releases[0].release
     assert release.limited.limits.groups == 2
 
 

@@ -16,7 +16,7 @@ from tests.support.stages import schema_of
 
 
 def compiled(sql: str) -> CompiledRelease:
-    return compile_statement(parse(sql), Options(), schema_of("patient"), "").releases[0]
+    return compile_statement(parse(sql), Options(), schema_of("patient")).releases[0]
 
 
 def test_declared_groups_are_all_there_in_their_order_and_no_other() -> None:

@@ -10,7 +10,7 @@ from dpsql.clients.declared import column_comment, domain, domain_text, notes
 from dpsql.core.domains import UNBOUNDED, categories, interval
 from dpsql.core.sqltypes import SqlType
 from dpsql.engines.structure import canonical, declared
-from dpsql.planner.planning import schema_identity
+from dpsql.planner.measure import schema_identity
 from dpsql.schema.toml import to_toml
 from tests.unit.schema.schema_files import changed, mistakes, read
 

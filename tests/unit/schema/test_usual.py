@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.planner.planning import schema_identity
+from dpsql.planner.measure import schema_identity
 from dpsql.schema.model import Guard, Schema
 from dpsql.schema.toml import read_schema
 

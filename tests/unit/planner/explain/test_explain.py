@@ -360,7 +360,7 @@ def test_every_decision_has_its_reason(sql: str, session: Session) -> None:
 
 @pytest.mark.parametrize("sql", PLANS, ids=range(len(PLANS)))
 def test_all_sql_that_runs_is_there(sql: str, session: Session) -> None:
-    compiled = compile_statement(parse(sql), Options(), session.schema, "", session._world.catalog)
+    compiled = compile_statement(parse(sql), Options(), session.schema, session._world.catalog)
     text = explain(compiled, session.schema).splitlines()
     paid = [part for part in compiled.releases if part.release.measures]
     assert all(f"  engine: {part.sql}" in text for part in paid)
@@ -383,7 +383,7 @@ def test_what_is_free_takes_one_line(sql: str, line: str, session: Session) -> N
 
 
 def average(schema: Schema, sql: str) -> str:
-    compiled = compile_statement(parse(sql), Options(), schema, "")
+    compiled = compile_statement(parse(sql), Options(), schema)
     return explain(compiled, schema).partition("  AVG(")[2].partition("\n  engine")[0]
 
 
@@ -421,7 +421,7 @@ def test_it_is_free(session: Session) -> None:
 
 def test_relations_are_equal_whatever_their_story(session: Session) -> None:
     """So that a block that is met again is found again."""
-    compiled = compile_statement(parse("SELECT COUNT(*) FROM person WHERE site = 2"), Options(), session.schema, "")
+    compiled = compile_statement(parse("SELECT COUNT(*) FROM person WHERE site = 2"), Options(), session.schema)
     source = compiled.plan.releases[0].limited.block.source
     assert source.made is not None
     assert replace(source, made=None) == source and hash(replace(source, made=None)) == hash(source)

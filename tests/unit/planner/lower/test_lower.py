@@ -31,7 +31,7 @@ def flat(sql: str) -> str:
 
 
 def lowered(sql: str, schema: Schema) -> tuple[str, str]:
-    compiled = compile_statement(parse(sql), Options(), schema, "")
+    compiled = compile_statement(parse(sql), Options(), schema)
     return "; ".join(part.sql for part in compiled.releases), compiled.plan.post_query.sql
 
 

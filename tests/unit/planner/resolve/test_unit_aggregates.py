@@ -32,7 +32,7 @@ def bounds(schema: Schema, inner: str) -> tuple[Fraction, Fraction]:
     """Those that the sum of an aggregate within units is clamped to."""
     query = parse(f"SELECT SUM(s) FROM (SELECT patient_id, {inner})", ())
     assert isinstance(query, Query)
-    (release,) = compile_statement(query, Options(), schema, "").releases
+    (release,) = compile_statement(query, Options(), schema).releases
     (term,) = release.release.measures[0].statistic.terms
     return term.lower * term.quantum, term.upper * term.quantum
 
