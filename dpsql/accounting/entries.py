@@ -10,7 +10,7 @@ from dpsql.core.loss import PrivacyLoss
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One charge, as the owner reads it. time: UTC, ISO 8601. releases: how many were bought."""
+    """One charge, as the owner reads it. time: UTC, ISO 8601. releases: how many were bought. version: of the data."""
 
     id: int
     time: str
@@ -19,6 +19,7 @@ class Entry:
     loss: PrivacyLoss
     releases: int
     statement: str
+    version: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ _LAST = f"SELECT {rows.FIELDS}, link FROM charge ORDER BY id DESC LIMIT ?"
 _COUNTED = "SELECT charges FROM total WHERE scope = 'dataset' AND name = ?"
 _LINK = "SELECT link FROM charge WHERE id = ?"
 _STORED = "SELECT 1 FROM answer WHERE fingerprint = ?"
-_HISTORY = "SELECT id, time, analyst, role, statement, portions FROM charge"
+_HISTORY = "SELECT id, time, analyst, role, statement, portions, version FROM charge"
 _ASKED = """SELECT id, analyst, statement, coalesce((SELECT asked FROM evaluated WHERE charge = id), asked) FROM charge
 WHERE id > ? AND asked <> '' AND id NOT IN (SELECT charge FROM forgotten) ORDER BY id"""
 _CERTIFICATES = "SELECT id, certificates, link FROM charge WHERE id = ?"
@@ -274,8 +274,8 @@ class Ledger:
             lambda connection: connection.execute(f"{_HISTORY}{where} ORDER BY id", values).fetchall()
         )
         return [
-            Entry(number, time, who, role, total(p.loss for p in bought), len(bought), statement)
-            for number, time, who, role, statement, text in found
+            Entry(number, time, who, role, total(p.loss for p in bought), len(bought), statement, version)
+            for number, time, who, role, statement, text, version in found
             for bought in [self._portions(text)]
         ]
 

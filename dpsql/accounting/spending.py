@@ -212,7 +212,16 @@ def total_row(each: BudgetTotal, privacy: Privacy) -> Row:
 def charge_row(entry: Entry) -> Row:
     # UTC, as a TIMESTAMP without a zone
     moment = entry.time.partition("+")[0]
-    return (entry.id, moment, entry.analyst, entry.role, *_loss(entry.loss), entry.releases, entry.statement)
+    return (
+        entry.id,
+        moment,
+        entry.analyst,
+        entry.role,
+        *_loss(entry.loss),
+        entry.releases,
+        entry.statement,
+        entry.version,
+    )
 
 
 def spender_row(each: Spender) -> Row:

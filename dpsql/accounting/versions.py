@@ -21,6 +21,8 @@ _OF_TABLES = """SELECT one.name, (
     SELECT version.id FROM version_of_table AS other JOIN version ON version.id = other.version
     WHERE other.name = one.name AND other.content = one.content ORDER BY version.rowid LIMIT 1
 ) FROM version_of_table AS one WHERE one.version = ?"""
+_CONTENTS = "SELECT name, content FROM version_of_table WHERE version = ?"
+_TIMES = "SELECT id, time FROM version"
 _NOTE = "UPDATE version SET facts = ? WHERE id = ?"
 _RECORD = "INSERT INTO signature VALUES (?, ?) ON CONFLICT (signature) DO UPDATE SET version = excluded.version"
 
@@ -64,6 +66,14 @@ class Versions:
             lambda connection: connection.execute(_OF_TABLES, (clean(version),)).fetchall()
         )
         return dict(found)
+
+    def contents(self, version: str) -> dict[str, str]:
+        """Contents of each table in a data version, as they were given to `approve`."""
+        return dict(self._store.read(lambda connection: connection.execute(_CONTENTS, (clean(version),)).fetchall()))
+
+    def times(self) -> dict[str, str]:
+        """The time of the last approval of every version: UTC, ISO 8601."""
+        return dict(self._store.read(lambda connection: connection.execute(_TIMES).fetchall()))
 
     def approve(self, content: str, signature: str, facts: str, tables: Mapping[str, str]) -> str:
         """Approve this content, known by this signature too, and return its version.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
@@ -18,9 +18,13 @@ from dpsql.engines.registry import kind_of
 from dpsql.engines.signature import Digests, Signature, content
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import canonical, canonical_table, declared, verify, verify_public
+from dpsql.plan.tables import PublicTable
+from dpsql.schema import spent
+from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Schema
 from dpsql.sql import trees
 
+VERSIONS_TABLE = "versions"
 ASKED_ANEW = "the stored answers are of an earlier version of dpsql: each question is charged once more"
 
 
@@ -32,6 +36,8 @@ class Dataset:
     engine   reads the data, and only as long as it is this version
     version  random id of the approved contents: it tells nothing about them
     tables   the same of each table's own
+    moved    private tables whose contents are other ones now, and not approved; and when those that `tables` names were. Nothing reads
+             them: what is stored is answered, and what would have to be bought is refused
     facts    what was verified of this version, named by schema/model.py: only ever to skip what is then the identity
     notes    what whoever opened it has to be told, once
     release  takes the engine back, where others use it too; None: it is closed
@@ -44,6 +50,23 @@ class Dataset:
     facts: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     release: Callable[[], None] | None = None
+    moved: Mapping[str, str] = field(default_factory=dict)
+
+    def require_approved(self, tables: Iterable[str]) -> None:
+        """Raise 708 where one of the tables, which are about to be read, is not what was approved."""
+        moved = [printable(name) for name in self.moved if name in set(tables)]
+        if moved:
+            what = f"{' and '.join(moved)} changed, and that is not approved yet; other tables, and what is stored, are answered"
+            raise error(708, what, hint="its owner must run `dpsql check` with this schema; then open a new connection")
+
+    def as_of(self, tables: Iterable[str]) -> tuple[str, ...]:
+        """Notes of stored answers about tables that changed since."""
+        wanted = set(tables)
+        return tuple(
+            f"as of {time[:16].replace('T', ' ')} UTC: {printable(name)} changed since, and that is not approved yet"
+            for name, time in self.moved.items()
+            if name in wanted
+        )
 
     def close(self) -> None:
         """Let go of it; call once."""
@@ -63,19 +86,15 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
     engine = kind_of(schema.source).begin(schema, find=lambda signature: _snapshot(signature, schema, ledger))
     try:
         filled = fill(engine, schema)
-        version = approved_version(engine, schema, ledger)
+        version, moved = approved_version(engine, schema, ledger), dict[str, str]()
+        if version is None and not approve:
+            version, moved = _approved_before(engine, schema, ledger)
         if version is not None:
             verify_public(engine, filled)
             notes += binding.mark(schema, ledger) if approve else ()
-        elif approve:
+        else:
             version, told = approve_version(engine, filled, ledger)
             notes += told
-        if version is None:
-            raise error(
-                708,
-                "the data, or the structure declared for it, is not approved",
-                hint="its owner must run `dpsql check` with this schema",
-            )
         notes += asked_anew(ledger)
         facts = read_record(ledger, version, declared(schema)).facts
         tables = versions_of_tables(ledger, version, schema)
@@ -84,13 +103,56 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
     except BaseException:
         engine.close()
         raise
-    return Dataset(filled, engine, version, tables, facts, notes)
+    return Dataset(filled, engine, version, tables, facts, notes, moved=moved)
+
+
+def _approved_before(engine: Engine, schema: Schema, ledger: Ledger) -> tuple[str, dict[str, str]]:
+    """The version that was approved last, and the private tables that are other ones now. Raises 708 where public tables are too, or
+    where there is none.
+
+    Why  which tables changed is public (rule 61). A table that did not is the one that was verified, with its structure; what depends
+         on one that did is read off stored answers alone. Public tables are read when a statement is planned, before anything is bought
+    """
+    versions = Versions(ledger)
+    latest = versions.latest()
+    if latest is not None:
+        now, known = contents_of_tables(engine, schema, ledger), versions.contents(latest[0])
+        moved = [table for table in schema.tables if now[table.name] != known.get(table.name)]
+        if not any(table.public for table in moved):
+            times, tables = versions.times(), versions_of_tables(ledger, latest[0], schema)
+            return latest[0], {table.name: times[tables[table.name]] for table in moved}
+    raise error(
+        708,
+        "the data, or the structure declared for it, is not approved",
+        hint="its owner must run `dpsql check` with this schema",
+    )
+
+
+def contents_of_tables(
+    engine: Engine, schema: Schema, ledger: Ledger, digests: Digests | None = None
+) -> dict[str, str]:
+    """Text that stands for the contents and the declared structure of each table; without the ledger's key it says nothing."""
+    found = (digests or _digests(engine, ledger)).tables
+    return {t.name: content(found[t.name], ledger.secret, canonical_table(schema, t)) for t in schema.tables}
 
 
 def versions_of_tables(ledger: Ledger, version: str, schema: Schema) -> Mapping[str, str]:
     """Version of each declared table in a data version: equal while its contents and structure are."""
     known = Versions(ledger).of_tables(version)
     return {table.name: known.get(table.name, version) for table in schema.tables}
+
+
+def versions_table(dataset: Dataset, ledger: Ledger) -> PublicTable:
+    """dpsql.versions: of each declared table the version that is read, and when it was approved."""
+    times, rows = Versions(ledger).times(), dataset.tables.items()
+    # UTC, as a TIMESTAMP without a zone
+    approved = [times[version].partition("+")[0] for _, version in rows]
+    data = (
+        list[object](name for name, _ in rows),
+        list[object](version for _, version in rows),
+        list[object](approved),
+    )
+    return PublicTable(VERSIONS_TABLE, spent.TABLES[VERSIONS_TABLE], data)
 
 
 def asked_anew(ledger: Ledger) -> tuple[str, ...]:
@@ -147,7 +209,7 @@ def approve_version(
     )
     signature = engine.signature.keyed(ledger.secret, structure)
     text = content(digests.whole, ledger.secret, structure)
-    tables = {t.name: content(digests.tables[t.name], ledger.secret, canonical_table(schema, t)) for t in schema.tables}
+    tables = contents_of_tables(engine, schema, ledger, digests)
     return Versions(ledger).approve(text, signature, VersionRecord(verified).text, tables), told
 
 

@@ -64,6 +64,9 @@ class Sharing:
                 raise
         else:
             opened = open_dataset(schema, ledger, approve=approve)
+            if opened.moved:
+                # what is approved next is for the sessions after it
+                return opened
             record = read_record(ledger, opened.version, declared(schema))
             held, notes = _Held(os.getpid(), schema, ledger.id, file, record, opened), opened.notes
             with self._lock:

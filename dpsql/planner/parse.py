@@ -244,7 +244,7 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Query | Catalog:
         named = all(t.token_type in (*Parser.ID_VAR_TOKENS, TokenType.IDENTIFIER) for t in names)
         if named and len(dots) == len(names) - 1 < 3 and all(t.token_type == TokenType.DOT for t in dots):
             return Catalog(sql, tuple(t.text for t in names))
-    shows = "SHOW TABLES, SHOW FUNCTIONS, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS or SHOW GUARD"
+    shows = "SHOW TABLES, SHOW FUNCTIONS, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS, SHOW GUARD or SHOW VERSIONS"
     raise error(
         103,
         f"{word} can only name the declared tables and what was spent",

@@ -1,5 +1,5 @@
-"""The tables that show what was spent, and what the guard remembers: dpsql.budget, dpsql.ledger, dpsql.analysts and dpsql.guard. Any
-statement may read them, free."""
+"""The tables that show what was spent, what the guard remembers, and which versions of the data are asked: dpsql.budget, dpsql.ledger,
+dpsql.analysts, dpsql.guard and dpsql.versions. Any statement may read them, free."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ TABLES: dict[str, tuple[tuple[str, SqlType], ...]] = {
         ("rho", DOUBLE),
         ("releases", BIGINT),
         ("statement", VARCHAR),
+        ("version", VARCHAR),
     ),
     "analysts": (
         ("analyst", VARCHAR),
@@ -46,6 +47,7 @@ TABLES: dict[str, tuple[tuple[str, SqlType], ...]] = {
         ("remaining_epsilon", DOUBLE),
     ),
     "guard": (("id", BIGINT), ("people", BIGINT), ("about", VARCHAR), ("statement", VARCHAR)),
+    "versions": (("table_name", VARCHAR), ("version", VARCHAR), ("approved", TIMESTAMP)),
 }
 """Their columns. All may be NULL."""
 
@@ -55,6 +57,7 @@ SHOWN = {
     "LEDGER": "SELECT * FROM dpsql.ledger ORDER BY id",
     "ANALYSTS": "SELECT * FROM dpsql.analysts",
     "GUARD": "SELECT * FROM dpsql.guard ORDER BY id",
+    "VERSIONS": "SELECT * FROM dpsql.versions",
 }
 """What SHOW means."""
 

@@ -3,7 +3,7 @@ sandbox."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dpsql.accounting import remembered, spending
 from dpsql.accounting.ledger import Ledger
@@ -11,7 +11,7 @@ from dpsql.answers.look_up import Stored
 from dpsql.answers.recent import Recent
 from dpsql.core.errors import error
 from dpsql.core.loss import PrivacyLoss
-from dpsql.dataset.opening import Dataset, sandbox_memory
+from dpsql.dataset.opening import VERSIONS_TABLE, Dataset, sandbox_memory, versions_table
 from dpsql.guard.bought import bought
 from dpsql.guard.guarding import GUARD_TABLE, Guarding, people
 from dpsql.guard.sizes import Bought
@@ -72,9 +72,13 @@ class World:
 
     def spent(self, names: Sequence[str]) -> list[PublicTable]:
         """Some of the tables of what was spent and of what the guard remembers, as this analyst sees them now."""
-        remembered = [self.guard.table()] if GUARD_TABLE in names else []
-        others = [name for name in names if name != GUARD_TABLE]
-        return [*spending.tables(others, self.schema, self.ledger, self.analyst), *remembered]
+        own: dict[str, Callable[[], PublicTable]] = {
+            GUARD_TABLE: self.guard.table,
+            VERSIONS_TABLE: lambda: versions_table(self.dataset, self.ledger),
+        }
+        others = [name for name in names if name not in own]
+        found = spending.tables(others, self.schema, self.ledger, self.analyst)
+        return [*found, *(made() for name, made in own.items() if name in names)]
 
     def _resolved(self, text: str) -> Bounded:
         """A statement of the ledger anew, with what one unit may contribute."""

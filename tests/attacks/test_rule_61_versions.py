@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import pytest
 
+from dpsql.accounting.ledger import Ledger
+from dpsql.core.errors import Error
+from dpsql.dataset.opening import open_dataset
 from dpsql.planner import measure, planning
-from dpsql.session.opening import open_session
+from dpsql.schema.toml import read_schema
+from dpsql.session.opening import ledger_identity, open_session
+from dpsql.session.session import Session
 from tests.unit.engines.clinic_files import HEAD, ROWS, TABLES, clinic, declare, write_csv
 
 STAY = """
@@ -103,3 +110,147 @@ def test_a_table_that_is_forgotten_is_noticed(folder: Path, forgotten: str, monk
     charged(folder)
     write_csv(folder / f"{forgotten}.csv", MORE[forgotten])
     assert charged(folder) == set()
+
+
+# --- what is not approved yet: with declared analysts only the owner's check approves ----------------------------------
+
+
+GUARDED = DECLARED + "\n[analysts.ann]\n"
+
+
+def approve(folder: Path) -> None:
+    """What `dpsql check` does of the data's version."""
+    declared = read_schema(folder / "schema.toml")
+    with closing(Ledger.open(folder / "ledger", ledger_identity(declared))) as ledger:
+        open_dataset(declared, ledger, approve=True).close()
+
+
+@pytest.fixture
+def guarded(folder: Path) -> Iterator[Path]:
+    declare(folder, GUARDED)
+    approve(folder)
+    yield folder
+
+
+def opened(folder: Path) -> Session:
+    return open_session(folder / "schema.toml", "ann", folder / "ledger")
+
+
+def code(session: Session, sql: str) -> str:
+    with pytest.raises(Error) as raised:
+        session.execute(sql)
+    with pytest.raises(Error) as priced:
+        session.price(sql)
+    assert str(priced.value) == str(raised.value), "a price says the same"
+    return f"{raised.value}"
+
+
+def append(folder: Path, table: str) -> None:
+    """Rows in place, as another program would add them."""
+    with open(folder / f"{table}.csv", "a") as file:
+        file.write({"visit": "3,7.00\n", "person": "5,2,20.0,1970-01-01,Eve\n", "ward": "3,west,3.5,\n"}[table])
+
+
+def test_tables_that_did_not_change_are_answered_and_stored_answers_say_as_of_when(guarded: Path) -> None:
+    with closing(opened(guarded)) as session:
+        before = session.execute(VISIT)
+        assert before.notes == ()
+    append(guarded, "visit")
+    with closing(opened(guarded)) as session:
+        after = session.execute(VISIT)
+        assert after.rows == before.rows and not after.receipt.loss.rho
+        (note,) = after.notes
+        assert note.startswith("as of 20") and "visit changed since" in note
+        assert session.execute(VISIT).notes == (note,)
+        assert session.execute(NIGHTS).receipt.loss.rho and session.execute(NIGHTS).notes == ()
+        for sql in (BOTH, NESTED, "SELECT AVG(cost) FROM visit WHERE cost > 1"):
+            assert "DPSQL-708: visit changed" in code(session, sql)
+    approve(guarded)
+    with closing(opened(guarded)) as session:
+        assert not session.execute(NIGHTS).receipt.loss.rho
+        found = session.execute(VISIT)
+        assert found.receipt.loss.rho and found.notes == ()
+
+
+def test_nothing_is_charged_and_nothing_read_of_what_changed(guarded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(guarded, "visit")
+    with closing(opened(guarded)) as session:
+        left = session.execute("SELECT 1").receipt.remaining
+        monkeypatch.setattr(
+            type(session._world.dataset.engine), "exact", lambda *_: pytest.fail("the engine was asked")
+        )
+        code(session, VISIT)
+        assert session.execute("SELECT 1").receipt.remaining == left
+
+
+def test_the_table_of_the_units_changes_everything(guarded: Path) -> None:
+    append(guarded, "person")
+    with closing(opened(guarded)) as session:
+        for sql in ALL:
+            assert "DPSQL-708: person changed" in code(session, sql)
+
+
+@pytest.mark.parametrize("case", ["public", "deleted", "column"])
+def test_what_cannot_be_planned_is_not_opened(guarded: Path, case: str) -> None:
+    match case:
+        case "public":
+            append(guarded, "ward")
+        case "deleted":
+            (guarded / "visit.csv").unlink()
+        case _:
+            write_csv(guarded / "visit.csv", "SELECT 1::BIGINT AS person_id")
+    with pytest.raises(Error) as raised:
+        opened(guarded)
+    assert raised.value.code == {"public": "DPSQL-708", "deleted": "DPSQL-707", "column": "DPSQL-804"}[case]
+
+
+def test_a_changed_structure_is_a_change_of_its_table(guarded: Path) -> None:
+    declare(guarded, GUARDED.replace('nights = { type = "BIGINT"', 'nights = { type = "INTEGER"'))
+    with closing(opened(guarded)) as session:
+        assert session.execute(VISIT).receipt.loss.rho
+        assert "DPSQL-708: stay changed" in code(session, NIGHTS)
+
+
+def test_a_session_that_is_open_does_not_learn_of_a_change(guarded: Path) -> None:
+    """It is opened again for that; nothing is released meanwhile, and nothing charged."""
+    with closing(opened(guarded)) as session:
+        stored = session.execute(VISIT)
+        append(guarded, "visit")
+        assert session.execute(VISIT).rows == stored.rows
+        with pytest.raises(Error) as raised:
+            session.execute(NIGHTS)
+        assert raised.value.code == "DPSQL-708" and "new connection" in (raised.value.hint or "")
+
+
+def test_what_was_opened_before_the_approval_does_not_serve_those_after_it(guarded: Path) -> None:
+    append(guarded, "visit")
+    with closing(opened(guarded)) as before:
+        code(before, VISIT)
+        approve(guarded)
+        code(before, VISIT)
+        with closing(opened(guarded)) as after:
+            assert after.execute(VISIT).receipt.loss.rho
+
+
+def test_versions_are_shown(guarded: Path) -> None:
+    with closing(opened(guarded)) as session:
+        rows = session.execute("SHOW VERSIONS").rows
+        assert [row[0] for row in rows] == ["person", "visit", "ward", "stay"] and len({row[1] for row in rows}) == 1
+        session.execute(NIGHTS)
+        (held,) = session.execute("SELECT DISTINCT version FROM dpsql.ledger").rows
+        assert held == (rows[0][1],)
+    append(guarded, "visit")
+    approve(guarded)
+    with closing(opened(guarded)) as session:
+        found = dict(row[:2] for row in session.execute("SELECT table_name, version FROM dpsql.versions").rows)
+        assert {name for name, version in found.items() if version != rows[0][1]} == {"visit"}
+
+
+def test_one_file_of_all_tables_is_one_version_of_them_all(tmp_path: Path) -> None:
+    clinic(tmp_path, "duckdb")
+    declare(tmp_path, HEAD.format(source="clinic.duckdb") + TABLES.format(suffix="") + "[analysts.ann]\n")
+    approve(tmp_path)
+    duckdb.connect(str(tmp_path / "clinic.duckdb")).execute("INSERT INTO visit VALUES (3, 7.00)").close()
+    with pytest.raises(Error) as raised:
+        opened(tmp_path)
+    assert raised.value.code == "DPSQL-708"
