@@ -12,10 +12,13 @@ from dpsql.accounting.vectors import Vector, Vectors
 from dpsql.answers.questions import AnswerScope, Questions
 from dpsql.answers.refining import Refinement, dearer, refine
 from dpsql.answers.reusing import Reused, Reusing
+from dpsql.core.errors import error
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.plan.compiled import Compiled, CompiledRelease
+from dpsql.plan.releases import Release
 from dpsql.plan.tables import NoisyTable
 from dpsql.planner.measure import Identities
+from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Analyst, Schema
 
 
@@ -66,20 +69,28 @@ class Stored:
 
     identities  of the declared schema
     versions    of the data, by table
+    moved       tables that changed since, and when their versions were approved
     """
 
     def __init__(
-        self, ledger: Ledger, schema: Schema, analyst: Analyst, identities: Identities, versions: Mapping[str, str]
+        self,
+        ledger: Ledger,
+        schema: Schema,
+        analyst: Analyst,
+        identities: Identities,
+        versions: Mapping[str, str],
+        moved: Mapping[str, str],
     ) -> None:
-        self._ledger, self._schema = ledger, schema
+        self._ledger, self._schema, self._moved = ledger, schema, moved
         self._answers = Answers(ledger)
         alone = "" if schema.privacy.shared_answers else f":{analyst.name}"
         self.questions = Questions(self._answers, Vectors(ledger), identities, AnswerScope(versions, alone))
 
     def look_up(self, plan: Compiled, fresh: bool) -> Held:
         """Look up the releases of a statement that are stored, and list those still to buy; with `fresh` nothing is
-        read."""
+        read. Raises 708 where one that is to be bought reads a table that changed."""
         found = [self._one(part, plan, fresh) for part in plan.releases if part.release.parts]
+        self._require_approved([one.part.release for one in found if isinstance(one, Missing)])
         reused = {one.part.release.name: one for one in found if isinstance(one, Reused)}
         missing, notes = self._at_least([one for one in found if isinstance(one, Missing)])
         now = {one.name: one.asked for one in missing} | {name: one.part for name, one in reused.items()}
@@ -94,7 +105,23 @@ class Stored:
             {name: one.table for name, one in reused.items()},
             missing,
             tuple(names),
-            (*told, *notes),
+            (*self._as_of([one.part.release for one in found]), *told, *notes),
+        )
+
+    def _require_approved(self, releases: Sequence[Release]) -> None:
+        moved = [printable(name) for name in self._moved if any(name in release.tables for release in releases)]
+        if moved:
+            what = f"{' and '.join(moved)} changed, and that is not approved yet; other tables, and what is stored, are answered"
+            raise error(
+                708, what, hint="its owner must run `dpsql refresh` with this schema; then open a new connection"
+            )
+
+    def _as_of(self, releases: Sequence[Release]) -> tuple[str, ...]:
+        """Notes of stored answers about tables that changed since."""
+        return tuple(
+            f"as of {time[:16].replace('T', ' ')} UTC: {printable(name)} changed since, and that is not approved yet"
+            for name, time in self._moved.items()
+            if any(name in release.tables for release in releases)
         )
 
     def _one(self, part: CompiledRelease, plan: Compiled, fresh: bool) -> Reused | Missing:

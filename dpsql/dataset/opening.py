@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from dpsql.accounting.answers import Answers
@@ -20,8 +20,7 @@ from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import canonical, canonical_table, declared, verify, verify_public
 from dpsql.plan.tables import PublicTable
 from dpsql.schema import spent
-from dpsql.schema.mistakes import printable
-from dpsql.schema.model import Schema
+from dpsql.schema.model import Schema, Table
 from dpsql.sql import trees
 
 VERSIONS_TABLE = "versions"
@@ -51,22 +50,6 @@ class Dataset:
     notes: tuple[str, ...] = ()
     release: Callable[[], None] | None = None
     moved: Mapping[str, str] = field(default_factory=dict)
-
-    def require_approved(self, tables: Iterable[str]) -> None:
-        """Raise 708 where one of the tables, which are about to be read, is not what was approved."""
-        moved = [printable(name) for name in self.moved if name in set(tables)]
-        if moved:
-            what = f"{' and '.join(moved)} changed, and that is not approved yet; other tables, and what is stored, are answered"
-            raise error(708, what, hint="its owner must run `dpsql check` with this schema; then open a new connection")
-
-    def as_of(self, tables: Iterable[str]) -> tuple[str, ...]:
-        """Notes of stored answers about tables that changed since."""
-        wanted = set(tables)
-        return tuple(
-            f"as of {time[:16].replace('T', ' ')} UTC: {printable(name)} changed since, and that is not approved yet"
-            for name, time in self.moved.items()
-            if name in wanted
-        )
 
     def close(self) -> None:
         """Let go of it; call once."""
@@ -113,19 +96,23 @@ def _approved_before(engine: Engine, schema: Schema, ledger: Ledger) -> tuple[st
     Why  which tables changed is public (rule 61). A table that did not is the one that was verified, with its structure; what depends
          on one that did is read off stored answers alone. Public tables are read when a statement is planned, before anything is bought
     """
-    versions = Versions(ledger)
-    latest = versions.latest()
+    latest = Versions(ledger).latest()
     if latest is not None:
-        now, known = contents_of_tables(engine, schema, ledger), versions.contents(latest[0])
-        moved = [table for table in schema.tables if now[table.name] != known.get(table.name)]
+        moved = moved_since(latest[0], engine, schema, ledger)
         if not any(table.public for table in moved):
-            times, tables = versions.times(), versions_of_tables(ledger, latest[0], schema)
+            times, tables = Versions(ledger).times(), versions_of_tables(ledger, latest[0], schema)
             return latest[0], {table.name: times[tables[table.name]] for table in moved}
     raise error(
         708,
         "the data, or the structure declared for it, is not approved",
         hint="its owner must run `dpsql check` with this schema",
     )
+
+
+def moved_since(version: str, engine: Engine, schema: Schema, ledger: Ledger) -> tuple[Table, ...]:
+    """The declared tables whose contents or structure are other ones than in an approved version."""
+    now, known = contents_of_tables(engine, schema, ledger), Versions(ledger).contents(version)
+    return tuple(table for table in schema.tables if now[table.name] != known.get(table.name))
 
 
 def contents_of_tables(
@@ -190,16 +177,17 @@ def approved_version(engine: Engine, schema: Schema, ledger: Ledger) -> str | No
 
 
 def approve_version(
-    engine: Engine, schema: Schema, ledger: Ledger, *, new_ledger: bool = False
+    engine: Engine, schema: Schema, ledger: Ledger, *, new_ledger: bool = False, known: Collection[str] = ()
 ) -> tuple[str, tuple[str, ...]]:
     """Verify the structure, bind the data to its ledger and approve the contents; equal contents keep their version, whoever approves
     first.
 
     new_ledger  this ledger takes the place of another one that the data is bound to
+    known       private tables that the last approved version had with the same contents and structure: verified then
     Output      the version, and what has to be told of the ledger
     Errors      804 where the structure is not as declared, 708 where the data changed meanwhile, 714 as `binding`
     """
-    verified = verify(engine, schema)
+    verified = verify(engine, schema, known)
     structure = canonical(schema)
     digests = _digests(engine, ledger)
     require_unchanged(engine)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -12,11 +13,12 @@ from dpsql.accounting.chain import Head, certified
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import read_record, write_record
 from dpsql.accounting.reporting import BudgetReport, failures, report, warnings
+from dpsql.accounting.versions import Versions
 from dpsql.core.domains import Interval
 from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
 from dpsql.dataset import binding
-from dpsql.dataset.opening import approve_version, require_unchanged
+from dpsql.dataset.opening import approve_version, approved_version, moved_since, require_unchanged
 from dpsql.dataset.preparing import prepare as prepare_snapshot
 from dpsql.dataset.preparing import remove_left, require_place
 from dpsql.engines.base import Engine
@@ -27,7 +29,7 @@ from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import declared
 from dpsql.schema.draft import draft
 from dpsql.schema.mistakes import printable
-from dpsql.schema.model import Schema, Table
+from dpsql.schema.model import Schema, Table, facts_about
 
 OUTSIDE_THE_PROMISE = (
     "These are exact facts about people, for the owner's eyes. A bound, a list or a limit chosen after seeing them is\n"
@@ -36,7 +38,7 @@ OUTSIDE_THE_PROMISE = (
 )
 
 
-__all__ = ["CheckReport", "budget", "certificate", "check", "failures", "init"]
+__all__ = ["CheckReport", "budget", "certificate", "check", "failures", "init", "refresh"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,73 @@ def check(
     snapshot = prepare_snapshot(schema, ledger, version, begin) if prepare else None
     public = tuple(t for t in filled.tables if t.public)
     return CheckReport(schema.name, version, facts, public, snapshot, charges, (*warnings(schema), *notes))
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshReport:
+    """Tables that `refresh` found changed, in the version that is approved now. str() is "" where none is: for a timetable.
+
+    changed    names of tables whose contents or structure are other ones than before
+    unchanged  those whose stored answers stay, as far as they are about no other table
+    """
+
+    dataset: str
+    version: str
+    changed: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.changed:
+            return harmless("\n".join(f"note: {note}" for note in self.notes), kept="\n")
+        changed = ", ".join(map(printable, self.changed))
+        lines = [f"{printable(self.dataset)}: approved; changed: {changed}; what is asked about them is charged anew"]
+        return harmless("\n".join([*lines, *(f"note: {note}" for note in self.notes)]), kept="\n")
+
+    @property
+    def json(self) -> str:
+        found = {"dataset": self.dataset, "version": self.version, "changed": self.changed, "unchanged": self.unchanged}
+        return json.dumps({**found, "notes": self.notes}, indent=2)
+
+
+def refresh(schema: Schema, ledger: Ledger) -> RefreshReport:
+    """Approve what the data are now, as `check` does, and verify of it the tables that changed; shows no facts.
+
+    Why     a table with the contents and the structure that were verified keeps what was found of it, where none on its way to the
+            unit changed
+    Errors  as `check`; 708 where no version was approved before
+    """
+    binding.require(schema, ledger)
+    latest = Versions(ledger).latest()
+    if latest is None:
+        raise error(708, "no version of the data was approved yet", hint="run `dpsql check` with this schema")
+    with closing(kind_of(schema.source).begin(schema, lambda _: None)) as engine:
+        filled = fill(engine, schema)
+        moved = {table.name for table in moved_since(latest[0], engine, filled, ledger)}
+        names = [table.name for table in schema.tables]
+        unchanged = tuple(name for name in names if name not in moved)
+        if not moved and approved_version(engine, schema, ledger) == latest[0]:
+            return RefreshReport(schema.name, latest[0], (), unchanged)
+        known = {table.name for table in filled.tables if table.name not in moved and not table.public}
+        version, notes = approve_version(engine, filled, ledger, known=known)
+        facts = _facts_anew(engine, filled, moved, read_record(ledger, latest[0], declared(schema)).facts)
+        require_unchanged(engine)
+    _record(schema, ledger, version, facts)
+    return RefreshReport(schema.name, version, tuple(n for n in names if n in moved), unchanged, notes)
+
+
+def _facts_anew(engine: Engine, schema: Schema, moved: Collection[str], before: frozenset[str]) -> frozenset[str]:
+    """Facts of tables that changed or lead to one that did, verified now, and the others' as they were; public tables may bound any."""
+    private = [table for table in schema.tables if not table.public]
+    ways = {table.name: {table.name, *(r.table for r in schema.path_to_unit(table))} for table in private}
+    kept = (
+        []
+        if any(t.public and t.name in moved for t in schema.tables)
+        else [t for t in private if not ways[t.name] & set(moved)]
+    )
+    asked = {name for table in private if table not in kept for name in ways[table.name]}
+    read = tuple(table_facts(engine, schema, table) for table in private if table.name in asked)
+    return verified(schema, read) | (before & {fact for table in kept for fact in facts_about(table)})
 
 
 def _steps(told: Callable[[str, int, int], None], total: int) -> Callable[[str], None]:

@@ -117,12 +117,10 @@ class Buying:
         Raises 50x where it does not fit the budget, 60x where the guard refuses, 7xx from the charge on
         """
         with cancellation.current().planning():
-            self._dataset.require_approved(name for one in held.missing for name in one.part.release.tables)
             warned = self._guarding.settled(judged.findings)
             asked = self._guarding.asked(judged.asked, [one.part.release for one in held.missing])
             compared = self._guarding.compare(asked) if not warned else ()
-        read = (name for part in held.plan.releases if part.release.parts for name in part.release.tables)
-        notes = (*map(str, warned), *self._dataset.as_of(read), *held.notes, *map(str, compared))
+        notes = (*map(str, warned), *held.notes, *map(str, compared))
         staged.bind_public()
         if not held.missing:
             return Bought(held, staged, Receipt(None, NO_LOSS, self.remaining()), notes)

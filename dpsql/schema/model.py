@@ -359,6 +359,12 @@ def unit_fact(table: str) -> str:
     return f"unit {table!r}"
 
 
+def facts_about(table: Table) -> frozenset[str]:
+    """Names of all that can be verified of a table."""
+    bounds = (bounds_fact(table.name, column.name) for column in table.columns)
+    return frozenset({rows_fact(table.name), unit_fact(table.name), *bounds})
+
+
 def bounds_fact(table: str, column: str) -> str:
     """Every value of the column lies inside its declaration: finite, in its bounds or domain, NULL only where it is nullable."""
     return f"bounds {table!r} {column!r}"

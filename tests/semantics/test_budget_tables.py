@@ -83,7 +83,7 @@ def test_columns_are_those_that_describe_names(connection: Connection, table: st
 
 def test_the_ledger_holds_what_was_asked(connection: Connection) -> None:
     (one, two) = rows(connection, "SHOW LEDGER")
-    assert one[0] == 1 and one[2:6] == ("default", None, 0.1, 0.0) and one[7:] == (1, "SELECT COUNT(*) FROM person")
+    assert one[0] == 1 and one[2:6] == ("default", None, 0.1, 0.0) and one[7:9] == (1, "SELECT COUNT(*) FROM person")
     assert two[0] == 2 and two[4] == 0.2
     assert isinstance(one[1], datetime)
     assert abs(datetime.now(UTC).replace(tzinfo=None) - one[1]) < timedelta(minutes=5)

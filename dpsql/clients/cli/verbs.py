@@ -1,4 +1,4 @@
-"""The owner's verbs of the command line: init, check, budget and guard."""
+"""The owner's verbs of the command line: init, check, refresh, budget and guard."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ WIDTH = 80  # of what is drawn, where there is no terminal
 _DESCRIPTIONS = {
     "init": "Draft a schema from the names and types of a folder, DuckDB file or database; no bounds are taken from the data.",
     "check": "Verify the ledger and the structure, show exact facts, and approve this version of the data. For the owner's eyes.",
+    "refresh": "Approve data that changed, and verify the tables that did; shows no facts, and nothing where nothing changed.",
     "budget": "Show what is spent, by whom, and what is left.",
     "guard": "Show what the guard remembers of charged statements, and let it forget some.",
 }
@@ -34,8 +35,8 @@ def run(verb: str, given: Sequence[str]) -> int:
     options = _parser(verb).parse_args(given)
     if verb == "budget" and options.failures:
         _show_failures(options)
-    else:
-        _print(_report(verb, options))
+    elif text := _report(verb, options):
+        _print(text)
     return 0
 
 
@@ -58,8 +59,9 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     if verb == "guard":
         forget = "let the guard forget these charged statements: their numbers, such as 3,5-7, or all"
         parser.add_argument("--forget", metavar="CHARGES", help=forget)
-    if verb == "budget":
+    if verb in ("budget", "refresh"):
         parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    if verb == "budget":
         failed = "show the statements that failed after they were charged, and let analysts ask again"
         parser.add_argument("--failures", action="store_true", help=failed)
         parser.add_argument("--plot", action="store_true", help="draw what was spent over time (in a terminal: always)")
@@ -106,6 +108,9 @@ def _report(verb: str, options: argparse.Namespace) -> str:
             from dpsql.session.history import guard_report
 
             return str(guard_report(schema, ledger, options.forget))
+        if verb == "refresh":
+            refreshed = owner.refresh(schema, ledger)
+            return refreshed.json if options.json else str(refreshed)
         return _checked(schema, ledger, options)
     finally:
         ledger.close()
