@@ -105,7 +105,7 @@ class Stored:
             {name: one.table for name, one in reused.items()},
             missing,
             tuple(names),
-            (*self._as_of([one.part.release for one in found]), *told, *notes),
+            (*self.as_of([one.part.release for one in found]), *told, *notes),
         )
 
     def _require_approved(self, releases: Sequence[Release]) -> None:
@@ -116,8 +116,8 @@ class Stored:
                 708, what, hint="its owner must run `dpsql refresh` with this schema; then open a new connection"
             )
 
-    def _as_of(self, releases: Sequence[Release]) -> tuple[str, ...]:
-        """Notes of stored answers about tables that changed since."""
+    def as_of(self, releases: Sequence[Release]) -> tuple[str, ...]:
+        """Notes of answers about tables that changed since: what is stored of them is given."""
         return tuple(
             f"as of {time[:16].replace('T', ' ')} UTC: {printable(name)} changed since, and that is not approved yet"
             for name, time in self._moved.items()

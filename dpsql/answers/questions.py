@@ -48,9 +48,9 @@ class AnswerScope:
         self._versions, self._alone, self._known = versions, alone, dict[frozenset[str], str]()
 
     def of(self, release: Release) -> str:
-        """Text that is equal only while the tables that a release depends on have the same versions."""
+        """Text that is equal only while the tables that a release depends on have the same versions: all, where it names none."""
         if release.tables not in self._known:
-            versions = sorted((name, self._versions[name]) for name in release.tables)
+            versions = sorted((name, self._versions[name]) for name in release.tables or self._versions)
             self._known[release.tables] = hashlib.sha256(repr(versions).encode()).hexdigest()[:32] + self._alone
         return self._known[release.tables]
 

@@ -267,7 +267,8 @@ def _explained(query: Query, world: World) -> str:
     planned = plan(query, world)
     describe(planned.plan, query.plain, world.catalog, world.sandbox)
     guarded = map(harmless, world.guard.lines(planned.judged, planned.plan.plan.releases))
-    return "\n".join([words.explain(planned.plan, world.schema), *guarded])
+    dated = world.stored.as_of([part.release for part in planned.plan.releases])
+    return "\n".join([words.explain(planned.plan, world.schema), *guarded, *dated])
 
 
 # --- a price that does not fit ----------------------------------------------------------------------------------------

@@ -162,6 +162,7 @@ def test_tables_that_did_not_change_are_answered_and_stored_answers_say_as_of_wh
         (note,) = after.notes
         assert note.startswith("as of 20") and "visit changed since" in note
         assert session.execute(VISIT).notes == (note,)
+        assert session.explain(VISIT).splitlines()[-1] == note and "as of" not in session.explain(NIGHTS)
         assert session.execute(NIGHTS).receipt.loss.rho and session.execute(NIGHTS).notes == ()
         for sql in (BOTH, NESTED, "SELECT AVG(cost) FROM visit WHERE cost > 1"):
             assert "DPSQL-708: visit changed" in code(session, sql)
