@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 NOTES = ROOT / "grammar_notes"
-GENERATED = ("text plan", "sql exact", "sql shell", "text sensitivity", "text answer")
+GENERATED = ("text plan", "text relations", "text sensitivity", "text answer")
 _MARK = re.compile(r"^```(.*)$")
 _CODE = re.compile(r"DPSQL-\d{3}")
 

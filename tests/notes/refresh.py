@@ -1,4 +1,4 @@
-"""Rewrite what is generated on the pages from what the code does now: python -m tests.notes.refresh [PAGE ...]
+"""Rewrite what is generated on the pages, and the engine's texts of their statements: python -m tests.notes.refresh [PAGE ...]
 
 A human reads the difference: a fence that changed says that the code does something else than it did.
 """
@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from dpsql.core.errors import Error
+from tests.notes import engine_texts
 from tests.notes.pages import NOTES, Case, Fence, cases, pages
-from tests.notes.show import same, shown
+from tests.notes.show import shown
 from tests.notes.transcript import desk, replayed
+from tests.support import stages
 
 Change = tuple[Fence, str]
 
@@ -22,7 +25,7 @@ def changes(page: Path) -> list[Change]:
     found: list[Change] = []
     listed = cases(page)
     for case in listed:
-        found += [(fence, body) for fence in case.shown if not same(fence, body := _shown(case, fence))]
+        found += [(fence, body) for fence in case.shown if fence.body != (body := _shown(case, fence))]
     sessions = [case.fence for case in listed if case.fence.kind == "session"]
     if sessions:
         with desk() as names:
@@ -55,6 +58,9 @@ def main(arguments: Sequence[str]) -> int:
         changed = rewrite(page)
         if changed:
             sys.stdout.write(f"{page.relative_to(NOTES)}: {changed} fences rewritten\n")
+    for path in [] if arguments else engine_texts.files():
+        if stages.rewrite(path, partial(engine_texts.texts, path.stem)):
+            sys.stdout.write(f"{path.name} rewritten\n")
     return 0
 
 

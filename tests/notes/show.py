@@ -14,7 +14,7 @@ from dpsql.schema.mistakes import Mistakes
 from dpsql.schema.read import read
 from tests.notes.datasets import FILES, opened
 from tests.notes.pages import Case, Fence
-from tests.notes.sql_lines import on_lines, on_one_line
+from tests.notes.relations import relational
 from tests.support.trees import told
 
 
@@ -29,21 +29,11 @@ def shown(case: Case, fence: Fence) -> str:
             return dataset.session.explain(sql, parameters)
         case "text answer":
             return answer(case)
-        case "sql exact":
-            texts = [text for part in dataset.compile(sql, parameters).releases for text in part.texts]
-            return "\n\n".join(map(on_lines, texts))
-        case "sql shell":
-            return on_lines(dataset.compile(sql, parameters).plan.post_query.sql)
+        case "text relations":
+            return relational(dataset.compile(sql, parameters))
         case "text sensitivity":
             return sensitivities(dataset.compile(sql, parameters))
     raise ValueError(f"nothing is shown in a fence {fence.info!r}")
-
-
-def same(fence: Fence, body: str) -> bool:
-    """Whether a fence holds this; SQL may be broken over lines anywhere."""
-    if fence.kind.startswith("sql"):
-        return on_one_line(fence.body) == on_one_line(body)
-    return fence.body == body
 
 
 def answer(case: Case) -> str:

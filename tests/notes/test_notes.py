@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.notes import engine_texts
 from tests.notes.datasets import opened
 from tests.notes.pages import NOTES, Case, all_cases, cases, pages
-from tests.notes.show import message, refusal, same, schema_mistakes, shown
-from tests.notes.sql_lines import on_lines, on_one_line
+from tests.notes.show import message, refusal, schema_mistakes, shown
 from tests.notes.transcript import desk, replayed
+from tests.support import stages
+from tests.support.sql_lines import on_lines, on_one_line
 
 CASES = all_cases()
 _LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
@@ -27,7 +29,7 @@ def test_an_accepted_statement_is_answered_as_shown(case: Case) -> None:
     opened(case.schema).session.execute(case.fence.body, case.fence.parameters)
     for fence in case.shown:
         now = shown(case, fence)
-        assert same(fence, now), f"{case.name}: {fence.info} is now\n{now}"
+        assert fence.body == now, f"{case.name}: {fence.info} is now\n{now}"
 
 
 @pytest.mark.few(82)
@@ -64,6 +66,20 @@ def test_the_index_lists_every_page() -> None:
     index = (NOTES / "README.md").read_text(encoding="utf-8")
     listed = {(NOTES / target).resolve() for target, _ in _LINK.findall(index)}
     assert {page for page in pages() if page.name != "README.md"} <= listed
+
+
+@pytest.mark.few(8)
+@pytest.mark.parametrize(
+    ("dataset", "case"),
+    [
+        pytest.param(path.stem, case, id=f"{path.stem}: {case.sql[:70]}")
+        for path in engine_texts.files()
+        for case in stages.read(path)
+    ],
+)
+def test_the_engine_runs_the_expected_text(dataset: str, case: stages.Case) -> None:
+    now = engine_texts.texts(dataset, case)
+    assert on_one_line(" ".join(now)) == on_one_line(" ".join(case.expected)), "\n".join(now)
 
 
 def test_lines_of_sql_are_the_sql_again() -> None:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -253,18 +253,20 @@ def cases(stage: str) -> list[ParameterSet]:
     return [pytest.param(case, id=f"{file.stem}: {case.sql[:70]}") for file in files(stage) for case in read(file)]
 
 
-def rewrite(path: Path) -> None:
-    """Write what the stage makes of each statement of a file."""
+def rewrite(path: Path, shown: Callable[[Case], tuple[str, ...]]) -> bool:
+    """Write what is made of each statement of a file; True if the file changed."""
     written = []
     for case in _paragraphs(path):
-        lines = [MARK + line for line in shown(path.parent.name, case)] if case.sql else []
+        lines = [MARK + line for line in shown(case)] if case.sql else []
         written.append("\n".join([*([case.head] if case.head else []), *([case.sql] if case.sql else []), *lines]))
-    path.write_text("\n\n".join(written) + "\n", encoding="utf-8")
+    before, after = path.read_text(encoding="utf-8"), "\n\n".join(written) + "\n"
+    path.write_text(after, encoding="utf-8")
+    return before != after
 
 
 def main(arguments: Sequence[str]) -> int:
     for path in [Path(one) for one in arguments] or [file for stage in STAGES for file in files(stage)]:
-        rewrite(path)
+        rewrite(path, partial(shown, path.parent.name))
     return 0
 
 
