@@ -16,7 +16,11 @@ from tests.support import stages
 from tests.support.sql_lines import on_lines, on_one_line
 
 CASES = all_cases()
-_LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+_LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+_ANCHOR = re.compile(r'<a id="([^"]+)">')
+_APART = re.compile(r"^```.*?^```$|^(?:#|    ).*?$|\[[^\]]*\]\([^)]*\)|`[^`]*`", re.MULTILINE | re.DOTALL)
+_NAMED = re.compile(r"\b(?:[Rr]ules?\s+\d+|DPSQL-\d{3})")
 
 
 def of_kind(kind: str) -> list[object]:
@@ -58,8 +62,26 @@ def test_a_transcript_goes_as_shown(page: Path) -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(NOTES)))
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
-    links = [target for target, _ in _LINK.findall(page.read_text(encoding="utf-8")) if "://" not in target]
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    links = [link for link in _LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link[0]]
+    assert [link for link in links if not _leads(page.parent / link[0] if link[0] else page, link[1][1:])] == []
+
+
+def _leads(target: Path, anchor: str) -> bool:
+    """True if a page, and the place in it, are there."""
+    return target.exists() and (not anchor or anchor in _anchors(target))
+
+
+def _anchors(page: Path) -> set[str]:
+    """Names of the places of a page: of its headings, as GitHub makes them, and those that are written."""
+    text = page.read_text(encoding="utf-8")
+    headings = (re.sub(r"<[^>]*>|[^\w\- ]", "", title).strip().lower() for title in _HEADING.findall(text))
+    return {heading.replace(" ", "-") for heading in headings} | set(_ANCHOR.findall(text))
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(NOTES)))
+def test_rules_and_codes_that_a_page_names_are_links(page: Path) -> None:
+    prose = _APART.sub(" ", page.read_text(encoding="utf-8"))
+    assert _NAMED.findall(prose) == []
 
 
 def test_the_index_lists_every_page() -> None:
