@@ -16,7 +16,7 @@ from dpsql.mechanisms.prices import nominal
 from dpsql.plan.charges import Budget, ReservedBudget
 
 MOST_COUNTED = 2**40
-"""How far what is left is counted in statements."""
+"""Limit up to which what is left is counted in statements."""
 
 
 @dataclass(frozen=True, slots=True)

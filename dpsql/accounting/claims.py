@@ -22,7 +22,7 @@ _DROP = "DELETE FROM claim WHERE holder = ?"
 _DONE = "DELETE FROM claim WHERE fingerprint = ?"
 _HOLDS = "SELECT 1 FROM claim WHERE holder = ? LIMIT 1"
 MARGIN_SECONDS = 30.0
-"""What a statement may take beyond its engine: noise, and writing it down."""
+"""Time that a statement may take beyond its engine: noise, and writing it down."""
 LONGEST_SECONDS = 10.0**9
 _held: set[str] = set()
 """The claims of this process."""

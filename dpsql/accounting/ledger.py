@@ -35,7 +35,7 @@ WHERE id > ? AND asked <> '' AND id NOT IN (SELECT charge FROM forgotten) ORDER 
 _CERTIFICATES = "SELECT id, certificates, link FROM charge WHERE id = ?"
 
 TAIL = 64
-"""How many of the newest charges are checked at opening."""
+"""Number of the newest charges that are checked at opening."""
 
 T = TypeVar("T")
 

@@ -34,7 +34,7 @@ from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.sql.nodes import Aggregate, Node, Star
 
 _SLACK = 1e-6
-"""What floats may be off by: no end is rounded past a whole number that it stands for."""
+"""Error that floats may have: no end is rounded past a whole number that it stands for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.sql.nodes import Node
 
 Adds = Literal["rows", "values", "values and rows", "itself"]
-"""What one row adds to what is released: 1, its value, both, or something of the aggregate's own."""
+"""Amount that one row adds to what is released: 1, its value, both, or something of the aggregate's own."""
 Part = Literal["sum", "count", "rows"]
 """A stored statistic of the same rows: SUM(x), COUNT(x), COUNT(*)."""
 Words = str | Callable[[str, Fraction | None], str]

@@ -39,7 +39,7 @@ from dpsql.planner.limit import key_count
 from dpsql.planner.slices import Slice, slices
 
 WIDER = 4
-"""How many times the error of what would be bought a sum of stored cells may have, so that it is given instead, free."""
+"""Largest error of a sum of stored cells, in errors of what would be bought, so that it is given instead, free."""
 _LEVEL = Fraction(95, 100)
 
 

@@ -29,7 +29,7 @@ _SYNONYMS = {
 }  # fmt: skip
 
 LIST = "[]"
-"""What the name of a list's type ends with, after that of its elements."""
+"""Ending of the name of a list's type, after that of its elements."""
 NO_ELEMENTS = ("HUGEINT", "DECIMAL")
 """Simple types of which there are no lists here: Parquet has no HUGEINT, and a list of decimals is not read digit by digit."""
 

@@ -44,7 +44,7 @@ class Known:
 
 
 NOTHING = Known(DOUBLE, Interval(Fraction(1), Fraction(1)))
-"""What stands for a bare NULL: a value that every function of numbers has a result for."""
+"""Stands for a bare NULL: a value that every function of numbers has a result for."""
 
 
 @dataclass(frozen=True, slots=True)

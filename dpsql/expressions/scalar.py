@@ -27,7 +27,7 @@ NO_KEYS: frozenset[HeldKey] = frozenset()
 NO_NAMES: frozenset[Name] = frozenset()
 NULL_TYPE = SqlType("NULL")
 _OF_LISTS = ("column", "list_contains", "len", "is null", "exists")
-"""What takes a list as it is."""
+"""Functions that take a list as it is."""
 
 
 @dataclass(frozen=True, slots=True)

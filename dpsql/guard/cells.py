@@ -35,7 +35,7 @@ _MIX = np.uint32(0x9E3779B1)
 _BITS = np.unpackbits(np.arange(2**16, dtype=np.uint16).view(np.uint8).reshape(-1, 2), axis=1).sum(
     axis=1, dtype=np.uint8
 )
-"""How many bits of a number of two bytes are set."""
+"""Number of set bits of each number of two bytes."""
 _DIGITS = 300
 """Powers of ten of the largest number that a unit adds, and of its inverse: what is beyond is told no further apart."""
 _FOLDS = 4

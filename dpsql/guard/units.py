@@ -30,7 +30,7 @@ from dpsql.postprocess.sandbox import Walled
 from dpsql.schema.model import UNIT_COLUMN, Column, Schema, Table, with_unit
 
 SAMPLE = "dpsql sample "
-"""What the stored tables are called: a statement sees them through WITH, under their own names."""
+"""Names of the stored tables: a statement sees them through WITH, under their own names."""
 ROW_NUMBER = "dpsql row"
 _PLACE, _OTHER = "dpsql place ", "dpsql other "
 _EVERY = re.compile(r"(?<!count\()\*(?! )", re.IGNORECASE)

@@ -20,7 +20,7 @@ _PLAIN = (
     (re.compile(r"\b[^\W\d][\w ]*\.(?=[^\W\d])"), ""),
     (re.compile(r"(\d)\.0+\b"), r"\1"),
 )
-"""What people are not told: the types of constants, the aliases of tables, decimals that are none."""
+"""Left out of what people are told: the types of constants, the aliases of tables, decimals that are none."""
 
 
 def said(scalar: Scalar, source: Relation) -> str:

@@ -12,7 +12,7 @@ from dpsql.core.sqltypes import SqlType
 from dpsql.schema.model import RESERVED
 
 KeyValue = int | str | bool | None
-"""How a group key travels: integers, booleans and text as they are, everything else as DuckDB's text of it."""
+"""Form in which a group key travels: integers, booleans and text as they are, everything else as DuckDB's text of it."""
 
 ROW_NUMBER = "release_row"
 """The column of a released table that numbers its rows."""

@@ -16,7 +16,7 @@ from dpsql.planner.pricing import MECHANISMS, Pricing, noisy, selecting
 from dpsql.planner.request import Parts, Request
 
 MOST_NAMED = 6
-"""How many aggregates a message names."""
+"""Number of aggregates that a message names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ SPELLINGS: dict[str, Callable[..., exp.Expression]] = {
     "convert_timezone": lambda a, b, x: exp.AtTimeZone(this=exp.AtTimeZone(this=x, zone=a), zone=b),
     "iff": lambda x, y, z: exp.If(this=x, true=y, false=z),
 }
-"""What other engines, and older ones, call functions of ours."""
+"""Names of functions of ours in other engines, and older ones."""
 
 
 def respelt(tree: exp.Expression) -> bool:

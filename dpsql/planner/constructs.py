@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 Words = tuple[str, str]
-"""What is refused, and what to write instead."""
+"""Refused constructs, and what to write instead."""
 
 LEAVE_OUT = "leave it out"
 LISTED = "SHOW FUNCTIONS lists what there is"
@@ -99,7 +99,7 @@ FUNCTIONS: dict[str, str] = {
     "to_number": "write TRY_CAST(x AS DOUBLE)",
     "unnest": "JOIN a public table that holds the values",
 }  # fmt: skip
-"""What to write instead of a function, by its name."""
+"""Hints: what to write instead of a function, by its name."""
 
 
 SPELLINGS = {
@@ -109,7 +109,7 @@ SPELLINGS = {
     "Variance": "VARIANCE",
     "GroupConcat": "STRING_AGG",
 }
-"""What DuckDB calls what the parser has another name for."""
+"""DuckDB's names of what the parser has another name for."""
 
 
 def construct(node: exp.Expression) -> Words:

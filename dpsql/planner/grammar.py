@@ -115,12 +115,12 @@ SCALAR_NAMES = BY_PLAIN_NAME | {"today", "now"}
 """Functions that are called by name."""
 AGGREGATE_NAMES = frozenset(BY_SPELLING)
 OF_PEOPLE = frozenset(name for record in RECORDS for name in record.spellings if name.startswith("dp_") or record.plain)
-"""What is over people alone."""
+"""Functions over people alone."""
 END_NAMES = frozenset({"dp_low", "dp_high"})
 ALLOWED_NAMES = SCALAR_NAMES | AGGREGATE_NAMES | END_NAMES
 
 _QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
-"""What takes a list of constants."""
+"""Functions that take a list of constants."""
 
 
 def check_nodes(tree: exp.Expression) -> None:

@@ -64,7 +64,7 @@ Step = Literal[
     "public", "scan", "inner_join", "left_join", "full_join", "per_unit", "distinct", "windowed", "union_all", "derived", "projected",
     "renamed", "unnested",
 ]  # fmt: skip
-"""What made a relation: the function's name, or "public" for one that no step is told of."""
+"""Origin of a relation: the function's name, or "public" for one that no step is told of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dpsql.core.sqltypes import SqlType
 
 ROW = "row"
 RESERVED = "dpsql "
-"""What dpsql's own names begin with: no table, column or alias of a caller may."""
+"""Beginning of dpsql's own names: no table, column or alias of a caller may."""
 UNIT_COLUMN = "dpsql unit"
 """The column that carries the unit's value where a table does not hold it itself."""
 ROLES = ("identifier", "quasi", "dimension", "grid", "measure")

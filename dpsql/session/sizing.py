@@ -25,7 +25,7 @@ from dpsql.session.session import Session
 from dpsql.sql.duckdb import literal_sql
 
 OWNER = f"{RESERVED}owner"
-"""Who is charged: nobody's cap, the dataset's total alone."""
+"""Name that is charged: nobody's cap, the dataset's total alone."""
 MOST_SHOWN = 4
 _DIGITS = 10**6
 

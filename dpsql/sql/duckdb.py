@@ -14,7 +14,7 @@ from dpsql.sql import queries as q
 
 Part = str | n.Node
 _OPERATIONS = (n.Binary, n.Between, n.Case, n.Chain, n.In, n.InQuery, n.Is, n.Like, n.Not)
-"""What is written in parentheses."""
+"""Nodes written in parentheses."""
 EPOCH = date(1970, 1, 1)
 _LOWEST = (-(2**31), -(2**63))
 """The lowest INTEGER and BIGINT."""

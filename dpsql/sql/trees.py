@@ -108,7 +108,7 @@ def sorted_trees(trees: Iterable[Node]) -> tuple[Node, ...]:
 
 
 VERSION = "fingerprint 3"
-"""How questions are told apart: with another version, no stored answer is found again."""
+"""Version of fingerprints: with another version, no stored answer is found again."""
 _END = object()
 _NONE: Mapping[str, str] = {}
 

@@ -47,7 +47,7 @@ class Connection:
         self.messages = [(errors.Warning, errors.Warning(note)) for note in session.told]
         """PEP 249's optional extension: what was noticed of the ledger when the data was opened."""
         self._settings = 0
-        """How often SET or RESET changed the options."""
+        """Number of times that SET or RESET changed the options."""
 
     def __repr__(self) -> str:
         return f"<dpsql.Connection {'open' if self._session is not None else 'closed'}>"

@@ -91,4 +91,4 @@ class DpsqlDateTime(types.DateTime):
 
 
 WRITTEN: dict[type[TypeEngine], type[TypeEngine]] = {types.Date: DpsqlDate, types.DateTime: DpsqlDateTime}
-"""What SQLAlchemy's types are here."""
+"""SQLAlchemy's types, and ours."""

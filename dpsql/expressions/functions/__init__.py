@@ -33,7 +33,7 @@ FUNCTIONS: tuple[Function, ...] = (
 BY_NAME: Mapping[str, Function] = {name: function for function in FUNCTIONS for name in function.names}
 """By each name that SQL has for it, in lower case."""
 ENGINE: Mapping[str, Rule] = {name: rule for function in FUNCTIONS for name, rule in function.engine.items()}
-"""What is known of the engine's functions that are printed."""
+"""Rules of the engine's functions that are printed."""
 REFUSED: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(
         ("md5", "sha1", "sha256", "hash"),

@@ -20,7 +20,7 @@ from dpsql.expressions.scalar import NULL_TYPE, Scalar
 Kind = Literal["value", "constant", "word", "period"]
 """Of an argument: an expression; a constant, over released rows too; a word such as month, with quotes or without; INTERVAL 7 DAY."""
 Rule = Callable[[Sequence[Known]], Ruled | None]
-"""What a function of the engine gives, from what its arguments can be; None for arguments that no rule knows."""
+"""Values that a function of the engine gives, from what its arguments can be; None for arguments that no rule knows."""
 Constants = Sequence[object]
 """The values of the arguments that are constants, None in the places of others."""
 LONGEST_TEXT = 2**31

@@ -34,7 +34,7 @@ from dpsql.sql.queries import Derived, Item, Select, Table
 from dpsql.sql.trees import mapped, rewritten, walk
 
 HIDDEN = re.compile(rf"{RESERVED}subquery (\d+)")
-"""What resolve/correlated.py calls a subquery that it made a join."""
+"""Name that resolve/correlated.py gives a subquery that it made a join."""
 MOST_DEPTH = 20
 """Blocks inside one another through which a column is told."""
 

@@ -33,7 +33,7 @@ from dpsql.sql.nodes import (
 from dpsql.sql.queries import Common, Item, Join, Select, Table, UnionAll, With
 
 SECRET = Parameter("cut")
-"""What the secret is bound to: it is in no text (rule 49)."""
+"""Parameter that the secret is bound to: it is in no text (rule 49)."""
 KEEPS_ANY = Bare(Binary(">", own("c0"), ZERO))
 """True if a unit keeps some of its rows of a group."""
 

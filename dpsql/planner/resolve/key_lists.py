@@ -34,9 +34,9 @@ from dpsql.sql.queries import Item, Select
 from dpsql.sql.trees import sorted_trees, tables
 
 CORRELATED = "keys of the outer query"
-"""What resolve/correlated.py leaves on a subquery that it made a join: the query that lists the outer's values."""
+"""Left by resolve/correlated.py on a subquery that it made a join: the query that lists the outer's values."""
 LOOKED_UP = "looked up by rows around it"
-"""What resolve/correlated.py leaves on every subquery that it made a join."""
+"""Left by resolve/correlated.py on every subquery that it made a join."""
 MOST_TRIED = 1_000_000
 """[rows] Of all combinations of the inputs of keys that are tried together."""
 Tuples = Sequence[tuple[Value | None, ...]]

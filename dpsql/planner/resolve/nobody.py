@@ -29,7 +29,7 @@ from dpsql.sql.queries import Item, Select
 from dpsql.sql.trees import rewritten, sorted_trees, tables
 
 NAME = "nobody"
-"""What a release of nobody is called in the final query."""
+"""Name of a release of nobody in the final query."""
 NO_GROUP = (
     "declared: no group that is listed meets the conditions, so there are none; rows with other values are left out"
 )

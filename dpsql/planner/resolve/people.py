@@ -34,7 +34,7 @@ from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Cast, Node
 
 MOST_ALIASES = 1_000
-"""How often one SELECT may put an expression in the place of its alias."""
+"""Number of times that one SELECT may put an expression in the place of its alias."""
 PENDING = "\0release"
 """Stands for the released table until the block has its name; no identifier of a statement can hold it."""
 

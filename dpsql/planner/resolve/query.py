@@ -37,7 +37,7 @@ from dpsql.relations.per_unit import union_all
 from dpsql.relations.relations import Named, Relation, filtered, projected
 
 FLAT = "already written out"
-"""What marks the outer query of grouping sets, which reads released groups."""
+"""Marks the outer query of grouping sets, which reads released groups."""
 
 
 def query(statement: Statement, node: exp.Expression, env: Env) -> Query:

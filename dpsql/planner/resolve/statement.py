@@ -33,7 +33,7 @@ from dpsql.sql.queries import Table
 from dpsql.sql.trees import fingerprint
 
 MOST_NODES = 10_000
-"""How many syntax nodes a public query may have more than the statement has."""
+"""Number of syntax nodes that a public query may have more than the statement."""
 MOST_TABLES = 200
 
 

@@ -127,7 +127,7 @@ def _unit_type(schema: Schema) -> SqlType | None:
 
 _lock = threading.Lock()
 _inside = [0, 0]
-"""How many threads read a text, and the limit on frames before the first."""
+"""Number of threads that read a text, and the limit on frames before the first."""
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def _combined(args: Sequence[Known]) -> Ruled | None:
 
 
 _OWN: Mapping[str, Plain] = {"md5": _any_texts, "row": _combined}
-"""What only dpsql calls."""
+"""Functions that only dpsql calls."""
 NAMES = frozenset({*ENGINE, *_OWN})
 """The functions of the engine that are known by their names."""
 
