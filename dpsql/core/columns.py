@@ -7,7 +7,7 @@ arithmetic gives, either way: int64 is used only where the largest of the number
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Generic, TypeVar, cast, overload
+from typing import ClassVar, Generic, TypeVar, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,25 +28,45 @@ class Column(Sequence[Value], Generic[Value]):
 
     values  whatever there is in the place of NULL
     nulls   the places of NULL; None: there is none
+    coded   whether what is held is another form of the values
 
     >>> Column.of([5, None, -7])[1:].tolist()
     [None, -7]
     """
 
     __slots__ = ("nulls", "values")
+    coded: ClassVar[bool] = False
 
     def __init__(self, values: Array, nulls: Flags | None = None) -> None:
         self.values = values
         self.nulls = nulls if nulls is not None and nulls.any() else None
+
+    def _of(self, values: Array, nulls: Flags | None) -> Column[Value]:
+        """A column of the same kind."""
+        return Column(values, nulls)
+
+    def _read(self, held: object) -> object:
+        """The value that is held in this form, where `coded`."""
+        return held
 
     @staticmethod
     def of(values: Sequence[Value]) -> Column[Value]:
         """The values as a column; a column as it is."""
         return values if isinstance(values, Column) else _column(values)
 
+    @staticmethod
+    def joined(pieces: Sequence[Column[Value]]) -> Column[Value]:
+        """The values of several columns, one after another."""
+        if not pieces:
+            return Column(np.zeros(0, dtype=np.int64))
+        kinds = {piece.values.dtype for piece in pieces}
+        values = [piece.values if len(kinds) == 1 else objects(piece.tolist()) for piece in pieces]
+        nulls = [np.zeros(len(piece), dtype=np.bool_) if piece.nulls is None else piece.nulls for piece in pieces]
+        return Column(np.concatenate(values), np.concatenate(nulls))
+
     def tolist(self) -> list[Value]:
         """Python's own values; NULL as None."""
-        found: list[object] = self.values.tolist()
+        found: list[object] = [*map(self._read, self.values.tolist())] if self.coded else self.values.tolist()
         if self.nulls is not None:
             for place in np.flatnonzero(self.nulls).tolist():
                 found[place] = None
@@ -54,11 +74,12 @@ class Column(Sequence[Value], Generic[Value]):
 
     def take(self, places: Places | Flags) -> Column[Value]:
         """The values at some places, in their order."""
-        return Column(self.values[places], self.nulls[places] if self.nulls is not None else None)
+        return self._of(self.values[places], self.nulls[places] if self.nulls is not None else None)
 
     def without(self, places: Flags) -> Column[Value | None]:
-        """The column with NULL at some places."""
-        return Column(self.values, places if self.nulls is None else self.nulls | places)
+        """The column with NULL at some places, where nothing is left of what was there."""
+        nothing = np.array(None if self.values.dtype == np.object_ else 0, dtype=self.values.dtype)
+        return self._of(np.where(places, nothing, self.values), places if self.nulls is None else self.nulls | places)
 
     def order(self) -> Places:
         """The places in the order of the values: numbers by size, text by code point, NULL last; of equal ones the first stays first.
@@ -87,11 +108,11 @@ class Column(Sequence[Value], Generic[Value]):
     def __getitem__(self, i: slice) -> Column[Value]: ...
     def __getitem__(self, i: int | slice) -> Value | Column[Value]:
         if isinstance(i, slice):
-            return Column(self.values[i], self.nulls[i] if self.nulls is not None else None)
+            return self._of(self.values[i], self.nulls[i] if self.nulls is not None else None)
         if self.nulls is not None and self.nulls[i]:
             return cast(Value, None)
         found = self.values[i]
-        return cast(Value, found.item() if isinstance(found, np.generic) else found)
+        return cast(Value, self._read(found.item() if isinstance(found, np.generic) else found))
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -103,8 +124,30 @@ class Column(Sequence[Value], Generic[Value]):
     __hash__ = None  # type: ignore[assignment]
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
-        whole = self.values if self.nulls is None else objects(self.tolist())
+        whole = self.values if self.nulls is None and not self.coded else objects(self.tolist())
         return np.array(whole, dtype=dtype) if copy or dtype is not None else whole
+
+
+class Decimals(Column[str]):
+    """Decimal fractions: held as whole numbers of 10^-scale, and read as their digits.
+
+    >>> Decimals(np.array([-5, 0, 1234]), 2).tolist()
+    ['-0.05', '0.00', '12.34']
+    """
+
+    __slots__ = ("scale",)
+    coded = True
+
+    def __init__(self, values: Array, scale: int, nulls: Flags | None = None) -> None:
+        super().__init__(values, nulls)
+        self.scale = scale
+
+    def _of(self, values: Array, nulls: Flags | None) -> Decimals:
+        return Decimals(values, self.scale, nulls)
+
+    def _read(self, held: object) -> str:
+        digits = str(held).zfill(self.scale + 1 + (str(held)[0] == "-"))
+        return f"{digits[: -self.scale]}.{digits[-self.scale :]}"
 
 
 def _column(values: Sequence[Value]) -> Column[Value]:
@@ -149,7 +192,9 @@ def combined(*parts: tuple[int, Sequence[int]]) -> Column[int]:
     True
     """
     arrays = [(factor, whole(values)) for factor, values in parts]
-    if sum(abs(factor) * _largest(array) for factor, array in arrays) > _MOST:
+    if len({len(array) for _, array in arrays}) != 1:
+        raise ValueError("columns that are added up are as long as one another")
+    if sum(abs(factor) * largest(array) for factor, array in arrays) > _MOST:
         arrays = [(factor, array.astype(np.object_)) for factor, array in arrays]
     found = arrays[0][1] * arrays[0][0]
     for factor, array in arrays[1:]:
@@ -157,6 +202,44 @@ def combined(*parts: tuple[int, Sequence[int]]) -> Column[int]:
     return Column(found) if found.dtype == np.int64 else Column.of(found.tolist())
 
 
-def _largest(array: Whole) -> int:
-    """The largest absolute value, and 1 at least: the factor itself has to fit."""
+def largest(array: Whole) -> int:
+    """The largest absolute value, and 1 at least: a factor beside it has to fit itself."""
     return max(1, abs(int(array.min())), abs(int(array.max()))) if len(array) else 1
+
+
+class ResultRows(Sequence[tuple[object, ...]]):
+    """ResultRows of columns that are as long as one another, each made when it is read.
+
+    >>> ResultRows((Column.of([1, 2]), Column.of(["a", None])))
+    [(1, 'a'), (2, None)]
+    """
+
+    __slots__ = ("columns",)
+
+    def __init__(self, columns: tuple[Column[object], ...]) -> None:
+        self.columns = columns
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __iter__(self) -> Iterator[tuple[object, ...]]:
+        return zip(*(column.tolist() for column in self.columns), strict=True)
+
+    @overload
+    def __getitem__(self, i: int) -> tuple[object, ...]: ...
+    @overload
+    def __getitem__(self, i: slice) -> ResultRows: ...
+    def __getitem__(self, i: int | slice) -> tuple[object, ...] | ResultRows:
+        if isinstance(i, slice):
+            return ResultRows(tuple(column[i] for column in self.columns))
+        return tuple(column[i] for column in self.columns)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            list(self) == list(other) if isinstance(other, Sequence) and not isinstance(other, str) else NotImplemented
+        )
+
+    __hash__ = None  # type: ignore[assignment]

@@ -49,7 +49,7 @@ class AdditiveNoise(Protocol):
         """Event of drawing this noise for a vector with sensitivity l1 [quanta], which is charged as `loss`."""
         ...
 
-    def sample(self, source: NoiseSource, size: int) -> list[int]:
+    def sample(self, source: NoiseSource, size: int) -> Sequence[int]:
         """Independent draws."""
         ...
 

@@ -1,7 +1,7 @@
 """Discrete Laplace and discrete Gaussian noise by integer arithmetic on the operating system's random bytes.
 
 No floating point anywhere, so the distributions are those of the formulas. Every draw is a chain of coins; a coin of
-probability r / a is `uniform(a) < r`. All arrays hold 64-bit integers and all products stay below 2^63: see the limits
+probability r / a compares digits (`coins`). All arrays hold 64-bit integers and all products stay below 2^63: see the limits
 in each function. os.urandom is read anew for every array: no state, so threads and forked processes never share noise,
 and there is no seed.
 
@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.cancellation import check
+from dpsql.core.columns import Column
 from dpsql.core.errors import error
 from dpsql.mechanisms.rounding import FINEST, MOST_SCALE
 
@@ -29,7 +30,7 @@ MOST_STEPS = 1023
 MOST_AT_ONCE = 2**18
 
 
-def laplace(scale: Fraction, size: int) -> list[int]:
+def laplace(scale: Fraction, size: int) -> Column[int]:
     """iid integers with P(z) proportional to exp(-|z| / scale).
 
     Input   scale = t / s with 0 < t <= 2^52 and s <= 2^61  [quanta]
@@ -41,7 +42,7 @@ def laplace(scale: Fraction, size: int) -> list[int]:
     return _collect(lambda wanted: _laplace_attempts(t, s, wanted * 17 // 10), size)
 
 
-def gaussian(sigma: Fraction, size: int) -> list[int]:
+def gaussian(sigma: Fraction, size: int) -> Column[int]:
     """iid integers with P(z) proportional to exp(-z^2 / (2 sigma^2)).
 
     Input   sigma = a / b with 0 < a <= 2^52 and b <= 2^61  [quanta]
@@ -65,6 +66,25 @@ def uniform(below: int, size: int) -> Integers:
         found[filled : filled + values.size] = values
         filled += values.size
     return found
+
+
+def coins(tops: Integers, bottom: int) -> Flags:
+    """Flips that succeed with probability tops / bottom, 0 <= tops < bottom <= 2^52.
+
+    Why  a uniform number of [0, 1) is drawn digit after digit to the base 256, and is below tops / bottom iff its first digit that
+         differs from that number's is the smaller one. The next digit of r / bottom is the whole part of 256 r / bottom, and the
+         rest of that division is the next r: all of it integers below 2^60. One byte decides all but one flip of 256
+    """
+    outcome = np.zeros(tops.size, dtype=np.bool_)
+    alive, rest = np.arange(tops.size), tops
+    while alive.size:
+        shifted = rest * 256
+        digits = shifted // bottom
+        drawn = np.frombuffer(os.urandom(alive.size), dtype=np.uint8)
+        outcome[alive] = drawn < digits
+        tied = np.flatnonzero(drawn == digits)
+        alive, rest = alive[tied], shifted[tied] - digits[tied] * bottom
+    return outcome
 
 
 def exp_coin(coin: Coin, size: int) -> Flags:
@@ -92,18 +112,21 @@ def _checked(scale: Fraction) -> tuple[int, int]:
     return scale.numerator, scale.denominator
 
 
-def _collect(attempts: Callable[[int], Integers], size: int) -> list[int]:
+def _collect(attempts: Callable[[int], Integers], size: int) -> Column[int]:
     """Accepted values, in the order they came, until there are enough."""
-    found: list[int] = []
-    while len(found) < size:
+    found = np.empty(size, dtype=np.int64)
+    filled = 0
+    while filled < size:
         check()
-        found.extend(attempts(min(size - len(found), MOST_AT_ONCE) + 8).tolist())
-    return found[:size]
+        some = attempts(min(size - filled, MOST_AT_ONCE) + 8)[: size - filled]
+        found[filled : filled + some.size] = some
+        filled += some.size
+    return Column(found)
 
 
 def _laplace_attempts(t: int, s: int, size: int) -> Integers:
     remainder = uniform(t, size)
-    remainder = remainder[exp_coin(lambda at: uniform(t, at.size) < remainder[at], size)]
+    remainder = remainder[exp_coin(lambda at: coins(remainder[at], t), size)]
     values = (remainder + t * _geometric(_always, remainder.size)) // s
     return _signed(values)
 
@@ -115,14 +138,14 @@ def _gaussian_attempts(a: int, b: int, size: int) -> Integers:
     rest = i * b - k * a
     inside = rest < a
     k, i, rest = k[inside], i[inside], rest[inside]
-    kept = _all_succeed(lambda at: uniform(a, at.size) < rest[at], k)
+    kept = _all_succeed(lambda at: coins(rest[at], a), k)
     kept &= exp_coin(lambda at: _half_square(a, rest[at]), i.size)
     return _signed(i[kept])
 
 
 def _half_square(a: int, rest: Integers) -> Flags:
     """Coins of probability (rest / a)^2 / 2."""
-    return (uniform(a, rest.size) < rest) & (uniform(a, rest.size) < rest) & _fair(rest)
+    return coins(rest, a) & coins(rest, a) & _fair(rest)
 
 
 def _geometric(coin: Coin, size: int) -> Integers:

@@ -12,6 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from dpsql.core.columns import Column, combined, ones, whole
 from dpsql.core.events import Event, Kind
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.additive import AdditiveDefaults, Floats, check_copies, half_width_of
@@ -169,13 +170,14 @@ class DiscreteGaussian(AdditiveDefaults):
     def event(self, l1: int, loss: PrivacyLoss) -> Event:
         return event_of(loss)
 
-    def sample(self, source: NoiseSource, size: int) -> list[int]:
+    def sample(self, source: NoiseSource, size: int) -> Sequence[int]:
         k = _binary_places(self.sigma_squared)
         drawn = source.gaussian(self.sigma_squared * 4**k, size)
         if k == 0:
             return drawn
-        half = 1 << (k - 1)
-        return [(z + half) >> k for z in drawn]
+        # a shift of what is below zero rounds down; one of 64 bits by 63 or more is left to Python
+        sums = whole(combined((1, drawn), (1, ones(size, 1 << (k - 1)))))
+        return Column((sums if k < 63 else sums.astype(np.object_)) >> k)
 
     def describe(self) -> str:
         return f"discrete Gaussian, sigma {sqrt(self.sigma_squared):.6g}"

@@ -94,7 +94,7 @@ class DiscreteLaplace(AdditiveDefaults):
     def event(self, l1: int, loss: PrivacyLoss) -> Event:
         return EVENT.event(l1, self.scale)
 
-    def sample(self, source: NoiseSource, size: int) -> list[int]:
+    def sample(self, source: NoiseSource, size: int) -> Sequence[int]:
         return source.laplace(self.scale, size)
 
     def describe(self) -> str:

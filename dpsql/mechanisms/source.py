@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Protocol
 
@@ -16,11 +17,11 @@ MOST_BY_OPENDP = 1000
 class NoiseSource(Protocol):
     """Independent draws of integer noise, and random choices. Tests pass recorded or zero noise; nothing takes a seed."""
 
-    def laplace(self, scale: Fraction, size: int) -> list[int]:
+    def laplace(self, scale: Fraction, size: int) -> Sequence[int]:
         """iid integers with P(z) proportional to exp(-|z| / drawn_scale(scale))."""
         ...
 
-    def gaussian(self, sigma_squared: Fraction, size: int) -> list[int]:
+    def gaussian(self, sigma_squared: Fraction, size: int) -> Sequence[int]:
         """iid integers with P(z) proportional to exp(-z^2 / (2 drawn_sigma(sigma_squared)^2))."""
         ...
 
@@ -49,12 +50,12 @@ class SystemNoise:
     Refuses  DPSQL-901 a scale that is not positive or above 2^52, a choice that exact_choice cannot make
     """
 
-    def laplace(self, scale: Fraction, size: int) -> list[int]:
+    def laplace(self, scale: Fraction, size: int) -> Sequence[int]:
         _check(0 < scale <= MOST_SCALE)
         drawn = drawn_scale(scale)
         return exact_sampler.laplace(drawn, size) if size > MOST_BY_OPENDP else _opendp_laplace(drawn, size)
 
-    def gaussian(self, sigma_squared: Fraction, size: int) -> list[int]:
+    def gaussian(self, sigma_squared: Fraction, size: int) -> Sequence[int]:
         _check(0 < sigma_squared <= MOST_SCALE**2)
         drawn = drawn_sigma(sigma_squared)
         return exact_sampler.gaussian(drawn, size) if size > MOST_BY_OPENDP else _opendp_gaussian(drawn, size)

@@ -106,7 +106,7 @@ class SummedLaplace(AdditiveDefaults):
     def event(self, l1: int, loss: PrivacyLoss) -> Event:
         raise error(901, "a sum of stored noise was to be charged")
 
-    def sample(self, source: NoiseSource, size: int) -> list[int]:
+    def sample(self, source: NoiseSource, size: int) -> Sequence[int]:
         raise error(901, "a sum of stored noise was to be drawn")
 
     def describe(self) -> str:

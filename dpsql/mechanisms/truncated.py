@@ -10,6 +10,7 @@ from math import exp, expm1, floor, log
 
 import numpy as np
 
+from dpsql.core.columns import Column, Whole, whole
 from dpsql.core.events import Event, Kind
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.additive import AdditiveDefaults, Floats, check_copies, half_width_of, shown, smallest
@@ -149,16 +150,19 @@ class TruncatedLaplace(AdditiveDefaults):
     def event(self, l1: int, loss: PrivacyLoss) -> Event:
         return EVENT.event(l1, self.scale, self.most, loss.delta)
 
-    def sample(self, source: NoiseSource, size: int) -> list[int]:
+    def sample(self, source: NoiseSource, size: int) -> Sequence[int]:
         """Independent draws: those of untruncated noise, without the ones beyond `most`.
 
         Why     how many are drawn again says nothing about those that are kept, nor about the data. It is about
                 2 delta / epsilon of them for the noise of for_loss
         """
-        kept: list[int] = []
-        while len(kept) < size:
-            kept.extend(z for z in source.laplace(self.scale, size - len(kept)) if abs(z) <= self.most)
-        return kept
+        kept: list[Whole] = []
+        missing = size
+        while missing:
+            drawn = whole(source.laplace(self.scale, missing))
+            kept.append(drawn[(drawn >= -self.most) & (drawn <= self.most)])
+            missing -= len(kept[-1])
+        return Column(np.concatenate(kept)) if kept else Column.of(())
 
     def describe(self) -> str:
         return f"truncated Laplace, scale {shown(self.scale)}, at most {self.most}"

@@ -6,6 +6,7 @@ import doctest
 import math
 import pickle
 import random
+from decimal import Context, Decimal
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.core import columns
-from dpsql.core.columns import Column, combined, ones, whole
+from dpsql.core.columns import Column, Decimals, ResultRows, combined, ones, whole
 
 WIDE = st.integers(-(2**70), 2**70)
 EDGES = st.sampled_from([0, 1, -1, 2**31, -(2**31), 2**62, -(2**62), 2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 2**64])
@@ -38,8 +39,47 @@ def test_a_column_is_the_list_that_it_was_made_of(values: list[object]) -> None:
     assert column.take(np.arange(len(values))[::-1]) == values[::-1]
 
 
-@given(st.lists(st.none() | WIDE), st.data())
-def test_an_order_is_that_of_the_values_and_null_is_last(values: list[int | None], data: st.DataObject) -> None:
+@given(st.lists(VALUES))
+def test_joined_columns_are_their_lists_one_after_another(pieces: list[list[object]]) -> None:
+    assert Column.joined([Column.of(piece) for piece in pieces]).tolist() == [
+        value for piece in pieces for value in piece
+    ]
+
+
+@given(VALUES, st.lists(st.booleans()))
+def test_nothing_is_left_where_a_value_is_suppressed(values: list[object], hidden: list[bool]) -> None:
+    places = np.array([*hidden, *[False] * len(values)], dtype=np.bool_)[: len(values)]
+    found = Column.of(values).without(places)
+    assert found == [None if gone else value for value, gone in zip(values, places.tolist(), strict=True)]
+    assert not any(found.values[places].tolist())
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)), st.integers(1, 18), st.data())
+def test_decimals_are_their_digits(values: list[int], scale: int, data: st.DataObject) -> None:
+    nulls = np.array([data.draw(st.booleans()) for _ in values], dtype=np.bool_)
+    found = Decimals(np.array(values, dtype=np.int64), scale, nulls)
+    known = [
+        None if gone else Decimal(value).scaleb(-scale, Context(prec=30))
+        for value, gone in zip(values, nulls, strict=True)
+    ]
+    for column, expected in ((found, known), (found[1:], known[1:]), (found.take(nulls), [None] * int(nulls.sum()))):
+        assert [None if text is None else Decimal(text) for text in column] == expected
+        assert list(column) == [column[i] for i in range(len(column))] == np.asarray(column).tolist()
+
+
+def test_rows_are_made_of_their_columns() -> None:
+    rows = ResultRows((Column.of([1, 2, 3]), Column.of(["a", None, "b"])))
+    assert rows == [(1, "a"), (2, None), (3, "b")] == list(rows)
+    assert (rows[-1], rows[1:], len(rows), repr(rows[:1])) == ((3, "b"), [(2, None), (3, "b")], 3, "[(1, 'a')]")
+
+
+def test_columns_of_other_lengths_are_not_added_up() -> None:
+    with pytest.raises(ValueError, match="as long as"):
+        combined((1, [1, 2]), (1, [3]))
+
+
+@given(st.lists(st.none() | WIDE))
+def test_an_order_is_that_of_the_values_and_null_is_last(values: list[int | None]) -> None:
     expected = sorted(range(len(values)), key=lambda i: (values[i] is None, values[i] or 0))
     assert Column.of(values).order().tolist() == expected
     texts = [None if value is None else str(value) for value in values]
