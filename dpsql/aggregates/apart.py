@@ -52,7 +52,7 @@ class AvgOfTwo(EstimateDefaults):
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         low, high, quantum = float(self.term.lower), float(self.term.upper), float(self.term.quantum)
         s, n = (np.array(cell, dtype=float) for cell in cells)
         shown = n >= 1

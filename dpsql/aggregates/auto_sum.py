@@ -292,7 +292,7 @@ class AutoSumOf:
             f"values beyond {float(self.auto.histogram.term.magnitude * self.auto.histogram.term.quantum):.3g} count as that"
         )
 
-    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
         quantum = self.auto.histogram.term.quantum
         widths = {clamp: self._half_width(clamp, terms, level) for clamp in set(cells[1]) if clamp}
         values: list[object] = []

@@ -38,6 +38,7 @@ from dpsql.aggregates.ends import ConfidenceBounds
 from dpsql.aggregates.sum import TOTAL, clamped_total, column_in_type, filtered
 from dpsql.aggregates.telling import Say, clamped, where
 from dpsql.aggregates.term import Term
+from dpsql.core.columns import Column, combined, whole
 from dpsql.core.sqltypes import DOUBLE, HUGEINT, SqlType
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.sql.nodes import Bare, Binary, Call, Cast, Node, Number, own
@@ -89,13 +90,11 @@ class Pair(StatisticDefaults):
             rows, (("n", n), ("total", total)), (taken, clamped_total(self.term, TOTAL, own("n"), taken), CUT)
         )
 
-    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
+    def to_cells(self, sums: Sequence[Sequence[int]]) -> tuple[Sequence[int], ...]:
         lower, upper, width = self.term.lower, self.term.upper, self.term.width
-        a = [s - lower * n for n, s in zip(sums[0], sums[1], strict=True)]
-        b = [upper * n - s for n, s in zip(sums[0], sums[1], strict=True)]
-        if not self.with_rows:
-            return a, b
-        return a, b, [width * (m - n) for n, m in zip(sums[0], sums[2], strict=True)]
+        a = combined((1, sums[1]), (-lower, sums[0]))
+        b = combined((upper, sums[0]), (-1, sums[1]))
+        return (a, b, combined((width, sums[2]), (-width, sums[0]))) if self.with_rows else (a, b)
 
     def adds_up(self, one_row: bool) -> bool:
         return True
@@ -126,7 +125,7 @@ class SumOfPair(EstimateDefaults):
         lower, upper, width = self.term.lower, self.term.upper, self.term.width
         return noise.half_width_of_weights((upper / width, lower / width), level) * float(self.term.quantum)
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         lower, upper, width = self.term.lower, self.term.upper, self.term.width
         h = self.half_width(noise, level)
         if self.sqltype.is_float:
@@ -135,19 +134,21 @@ class SumOfPair(EstimateDefaults):
             with np.errstate(over="ignore"):
                 found = quanta * float(self.term.quantum)
             if np.all(np.abs(quanta) < 2.0**52) and np.all(np.isfinite(found)):
-                return ReleasedColumn(found.tolist(), ConfidenceBounds.around(found, h, float(self.term.quantum)))
-        sums = [_nearest(upper * x + lower * y, width) for x, y in zip(cells[0], cells[1], strict=True)]
+                return ReleasedColumn(Column(found), ConfidenceBounds.around(found, h, float(self.term.quantum)))
+        sums = _nearest(combined((upper, cells[0]), (lower, cells[1])), width)
         return ReleasedColumn(*column_in_type(sums, self.term.quantum, self.sqltype, h))
 
 
-def _nearest(top: int, bottom: int) -> int:
-    """The integer nearest to top / bottom, the even one of two that are as near; bottom is above 0.
+def _nearest(tops: Column[int], bottom: int) -> Column[int]:
+    """The integers nearest to top / bottom, the even one of two that are as near; bottom is above 0, and below 2^62.
 
-    >>> [_nearest(n, 2) for n in (-3, -1, 1, 3, 4)]
+    >>> _nearest(Column.of([-3, -1, 1, 3, 4]), 2).tolist()
     [-2, 0, 0, 2, 2]
     """
-    whole, rest = divmod(top, bottom)
-    return whole + (2 * rest > bottom or (2 * rest == bottom and whole % 2))
+    numbers = whole(tops)
+    floors, rest = numbers // bottom, numbers % bottom
+    up = (2 * rest > bottom) | ((2 * rest == bottom) & (floors % 2 == 1))
+    return Column.of((floors + up).tolist()) if numbers.dtype == np.object_ else Column(floors + up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +168,14 @@ class AvgOf(EstimateDefaults):
     def over_rows(self) -> Fraction:
         return self.term.quantum
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         low, spread = float(self.term.lower * self.term.quantum), float(self.term.width * self.term.quantum)
-        a, total = (
-            np.array(cells[0], dtype=float),
-            np.array([a + b for a, b in zip(cells[0], cells[1], strict=True)], dtype=float),
-        )
+        a = np.array(cells[0], dtype=float)
+        total = np.array(combined((1, cells[0]), (1, cells[1])), dtype=float)
         shown = total >= self.term.width
         whole = np.where(shown, total, 1.0)
         value, below, above = (np.clip(part / whole, 0.0, 1.0) for part in self._ends(a, whole, noise, level))
-        values: list[object] = [
-            low + v * spread if s else None for v, s in zip(value.tolist(), shown.tolist(), strict=True)
-        ]
+        values: Column[object] = Column(np.where(shown, low + value * spread, 0.0), ~shown)
         ends = ConfidenceBounds(*(np.where(shown, low + end * spread, np.nan) for end in (below, above)))
         return ReleasedColumn(values, ends.within(low, low + spread, float(self.term.quantum)))
 

@@ -125,7 +125,7 @@ class Statistic(Protocol):
         """The same where a unit may have several rows."""
         ...
 
-    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
+    def to_cells(self, sums: Sequence[Sequence[int]]) -> tuple[Sequence[int], ...]:
         """The cells of every group, from its exact sums."""
         ...
 
@@ -183,7 +183,7 @@ class StatisticDefaults:
     def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
         return ()
 
-    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
+    def to_cells(self, sums: Sequence[Sequence[int]]) -> tuple[Sequence[int], ...]:
         return (sums[0],)
 
     def uncut_sums(self: Statistic, names: Sequence[Node], unit: Node) -> tuple[Node, ...] | None:
@@ -218,7 +218,7 @@ class Noise(Protocol):
 class ReleasedColumn:
     """A released column: values in the sandbox's form, and an interval per value (None where there is none)."""
 
-    values: list[object]
+    values: Sequence[object]
     intervals: Sequence[tuple[float, float] | None]
 
 
@@ -232,7 +232,7 @@ class Estimate(Protocol):
         """Of every value's interval, in the column's own unit; None where it depends on what is released."""
         ...
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn: ...
+    def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn: ...
 
     @property
     def counts(self) -> bool:

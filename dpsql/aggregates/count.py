@@ -27,6 +27,7 @@ from dpsql.aggregates.base import (
 )
 from dpsql.aggregates.ends import ConfidenceBounds
 from dpsql.aggregates.telling import Say, where
+from dpsql.core.columns import Column
 from dpsql.core.sqltypes import BIGINT, SqlType
 from dpsql.expressions.functions.numbers import float_test
 from dpsql.expressions.logic import conjunction, is_null, negation
@@ -98,10 +99,10 @@ class CountOf(EstimateDefaults):
     def half_width(self, noise: Noise, level: Fraction) -> float:
         return noise.half_width_of_sum(self.used, level) / self.width
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         h = self.half_width(noise, level)
         if self.used == self.width == 1:
-            return ReleasedColumn(list(cells[0]), ConfidenceBounds.around(cells[0], h, 1, 0))
+            return ReleasedColumn(cells[0], ConfidenceBounds.around(cells[0], h, 1, 0))
         exact = np.sum([np.array(cell, dtype=float) for cell in cells[: self.used]], axis=0) / self.width
         return counted(exact, h)
 
@@ -109,4 +110,7 @@ class CountOf(EstimateDefaults):
 def counted(exact: Floats, h: float) -> ReleasedColumn:
     """Counts that are fractions, rounded; their intervals end at whole numbers, as a count is one."""
     ends = ConfidenceBounds(np.ceil(exact - h - _SLACK), np.floor(exact + h + _SLACK)).within(0, math.inf, 1)
-    return ReleasedColumn([int(c) for c in np.rint(exact).tolist()], ends)
+    rounded = np.rint(exact)
+    if np.all(np.abs(rounded) < 2.0**62):
+        return ReleasedColumn(Column(rounded.astype(np.int64)), ends)
+    return ReleasedColumn([int(c) for c in rounded.tolist()], ends)

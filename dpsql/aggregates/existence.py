@@ -38,7 +38,7 @@ class Surely(EstimateDefaults):
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         """Answer where the interval tells: with `level` it holds the exact number; less than half a row of noise leaves that itself."""
         found, h = self.rows.column(cells, noise, level), self.rows.half_width(noise, level)
         exact = h is not None and h < 0.5

@@ -106,7 +106,7 @@ class ExtremeOf:
             f"{100 * (1 - _OUTSIDE):g} %; where there are fewer rows, the declared {'lower' if self.extreme.largest else 'upper'} bound"
         )
 
-    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
         histogram, part = self.extreme.histogram, self.extreme.histogram.term
         values = [as_value(v, part, self.sqltype) for v in cells[0]]
         if self.extreme.largest:

@@ -39,7 +39,7 @@ class ExpOf(EstimateDefaults):
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         found = self.inner.column(cells, noise, level)
         values: list[object] = [_exp(v) if isinstance(v, float) else None for v in found.values]
         return ReleasedColumn(values, _Exps(found.intervals))

@@ -117,6 +117,6 @@ class ListedExtremeOf:
         sure = f"{100 * float(1 - _OUTSIDE):g} %"
         return f"a value that somebody has, and at most {most:,} rows have each one beyond it, with {sure}; else NULL; no interval"
 
-    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
         chosen = cells[self.largest]
         return ReleasedColumn([None if i == NONE else self.values[i] for i in chosen], [None] * len(chosen))

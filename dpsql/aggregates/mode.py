@@ -142,7 +142,7 @@ class ModeOf:
         margin = self.mode.margin(terms, level)
         return f"its count is within {margin:,} of the largest with {100 * float(level):g} %; no interval"
 
-    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
         chosen = cells[self.place]
         return ReleasedColumn([self.values[i] for i in chosen], [None] * len(chosen))
 

@@ -119,7 +119,7 @@ class Moments(StatisticDefaults):
         kept = Bare(Case(((Bare(Binary("=", CUT, ROWS)), cell),), share))
         return Call("LEAST", (Bare(Binary("*", whole_number(self.weight, HUGEINT), CUT)), kept))
 
-    def to_cells(self, sums: Sequence[list[int]]) -> tuple[list[int], ...]:
+    def to_cells(self, sums: Sequence[Sequence[int]]) -> tuple[Sequence[int], ...]:
         return tuple(sums)
 
     def adds_up(self, one_row: bool) -> bool:

@@ -32,7 +32,7 @@ Why  a value that is shown only where the noise happened to raise the variance i
 """
 
 
-def _exact(cells: Sequence[list[int]]) -> Numbers:
+def _exact(cells: Sequence[Sequence[int]]) -> Numbers:
     found = np.empty((len(cells), len(cells[0])), dtype=object)
     for i, column in enumerate(cells):
         found[i, :] = column
@@ -51,7 +51,7 @@ class CountOfMoments(EstimateDefaults):
         used = self.moments.cells if self.all_rows else self.moments.cells - self.moments.with_rows
         return noise.half_width_of_weights((1.0,) * used, level) / self.moments.weight
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         h = self.half_width(noise, level)
         used = cells if self.all_rows or not self.moments.with_rows else cells[:-1]
         return counted(np.array([sum(group) / self.moments.weight for group in zip(*used, strict=True)]), h)
@@ -70,7 +70,7 @@ class SumOfMoments(EstimateDefaults):
         weights = tuple(float(part.lower + Fraction(part.width * i, degree)) for i in range(degree + 1))
         return noise.half_width_of_weights(weights, level) / self.moments.weight * float(part.quantum)
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         part, exact = self.moments.terms[0], _exact(cells)
         n, first = self.moments.rows(exact), self.moments.power(1, 0, exact)
         bottom = self.moments.weight * self.moments.degrees[0]
@@ -120,7 +120,7 @@ class OfMoments(EstimateDefaults):
         places = tuple(range(len(self.moments.terms)))
         return places[::-1] if self.swapped else places
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         if not cells[0]:
             return ReleasedColumn([], [])
         exact = _exact(cells)

@@ -216,7 +216,7 @@ class QuantileOf:
         rate = float(self.quantile.rate(terms)) * self.quantile.fraction.denominator
         return int(np.ceil(np.log(self.quantile.histogram.buckets / float(1 - level)) / rate))
 
-    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
         histogram = self.quantile.histogram
         values = [as_value(v, histogram.term, self.sqltype) for v in cells[0]]
         return ReleasedColumn(

@@ -111,7 +111,7 @@ class ResponsesOf:
         spread, flat = self._spread(level), self._flat(terms, level)
         return f"{100 * float(level):g} % half-width sqrt({flat:.3g}^2 + {spread:.3g}^2 n) for n rows"
 
-    def column(self, cells: Sequence[list[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
         p, q = self.responses.reports.kept, self.responses.reports.flipped
         spread, flat, more = self._spread(level), self._flat(terms, level), 2 * float(self.responses.noise(terms).scale)
         half = 0.5 / (p - q)

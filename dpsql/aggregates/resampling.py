@@ -96,7 +96,7 @@ class Resampled(Intervals):
     known   whether anything is known of where it lies; else the interval is from `least` to `most`
     """
 
-    cells: Sequence[list[int]]
+    cells: Sequence[Sequence[int]]
     noise: Noise
     level: Fraction
     values: Callable[[Floats], Floats]

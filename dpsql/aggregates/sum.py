@@ -11,6 +11,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
+
 from dpsql.aggregates.base import (
     CUT,
     ROWS,
@@ -26,6 +28,7 @@ from dpsql.aggregates.base import (
 from dpsql.aggregates.ends import ConfidenceBounds
 from dpsql.aggregates.telling import Say, clamped, where
 from dpsql.aggregates.term import Term, whole_number
+from dpsql.core.columns import Column, Decimals, Whole, combined, largest, whole
 from dpsql.core.domains import LARGEST_DOUBLE
 from dpsql.core.sqltypes import DOUBLE, HUGEINT, SqlType, decimal
 from dpsql.expressions.scalar import Scalar, tree_of
@@ -116,38 +119,42 @@ def in_type(quanta: int, quantum: Fraction, sqltype: SqlType) -> object:
 
 def column_in_type(
     sums: Sequence[int], quantum: Fraction, sqltype: SqlType, h: float
-) -> tuple[list[object], ConfidenceBounds]:
+) -> tuple[Sequence[object], ConfidenceBounds]:
     """Sums [quanta] as values of a SUM's type, in the sandbox's form, and their intervals.
 
     Why  where no value is beyond its type, quotients of integers give the same numbers as `in_type` and `to_double`, many
          times faster: the quotient of two integers is the nearest DOUBLE
     """
-    most = max((abs(s) for s in sums), default=0) * quantum
+    numbers = whole(sums)
+    most = largest(numbers) * quantum
     held = sqltype.range
     if most > LARGEST_DOUBLE or (held is not None and not (-most in held and most in held)):
-        exact = [to_double(s * quantum) for s in sums]
+        exact: Sequence[float] = [to_double(s * quantum) for s in sums]
         return [in_type(s, quantum, sqltype) for s in sums], ConfidenceBounds.around(exact, h, float(quantum))
-    exact = [s * quantum.numerator / quantum.denominator for s in sums]
-    return _values(sums, exact, quantum, sqltype), ConfidenceBounds.around(exact, h, float(quantum))
+    exact = _quotients(numbers, quantum)
+    bounds = ConfidenceBounds.around(exact, h, float(quantum))
+    return exact if sqltype.is_float else _whole_in_type(numbers, quantum, sqltype), bounds
 
 
-def _values(sums: Sequence[int], exact: list[float], quantum: Fraction, sqltype: SqlType) -> list[object]:
-    if sqltype.is_float:
-        return list(exact)
+def _quotients(sums: Whole, quantum: Fraction) -> Sequence[float]:
+    """Why  the quotient of two whole numbers below 2^53, which DOUBLE holds, is the nearest DOUBLE, as that of Python's integers is"""
+    top, bottom = quantum.numerator, quantum.denominator
+    if largest(sums) * top < 2**53 and bottom < 2**53:
+        return Column(sums.astype(np.float64) * top / bottom)
+    return [s * top / bottom for s in sums.tolist()]
+
+
+def _whole_in_type(sums: Whole, quantum: Fraction, sqltype: SqlType) -> Sequence[object]:
+    """Sums as values of HUGEINT or DECIMAL."""
     scale = sqltype.scale if sqltype.is_decimal else 0
     ratio = quantum * 10**scale
-    whole = [s * ratio.numerator for s in sums] if ratio.denominator == 1 else [round(s * ratio) for s in sums]
-    return [_pointed(w, scale) for w in whole] if scale else [str(w) for w in whole]
-
-
-def _pointed(number: int, scale: int) -> str:
-    """The digits of an integer with a point before the last `scale` of them.
-
-    >>> [_pointed(n, 2) for n in (-5, 0, 1234)]
-    ['-0.05', '0.00', '12.34']
-    """
-    digits = str(number).zfill(scale + 1 + (number < 0))
-    return f"{digits[:-scale]}.{digits[-scale:]}"
+    if ratio.denominator == 1:
+        found = combined((ratio.numerator, Column(sums)))
+    else:
+        found = Column.of([round(s * ratio) for s in sums.tolist()])
+    if not scale:
+        return found
+    return Decimals(found.values, scale)
 
 
 def to_double(value: Fraction) -> float:
@@ -165,6 +172,6 @@ class SumOf(EstimateDefaults):
     def half_width(self, noise: Noise, level: Fraction) -> float:
         return noise.half_width_of_sum(1, level) * float(self.quantum)
 
-    def column(self, cells: Sequence[list[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
+    def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         h = self.half_width(noise, level)
         return ReleasedColumn(*column_in_type(cells[0], self.quantum, self.sqltype, h))

@@ -8,6 +8,7 @@ Why  with y1 = x + N(0, D^2 / (2 rho1)) released, y2 = x + N(0, D^2 / (2 rho2)) 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -32,7 +33,7 @@ class Refinement:
     """
 
     part: CompiledRelease
-    first: tuple[tuple[tuple[list[int], ...], Fraction], ...]
+    first: tuple[tuple[tuple[Sequence[int], ...], Fraction], ...]
     names: tuple[str, ...]
 
     def combined(self, second: NoisyTable) -> NoisyTable:
@@ -52,7 +53,7 @@ def refine(questions: Questions, part: CompiledRelease) -> Refinement | None:
     asked, release = questions.asked(part), part.release
     if asked is None or release.chosen:
         return None
-    first: list[tuple[tuple[list[int], ...], Fraction]] = []
+    first: list[tuple[tuple[Sequence[int], ...], Fraction]] = []
     measures: list[NoisyStatistic] = []
     names: list[str] = []
     for place, measure in enumerate(release.measures):

@@ -177,7 +177,7 @@ class Reusing:
             found.append(min(same, key=lambda one: one.half_width))
         return found[0], found[1]
 
-    def _cells(self, release: Release, found: _StoredVector) -> tuple[list[int], ...] | None:
+    def _cells(self, release: Release, found: _StoredVector) -> tuple[Sequence[int], ...] | None:
         """The cells of a found vector for the groups of a release, in their order."""
         table = self._questions.answers.get(found.vector.fingerprint)
         if table is None:
@@ -189,12 +189,13 @@ class Reusing:
         order: dict[tuple[KeyValue, ...], int] = {(): 0}
         if places:
             order = {key: i for i, key in enumerate(zip(*_declared(release), strict=True))}
+        keys, cells_of = [list(table.keys[place]) for place in places], [cell.tolist() for cell in cells]
         whole = tuple([0] * len(order) for _ in cells)
         for row in _chosen_rows(table, found.vector, found.chosen):
-            i = order.get(tuple(table.keys[place][row] for place in places))
+            i = order.get(tuple(column[row] for column in keys))
             if i is None:
                 raise error(901, "a stored group is none of the declared ones")
-            for target, cell in zip(whole, cells, strict=True):
+            for target, cell in zip(whole, cells_of, strict=True):
                 target[i] += cell[row]
         return whole
 
@@ -218,14 +219,14 @@ def _chosen_rows(table: NoisyTable, vector: Vector, chosen: Sequence[tuple[str, 
     """The places of the groups with the values that are asked for."""
     kept: Sequence[int] = range(table.groups)
     for key, allowed in chosen:
-        column = table.keys[vector.keys.index(key)]
+        column = list(table.keys[vector.keys.index(key)])
         kept = [row for row in kept if column[row] in allowed]
     return kept
 
 
 def _reached(table: NoisyTable, vector: Vector, keys: Sequence[str], rows: Sequence[int]) -> int:
     """Number of groups by some of the keys among these."""
-    columns = [table.keys[vector.keys.index(key)] for key in keys]
+    columns = [list(table.keys[vector.keys.index(key)]) for key in keys]
     return len({tuple(column[row] for column in columns) for row in rows})
 
 

@@ -1,7 +1,8 @@
 """The contract of an engine, and the wall around what it returns.
 
 The contract
-    1. An answer is rows of integers: keys in canonical form, sums in quanta, of scale 0, checked (rule 48); in no particular order.
+    1. An answer is columns of integers, one array each: keys in canonical form, sums in quanta, of scale 0, checked (rule 48); its rows
+       are in no particular order.
     2. No statement fails because of a value (rule 45): every cast, operator and function is total in the engine's dialect, by its
        limits or in the way it is written; what is neither is refused before the charge, naming the engine.
     3. Every scalar has one meaning, DuckDB's: DOUBLE to integer rounds half to even, division of integers truncates exactly, text
@@ -25,6 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
+from dpsql.core.columns import Column
 from dpsql.core.domains import Value
 from dpsql.core.errors import OperationalError, error
 from dpsql.core.sqltypes import SqlType
@@ -51,9 +55,9 @@ class ExactTable:
 
     __slots__ = ("__keys", "__sums")
 
-    def __init__(self, keys: tuple[list[KeyValue], ...], sums: tuple[list[int], ...]) -> None:
-        self.__keys = keys
-        self.__sums = sums
+    def __init__(self, keys: tuple[Sequence[KeyValue], ...], sums: tuple[Sequence[int], ...]) -> None:
+        self.__keys = tuple(map(Column.of, keys))
+        self.__sums = tuple(map(Column.of, sums))
 
     def __repr__(self) -> str:
         return "<ExactTable>"
@@ -61,8 +65,8 @@ class ExactTable:
     def __reduce__(self) -> str:
         raise TypeError("an ExactTable cannot be copied or pickled")
 
-    def open_exact(self) -> tuple[tuple[list[KeyValue], ...], tuple[list[int], ...]]:
-        """(keys, sums), one list per column, rows in the engine's order. For the release stage alone."""
+    def open_exact(self) -> tuple[tuple[Column[KeyValue], ...], tuple[Column[int], ...]]:
+        """(keys, sums), rows in the engine's order. For the release stage alone."""
         return self.__keys, self.__sums
 
 
@@ -70,34 +74,42 @@ _DIGITS = "-?[0-9]{1,39}"
 """As long as the largest HUGEINT."""
 _WHOLE = re.compile(_DIGITS)
 _WHOLE_COLUMN = re.compile(rf"{_DIGITS}(?:\n{_DIGITS})*")
+_AT_ONCE = 2**16
+"""Texts that are read together: one call is faster than one a value, and a copy of all of them would be large."""
 
 
-def key_column(column: list[object]) -> list[KeyValue]:
+def key_column(column: Sequence[object]) -> Column[KeyValue]:
     """A column of group keys: integers, booleans, text and NULL. Raises 903 for anything else."""
-    if set(map(type, column)) - {int, str, bool, type(None)}:
+    found = Column.of(column)
+    kind = found.values.dtype.kind
+    if kind not in "ib" and (kind != "O" or set(map(type, found)) - {int, str, bool, type(None)}):
         raise error(903, "a group key that crossed from the engine is neither an integer, a boolean nor text")
-    return column  # type: ignore[return-value]
+    return found  # type: ignore[return-value]
 
 
-def integers(column: Sequence[object]) -> list[int]:
+def integers(column: Sequence[object]) -> Column[int]:
     """A column of sums as integers [quanta]: NULL, the sum of nothing, is 0.
 
     Why     the noise is made for quanta: of a sum that is in other ones by mistake, it would hide too little
     Raises  903 for what is no integer of scale 0, or has more digits than any sum (rule 48)
 
-    >>> integers(["-5", None, "170141183460469231731687303715884105727"])
+    >>> integers(["-5", None, "170141183460469231731687303715884105727"]).tolist()
     [-5, 0, 170141183460469231731687303715884105727]
     """
-    kinds = {type(value) for value in column}
-    if kinds <= {int}:
-        return list(column)  # type: ignore[arg-type]
-    if kinds == {str}:
-        # one call on the whole column is faster than one a value
-        joined = "\n".join(column)  # type: ignore[arg-type]
+    found = Column.of(column)
+    if found.values.dtype == np.int64:
+        return Column(found.values if found.nulls is None else np.where(found.nulls, 0, found.values))
+    return Column.joined([Column.of(_read(found[i : i + _AT_ONCE])) for i in range(0, len(found), _AT_ONCE)])
+
+
+def _read(column: Sequence[object]) -> list[int]:
+    values = list(column)
+    if set(map(type, values)) == {str}:
+        joined = "\n".join(values)  # type: ignore[arg-type]
         found = joined.split("\n")
-        if len(found) == len(column) and _WHOLE_COLUMN.fullmatch(joined):
+        if len(found) == len(values) and _WHOLE_COLUMN.fullmatch(joined):
             return list(map(int, found))
-    return [_integer(value) for value in column]
+    return [_integer(value) for value in values]
 
 
 def _integer(value: object) -> int:

@@ -97,7 +97,7 @@ class InputTable:
         return any(_repeats([table.data[i] for i in positions], len(table.data[0])) for positions in self.unique)
 
 
-def _repeats(columns: list[list[object]], rows: int) -> bool:
+def _repeats(columns: Sequence[Sequence[object]], rows: int) -> bool:
     seen = {tuple("NaN" if x != x else x for x in row) for row in zip(*columns, strict=True)} if columns else {()}
     return len(seen) < rows
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 
+import numpy as np
+
+from dpsql.core.columns import Column, Flags, Places
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
 from dpsql.schema.model import RESERVED
@@ -37,21 +40,27 @@ def end_column(column: str, low: bool) -> str:
 class NoisyTable:
     """Noisy table of one release: the only form in which anything of people's rows leaves it.
 
-    keys   one list per key column, all of the same length [groups]
-    cells  one list per noisy integer cell, in quanta of its measure, then one per integer that is chosen of a histogram; as long as
+    keys   one column per key, all of the same length [groups]
+    cells  one column per noisy integer cell, in quanta of its measure, then one per integer that is chosen of a histogram; as long as
            the keys. None where it is suppressed
     """
 
-    keys: tuple[list[KeyValue], ...]
+    keys: tuple[Sequence[KeyValue], ...]
     cells: tuple[Sequence[int | None], ...]
     groups: int
 
-    def known(self, begin: int = 0, end: int | None = None) -> tuple[list[int], ...]:
+    def known(self, begin: int = 0, end: int | None = None) -> tuple[Column[int], ...]:
         """Some columns of cells of which none is suppressed."""
-        found = tuple([value for value in column if value is not None] for column in self.cells[begin:end])
-        if any(len(column) < self.groups for column in found):
+        found = tuple(Column.of(column) for column in self.cells[begin:end])
+        if any(column.nulls is not None for column in found):
             raise error(901, "a suppressed cell was about to be added up")
-        return found
+        return found  # type: ignore[return-value]
+
+    def take(self, places: Places | Flags) -> NoisyTable:
+        """The groups at some places, in their order."""
+        keys = tuple(Column.of(column).take(places) for column in self.keys)
+        cells = tuple(Column.of(column).take(places) for column in self.cells)
+        return NoisyTable(keys, cells, int(np.count_nonzero(places)) if places.dtype == np.bool_ else len(places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +68,12 @@ class PublicTable:
     """A table that holds nothing private: a release's estimates or a declared public table, ready for the sandbox.
 
     columns  (name, type)
-    data     one list per column; types that Python does not hold exactly (DECIMAL, HUGEINT, dates) as DuckDB's text
+    data     one column each, a list or an array; types that Python does not hold exactly (DECIMAL, HUGEINT, dates) as DuckDB's text
     """
 
     name: str
     columns: tuple[tuple[str, SqlType], ...]
-    data: tuple[list[object], ...]
+    data: tuple[Sequence[object], ...]
 
 
 @dataclass(frozen=True, slots=True)

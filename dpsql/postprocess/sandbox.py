@@ -13,6 +13,7 @@ import duckdb
 
 from dpsql.core import cancellation
 from dpsql.core.cancellation import require_process
+from dpsql.core.columns import ResultRows
 from dpsql.core.domains import MOST_CATEGORIES, Value
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import INTEGER, SqlType, parse_type
@@ -178,11 +179,16 @@ class Sandbox(Walled):
             if dropped:
                 self._walled(lambda: self._connection.execute(dropped), 706)
 
-    def run(self, sql: str) -> tuple[list[Typed], list[tuple[object, ...]]]:
-        """The columns and rows of one question over the loaded tables. Raises 706."""
+    def run(self, sql: str) -> ResultRows:
+        """The rows of one question over the loaded tables, in its order. Raises 706."""
 
-        def work() -> tuple[list[Typed], list[tuple[object, ...]]]:
-            return self._read(self._connection.execute(one_select(self._connection, sql)))
+        def work() -> ResultRows:
+            # DuckDB keeps the order of what it limits; it is one question before it is put in parentheses, and after
+            one_select(self._connection, sql)
+            most = f"SELECT * FROM ({sql}\n) LIMIT {self._most + 1}" if self._most is not None else sql
+            found = fetch.rows(self._connection.execute(one_select(self._connection, most)))
+            self._require_few(len(found))
+            return found
 
         with self._turn:
             return self._walled(lambda: run(self._connection, work), 706)
@@ -207,9 +213,9 @@ class Sandbox(Walled):
             asked = f"SELECT {items} FROM ({sql}\n) AS t({', '.join(column for column, _ in columns)})"
             most = f" LIMIT {self._most + 1}" if self._most is not None else ""
 
-            def work() -> tuple[list[object], ...]:
+            def work() -> tuple[Sequence[object], ...]:
                 result = self._connection.execute(one_select(self._connection, asked + most))
-                data = fetch.lists(result, len(columns))
+                data = fetch.columns(result, len(columns))
                 self._require_few(len(data[0]))
                 return data
 

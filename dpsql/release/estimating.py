@@ -16,6 +16,7 @@ import numpy as np
 
 from dpsql.aggregates.base import Noise, ReleasedColumn
 from dpsql.aggregates.resampling import points
+from dpsql.core.columns import Column, Flags
 from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, TIME, SqlType
 from dpsql.expressions.temporal import moment_of
 from dpsql.mechanisms.side_by_side import SideBySide
@@ -42,7 +43,7 @@ def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict
 
     key_types  the SQL types of key columns where they differ from the scalar's own
     """
-    data: list[list[object]] = [list(values) for values in noisy.keys]
+    data: list[Sequence[object]] = list(noisy.keys)
     intervals: dict[str, Sequence[tuple[float, float] | None]] = {}
     starts = asked.cell_starts
     for output in asked.outputs:
@@ -56,29 +57,37 @@ def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict
         found = suppressed.in_column(read.reading.column(suppressed.known, asked.chosen[read.chosen].terms, level))
         data.append(found.values)
         intervals[read.name] = found.intervals
-    data.append(list(range(noisy.groups)))
+    data.append(Column(np.arange(noisy.groups)))
     return Estimated(PublicTable(asked.name, _columns(asked, key_types), tuple(data)), intervals)
 
 
 @dataclass(frozen=True, slots=True)
 class _Suppressed:
-    """Cells of which some are suppressed: with 0 in their place, and where they are."""
+    """Cells of which some are suppressed: with 0 in their place, and where they are; None: none is."""
 
-    known: tuple[list[int], ...]
-    places: frozenset[int]
+    known: tuple[Column[int], ...]
+    places: Flags | None
 
     @staticmethod
     def of(cells: Sequence[Sequence[int | None]]) -> _Suppressed:
-        places = frozenset(i for cell in cells for i, value in enumerate(cell) if value is None)
-        return _Suppressed(tuple([0 if value is None else value for value in cell] for cell in cells), places)
+        columns = tuple(map(Column.of, cells))
+        nulls = [column.nulls for column in columns if column.nulls is not None]
+        if not nulls:
+            return _Suppressed(columns, None)  # type: ignore[arg-type]
+        known = (column if column.nulls is None else _filled(column, column.nulls) for column in columns)
+        return _Suppressed(tuple(known), np.logical_or.reduce(nulls))  # type: ignore[arg-type]
 
     def in_column(self, found: ReleasedColumn) -> ReleasedColumn:
         """A column that was made of them: NULL, without an interval, where a cell is suppressed."""
-        if not self.places:
+        if self.places is None:
             return found
-        values = [None if i in self.places else value for i, value in enumerate(found.values)]
-        intervals = [None if i in self.places else found.intervals[i] for i in range(len(values))]
-        return ReleasedColumn(values, intervals)
+        places = self.places.tolist()
+        intervals = [None if hidden else found.intervals[i] for i, hidden in enumerate(places)]
+        return ReleasedColumn(Column.of(found.values).without(self.places), intervals)
+
+
+def _filled(column: Column[int | None], nulls: Flags) -> Column[int]:
+    return Column(np.where(nulls, np.array(0, dtype=column.values.dtype), column.values))
 
 
 def _noise(asked: Release, output: Output) -> Noise:
@@ -186,7 +195,7 @@ def draws_of(groups: int) -> int:
 
 def _redrawn(
     asked: Release, noisy: NoisyTable, key_types: dict[str, SqlType], level: Fraction
-) -> tuple[list[object], ...]:
+) -> tuple[Sequence[object], ...]:
     """The released table, draw after draw; what is chosen of a histogram stays as it is, and has no interval from here."""
     draws = draws_of(noisy.groups)
     starts = asked.cell_starts
@@ -202,5 +211,4 @@ def _redrawn(
     keys = tuple(list(column) * draws for column in noisy.keys)
     again = NoisyTable(keys, tuple(cells), noisy.groups * draws)
     data = estimate(asked, again, level, key_types).table.data
-    rows: list[object] = list(range(noisy.groups))
-    return *data[:-1], rows * draws
+    return *data[:-1], Column(np.tile(np.arange(noisy.groups), draws))

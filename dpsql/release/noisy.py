@@ -1,7 +1,8 @@
 """release: ExactTable -> NoisyTable. The only code that reads exact sums.
 
 Declared keys are all there, with zeros where the engine had no rows, and a key that was not declared is dropped. Noise is drawn for
-a vector of zeros and added to the exact integers in Python, so an exact sum never enters a machine integer. A privately selected key
+a vector of zeros and added to the exact integers, exactly (core/columns.py): no sum wraps and none is cut off, however large the
+draw. A privately selected key
 that somebody has stays iff its noisy number of units reaches the threshold. The order of groups is that of the declared list, or of
 the released keys themselves: never the engine's.
 """
@@ -9,12 +10,15 @@ the released keys themselves: never the engine's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise, product
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
 
 import numpy as np
 
 from dpsql.aggregates.distinct_values import matched
 from dpsql.aggregates.histogram import Counts
+from dpsql.core.columns import Column, Flags, Places, combined, ones, whole
 from dpsql.core.errors import error
 from dpsql.engines.base import ExactTable
 from dpsql.mechanisms.source import NoiseSource
@@ -22,7 +26,8 @@ from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.tables import KeyValue, NoisyTable, PublicTable
 
-Columns = tuple[list[KeyValue], ...]
+Columns = tuple[Column[KeyValue], ...]
+Sums = tuple[Column[int], ...]
 
 KeyTables = Mapping[str, Columns]
 """The columns of input tables that list group keys, by name."""
@@ -62,45 +67,50 @@ def release(
 
 def _suppressed(asked: Release, noisy: NoisyTable) -> NoisyTable:
     """The table without the cells of groups whose noisy number of people is too small: post-processing of released numbers."""
-    cells = [list(column) for column in noisy.cells]
+    cells = list(map(Column.of, noisy.cells))
     starts = asked.cell_starts
     for one in asked.suppressed:
-        people = noisy.cells[starts[one.measure]]
-        few = [i for i, count in enumerate(people) if count is None or count < one.k]
+        few = _fewer(Column.of(noisy.cells[starts[one.measure]]), one.k)
         for part in {one.measure, *asked.read_by(one.outputs)}:
-            for column in cells[starts[part] : starts[part + 1]]:
-                for i in few:
-                    column[i] = None
+            for place in range(starts[part], starts[part + 1]):
+                cells[place] = cells[place].without(few)
     return NoisyTable(noisy.keys, tuple(cells), noisy.groups)
 
 
-def _sums(
-    compiled: CompiledRelease, exact: ExactTable | None, matchings: Sequence[ExactTable]
-) -> tuple[Columns, tuple[list[int], ...]]:
+def _fewer(people: Column[int | None], k: int) -> Flags:
+    """The groups whose number is below k, or is not known."""
+    if people.nulls is None:
+        return np.asarray(people.values < k, dtype=np.bool_)  # type: ignore[operator]
+    return np.array([count is None or count < k for count in people], dtype=np.bool_)
+
+
+def _sums(compiled: CompiledRelease, exact: ExactTable | None, matchings: Sequence[ExactTable]) -> tuple[Columns, Sums]:
     """Keys and sums of all measures: those of the engine, and how many values are taken."""
     asked = compiled.release
-    keys, sums = exact.open_exact() if exact is not None else (tuple([] for _ in asked.keys), ())
+    nobody: Columns = tuple(Column.of(()) for _ in asked.keys)
+    keys, sums = exact.open_exact() if exact is not None else (nobody, ())
     if not compiled.matchings:
         return keys, sums
     taken = [_taken(found) for found in matchings]
     rows = list(zip(*keys, strict=True)) if keys else [()] * len(sums[0] if sums else ())
     rows = list(dict.fromkeys([*rows, *(group for one in taken for group in one)]))
     own = {part.measure: one for part, one in zip(compiled.matchings, taken, strict=True)}
-    columns: list[list[int]] = []
+    columns: list[Column[int]] = []
     start = 0
     for i, measure in enumerate(asked.measures):
         if i in own:
-            columns.append([own[i].get(group, 0) for group in rows])
+            columns.append(Column.of([own[i].get(group, 0) for group in rows]))
         else:
             end = start + measure.statistic.sums
-            columns += [[*column, *([0] * (len(rows) - len(column)))] for column in sums[start:end]]
+            columns += [Column.of([*column, *([0] * (len(rows) - len(column)))]) for column in sums[start:end]]
             start = end
-    return tuple([group[i] for group in rows] for i in range(len(asked.keys))), tuple(columns)
+    return tuple(Column.of([group[i] for group in rows]) for i in range(len(asked.keys))), tuple(columns)
 
 
 def _taken(exact: ExactTable) -> dict[tuple[KeyValue, ...], int]:
     """Number of values that the units of each group take."""
-    keys, (values, capacities, turns) = exact.open_exact()
+    keys, taken = exact.open_exact()
+    values, capacities, turns = map(Column.tolist, taken)
     if not keys:
         return {(): matched(values, capacities, turns)}
     rows: dict[tuple[KeyValue, ...], list[int]] = {}
@@ -133,7 +143,8 @@ def _by_group(noisy: NoisyTable, exact: ExactTable, summed: bool) -> list[Counts
         return [_counts(exact, summed)]
     found = [Counts([], [], []) for _ in range(noisy.groups)]
     places = {key: i for i, key in enumerate(zip(*noisy.keys, strict=True))}
-    (*keys, values), (counts, *sums) = exact.open_exact()
+    (*keys, bucket), summed_up = exact.open_exact()
+    values, (counts, *sums) = bucket.tolist(), map(Column.tolist, summed_up)
     owned = np.array([places.get(owner, -1) for owner in zip(*keys, strict=True)], dtype=np.int64)
     rows = np.array(
         [row for row in np.argsort(owned, kind="stable").tolist() if values[row] is not None], dtype=np.int64
@@ -151,7 +162,8 @@ def _by_group(noisy: NoisyTable, exact: ExactTable, summed: bool) -> list[Counts
 
 def _counts(exact: ExactTable, summed: bool) -> Counts:
     """A histogram of everybody."""
-    (values,), (counts, *sums) = exact.open_exact()
+    (bucket,), summed_up = exact.open_exact()
+    values, (counts, *sums) = bucket.tolist(), map(Column.tolist, summed_up)
     rows = [i for i, value in enumerate(values) if value is not None]
     added = [sums[0][i] for i in rows] if summed else []
     return Counts([values[i] for i in rows], [counts[i] for i in rows], added)  # type: ignore[misc]
@@ -159,87 +171,99 @@ def _counts(exact: ExactTable, summed: bool) -> Counts:
 
 def wire_columns(table: PublicTable) -> Columns:
     """The columns of an input table as group keys."""
-    for column in table.data:
-        if not all(value is None or isinstance(value, int | str) for value in column):
+    columns = tuple(map(Column.of, table.data))
+    for column in columns:
+        if column.values.dtype.kind not in "ib" and not all(isinstance(value, int | str | None) for value in column):
             raise error(901, "a listed key is neither an integer, a boolean nor text")
-    return tuple(list(column) for column in table.data)  # type: ignore[arg-type]
+    return columns  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class _Dimension:
+    """Group keys that are listed together: their places among the keys, and their values."""
+
+    places: tuple[int, ...]
+    columns: Columns
+
+    @property
+    def size(self) -> int:
+        return len(self.columns[0])
+
+    def found(self, keys: Columns) -> Places:
+        """Of each row of some keys its place in the list; -1: it is not listed."""
+        listed = {values: i for i, values in enumerate(zip(*self.columns, strict=True))}
+        if len(listed) < self.size:
+            raise error(901, "a listed group key stands there twice")
+        rows = zip(*(keys[place] for place in self.places), strict=True)
+        return np.fromiter((listed.get(row, -1) for row in rows), dtype=np.intp, count=len(keys[0]))
+
+
+def _dimensions(asked: Release, lists: KeyTables) -> list[_Dimension]:
+    """The listed keys, in their order."""
+    found = [_Dimension(listed.keys, lists[listed.bound]) for listed in asked.limited.block.lists]
+    found += [_Dimension((i,), (Column.of(key.values),)) for i, key in enumerate(asked.keys) if key.values is not None]
+    return sorted(found, key=lambda dimension: dimension.places)
 
 
 def declared_keys(asked: Release, lists: KeyTables) -> Columns:
     """All combinations of the listed key values, in their order; no columns for a release without keys."""
-    tuples = [(listed.keys, list(zip(*lists[listed.bound], strict=True))) for listed in asked.limited.block.lists]
-    dimensions = [((i,), [(v,) for v in key.values]) for i, key in enumerate(asked.keys) if key.values is not None]
-    ordered = sorted([*tuples, *dimensions], key=lambda dimension: dimension[0])
-    places = [place for positions, _ in ordered for place in positions]
-    columns: list[list[KeyValue]] = [[] for _ in asked.keys]
-    for combination in product(*(values for _, values in ordered)):
-        for place, value in zip(places, (v for part in combination for v in part), strict=True):
-            columns[place].append(value)
-    return tuple(columns)
+    dimensions = _dimensions(asked, lists)
+    columns: dict[int, Column[KeyValue]] = {}
+    for i, dimension in enumerate(dimensions):
+        # each value stands as often as the later keys combine, and all of them anew for each combination of the earlier ones
+        later = prod(one.size for one in dimensions[i + 1 :])
+        earlier = prod(one.size for one in dimensions[:i])
+        rows = np.tile(np.repeat(np.arange(dimension.size), later), earlier)
+        columns |= {place: own.take(rows) for place, own in zip(dimension.places, dimension.columns, strict=True)}
+    return tuple(columns[i] for i in range(len(asked.keys)))
 
 
-def _fill(
-    asked: Release, keys: Columns, sums: tuple[list[int], ...], lists: KeyTables
-) -> tuple[Columns, tuple[list[int], ...]]:
+def _fill(asked: Release, keys: Columns, sums: Sums, lists: KeyTables) -> tuple[Columns, Sums]:
     """Sums for exactly the listed keys: zeros where there were no rows, other keys left out."""
     if not asked.keys:
-        return (), tuple(column[:1] or [0] for column in sums)
-    declared = declared_keys(asked, lists)
-    position = {key: i for i, key in enumerate(zip(*declared, strict=True))}
-    places = [position.get(key) for key in zip(*keys, strict=True)]
-    filled = tuple([0] * len(position) for _ in sums)
-    for column, target in zip(sums, filled, strict=True):
-        for place, value in zip(places, column, strict=True):
-            if place is not None:
-                target[place] = value
-    return declared, filled
+        return (), tuple(column[:1] if len(column) else ones(1) for column in sums)
+    dimensions = _dimensions(asked, lists)
+    places = np.zeros(len(keys[0]), dtype=np.intp)
+    listed = np.ones(len(keys[0]), dtype=np.bool_)
+    for dimension in dimensions:
+        found = dimension.found(keys)
+        places, listed = places * dimension.size + found, listed & (found >= 0)
+    groups = prod(dimension.size for dimension in dimensions)
+    return declared_keys(asked, lists), tuple(_filled(groups, places[listed], column.take(listed)) for column in sums)
 
 
-def _noisy(asked: Release, index: int, sums: tuple[list[int], ...], groups: int, noise: NoiseSource) -> list[list[int]]:
+def _filled(groups: int, places: Places, column: Column[int]) -> Column[int]:
+    """The sums at their places, and 0 elsewhere."""
+    target = np.zeros(groups, dtype=column.values.dtype)
+    target[places] = column.values
+    return Column(target)
+
+
+def _noisy(asked: Release, index: int, sums: Sums, groups: int, noise: NoiseSource) -> list[Column[int]]:
     """The noisy cells of one measure: one vector of draws over all its cells and groups."""
     measure = asked.measures[index]
     start = sum(m.statistic.sums for m in asked.measures[:index])
     cells = measure.statistic.to_cells(sums[start : start + measure.statistic.sums])
     draws = measure.noise.sample(noise, len(cells) * groups)
-    return [
-        [exact + draw for exact, draw in zip(cell, draws[i * groups : (i + 1) * groups], strict=True)]
-        for i, cell in enumerate(cells)
-    ]
+    return [combined((1, cell), (1, draws[i * groups : (i + 1) * groups])) for i, cell in enumerate(cells)]
 
 
-def _select(
-    asked: Release, keys: Columns, sums: tuple[list[int], ...], noise: NoiseSource, lists: KeyTables
-) -> NoisyTable:
+def _select(asked: Release, keys: Columns, sums: Sums, noise: NoiseSource, lists: KeyTables) -> NoisyTable:
     """Keep the groups with units whose noisy number reaches tau; draw the other measures' noise for those alone."""
     selection = asked.selection
     assert selection is not None and selection.measure == 0
-    groups = len(keys[0])
-    units = _noisy(asked, 0, sums, groups, noise)[0]
-    tau = selection.tau
-    kept = [i for i, (noisy, exact) in enumerate(zip(units, sums[0], strict=True)) if noisy >= tau and exact > 0]
-    for key, column in zip(asked.keys, keys, strict=True):
-        if key.values is not None:
-            declared = set(key.values)
-            kept = [i for i in kept if column[i] in declared]
-    for listed in asked.limited.block.lists:
-        known = set(zip(*lists[listed.bound], strict=True))
-        kept = [i for i in kept if tuple(keys[place][i] for place in listed.keys) in known]
+    units = _noisy(asked, 0, sums, len(keys[0]), noise)[0]
+    kept = np.flatnonzero(np.asarray((whole(units) >= selection.tau) & (whole(sums[0]) > 0), dtype=np.bool_))
+    for dimension in _dimensions(asked, lists):
+        kept = kept[dimension.found(tuple(column.take(kept) for column in keys)) >= 0]
     # of several keys the last one sorts first: a sort keeps the order of what is equal
     for column in reversed(keys):
-        kept = _sorted(kept, column)
-    chosen_keys = tuple([column[i] for i in kept] for column in keys)
-    chosen_sums = tuple([column[i] for i in kept] for column in sums)
-    cells: list[list[int]] = [[units[i] for i in kept]]
+        kept = kept[column.take(kept).order()]
+    chosen_sums = tuple(column.take(kept) for column in sums)
+    cells = [units.take(kept)]
     for index in range(1, len(asked.measures)):
         cells += _noisy(asked, index, chosen_sums, len(kept), noise)
-    return NoisyTable(chosen_keys, tuple(cells), len(kept))
-
-
-def _sorted(kept: list[int], column: list[KeyValue]) -> list[int]:
-    """Positions in the order of a column, which is of one type: numbers by size, text by code point, NULL last."""
-    present = [i for i in kept if column[i] is not None]
-    present.sort(key=column.__getitem__)  # type: ignore[arg-type]
-    return present + [i for i in kept if column[i] is None] if len(present) < len(kept) else present
+    return NoisyTable(tuple(column.take(kept) for column in keys), tuple(cells), len(kept))
 
 
 def key_list(asked: Release, lists: KeyTables) -> NoisyTable:

@@ -9,8 +9,11 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import overload
 
+import numpy as np
+
 from dpsql.answers.look_up import Held
 from dpsql.core import cancellation
+from dpsql.core.columns import Column
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.plan.compiled import Compiled, CompiledRelease
@@ -167,10 +170,8 @@ def there(asked: Release, noisy: NoisyTable) -> NoisyTable:
     if asked.present is None:
         return noisy
     width = asked.measures[asked.present].noise.half_width(LEVEL)
-    counts = noisy.cells[asked.cell_starts[asked.present]]
-    kept = [i for i, count in enumerate(counts) if count is not None and count > width]
-    columns = tuple([column[i] for i in kept] for column in noisy.cells)
-    return NoisyTable(tuple([column[i] for i in kept] for column in noisy.keys), columns, len(kept))
+    counts = Column.of(noisy.cells[asked.cell_starts[asked.present]])
+    return noisy.take(np.array([count is not None and count > width for count in counts], dtype=np.bool_))
 
 
 def read_beside(compiled: Compiled, asked: Release, types: dict[str, SqlType]) -> list[SideTable]:
@@ -247,7 +248,7 @@ class Accuracies(Sequence[tuple[Accuracy | None, ...]]):
 
     tables: dict[str, Estimated]
     direct: tuple[tuple[str, str] | None, ...]
-    positions: list[object]
+    positions: Sequence[object]
     computed: ComputedIntervals | None = None
 
     @staticmethod

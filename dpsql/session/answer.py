@@ -13,6 +13,7 @@ from fractions import Fraction
 from dpsql.accounting.amounts import at_most
 from dpsql.answers.recent import MOST_ROWS, asked_for, is_plain
 from dpsql.core import cancellation
+from dpsql.core.columns import ResultRows
 from dpsql.core.errors import BudgetError, Error
 from dpsql.core.escaping import harmless
 from dpsql.core.loss import NO_LOSS, total
@@ -159,11 +160,11 @@ def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
     sandbox.still_there(post_query.public)
     sandbox.need(post_query.public)
     tables = {part.release.name: staged.estimated(part) for part in held.plan.releases}
-    _, rows = sandbox.run(post_query.sql)
+    rows = sandbox.run(post_query.sql)
     sandbox.still_there(post_query.public)
     accuracy = Accuracies.nothing(len(columns), len(rows))
     if post_query.traced:
-        positions, rows = [row[-1] for row in rows], [row[:-1] for row in rows]
+        positions, rows = rows.columns[-1], ResultRows(rows.columns[:-1])
         accuracy = Accuracies(
             tables, post_query.direct, positions, staged.computed(post_query, [sqltype for _, sqltype in columns])
         )

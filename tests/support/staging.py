@@ -185,7 +185,7 @@ def exact(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, bound: S
 
 
 def _table(connection: duckdb.DuckDBPyConnection, sql: str, keys: int, sums: int) -> ExactTable:
-    columns = fetch.lists(ask(connection, sql, SECRET), keys + sums)
+    columns = fetch.columns(ask(connection, sql, SECRET), keys + sums)
     return ExactTable(
         tuple(base.key_column(column) for column in columns[:keys]),
         tuple(base.integers(column) for column in columns[keys:]),

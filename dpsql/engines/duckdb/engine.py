@@ -120,9 +120,8 @@ class DuckDBEngine:
         def read(cursor: duckdb.DuckDBPyConnection) -> ExactTable:
             for table in bound:
                 load_beside(cursor, table)
-            columns = fetch.lists(ask(cursor, sql, cut), keys + sums)
-            key_lists = tuple(key_column(column) for column in columns[:keys])
-            return ExactTable(key_lists, tuple(integers(column) for column in columns[keys:]))
+            columns = fetch.columns(ask(cursor, sql, cut), keys + sums)
+            return ExactTable(tuple(map(key_column, columns[:keys])), tuple(map(integers, columns[keys:])))
 
         return self._walled(read, 701)
 
@@ -150,7 +149,7 @@ class DuckDBEngine:
         columns = tuple((c.name, c.sqltype) for c in self._public(table).columns)
         items = ", ".join(portable(name(column), sqltype) for column, sqltype in columns)
         sql = f"SELECT {items} FROM main.{name(table)}"
-        data = self._walled(lambda cursor: fetch.lists(cursor.execute(sql), len(columns)), 707)
+        data = self._walled(lambda cursor: fetch.columns(cursor.execute(sql), len(columns)), 707)
         return PublicTable(table, columns, data)
 
     def distinct(self, table: str, column: str, limit: int | None = None) -> list[Value]:

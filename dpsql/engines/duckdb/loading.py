@@ -1,20 +1,21 @@
-"""From Python lists to DuckDB tables, exactly: NULL and NaN stay apart, integers and decimals keep every digit."""
+"""From columns to DuckDB tables, exactly: NULL and NaN stay apart, integers and decimals keep every digit."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import duckdb
 import numpy as np
-import numpy.typing as npt
 
+from dpsql.core.columns import Array, Column, Decimals, objects
 from dpsql.core.sqltypes import SqlType
 from dpsql.engines.writing import name
 from dpsql.plan.tables import PublicTable
 
 _INPUT = "dpsql input"
 _VALUE, _NULL, _NAN = 0, 1, 2
+_AT_ONCE = 2**16
 _INT64 = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-
-Array = npt.NDArray[np.generic]
 
 
 def load(connection: duckdb.DuckDBPyConnection, table: PublicTable) -> None:
@@ -51,48 +52,62 @@ def _make(connection: duckdb.DuckDBPyConnection, table: PublicTable, target: str
         connection.unregister(_INPUT)
 
 
-def _item(arrays: dict[str, Array], i: int, sqltype: SqlType, values: list[object]) -> str:
+def _item(arrays: dict[str, Array], i: int, sqltype: SqlType, values: Sequence[object]) -> str:
     """Put a column into arrays; SQL that makes the column again.
 
     NULL and NaN travel in a column of their own: DuckDB takes NaN in an array for NULL. A group key of a fractional type is its text.
     """
+    column = Column.of(values)
+    arrays[f"v{i}"] = array = _array(column, sqltype)
+    value = f"v{i}"
+    if array.dtype == np.int64 and isinstance(column, Decimals):
+        # a product of DECIMALs is exact, and so is the cast: it has that scale
+        value = (
+            f"CAST(v{i} AS DECIMAL(19, 0)) * CAST('1e-{column.scale}' AS DECIMAL({column.scale + 1}, {column.scale}))"
+        )
+    cast = f"CAST({value} AS {sqltype})"
+    states = np.zeros(len(column), dtype=np.int8)
     if sqltype.is_float:
-        values = [float(v) if isinstance(v, str) else v for v in values]
-    states = _states(values, sqltype)
-    arrays[f"v{i}"] = _array(values, sqltype, states)
-    cast = f"CAST(v{i} AS {sqltype})"
-    if states is None:
+        states[array != array] = _NAN
+    if column.nulls is not None:
+        states[column.nulls] = _NULL
+    if not states.any():
         return cast
     arrays[f"s{i}"] = states
     nan = f" WHEN s{i} = {_NAN} THEN CAST('nan' AS {sqltype})" if sqltype.is_float else ""
     return f"CASE WHEN s{i} = {_NULL} THEN NULL{nan} ELSE {cast} END"
 
 
-def _states(values: list[object], sqltype: SqlType) -> npt.NDArray[np.int8] | None:
-    """Mark the values that are NULL and NaN; None where every value is itself."""
-    if sqltype.is_float:
-        odd = [_NULL if v is None else (_VALUE if v == v else _NAN) for v in values]
-    elif None in values:
-        odd = [_NULL if v is None else _VALUE for v in values]
-    else:
-        return None
-    return np.array(odd, dtype=np.int8) if any(odd) else None
-
-
-def _array(values: list[object], sqltype: SqlType, states: npt.NDArray[np.int8] | None) -> Array:
+def _array(column: Column[object], sqltype: SqlType) -> Array:
     """The values, with a neutral one in place of NULL; text where no array type holds them exactly."""
-    if sqltype.name in _INT64 or sqltype.is_float or sqltype.is_boolean:
-        kind = np.int64 if sqltype.name in _INT64 else np.float64 if sqltype.is_float else np.bool_
-        filled = values if states is None else [0 if v is None else v for v in values]
+    held = column.values.dtype
+    if sqltype.is_float:
+        read = [float(v) if isinstance(v, str) else v for v in _filled(column)] if held == np.object_ else column.values
+        return np.asarray(read, dtype=np.float64)
+    if sqltype.is_boolean:
+        return np.array(_filled(column), dtype=np.bool_) if held == np.object_ else column.values.astype(np.bool_)
+    if held == np.int64 and (sqltype.is_integer or (isinstance(column, Decimals) and _is_held(column, sqltype))):
+        return column.values
+    if sqltype.name in _INT64:
         try:
-            return np.array(filled, dtype=kind)
+            return np.array(_filled(column), dtype=np.int64)
         except OverflowError:
-            return _text_array(filled)
-    return _text_array(values if states is None else ["0" if v is None else v for v in values])
+            pass
+    return _text_array(column)
 
 
-def _text_array(values: list[object]) -> Array:
-    texts = [v if isinstance(v, str) else str(v) for v in values]
-    # half a surrogate pair, which is no text, breaks DuckDB 1.4 for good
-    "".join(texts).encode()
-    return np.array(texts, dtype=object)
+def _is_held(column: Decimals, sqltype: SqlType) -> bool:
+    """True if DuckDB multiplies 19 digits by a power of ten without a loss, and of the type's own scale."""
+    return sqltype.is_decimal and sqltype.scale == column.scale <= 18
+
+
+def _filled(column: Column[object], nothing: object = 0) -> list[object]:
+    return [nothing if value is None else value for value in column]
+
+
+def _text_array(column: Column[object]) -> Array:
+    texts = [v if isinstance(v, str) else str(v) for v in _filled(column, "0")]
+    for start in range(0, len(texts), _AT_ONCE):
+        # half a surrogate pair, which is no text, breaks DuckDB 1.4 for good
+        "".join(texts[start : start + _AT_ONCE]).encode()
+    return objects(texts)

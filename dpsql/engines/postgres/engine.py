@@ -110,7 +110,7 @@ class PostgresEngine:
             columns = [[row[i] for row in rows] for i in range(keys + sums)]
             if rows and len(rows[0]) != keys + sums:
                 raise error(901, "a result does not have the columns that were planned")
-            return ExactTable(tuple(key_column(c) for c in columns[:keys]), tuple(integers(c) for c in columns[keys:]))
+            return ExactTable(tuple(map(key_column, columns[:keys])), tuple(map(integers, columns[keys:])))
 
         return self._walled(read, 701, cut=cut)
 

@@ -131,7 +131,7 @@ def compiled(folder: Path, sql: str, unit: str = "patient") -> CompiledRelease:
 
 def taken(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> dict[tuple[KeyValue, ...], int]:
     """What is counted in each group, from engine SQL."""
-    columns = fetch.lists(ask(connection, sql, "5e"), part.key_columns + 3)
+    columns = fetch.columns(ask(connection, sql, "5e"), part.key_columns + 3)
     keys, numbers = columns[: part.key_columns], columns[part.key_columns :]
     return _taken(ExactTable(tuple(map(base.key_column, keys)), tuple(map(base.integers, numbers))))
 

@@ -36,7 +36,7 @@ def test_a_public_table_is_there_when_it_is_needed(shared: tuple[Sandbox, DuckDB
     for _ in range(2):
         sandbox.need(["ward"])
         sandbox.need(())
-        assert sandbox.run("SELECT ward, label, size::VARCHAR, opened::VARCHAR FROM main.ward ORDER BY 1")[1] == [
+        assert sandbox.run("SELECT ward, label, size::VARCHAR, opened::VARCHAR FROM main.ward ORDER BY 1") == [
             (1, "north", "1.5", "2000-01-01"),
             (2, "south", "2.5", None),
         ]
@@ -47,9 +47,9 @@ def test_released_tables_meet_public_ones(shared: tuple[Sandbox, DuckDBEngine]) 
     sandbox.need(["ward"])
     sandbox.load(PublicTable("block_0", (("k", BIGINT), ("n", DOUBLE)), ([1, 2], [5.0, 7.5])))
     asked = "SELECT label, n FROM block_0 JOIN ward ON k = ward ORDER BY 1"
-    assert sandbox.run(asked)[1] == [("north", 5.0), ("south", 7.5)]
+    assert sandbox.run(asked) == [("north", 5.0), ("south", 7.5)]
     sandbox.forget()
-    assert sandbox.run("SELECT count(*) FROM ward")[1] == [(2,)]
+    assert sandbox.run("SELECT count(*) FROM ward") == [(2,)]
     with pytest.raises(Error, match="DPSQL-706"):
         sandbox.run(asked)
 
@@ -100,7 +100,7 @@ def test_a_public_file_that_is_gone(tmp_path: Path) -> None:
     with pytest.raises(OperationalError) as raised:
         sandbox.share(engine, filled)
     assert raised.value.code == "DPSQL-707" and raised.value.__context__ is None
-    assert sandbox.run("SELECT 1")[1] == [(1,)]
+    assert sandbox.run("SELECT 1") == [(1,)]
     sandbox.close()
     engine.close()
 
@@ -127,7 +127,7 @@ def test_two_million_public_rows_do_not_pass_through_python(tmp_path: Path) -> N
     started = time.perf_counter()
     sandbox.share(engine, filled)
     sandbox.need(["ward"])
-    assert sandbox.run("SELECT count(*), max(ward) FROM ward")[1] == [(2_000_000, 8)]
+    assert sandbox.run("SELECT count(*), max(ward) FROM ward") == [(2_000_000, 8)]
     assert time.perf_counter() - started < 2, "the aim is 0.1 s"
     sandbox.close()
     engine.close()
@@ -183,7 +183,7 @@ def test_its_values_are_exact(sandbox: Sandbox) -> None:
     assert repr(values[5:]) == "[nan, None, True, 'é']"
     sandbox.load(made)
     again = sandbox.table("t", "SELECT * FROM t")
-    assert repr(again.data) == repr(made.data) and again.columns == made.columns
+    assert repr(list(map(list, again.data))) == repr(list(map(list, made.data))) and again.columns == made.columns
 
 
 def test_a_table_without_rows_keeps_its_types(sandbox: Sandbox) -> None:
