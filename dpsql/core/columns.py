@@ -21,6 +21,7 @@ Flags = npt.NDArray[np.bool_]
 
 _KINDS: dict[type, type[np.generic]] = {int: np.int64, bool: np.bool_, float: np.float64}
 _LEAST, _MOST = -(2**63), 2**63 - 1
+_BLOCK = 1024
 
 
 class Column(Sequence[Value], Generic[Value]):
@@ -214,10 +215,11 @@ class ResultRows(Sequence[tuple[object, ...]]):
     [(1, 'a'), (2, None)]
     """
 
-    __slots__ = ("columns",)
+    __slots__ = ("_block", "columns")
 
     def __init__(self, columns: tuple[Column[object], ...]) -> None:
         self.columns = columns
+        self._block: tuple[int, list[tuple[object, ...]]] = (0, [])
 
     def __repr__(self) -> str:
         return repr(list(self))
@@ -235,7 +237,17 @@ class ResultRows(Sequence[tuple[object, ...]]):
     def __getitem__(self, i: int | slice) -> tuple[object, ...] | ResultRows:
         if isinstance(i, slice):
             return ResultRows(tuple(column[i] for column in self.columns))
-        return tuple(column[i] for column in self.columns)
+        return self._row(range(len(self))[i])
+
+    def _row(self, i: int) -> tuple[object, ...]:
+        """One row; those beside it are made with it, since most who read one read the next."""
+        start, block = self._block
+        if not start <= i < start + len(block):
+            start = i - i % _BLOCK
+            block = list(ResultRows(tuple(column[start : start + _BLOCK] for column in self.columns)))
+            # as one value: several threads may read one answer
+            self._block = (start, block)
+        return block[i - start]
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -36,7 +36,6 @@ FILES = {
     "mechanisms/calibration": "tests/unit/planner/test_mechanism.py",
     "mechanisms/events": "tests/unit/accounting/test_ran.py",
     "mechanisms/exact_choice": "tests/noise/test_choice.py",
-    "mechanisms/exact_sampler": "tests/noise/test_distribution.py",
     "mechanisms/gaussian_tail": "tests/unit/mechanisms/test_gaussian.py",
     "mechanisms/kept": "tests/noise/test_reused_error_bars.py",
     "mechanisms/prices": "tests/laws/test_prices.py",

@@ -191,8 +191,11 @@ class Cursor:
 
     def fetchone(self) -> Row | None:
         """The next row; None after the last."""
-        found = self.fetchmany(1)
-        return found[0] if found else None
+        rows, place = self._result().rows, self._position
+        if place >= len(rows):
+            return None
+        self._position = place + 1
+        return rows[place]
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
         """The next rows: `size`, or `arraysize`, or as many as there are."""

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpsql.clients.dbapi.types import ResultType, read_type
+from dpsql.core.columns import ResultRows
 from dpsql.core.errors import error
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ def _pandas_type(kind: ResultType, values: Sequence[object]) -> str:
 
 def _with_values(columns: Columns, rows: Rows) -> list[tuple[tuple[str, str], list[object]]]:
     """Each column with its values."""
+    if isinstance(rows, ResultRows):
+        return [(column, values.tolist()) for column, values in zip(columns, rows.columns, strict=True)]
     return [(column, [row[i] for row in rows]) for i, column in enumerate(columns)]
 
 

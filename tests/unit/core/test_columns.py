@@ -73,6 +73,18 @@ def test_rows_are_made_of_their_columns() -> None:
     assert (rows[-1], rows[1:], len(rows), repr(rows[:1])) == ((3, "b"), [(2, None), (3, "b")], 3, "[(1, 'a')]")
 
 
+@pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1025, 5000])
+def test_single_rows_are_those_of_the_whole(size: int) -> None:
+    rows = ResultRows((Column.of(list(range(size))), Column.of([str(i) for i in range(size)])))
+    expected = [(i, str(i)) for i in range(size)]
+    places = random.Random(size).choices(range(-size, size), k=200) if size else []
+    assert [rows[i] for i in range(size)] == expected
+    assert [rows[i] for i in places] == [expected[i] for i in places]
+    for beyond in (size, -size - 1):
+        with pytest.raises(IndexError):
+            rows[beyond]
+
+
 def test_columns_of_other_lengths_are_not_added_up() -> None:
     with pytest.raises(ValueError, match="as long as"):
         combined((1, [1, 2]), (1, [3]))
