@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 import threading
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,6 +77,23 @@ def test_long_columns_of_integers_are_stored_as_their_bytes() -> None:
     larger = NoisyTable((), ([2**63, *range(9999)],), 10000)
     stored = payload.encode(larger)
     assert stored is not None and payload.decode(stored) == larger
+
+
+@pytest.mark.parametrize(("bits", "size"), [(7, 1), (8, 2), (15, 2), (16, 4), (31, 4), (32, 8), (63, 8)])
+def test_long_columns_take_the_bytes_that_their_numbers_need(bits: int, size: int) -> None:
+    for numbers in ([2**bits - 1] * 9999, [-(2**bits)] * 9999, [0, -(2**bits), 2**bits - 1] * 3333):
+        table = NoisyTable((), (numbers,), 9999)
+        stored = payload.encode(table)
+        assert stored is not None and payload.decode(stored) == table
+        assert len(stored) - 9999 * size * 4 / 3 == pytest.approx(25, abs=15)
+
+
+def test_what_was_stored_as_eight_bytes_each_is_read() -> None:
+    numbers = [3, -4, 2**62] * 400
+    held = base64.b64encode(np.array(numbers, dtype="<i8").tobytes()).decode()
+    assert payload.decode(f'j[1200,[],[{{"i64":"{held}"}}]]'.encode()) == NoisyTable((), (numbers,), 1200)
+    for damaged in ('{"i64":"AAAA"}', '{"i64":"AAA"}', '{"i64":7}', '{"i99":"AAAA"}', "{}", '{"i8":[]}', '{"i8":"é"}'):
+        assert payload.decode(f"j[1,[],[{damaged}]]".encode()) is None
 
 
 @pytest.mark.parametrize(
