@@ -137,7 +137,7 @@ def column_in_type(
 
 
 def _quotients(sums: Whole, quantum: Fraction) -> Sequence[float]:
-    """Sums as the nearest DOUBLE. Why  of whole numbers that DOUBLE holds its quotient is the nearest, as that of Python's is of all."""
+    """Sums as the nearest DOUBLE. Why  of whole numbers that DOUBLE holds its quotient is the nearest, as Python's is of all."""
     top, bottom = quantum.numerator, quantum.denominator
     if largest(sums) * top < 2**53 and bottom < 2**53:
         return Column(sums.astype(np.float64) * top / bottom)
