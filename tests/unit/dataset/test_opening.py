@@ -39,6 +39,13 @@ def version(schema: Schema, ledger: Ledger, approve: bool = True) -> str:
     return dataset.version
 
 
+def moved(schema: Schema, ledger: Ledger) -> set[str]:
+    """Tables that nothing is bought of until they are approved."""
+    dataset = open_dataset(schema, ledger, approve=False)
+    dataset.engine.close()
+    return set(dataset.moved)
+
+
 def refused(schema: Schema, ledger: Ledger, code: int, approve: bool = True) -> str:
     with pytest.raises(Error) as raised:
         open_dataset(schema, ledger, approve=approve)
@@ -79,7 +86,10 @@ def test_other_contents_are_another_version(tmp_path: Path, ledger: Ledger, kind
     schema = clinic(tmp_path, kind)
     first = version(schema, ledger)
     rewrite(tmp_path, kind, table, f"SELECT * FROM ({ROWS[table]}) LIMIT 1")
-    assert "dpsql check" in refused(schema, ledger, 708, approve=False)
+    if table == "visit" and kind != "duckdb":
+        assert moved(schema, ledger) == {"visit"}, "the others are answered, and what is stored"
+    else:
+        assert "dpsql check" in refused(schema, ledger, 708, approve=False)
     second = version(schema, ledger)
     assert second != first and len(second) == 32
 
@@ -107,7 +117,7 @@ def test_the_approval_is_for_the_declared_structure_too(tmp_path: Path, ledger: 
     version(schema, ledger)
     person, visit, ward = schema.tables
     keyed = replace(schema, tables=(person, replace(visit, key=("person_id",)), ward))
-    refused(keyed, ledger, 708, approve=False)
+    assert moved(keyed, ledger) == {"visit"}
     assert "visit: rows repeat in (person_id)" in refused(keyed, ledger, 804)
 
 
@@ -187,7 +197,7 @@ def test_data_that_changes_while_it_is_opened_is_not_opened(
     monkeypatch.setattr(Versions, "approve", late)
     assert "changed while it was opened" in refused(schema, ledger, 708)
     monkeypatch.undo()
-    refused(schema, ledger, 708, approve=False)
+    assert moved(schema, ledger) == {"visit"}, "approved is what was there before"
 
 
 # --- structure ----------------------------------------------------------------------------------------------------
@@ -234,7 +244,7 @@ def test_rule_9_public_keys_are_checked_at_each_opening(
     """Also where an approval is there: it may come from a program that did not look."""
     schema = clinic(tmp_path, rows={"ward": f"{ROWS['ward']} UNION ALL {again}"})
     with monkeypatch.context() as blind:
-        blind.setattr(opening, "verify", lambda engine, schema: ())
+        blind.setattr(opening, "verify", lambda *_: ())
         version(schema, ledger)
     for _ in range(2):
         message = refused(schema, ledger, 804, approve=False)
