@@ -11,6 +11,7 @@ from fractions import Fraction
 from dpsql.core.domains import Categories, Interval, Value
 from dpsql.core.sqltypes import SqlType
 from dpsql.schema.model import ROW, Column, Schema, Table
+from dpsql.schema.qualifiers import MAIN, place
 from dpsql.sql.duckdb import EPOCH
 
 FEW = 6
@@ -27,6 +28,12 @@ def name_sql(name: str) -> str:
     if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED:
         return name
     return '"' + name.replace('"', '""') + '"'
+
+
+def table_sql(name: str) -> str:
+    """A declared table as a statement names it, its SQL schema before the point."""
+    within, short = place(name)
+    return name_sql(name) if within == MAIN else f"{name_sql(within)}.{name_sql(short)}"
 
 
 def value_text(value: Value, sqltype: SqlType) -> str:

@@ -157,7 +157,8 @@ class PostQuery:
     written     the statement for people, where it holds what only dpsql knows and `plain_sql` does not; or None
     notes       what the reader of the answer has to know, by the declarations alone
     empty       whether it is answered from the declared tables alone, which are empty
-    spent       the tables of what was spent that it reads (schema/spent.py); then it reads nothing else
+    catalog     whether it asks information_schema: it is told each table in its SQL schema
+    spent       the tables of what was spent that it reads (schema/spent.py); then it reads nothing else but the catalog
     """
 
     sql: str
@@ -166,6 +167,7 @@ class PostQuery:
     direct: tuple[tuple[str, str] | None, ...]
     traced: bool
     empty: bool = False
+    catalog: bool = False
     spent: tuple[str, ...] = ()
     computed: tuple[str | None, ...] = ()
     release: str | None = None

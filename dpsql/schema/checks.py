@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from posixpath import normpath
 
 from dpsql.core.domains import Interval, integers
+from dpsql.schema import qualifiers
 from dpsql.schema.mistakes import Mistakes, place_of, printable, suggestion
 from dpsql.schema.model import RESERVED, ROW, Column, Reference, Schema, Table, follows, with_unit
 from dpsql.schema.paths import Path, agrees, disagreements, written
@@ -62,8 +63,13 @@ def _check_names(schema: Schema, table: Table, mistakes: Mistakes) -> None:
     taken = schema.table(with_unit(table.name))
     if not table.public and taken is not None:
         mistakes.add(_at(taken), f"has a name that dpsql gives to a view of {printable(table.name)}", "rename it")
+    within, short = qualifiers.place(table.name)
     if table.name.lower().startswith(RESERVED):
         mistakes.add(_at(table), "has a name that dpsql keeps for itself", "rename it")
+    elif within.lower() in qualifiers.KEPT or not short:
+        mistakes.add(_at(table), f"is in the SQL schema {printable(within)}, which holds something else", "rename it")
+    elif within.lower() == qualifiers.MAIN and "." in table.name:
+        mistakes.add(_at(table), "names the SQL schema main, which is meant without a word", f"write {name(short)}")
     for column in table.columns:
         if column.name.lower().startswith(RESERVED):
             mistakes.add(_at(table, column.name), "has a name that dpsql keeps for itself", "rename it")

@@ -257,7 +257,8 @@ def _from_declared(plan: Compiled, columns: Columns, world: World) -> Answer:
     """From the declared tables, which are empty, or from the ledger."""
     if plan.plan.post_query.spent:
         world.catalog.spent(world.spent(plan.plan.post_query.spent))
-    return _free(columns, world.catalog.rows(plan.plan.post_query.sql)[1], world)
+    held = world.catalog.shown if plan.plan.post_query.catalog else world.catalog
+    return _free(columns, held.rows(plan.plan.post_query.sql)[1], world)
 
 
 def _free(columns: Sequence[tuple[str, str]], rows: list[tuple[object, ...]], world: World) -> Answer:

@@ -210,3 +210,27 @@ def test_what_cannot_be_reached_or_declared_so(schema: Schema) -> None:
     execute(schema, "DROP TABLE visit")
     with pytest.raises(Error, match=r"DPSQL-707.*holds no table visit"):
         open_session(schema, None, ":memory:")
+
+
+def test_tables_of_another_schema_are_named_with_it(schema: Schema) -> None:
+    execute(schema, "CREATE SCHEMA ward; ALTER TABLE patient SET SCHEMA ward; ALTER TABLE visit SET SCHEMA ward")
+
+    def placed(name: str) -> str:
+        return f"ward.{name}" if name in ("patient", "visit") else name
+
+    tables = tuple(
+        replace(
+            t,
+            name=placed(t.name),
+            source=placed(t.name),
+            references=tuple(replace(r, table=placed(r.table)) for r in t.references),
+        )
+        for t in schema.tables
+    )
+    moved = replace(schema, tables=tables, privacy=replace(schema.privacy, unit="ward.patient.patient_id"))
+    with closing(open_session(moved, None, ":memory:", ZeroNoise())) as opened:
+        both = "FROM ward.visit JOIN ward.patient ON visit.patient_id = ward.patient.patient_id"
+        one = opened.execute(f"SELECT SUM(ward.visit.days) {both}").rows
+        assert one == opened.execute("SELECT SUM(days) FROM visit").rows
+        assert opened.execute("SELECT COUNT(*) FROM patient").rows[0][0]
+    assert '[tables."ward.visit"]' in owner.init(moved.source)

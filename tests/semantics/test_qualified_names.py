@@ -83,7 +83,8 @@ def test_free_answers_take_qualified_names(connection: Connection, sql: str, way
         ("DESCRIBE a.b.patient", "did you mean patient?"),
         ("SELECT SUM(other.patient.age) FROM patient", "write patient.age"),
         ("SELECT SUM(public.p.age) FROM patient AS p", "write p.age"),
-        ("SELECT SUM(public.patient.age) FROM patient AS p", "write patient.age"),
+        ("SELECT SUM(public.patient.age) FROM patient AS p", "write p.age"),
+        ("SELECT SUM(public.visit.days) FROM patient", "add visit to FROM"),
         ("SELECT public.t.age FROM (SELECT 1 AS age) AS t", "write t.age"),
     ],
 )
@@ -128,8 +129,9 @@ def test_what_a_name_means_already_goes_first(tmp_path: Path) -> None:
 def test_the_words_that_mean_the_declared_tables() -> None:
     schema = read_schema(Path(__file__).parents[1] / "notes/clinic/schema.toml")
     name = schema.name
-    assert all(qualifiers.holds_tables(schema, *words) for words in [(), ("",), ("", "Main"), (name.upper(), "public")])
+    for words in [(), ("",), ("", "Main"), (name.upper(), "public"), (name,), ("public",)]:
+        assert qualifiers.tables_in(schema, *words) == list(schema.tables)
     for words in [("other",), ("main", "main"), ("main", name), ("other", "main"), (name, name), ("a", name, "main")]:
-        assert not qualifiers.holds_tables(schema, *words)
+        assert not qualifiers.tables_in(schema, *words)
     assert qualifiers.table(schema, "", "PUBLIC", "Patient") is schema.table("patient")
     assert qualifiers.table(schema, "other", "patient") is None

@@ -17,6 +17,7 @@ from dpsql.core.escaping import harmless
 from dpsql.core.sqltypes import SqlType
 from dpsql.schema import spent
 from dpsql.schema.model import Column, Schema, Table
+from dpsql.schema.qualifiers import MAIN, place
 from dpsql.sql.duckdb import quoted
 
 FEW = 6  # values of a domain that are listed; of longer ones only their number
@@ -48,7 +49,8 @@ def _walk(items: Sequence[CatalogItem], parents: tuple[str, ...]) -> Iterator[tu
 
 
 def _table(schema: Schema, table: Table) -> CatalogItem:
-    name = identifier(table.name)
+    within, short = place(table.name)
+    name = identifier(short) if within == MAIN else f"{identifier(within)}.{identifier(short)}"
     columns = [
         _leaf(f"{name}.{identifier(column.name)}", column.name, column_label(schema, table, column), column.sqltype)
         for column in table.columns

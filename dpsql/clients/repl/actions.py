@@ -16,6 +16,7 @@ from dpsql.clients.repl.scanner import entries
 from dpsql.clients.terminal import show as output
 from dpsql.clients.terminal.statements import read_text
 from dpsql.core.errors import Error
+from dpsql.schema import qualifiers
 from dpsql.schema.model import Table
 
 SECONDS = 2.0
@@ -43,7 +44,7 @@ def leave(desk: Desk, argument: str) -> None:
 
 def describe(desk: Desk, argument: str) -> None:
     """The tables, or the columns of one."""
-    name = argument.removeprefix("main.").strip('"')
+    name = ".".join(_parts(argument))
     if not name:
         _draw(desk, *declared.tables(desk.schema))
         first = desk.schema.tables[0].name if desk.schema.tables else "TABLE"
@@ -57,11 +58,11 @@ def describe(desk: Desk, argument: str) -> None:
 
 def domain(desk: Desk, argument: str) -> None:
     """Everything that is declared of a column."""
-    owner, point, name = (part.strip('"') for part in argument.partition("."))
-    if not point:
+    *owner, name = _parts(argument)
+    if not owner:
         desk.screen.tell("Write \\domain TABLE.COLUMN; \\d lists the tables.", "error")
         return
-    table = _table(desk, owner)
+    table = _table(desk, ".".join(owner))
     if table is None:
         return
     column = table.column(name)
@@ -72,12 +73,18 @@ def domain(desk: Desk, argument: str) -> None:
     desk.screen.tell("\n".join(declared.domain(column, table)))
 
 
+def _parts(argument: str) -> list[str]:
+    return [part.strip('"') for part in argument.split(".")]
+
+
 def _table(desk: Desk, name: str) -> Table | None:
     """The declared table of that name; else say which there are."""
-    table = desk.schema.table(name)
+    found = qualifiers.meant(desk.schema, *name.split(".")[-3:])
+    table = found[0] if len(found) == 1 else None
     if table is None:
         names = [t.name for t in desk.schema.tables]
-        hint = _meant(name, names, f"the tables are {', '.join(names)}")
+        several = f"write {' or '.join(t.name for t in found)}"
+        hint = several if found else _meant(name, names, f"the tables are {', '.join(names)}")
         desk.screen.tell(f"There is no table {name[:60]!r}; {hint}", "error")
     return table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import dpsql
-from dpsql.clients.declared import name_sql
+from dpsql.clients.declared import table_sql
 from dpsql.clients.output.prices import number
 from dpsql.clients.repl.desk import Desk
 
@@ -31,7 +31,7 @@ def banner(desk: Desk) -> str:
 def example(desk: Desk) -> str:
     """A statement that this dataset answers."""
     table = next((t for t in desk.schema.tables if not t.public), None)
-    return f"SELECT COUNT(*) FROM {name_sql(table.name)};" if table is not None else "SHOW TABLES;"
+    return f"SELECT COUNT(*) FROM {table_sql(table.name)};" if table is not None else "SHOW TABLES;"
 
 
 def help_text(desk: Desk, listed: Sequence[tuple[str, str]]) -> str:

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from dpsql.clients.declared import domain_text, kind, name_sql
+from dpsql.clients.declared import domain_text, kind, name_sql, table_sql
 from dpsql.clients.repl import actions
 from dpsql.clients.repl.banner import help_text
 from dpsql.clients.repl.completion import Candidate, complete
@@ -104,10 +104,10 @@ def _arguments(name: str, written: str, schema: Schema) -> Iterator[Candidate]:
     command = BY_NAME.get(name)
     match command.names[0] if command is not None else "":
         case "d":
-            listed = [(name_sql(t.name), kind(t, schema)) for t in schema.tables]
+            listed = [(table_sql(t.name), kind(t, schema)) for t in schema.tables]
         case "domain":
             named = [(t, c) for t in schema.tables for c in t.columns]
-            listed = [(f"{name_sql(t.name)}.{name_sql(c.name)}", domain_text(c, 3)) for t, c in named]
+            listed = [(f"{table_sql(t.name)}.{name_sql(c.name)}", domain_text(c, 3)) for t, c in named]
         case "mode":
             listed = [(mode, "") for mode in MODES]
         case "explain":

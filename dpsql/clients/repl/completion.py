@@ -183,7 +183,7 @@ def _matching(place: Place, found: Iterable[tuple[str, str]]) -> Iterator[Candid
         name = text.strip('"').lower()
         if name.startswith(prefix):
             yield Candidate(text, len(place.prefix), about)
-        elif len(prefix) > 1 and f"_{prefix}" in name:
+        elif len(prefix) > 1 and (f"_{prefix}" in name or f".{prefix}" in name):
             late.append(Candidate(text, len(place.prefix), about))
     yield from late
 
@@ -197,7 +197,7 @@ def _keywords(place: Place, phrases: Sequence[str]) -> Iterator[Candidate]:
 
 def _tables(place: Place, schema: Schema) -> Iterator[Candidate]:
     queries = [(declared.name_sql(q.name), "WITH query") for q in with_queries(place.known, schema).values()]
-    listed = [(declared.name_sql(t.name), declared.kind(t, schema)) for t in schema.tables]
+    listed = [(declared.table_sql(t.name), declared.kind(t, schema)) for t in schema.tables]
     own = [(name, "what was spent, free") for name in spent.full_names()]
     catalog = [(f"{CATALOG}.{name}", "declared names, free") for name in CATALOG_TABLES] if place.prefix else []
     yield from _matching(place, [*queries, *listed, *own, *catalog])
@@ -220,14 +220,15 @@ def _qualified(place: Place, schema: Schema) -> Iterator[Candidate]:
 def _tables_in(owners: list[str], schema: Schema) -> list[str]:
     """The tables behind some words and points."""
     named = {spent.SCHEMA: list(spent.TABLES), CATALOG: list(CATALOG_TABLES)}.get(".".join(owners), [])
-    return named + [t.name for t in schema.tables if owners and qualifiers.holds_tables(schema, *owners)]
+    return named + [qualifiers.place(t.name)[1] for t in (qualifiers.tables_in(schema, *owners) if owners else ())]
 
 
 def _columns(place: Place, schema: Schema) -> Iterator[Candidate]:
     """Columns of what is in FROM; while there is no FROM, of every declared table. Names of several sources with their source."""
     found = place.sources(schema)
     if not found:
-        found = [FromItem(t.name, tuple(NamedColumn(c.name, t.name, c) for c in t.columns)) for t in schema.tables]
+        named = [(qualifiers.place(t.name)[1], t) for t in schema.tables]
+        found = [FromItem(name, tuple(NamedColumn(c.name, t.name, c) for c in t.columns)) for name, t in named]
     listed = [c for source in found for c in source.columns]
     yield from _matching(place, [_shown(c) for c in listed])
     yield from _matching(place, [(declared.name_sql(s.name), "source") for s in found] if place.prefix else ())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpsql.clients.repl.scanner import Token
-from dpsql.schema import spent
+from dpsql.schema import qualifiers, spent
 from dpsql.schema.model import Column, Schema
 
 _ENDS_FROM = {
@@ -175,7 +175,7 @@ def _columns(parts: list[str], shown: str, queries: dict[str, FromItem], schema:
         return tuple(NamedColumn(c.name, shown, c.column) for c in queries[parts[0].lower()].columns)
     if len(parts) == 2 and spent.is_one(parts[0], parts[1]):
         return tuple(NamedColumn(name, shown) for name, _ in spent.TABLES[parts[1].lower()])
-    table = schema.table(parts[-1])
+    table = qualifiers.table(schema, *parts) if len(parts) <= 3 else None
     return tuple(NamedColumn(c.name, shown, c) for c in table.columns) if table is not None else ()
 
 

@@ -24,7 +24,7 @@ from dpsql.plan.tables import Accuracy
 from dpsql.planner.options import NAMES
 from dpsql.schema import spent
 from dpsql.schema.model import Schema
-from dpsql.schema.qualifiers import MAIN
+from dpsql.schema.qualifiers import MAIN, sql_schemas
 from dpsql.session.result import Answer
 
 OPTIONS = "dpsql_options"
@@ -161,7 +161,7 @@ class DpsqlDialect(DefaultDialect):
         return reflection.relation(self._schema(connection), name, within)
 
     def get_schema_names(self, connection: Connection, **kw: Any) -> list[str]:
-        return [MAIN, spent.SCHEMA]
+        return [*sql_schemas(self._schema(connection)), spent.SCHEMA]
 
     def has_schema(self, connection: Connection, schema_name: str, **kw: Any) -> bool:
         return bool(reflection.names(self._schema(connection), schema_name))

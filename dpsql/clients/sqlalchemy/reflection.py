@@ -12,7 +12,8 @@ from dpsql.clients.declared import column_comment, table_comment
 from dpsql.clients.sqlalchemy.types import type_of
 from dpsql.core.sqltypes import SqlType
 from dpsql.schema import qualifiers, spent
-from dpsql.schema.model import Reference, Schema
+from dpsql.schema.model import Reference, Schema, Table
+from dpsql.schema.qualifiers import MAIN, place
 
 Facts = dict[str, object]
 
@@ -41,50 +42,52 @@ class Described:
 class NamedTable:
     """A table that statements can name."""
 
+    name: str
     columns: Sequence[Described]
     key: Sequence[str]
     references: Sequence[Reference]
     comment: str
 
     def foreign_keys(self, within: str | None) -> list[Facts]:
-        """The declared references; the tables that they lead to are in the same SQL schema."""
+        """The declared references. A table of `main` is in the SQL schema that was asked for, which may be no name at all."""
         return [
             {
                 "name": None,
                 "constrained_columns": [reference.column],
-                "referred_schema": within,
-                "referred_table": reference.table,
+                "referred_schema": schema if (schema := place(reference.table)[0]) != MAIN else self._main(within),
+                "referred_table": place(reference.table)[1],
                 "referred_columns": [reference.target],
                 "options": {},
             }
             for reference in self.references
         ]
 
+    def _main(self, within: str | None) -> str | None:
+        return within if place(self.name)[0] == MAIN else MAIN
+
 
 def names(schema: Schema, within: str | None) -> list[str]:
     """The tables of an SQL schema."""
     if (within or "").lower() == spent.SCHEMA:
         return list(spent.TABLES)
-    return [table.name for table in schema.tables] if qualifiers.holds_tables(schema, within or "") else []
+    return [place(table.name)[1] for table in qualifiers.tables_in(schema, within or MAIN)]
 
 
 def relation(schema: Schema, name: str, within: str | None) -> NamedTable:
     """A table by its name. Raises NoSuchTableError."""
     if spent.is_one(within or "", name):
         return _spent(name.lower())
-    if qualifiers.holds_tables(schema, within or "") and (found := _declared(schema, name)) is not None:
-        return found
-    raise NoSuchTableError(f"{within}.{name}" if within else name)
+    found = qualifiers.table(schema, within or MAIN, name)
+    if found is None:
+        raise NoSuchTableError(f"{within}.{name}" if within else name)
+    return _declared(schema, found)
 
 
-def _declared(schema: Schema, name: str) -> NamedTable | None:
-    table = schema.table(name)
-    if table is None:
-        return None
+def _declared(schema: Schema, table: Table) -> NamedTable:
     columns = [Described(c.name, c.sqltype, c.nullable, column_comment(c, table, schema)) for c in table.columns]
-    return NamedTable(columns, table.key, table.references, table_comment(table, schema))
+    return NamedTable(table.name, columns, table.key, table.references, table_comment(table, schema))
 
 
 def _spent(name: str) -> NamedTable:
     columns = [Described(column, sqltype, True, "") for column, sqltype in spent.TABLES[name]]
-    return NamedTable(columns, (), (), "what was spent, and what the guard remembers: free")
+    return NamedTable(f"{spent.SCHEMA}.{name}", columns, (), (), "what was spent, and what the guard remembers: free")

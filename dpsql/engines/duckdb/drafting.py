@@ -43,7 +43,8 @@ def _database(connection: duckdb.DuckDBPyConnection, path: Path) -> list[DraftTa
 
 def _table(connection: duckdb.DuckDBPyConnection, source: sources.StoredSource, written: str) -> DraftTable:
     columns = sources.stored_columns(connection, source)
-    return DraftTable(source.table, written, [(column, _plain(sqltype)) for column, sqltype in columns])
+    name = source.table if source.inner is None else written
+    return DraftTable(name, written, [(column, _plain(sqltype)) for column, sqltype in columns])
 
 
 def _plain(sqltype: str) -> str:

@@ -57,7 +57,7 @@ def _without_password(known: dict[str, str]) -> str:
 
 def _drafted(stored: shown.StoredTable) -> DraftTable:
     columns = [(name, str(shown.computable(sqltype) or sqltype)) for name, sqltype in stored.columns]
-    return DraftTable(stored.table, shown.dotted(stored), columns)
+    return DraftTable(shown.dotted(stored), shown.dotted(stored), columns)
 
 
 KIND = PostgresKind()

@@ -24,7 +24,7 @@ from dpsql.core.errors import Error, error
 from dpsql.plan.resolved import PostQuery, PublicTuples, PublicTypes, Resolved
 from dpsql.planner.options import ALL
 from dpsql.planner.parse import DUCKDB, Query
-from dpsql.planner.resolve.catalog import quoted_columns, spending_tables
+from dpsql.planner.resolve.catalog import quoted_columns, reads_catalog, spending_tables
 from dpsql.planner.resolve.ends import computed
 from dpsql.planner.resolve.free import free_answer
 from dpsql.planner.resolve.functions import check_buckets
@@ -65,15 +65,15 @@ def _resolve(asked: Query, schema: Schema, types: PublicTypes | None, lists: Pub
     tree = asked.tree
     check_tables(tree, schema)
     check_buckets(tree)
-    spent = spending_tables(tree, schema)
+    spent, catalog = spending_tables(tree, schema), reads_catalog(tree)
     if spent:
         text = _text(quoted_columns(without_own_functions(tree), spent))
-        return Resolved((), (), PostQuery(text, text, (), (), traced=False, empty=True, spent=spent))
+        return Resolved((), (), PostQuery(text, text, (), (), traced=False, empty=True, catalog=catalog, spent=spent))
     free = free_answer(tree, schema)
     if free is not None:
         text, notes = DUCKDB.generate(free[0], comments=False), free[1]
         plain = _text(without_own_functions(tree))
-        return Resolved((), (), PostQuery(text, plain, (), (), traced=False, empty=True, notes=notes))
+        return Resolved((), (), PostQuery(text, plain, (), (), traced=False, empty=True, catalog=catalog, notes=notes))
     plain = _text(without_own_functions(tree))
     if tree.find(exp.Pivot) is not None:
         listed = partial(declared_values, schema)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
@@ -26,10 +26,19 @@ def catalog_text(asked: Catalog, schema: Schema) -> str:
     *words, name = asked.table
     if len(words) == 1 and spent.is_one(words[0], name):
         return f"DESCRIBE {quoted(spent.SCHEMA)}.{quoted(name)}"
-    if qualifiers.table(schema, *words, name) is None:
-        at = asked.sql.rfind(name)
-        raise no_table(".".join(words), name, schema, Span(at, at + len(name)) if at >= 0 else None)
-    return f"DESCRIBE {quoted(name)}"
+    found, at = qualifiers.meant(schema, *words, name), asked.sql.rfind(name)
+    span = Span(at, at + len(name)) if at >= 0 else None
+    if len(found) > 1:
+        raise ambiguous(".".join(asked.table), [table.name for table in found], span)
+    if not found:
+        raise no_table(".".join(words), name, schema, span)
+    return f"DESCRIBE {quoted(found[0].name)}"
+
+
+def ambiguous(written: str, names: Sequence[str], span: Span | None) -> Error:
+    """Error 105 for a name that could mean several things."""
+    what = f"{written[:60]!r} could mean {', '.join(names[:12])}"
+    return error(105, what, hint=f"write {' or '.join(names[:4])}", span=span)
 
 
 def no_table(qualifier: str, name: str, schema: Schema, span: Span | None) -> Error:
@@ -38,13 +47,23 @@ def no_table(qualifier: str, name: str, schema: Schema, span: Span | None) -> Er
     if qualifier.lower() == spent.SCHEMA:
         near = difflib.get_close_matches(name.lower(), list(spent.TABLES), 1)
         hint = f"did you mean {spent.SCHEMA}.{near[0]}?" if near else f"there are {', '.join(spent.full_names())}"
-    elif near := difflib.get_close_matches(name.lower(), [n.lower() for n in declared], 1, 0.7):
+    elif same := qualifiers.meant(schema, name):
+        hint = f"did you mean {' or '.join(table.name for table in same[:4])}?"
+    elif near := _nearest(qualifier, name, [n.lower() for n in declared]):
         hint = f"did you mean {next(n for n in declared if n.lower() == near[0])}?"
     elif not qualifier and name.lower() in spent.TABLES:
         hint = f"did you mean {spent.SCHEMA}.{name.lower()}?"
     else:
         hint = "the tables are " + ", ".join(declared[:12])
     return error(105, f"there is no table {shown[:60]!r}", hint=hint, span=span)
+
+
+def _nearest(qualifier: str, name: str, declared: list[str]) -> list[str]:
+    """The declared name that was meant: by all that was written where names have schemas, else by the table's own."""
+    within = qualifier.rpartition(".")[2]
+    dotted = [n for n in declared if "." in n] if within else []
+    near = difflib.get_close_matches(f"{within}.{name}".lower(), dotted, 1, 0.7)
+    return near or difflib.get_close_matches(name.lower(), declared, 1, 0.7)
 
 
 def reads_catalog_only(tree: exp.Expression, schema: Schema) -> bool:
@@ -54,6 +73,11 @@ def reads_catalog_only(tree: exp.Expression, schema: Schema) -> bool:
         return False
     read = list(_read(tree))
     return bool(read) and all(_is_catalog(node) for node in read)
+
+
+def reads_catalog(tree: exp.Expression) -> bool:
+    """True if a query reads a table of information_schema."""
+    return any(_is_catalog(node) for node in _read(tree))
 
 
 def spending_tables(tree: exp.Expression, schema: Schema) -> tuple[str, ...]:
