@@ -95,9 +95,9 @@ def columns(table: Table) -> tuple[list[str], list[Sequence[str]]]:
 
 def notes(column: Column, table: Table) -> str:
     """Describe the remaining facts of a column that a statement should know."""
-    reference = table.reference(column.name)
     found = ["key"] if table.key == (column.name,) else []
-    found += [f"of {reference.table}.{reference.target}"] if reference is not None else []
+    named = [(r.table, r.targets[r.columns.index(column.name)]) for r in table.referring(column.name)]
+    found += [f"of {leads}.{target}" for leads, target in named]
     found += ["identifier: never shown"] if column.role == "identifier" else []
     found += ["may be NULL"] if column.nullable else []
     if column.sqltype.element is not None:

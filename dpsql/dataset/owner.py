@@ -223,8 +223,9 @@ def _table_text(facts: TableFacts) -> str:
         lines += [f"  {line}" for line in _unit_lines(facts.unit, facts.table.max_rows_per_unit, facts.unique)]
     for reference, count in facts.dangling:
         if count:
-            target = f"{printable(reference.table)}.{printable(reference.target)}"
-            lines.append(f"  {count:,} rows refer by {printable(reference.column)} to no row of {target}")
+            lines.append(
+                f"  {count:,} rows refer by {printable(reference.name)} to no row of {printable(reference.target)}"
+            )
     width = max((len(printable(c.column.name)) for c in facts.columns), default=0)
     lines += [f"  {printable(c.column.name):<{width}}  {_column_text(c)}" for c in facts.columns]
     return "\n".join(lines)

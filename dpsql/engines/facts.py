@@ -187,18 +187,23 @@ def _with_unit(dialect: Dialect, schema: Schema, table: Table) -> tuple[str, str
     joined, here = f"{dialect.relation(table.name)} AS t0", "t0"
     for i, reference in enumerate(path[:-1], start=1):
         joined += f" LEFT JOIN {dialect.relation(reference.table)} AS t{i}"
-        joined += f" ON {here}.{name(reference.column)} = t{i}.{name(reference.target)}"
+        joined += f" ON {_equal(reference, here, f't{i}')}"
         here = f"t{i}"
-    column = path[-1].column if path else schema.privacy.unit_column or ""
+    column = path[-1].columns[0] if path else schema.privacy.unit_column or ""
     return joined, f"{here}.{name(column)}"
 
 
 def _dangling(engine: Engine, table: Table, reference: Reference) -> int:
-    column, target = name(reference.column), engine.dialect.relation(reference.table)
-    sql = f"""SELECT count(*) FROM {engine.dialect.relation(table.name)} AS t WHERE t.{column} IS NOT NULL
-        AND NOT EXISTS (SELECT 1 FROM {target} AS r WHERE r.{name(reference.target)} = t.{column})"""
+    there = " AND ".join(f"t.{name(column)} IS NOT NULL" for column in reference.columns)
+    target = engine.dialect.relation(reference.table)
+    sql = f"""SELECT count(*) FROM {engine.dialect.relation(table.name)} AS t WHERE {there}
+        AND NOT EXISTS (SELECT 1 FROM {target} AS r WHERE {_equal(reference, "t", "r")})"""
     ((count,),) = engine.owner_rows(sql)
     return _integer(count)
+
+
+def _equal(reference: Reference, here: str, there: str) -> str:
+    return " AND ".join(f"{here}.{name(column)} = {there}.{name(target)}" for column, target in reference.pairs)
 
 
 def _integer(cell: object) -> int:

@@ -32,7 +32,7 @@ def canonical_table(schema: Schema, table: Table) -> str:
 def _structure(t: Table) -> tuple[object, ...]:
     return (
         (t.name, t.source, t.public, t.key, t.unit_path, t.multiplicity),
-        tuple((r.column, r.table, r.target) for r in t.references),
+        tuple((r.name, r.table, ", ".join(r.targets)) for r in t.references),
         () if t.public else tuple((c.name, _as_read(c)) for c in t.columns),
     )
 
@@ -102,10 +102,10 @@ def _verify_unique(engine: Engine, claims: list[tuple[Table, tuple[str, ...]]]) 
 
 def _unique(schema: Schema) -> Iterator[tuple[Table, tuple[str, ...]]]:
     """Every set of columns that must be unique: declared keys, and what references point to."""
-    targets = {(r.table, r.target) for t in schema.tables for r in t.references}
+    targets = {(r.table, r.targets) for t in schema.tables for r in t.references}
     for table in schema.tables:
         keys = {table.key} if table.key else set()
-        keys |= {(target,) for name_, target in targets if name_ == table.name}
+        keys |= {t for name_, t in targets if name_ == table.name and sorted(t) != sorted(table.key)}
         yield from ((table, key) for key in sorted(keys))
 
 

@@ -18,12 +18,13 @@ from dpsql.core.domains import UNBOUNDED, Domain, Interval, Value, hull, interva
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import VARCHAR, SqlType
 from dpsql.expressions.lengths import check, longest
-from dpsql.schema.paths import HeldKey, Name
+from dpsql.schema.paths import HeldKey, HeldPart, Name
 from dpsql.sql.nodes import Bare, Binary, Call, Case, Cast, Column, Literal, Node, Number
 
 LARGEST = 200_000
 """[characters] The largest expression."""
 NO_KEYS: frozenset[HeldKey] = frozenset()
+NO_PARTS: frozenset[HeldPart] = frozenset()
 NO_NAMES: frozenset[Name] = frozenset()
 NULL_TYPE = SqlType("NULL")
 _OF_LISTS = ("column", "list_contains", "len", "is null", "exists")
@@ -49,6 +50,7 @@ class Scalar:
     declared  of such a column: the hull of its domain, whatever conditions narrow it to
     keys      the private keys whose values a column holds, each with its path to the unit; none where it also holds NULLs of a join
     names     the private keys that a column names, whoever they belong to: for the guard, never to equate units
+    parts     the shares that a column has in private keys of several columns, as `keys`
     maybe     the private keys whose values a column of a join's other side holds where it is not NULL
     constant  whether a column, EXISTS or a value that is bound before the block runs has one value in all rows of a unit
     unit_bounds  declared bounds of a unit's total of a column
@@ -75,6 +77,7 @@ class Scalar:
     keys: frozenset[HeldKey] = NO_KEYS
     names: frozenset[Name] = NO_NAMES
     maybe: frozenset[HeldKey] = NO_KEYS
+    parts: frozenset[HeldPart] = NO_PARTS
     constant: bool = False
     unit_bounds: Interval | None = None
     ties: tuple[Scalar, ...] = ()
@@ -174,6 +177,42 @@ def tree_of(scalar: Scalar | None) -> Node | None:
 def same_key(one: Scalar, other: Scalar) -> bool:
     """True if two columns hold the same private key by the same path to the unit: where they are equal, so are the units (rule 46)."""
     return bool(one.held & other.held)
+
+
+def held_together(columns: Iterable[Scalar]) -> frozenset[HeldKey]:
+    """The private keys that bare columns hold, by themselves or together: rows that agree in all of the columns are of one unit.
+
+    Why  all parts of a key are of one row, so together they are a value of it
+    """
+    found = set[HeldKey]()
+    shares: dict[tuple[HeldKey, str], set[str]] = {}
+    for column in columns:
+        found |= column.held
+        for part in column.parts if column.is_column else ():
+            shares.setdefault((part.key, part.row), set()).add(part.column)
+    return frozenset(found | {key for (key, _), parts in shares.items() if parts == set(key.columns)})
+
+
+def equate_keys(pairs: Iterable[tuple[Scalar, Scalar]]) -> bool:
+    """True if columns that are equal pair by pair hold the same private key by the same path, by themselves or together (rule 46).
+
+    Why  of a key of several columns each part equals the same part, and all parts of a side are of one row
+    """
+    shares: dict[tuple[HeldKey, str, str], set[str]] = {}
+    for one, other in pairs:
+        if same_key(one, other):
+            return True
+        for mine, theirs in same_parts(one, other):
+            shares.setdefault((mine.key, mine.row, theirs.row), set()).add(mine.column)
+    return any(parts == set(key.columns) for (key, _, _), parts in shares.items())
+
+
+def same_parts(one: Scalar, other: Scalar) -> Iterator[tuple[HeldPart, HeldPart]]:
+    """The shares in which two bare columns agree, of both."""
+    for mine in one.parts if one.is_column and other.is_column else ():
+        for theirs in other.parts:
+            if (mine.key, mine.column) == (theirs.key, theirs.column):
+                yield mine, theirs
 
 
 def goes_with(one: Scalar, other: Scalar) -> bool:

@@ -124,9 +124,11 @@ class Drawing:
         if column.name == self._own_key(table):
             return Drawn(np.arange(len(rows)) + 1, is_key=True)
         place = self._uniform(table.name, column.name, len(rows))
-        reference = table.reference(column.name)
+        reference = self._leading(table, column)
         if reference is not None:
-            return self._referred(table, reference, rows, place)
+            return self._referred(table, column, reference, rows)
+        if column.role == "identifier" and any(column.name in r.targets for r in self._schema.leading(table)):
+            return Drawn(np.arange(len(rows)) + 1, is_key=True)
         if column.name in table.key and isinstance(column.domain, Categories):
             # beside the unit: each of its rows has another one
             place = ((place[rows.parent] if len(place) else place) + rows.turn / max(len(column.domain.values), 1)) % 1
@@ -139,14 +141,28 @@ class Drawing:
         """The column that tells the rows of a table apart by itself."""
         return table.key[0] if len(table.key) == 1 and table.reference(table.key[0]) is None else None
 
-    def _referred(self, table: Table, reference: Reference, rows: SampleRows, place: Floats) -> Drawn:
+    def _leading(self, table: Table, column: Column) -> Reference | None:
+        """The reference that says what a column holds: that of the path, then its own, then one that it is part of."""
+        named = table.referring(column.name)
+        private = [r for r in named if (above := self._schema.table(r.table)) is not None and not above.public]
+        first = self._schema.path_to_unit(table)[:1]
+        return next((r for r in (*first, table.reference(column.name), *private) if r is not None and r in named), None)
+
+    def _referred(self, table: Table, column: Column, reference: Reference, rows: SampleRows) -> Drawn:
         above = self._schema.table(reference.table)
         path = self._schema.path_to_unit(table)
+        if len(reference.columns) > 1 and above is not None:
+            drawn = self._uniform(table.name, reference.name, len(rows)) * len(self.rows_of(above))
+            met = rows.parent if path and path[0] == reference else drawn.astype(np.int64)
+            part = above.column(dict(reference.pairs)[column.name])
+            assert part is not None
+            return _taken(self.column(above, part), met)
+        place = self._uniform(table.name, column.name, len(rows))
         if path and path[0] == reference:
             return Drawn(rows.parent + 1, is_key=True)
         if above is not None and not above.public:
             return Drawn((place * len(self.rows_of(above))).astype(np.int64) + 1, is_key=True)
-        return Drawn(_picked([_declared(v) for v in self._listed(reference.table, reference.target)], place))
+        return Drawn(_picked([_declared(v) for v in self._listed(reference.table, reference.targets[0])], place))
 
     def _uniform(self, table: str, column: str, size: int) -> Floats:
         """[0, 1) for each row: the finished states of a counter that steps from a hash of the column (Steele, Lea and Flood 2014)."""
@@ -155,6 +171,17 @@ class Drawing:
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
         return np.asarray(((state ^ (state >> np.uint64(31))) >> np.uint64(11)) / 2.0**53)
+
+
+def _taken(drawn: Drawn, rows: Places) -> Drawn:
+    """The column of other rows, one for each place."""
+    values, nulls, places = drawn.values, drawn.nulls, drawn.places
+    return replace(
+        drawn,
+        values=values[rows] if values is not None else None,
+        nulls=nulls[rows] if nulls is not None else None,
+        places=places[rows] if places is not None else None,
+    )
 
 
 def _values(known: Sizes, column: Column, place: Floats) -> Drawn:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from dpsql.core.domains import hull
 from dpsql.core.errors import error
-from dpsql.expressions.scalar import NO_KEYS, NO_NAMES, Scalar, column
+from dpsql.expressions.scalar import NO_KEYS, NO_NAMES, NO_PARTS, Scalar, column
 from dpsql.relations.relations import From, Made, Named, Relation, UnitBound
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, rows_fact, unit_fact, with_unit
-from dpsql.schema.paths import HeldKey, Name, held_keys, named_keys, unit_key
+from dpsql.schema.paths import HeldKey, Name, held_keys, held_parts, named_keys, unit_key
 from dpsql.sql.nodes import Column as ColumnNode
 from dpsql.sql.nodes import Node
 from dpsql.sql.queries import Table as TableNode
@@ -26,11 +26,15 @@ def scan(schema: Schema, table: Table, alias: str, source: str = "") -> Relation
     if table.public:
         raise error(901, "a public table has no privacy unit")
     held, named, one = held_keys(schema, table), named_keys(schema, table), schema.one_row_per_unit(table)
+    parts = held_parts(schema, table, alias)
     columns = tuple(
         Named(
             source or table.name,
             c.name,
-            _column(c, table, alias, held.get(c.name, NO_KEYS), named.get(c.name, NO_NAMES), one),
+            replace(
+                _column(c, table, alias, held.get(c.name, NO_KEYS), named.get(c.name, NO_NAMES), one),
+                parts=parts.get(c.name, NO_PARTS),
+            ),
         )
         for c in table.columns
     )
@@ -105,7 +109,7 @@ def _unit(schema: Schema, table: Table, alias: str) -> Scalar:
         found = column(place, declared.sqltype, declared.domain, role="identifier", length=declared.longest)
     unit = unit_key(schema)
     return replace(
-        found, nullable=False, keys=frozenset({unit}), names=frozenset({(unit.table, unit.column)}), constant=True
+        found, nullable=False, keys=frozenset({unit}), names=frozenset({(unit.table, unit.columns[0])}), constant=True
     )
 
 

@@ -14,7 +14,7 @@ from dpsql.core.errors import error
 from dpsql.expressions.conditional import coalesce
 from dpsql.expressions.conversion import convert
 from dpsql.expressions.logic import compare
-from dpsql.expressions.scalar import NO_KEYS, Scalar, goes_with, same_key
+from dpsql.expressions.scalar import NO_KEYS, NO_PARTS, Scalar, equate_keys, goes_with
 from dpsql.relations.relations import From, Made, Named, Relation, Step, UnitBound, bare, check_growth, product_bound
 from dpsql.sql.nodes import Bare, Binary, Node
 from dpsql.sql.queries import Join
@@ -30,8 +30,8 @@ class Equality:
 
 
 def equates_units(equalities: Sequence[Equality]) -> bool:
-    """True if one of them holds the same private key on both sides, by the same path to the unit (rule 46)."""
-    return any(same_key(e.left, e.right) for e in equalities)
+    """True if they hold the same private key on both sides, by the same path to the unit (rule 46)."""
+    return equate_keys((e.left, e.right) for e in equalities)
 
 
 def keyed(relation: Relation, equalities: Sequence[Equality], *, right: bool = True) -> bool:
@@ -254,6 +254,7 @@ def _or_null(column: Scalar, constant: bool) -> Scalar:
         column,
         nullable=True,
         keys=NO_KEYS,
+        parts=NO_PARTS,
         names=frozenset(),
         maybe=column.held_or_null,
         constant=constant,

@@ -16,7 +16,7 @@ from dpsql.core.errors import error
 from dpsql.expressions.conversion import unify
 from dpsql.expressions.literals import literal
 from dpsql.expressions.logic import is_null, negation
-from dpsql.expressions.scalar import NO_KEYS, Scalar, limits_of_any, one_form
+from dpsql.expressions.scalar import NO_KEYS, Scalar, held_together, limits_of_any, one_form
 from dpsql.relations.relations import (
     From,
     Made,
@@ -95,7 +95,9 @@ def per_unit(
 def holds_unit(relation: Relation) -> bool:
     """True if the visible columns hold the unit, or a key of its rows, so that rows which agree in all of them are of one unit."""
     unit = relation.unit.column.tree if relation.unit is not None and relation.unit.column is not None else None
-    return any(c.scalar.held or c.scalar.tree == unit for c in relation.columns)
+    return any(c.scalar.tree == unit for c in relation.columns) or bool(
+        held_together(c.scalar for c in relation.columns)
+    )
 
 
 def distinct(source: Relation, alias: str) -> Relation:

@@ -19,7 +19,7 @@ from typing import Literal
 from dpsql.core.errors import error
 from dpsql.expressions.lengths import LONGEST
 from dpsql.expressions.logic import conjuncts, truth
-from dpsql.expressions.scalar import NO_KEYS, Scalar
+from dpsql.expressions.scalar import NO_KEYS, NO_PARTS, Scalar
 from dpsql.schema.model import UNIT_COLUMN, Table
 from dpsql.sql.nodes import Column as ColumnNode
 from dpsql.sql.nodes import Node, Number
@@ -264,6 +264,7 @@ def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:
         origin=inner.origin if inner.is_column else "",
         declared=inner.declared if inner.is_column else None,
         keys=inner.held,
+        parts=inner.parts if inner.is_column else NO_PARTS,
         names=inner.names if inner.is_column else frozenset(),
         maybe=inner.maybe if inner.is_column else NO_KEYS,
         constant=inner.is_constant,
@@ -286,6 +287,7 @@ def computed_column(alias: str, name: str, like: Scalar, parts: tuple[Scalar, ..
         origin="",
         declared=None,
         keys=NO_KEYS,
+        parts=NO_PARTS,
         names=frozenset(),
         maybe=NO_KEYS,
     )

@@ -106,7 +106,7 @@ def _check_domain_from(schema: Schema, table: Table, column: Column, mistakes: M
 
 
 def _check_list(schema: Schema, table: Table, column: Column, mistakes: Mistakes) -> None:
-    named = column.name in table.key or table.reference(column.name) or holds_unit(schema, table, column.name)
+    named = column.name in table.key or table.referring(column.name) or holds_unit(schema, table, column.name)
     if column.sqltype.element is not None and named:
         remedy = f'write a simple type, such as type = "{column.sqltype.element}"'
         mistakes.add(_at(table, column.name), "is a list, by which rows are not told apart", remedy)
@@ -142,9 +142,9 @@ def _refers_to_public(schema: Schema, table: Table, column: Column) -> bool:
 
 
 def _check_reference(schema: Schema, table: Table, reference: Reference, mistakes: Mistakes) -> bool:
-    """True if a reference leads to the one-column key of a declared table; else it is reported."""
+    """True if a reference leads to the key of a declared table; else it is reported."""
     target = schema.table(reference.table)
-    place = _at(table, reference.column)
+    place = _at(table, reference.name)
     if target is None:
         others = _names(t for t in schema.tables if t is not table)
         what = f"refers to {printable(reference.table)}, which is not a declared table"
@@ -152,18 +152,20 @@ def _check_reference(schema: Schema, table: Table, reference: Reference, mistake
     elif table.public and not target.public:
         what = f"refers to the private table {printable(target.name)} from a public one"
         mistakes.add(place, what, "remove the reference, or public = true")
-    elif target.key != (reference.target,):
-        what = f"refers to {printable(target.name)}.{printable(reference.target)}, which is not the key of that table"
-        mistakes.add(place, what, _key_remedy(target, reference.target))
+    elif sorted(target.key) != sorted(reference.targets):
+        names = ", ".join(map(printable, reference.targets))
+        what = f"refers to {printable(target.name)}.{names}, which is not the key of that table"
+        mistakes.add(place, what, _key_remedy(target, reference))
     else:
         return True
     return False
 
 
-def _key_remedy(target: Table, column: str) -> str:
-    if len(target.key) == 1:
+def _key_remedy(target: Table, reference: Reference) -> str:
+    if len(target.key) == len(reference.targets) == 1:
         return f"write {quoted(f'{target.name}.{target.key[0]}')}"
-    return f"write key = [{quoted(column)}] for table {printable(target.name)} if that is unique there"
+    columns = ", ".join(map(quoted, reference.targets))
+    return f"write key = [{columns}] for table {printable(target.name)} if that is unique there"
 
 
 def _check_unit(schema: Schema, mistakes: Mistakes) -> bool:
@@ -282,7 +284,7 @@ def _check_row_level(schema: Schema, mistakes: Mistakes) -> None:
             target = schema.table(reference.table)
             if target is not None and not target.public:
                 what = f'a reference to the private table {printable(target.name)} makes no sense with unit = "row"'
-                mistakes.add(_at(table, reference.column), what, "remove the reference, or write a table's key as unit")
+                mistakes.add(_at(table, reference.name), what, "remove the reference, or write a table's key as unit")
         for column in table.columns:
             if column.unit_bounds is not None:
                 what = 'unit_bounds makes no sense with unit = "row"'

@@ -6,6 +6,7 @@ reports every mistake before it builds one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -97,18 +98,39 @@ class Column:
         return Column(self.name, self.sqltype.element, self.elements, self.nullable, self.role, length=self.longest)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Reference:
-    """`column` of this table holds values of `table.target`, a one-column key."""
+    """`columns` of this table hold together values of `targets`, the key of `table`; where one is NULL, they refer to nothing."""
 
-    column: str
+    columns: tuple[str, ...]
     table: str
-    target: str
+    targets: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Text by which stored answers and verified facts know the schema: of one column as it has always been."""
+        if len(self.columns) == 1:
+            return f"Reference(column={self.columns[0]!r}, table={self.table!r}, target={self.targets[0]!r})"
+        return f"Reference(columns={self.columns!r}, table={self.table!r}, targets={self.targets!r})"
+
+    @property
+    def name(self) -> str:
+        """Its columns, as an owner writes them."""
+        return ", ".join(self.columns)
+
+    @property
+    def target(self) -> str:
+        """The key that it leads to, in words."""
+        return f"{self.table}.{', '.join(self.targets)}"
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """(column, the column of the key that it holds a value of)"""
+        return tuple(zip(self.columns, self.targets, strict=True))
 
 
-def follows(path: tuple[Reference, ...], columns: tuple[str, ...]) -> bool:
-    """True if these are the columns of a path; SQL names do not depend on case."""
-    return [r.column.lower() for r in path] == [c.lower() for c in columns]
+def follows(path: tuple[Reference, ...], names: tuple[str, ...]) -> bool:
+    """True if these are the references of a path; SQL names do not depend on case."""
+    return [r.name.lower() for r in path] == [n.lower() for n in names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +139,7 @@ class Table:
 
     source               file or table name inside the dataset's source
     key                  columns that are unique together; () if none is declared
-    unit_path            the reference columns to follow to the unit, where more than one path exists, else None
+    unit_path            the references to follow to the unit by their columns, where more than one path exists, else None
     max_rows_per_unit    [rows] enforced
     max_groups_per_unit  [groups] enforced
     population           the public number of units, for one-row-per-unit tables, or None
@@ -141,7 +163,12 @@ class Table:
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)
 
     def reference(self, column: str) -> Reference | None:
-        return next((r for r in self.references if r.column == column), None)
+        """The reference of this column alone."""
+        return next((r for r in self.references if r.columns == (column,)), None)
+
+    def referring(self, column: str) -> tuple[Reference, ...]:
+        """The references that the column is part of."""
+        return tuple(r for r in self.references if column in r.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +336,7 @@ class Schema:
             target = self.table(reference.table)
             if target is None or target.public or target.name in seen:
                 continue
-            if (target.name, reference.target) == (self.privacy.unit_table, self.privacy.unit_column):
+            if (target.name, reference.targets) == (self.privacy.unit_table, (self.privacy.unit_column,)):
                 found.append((reference,))
             else:
                 onward = self.paths_to_unit(target, (*seen, table.name))
@@ -321,7 +348,11 @@ class Schema:
         if table.name == self.privacy.unit_table:
             return self.privacy.unit_column
         path = self.path_to_unit(table)
-        return path[0].column if len(path) == 1 else None
+        return path[0].columns[0] if len(path) == 1 else None
+
+    def leading(self, table: Table) -> Iterator[Reference]:
+        """The references over several columns that lead to a table."""
+        return (r for t in self.tables for r in t.references if r.table == table.name and len(r.columns) > 1)
 
     def one_row_per_unit(self, table: Table) -> bool:
         """True if the declared keys say that a unit has at most one row here (rule 36: verified and approved, not enforced)."""

@@ -7,7 +7,7 @@ So a held key is the key and the references that lead from it to the unit, and t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dpsql.core.errors import error
@@ -22,14 +22,14 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class HeldKey:
-    """A one-column key of a private table, whose values a column holds, and the references from that table to the unit.
+    """A key of a private table, whose values columns hold, and the references from that table to the unit.
 
     Why  rows that agree in the same held key are of one unit, which is what joins, groups and windows rest on: the unit is a function
          of the key's value, made of unique keys alone (rule 36)
     """
 
     table: str
-    column: str
+    columns: tuple[str, ...]
     path: Path
 
     @property
@@ -38,26 +38,59 @@ class HeldKey:
         return not self.path
 
 
+@dataclass(frozen=True, slots=True)
+class HeldPart:
+    """A share that a column has in a key of several columns.
+
+    column  of the key
+    row     name in the statement of the table that it was read of
+
+    Why  only all parts of one and the same row are a value of the key: an order's number of one row and the store of another belong to
+         nobody, or to somebody else
+    """
+
+    key: HeldKey
+    column: str
+    row: str
+
+
 def unit_key(schema: Schema) -> HeldKey:
     """The key that is the unit."""
-    return HeldKey(schema.privacy.unit_table or "", schema.privacy.unit_column or "", ())
+    return HeldKey(schema.privacy.unit_table or "", (schema.privacy.unit_column or "",), ())
 
 
 def held_keys(schema: Schema, table: Table) -> dict[str, frozenset[HeldKey]]:
-    """The private keys that columns of a table hold, by column: its own key, and what the first reference of its path points at.
+    """The private keys that columns of a table hold by themselves, by column."""
+    found: dict[str, frozenset[HeldKey]] = {}
+    for key, columns in _held(schema, table):
+        if len(columns) == 1:
+            found[columns[0]] = found.get(columns[0], frozenset()) | {key}
+    return found
+
+
+def held_parts(schema: Schema, table: Table, row: str) -> dict[str, frozenset[HeldPart]]:
+    """The shares that columns of a table have in private keys of several columns, by column; `row` is its name in the statement."""
+    found: dict[str, frozenset[HeldPart]] = {}
+    for key, columns in _held(schema, table):
+        for column, part in zip(columns, key.columns, strict=True) if len(columns) > 1 else ():
+            found[column] = found.get(column, frozenset()) | {HeldPart(key, part, row)}
+    return found
+
+
+def _held(schema: Schema, table: Table) -> Iterator[tuple[HeldKey, tuple[str, ...]]]:
+    """The private keys that a table holds, and its columns that do: its own key, and what the first reference of its path points at.
 
     Why  other references lead to people too, but not to those whose rows these are (rule 3)
     """
     if schema.privacy.unit == ROW:
-        return {}
+        return
     path = schema.path_to_unit(table)
-    found: dict[str, frozenset[HeldKey]] = {}
     if path:
-        found[path[0].column] = frozenset({HeldKey(path[0].table, path[0].target, path[1:])})
-    if len(table.key) == 1:
-        own = HeldKey(table.name, table.key[0], path)
-        found[own.column] = found.get(own.column, frozenset()) | {own}
-    return found
+        pairs = sorted(path[0].pairs, key=lambda pair: pair[1])
+        yield HeldKey(path[0].table, tuple(target for _, target in pairs), path[1:]), tuple(c for c, _ in pairs)
+    if table.key:
+        own = tuple(sorted(table.key))
+        yield HeldKey(table.name, own, path), own
 
 
 def named_keys(schema: Schema, table: Table) -> dict[str, frozenset[Name]]:
@@ -68,15 +101,23 @@ def named_keys(schema: Schema, table: Table) -> dict[str, frozenset[Name]]:
     """
     if schema.privacy.unit == ROW:
         return {}
-    found: dict[str, frozenset[Name]] = {
-        name: frozenset({(table.name, name)}) for name in table.key if len(table.key) == 1
-    }
+    found: dict[str, frozenset[Name]] = {}
+    if len(table.key) == 1 or any(schema.leading(table)):
+        _name(found, table, table.name, ((name, name) for name in table.key))
     for reference in table.references:
         target = schema.table(reference.table)
         if target is not None and not target.public:
-            named = frozenset({(target.name, reference.target)})
-            found[reference.column] = found.get(reference.column, frozenset()) | named
+            _name(found, table, target.name, reference.pairs)
     return found
+
+
+def _name(found: dict[str, frozenset[Name]], table: Table, named: str, pairs: Iterable[tuple[str, str]]) -> None:
+    """Add the names that columns have; of several only those that are identifiers, since a condition on the others tells something."""
+    held = list(pairs)
+    for name, target in held:
+        column = table.column(name)
+        if len(held) == 1 or (column is not None and column.role == "identifier"):
+            found[name] = found.get(name, frozenset()) | {(named, target)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +178,7 @@ def require_agreeing(schema: Schema) -> None:
 
 def columns(path: Path) -> str:
     """The columns of a path, as an owner writes them."""
-    return ", ".join(quoted(r.column) for r in path)
+    return ", ".join(quoted(r.name) for r in path)
 
 
 def written(path: Path) -> str:

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import VARCHAR, SqlType
 from dpsql.schema.columns import COLUMN, column_name, declared_type, read_column
-from dpsql.schema.mistakes import printable
+from dpsql.schema.mistakes import printable, shown
 from dpsql.schema.model import Column, Reference, Table
 from dpsql.schema.section import Section
 from dpsql.schema.write import quoted
@@ -144,8 +144,28 @@ def _references(section: Section) -> dict[str, Reference | None]:
     if inner is None:
         return {}
     inner.refuse_bad_names("column")
-    targets = {column: column_name(inner, column) for column in inner.values}
-    return {column: Reference(column, *target) if target else None for column, target in targets.items()}
+    return {written: _reference(inner, written) for written in inner.values}
+
+
+def _reference(section: Section, written: str) -> Reference | None:
+    """`column = "table.column"`, or `"column, column" = ["table.column", "table.column"]`."""
+    value = section.values[written]
+    if not isinstance(value, list):
+        target = column_name(section, written)
+        return Reference((written,), target[0], (target[1],)) if target else None
+    columns = tuple(part.strip() for part in written.split(","))
+    named = [v.rpartition(".") for v in value if isinstance(v, str)]
+    targets = tuple(column for _, _, column in named)
+    one_table = len({table.lower() for table, _, _ in named}) == 1 and all(named[0])
+    if one_table and len(columns) == len(value) == len(named) and _differ(columns) and _differ(targets):
+        return Reference(columns, named[0][0], targets)
+    what = f"{shown(written)} needs one table.column for each of its columns, all of one table"
+    section.wrong(what, 'write "store_id, order_no" = ["orders.store_id", "orders.order_no"]')
+    return None
+
+
+def _differ(names: tuple[str, ...]) -> bool:
+    return all(names) and len({name.lower() for name in names}) == len(names)
 
 
 def _sections(section: Section, references: dict[str, Reference | None]) -> dict[str, Section | None]:
@@ -155,10 +175,11 @@ def _sections(section: Section, references: dict[str, Reference | None]) -> dict
     if inner is not None:
         inner.refuse_bad_names("column")
         found = {name: inner.inner(name, COLUMN, _place(section, name)) for name in inner.values}
-    for name, reference in references.items():
-        if spelt(name, found) not in found:
-            empty = Section({}, _place(section, name), COLUMN, section.mistakes)
-            found[name] = empty if reference is not None else None
+    for written, reference in references.items():
+        for name in reference.columns if reference is not None else (written,):
+            if spelt(name, found) not in found:
+                empty = Section({}, _place(section, name), COLUMN, section.mistakes)
+                found[name] = empty if reference is not None else None
     if not found and not _is_no_table(section, "columns"):
         section.wrong("no column is declared", f"write columns = {TABLE['columns']}")
     return found
@@ -175,17 +196,26 @@ def _spelt(declared: Declared, tables: list[Declared]) -> Table:
         columns: Iterable[str] = table.key
     else:
         columns = declared.columns
-    references = tuple(
-        Reference(spelt(r.column, columns), *spelt_column(r.table, r.target, tables)) for r in table.references
-    )
+    references = tuple(_spelt_reference(r, columns, tables) for r in table.references)
     path = table.unit_path
-    followed = [r.column for d in tables for r in d.table.references]
+    followed = [r.name for d in tables for r in d.table.references]
     return replace(
         table,
         key=tuple(spelt(c, columns) for c in table.key),
         references=references,
-        unit_path=None if path is None else tuple(spelt(c, followed) for c in path),
+        unit_path=None if path is None else tuple(spelt(_one_space(c), followed) for c in path),
     )
+
+
+def _spelt_reference(reference: Reference, columns: Iterable[str], tables: list[Declared]) -> Reference:
+    targets = [spelt_column(reference.table, target, tables) for target in reference.targets]
+    return Reference(
+        tuple(spelt(column, columns) for column in reference.columns), targets[0][0], tuple(c for _, c in targets)
+    )
+
+
+def _one_space(written: str) -> str:
+    return ", ".join(part.strip() for part in written.split(","))
 
 
 # --- columns ------------------------------------------------------------------------------------------------------
@@ -204,19 +234,31 @@ def _column(declared: Declared, name: str, types: dict[Place, SqlType], tables: 
 def _types(tables: list[Declared]) -> dict[Place, SqlType]:
     """The type of every column: the written one, else that of the column it refers to; the rest is reported."""
     written = _written_types(tables)
-    targets = {(d.table.name, r.column): (r.table, r.target) for d in tables for r in d.table.references}
+    targets = _targets(tables)
     found = dict(written)
     for declared in tables:
         for name, section in declared.columns.items():
             here = declared.table.name, name
-            far = _follow(targets.get(here), written, targets)
+            fars = [(target, _follow(target, written, targets)) for target in targets.get(here, ())]
             if section is not None and here not in written:
-                _refuse_untyped(section, targets.get(here), tables)
-            elif section is not None and far is not None and far != written[here]:
-                target = ".".join(targets[here])
-                section.wrong(f"type {written[here]} differs from {far}, the type of {target}", f'write type = "{far}"')
-            if far is not None:
-                found.setdefault(here, far)
+                _refuse_untyped(section, next(iter(targets.get(here, ())), None), tables)
+            for target, far in fars:
+                if section is not None and here in written and far is not None and far != written[here]:
+                    what = f"type {written[here]} differs from {far}, the type of {'.'.join(target)}"
+                    section.wrong(what, f'write type = "{far}"')
+            for _, far in fars:
+                if far is not None:
+                    found.setdefault(here, far)
+    return found
+
+
+def _targets(tables: list[Declared]) -> dict[Place, list[Place]]:
+    """Places that each column refers to, those by itself first."""
+    found: dict[Place, list[Place]] = {}
+    for declared in tables:
+        for reference in sorted(declared.table.references, key=lambda r: len(r.columns)):
+            for column, target in reference.pairs:
+                found.setdefault((declared.table.name, column), []).append((reference.table, target))
     return found
 
 
@@ -230,14 +272,17 @@ def _written_types(tables: list[Declared]) -> dict[Place, SqlType]:
     return found
 
 
-def _follow(place: Place | None, written: dict[Place, SqlType], targets: dict[Place, Place]) -> SqlType | None:
+def _follow(place: Place, written: dict[Place, SqlType], targets: dict[Place, list[Place]]) -> SqlType | None:
     """The first written type along the references; None at their end, or where they go in a circle."""
     seen: set[Place] = set()
-    while place is not None and place not in seen:
+    waiting = [place]
+    while waiting:
+        place = waiting.pop(0)
         if place in written:
             return written[place]
-        seen.add(place)
-        place = targets.get(place)
+        if place not in seen:
+            seen.add(place)
+            waiting += targets.get(place, ())
     return None
 
 

@@ -18,6 +18,7 @@ from dpsql.schema.model import (
     Column,
     Guard,
     Privacy,
+    Reference,
     Reservation,
     Role,
     Schema,
@@ -247,9 +248,7 @@ def _head(table: Table) -> list[tuple[str, str]]:
     if table.key:
         pairs.append(("key", _list(map(quoted, table.key))))
     if table.references:
-        pairs.append(
-            ("references", _inline((name(r.column), quoted(f"{r.table}.{r.target}")) for r in table.references))
-        )
+        pairs.append(("references", _inline((name(r.name), _target(r)) for r in table.references)))
     if table.multiplicity:
         pairs.append(("multiplicity", _inline((name(column), str(rows)) for column, rows in table.multiplicity)))
     if table.unit_path is not None:
@@ -260,6 +259,11 @@ def _head(table: Table) -> list[tuple[str, str]]:
         "population": table.population,
     }
     return pairs + [(key, str(limit)) for key, limit in limits.items() if limit is not None]
+
+
+def _target(reference: Reference) -> str:
+    named = [quoted(f"{reference.table}.{target}") for target in reference.targets]
+    return named[0] if len(named) == 1 else _list(named)
 
 
 def _column(schema: Schema, table: Table, column: Column) -> str:

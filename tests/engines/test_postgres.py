@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 
 from dpsql.accounting.ledger import Ledger
+from dpsql.core.domains import Interval
 from dpsql.core.errors import Error
 from dpsql.core.loss import NO_LOSS
+from dpsql.core.sqltypes import SqlType
 from dpsql.dataset import owner
 from dpsql.engines.base import RaisedError
 from dpsql.engines.postgres.engine import PostgresEngine
-from dpsql.schema.model import Schema
+from dpsql.schema.model import Column, Reference, Schema, Table
 from dpsql.session.opening import ledger_identity, open_session
 from dpsql.session.session import Session
 from tests.engines import conformance
@@ -234,3 +236,25 @@ def test_tables_of_another_schema_are_named_with_it(schema: Schema) -> None:
         assert one == opened.execute("SELECT SUM(days) FROM visit").rows
         assert opened.execute("SELECT COUNT(*) FROM patient").rows[0][0]
     assert '[tables."ward.visit"]' in owner.init(moved.source)
+
+
+def test_a_reference_over_several_columns_leads_to_the_unit(schema: Schema) -> None:
+    dose = "SELECT visit_id, n, n::DOUBLE PRECISION AS amount FROM visit, generate_series(1, 2) AS n"
+    execute(schema, f"CREATE TABLE dose AS {dose}; CREATE TABLE effect AS SELECT visit_id, n, 1 AS kind FROM dose")
+    execute(schema, "INSERT INTO effect VALUES (NULL, 1, 1), ((SELECT min(visit_id) FROM visit), NULL, 1)")
+    visit = next(t for t in schema.tables if t.name == "visit")
+    held, number = visit.column("visit_id"), SqlType("INTEGER")
+    assert held is not None
+    columns = (held, Column("n", number, Interval(Fraction(1), Fraction(2)), False, "identifier"))
+    over = Reference(("n", "visit_id"), "dose", ("n", "visit_id"))
+    doses = Table(
+        "dose", "dose", False, ("visit_id", "n"), columns, (Reference(("visit_id",), "visit", ("visit_id",)),),
+        max_rows_per_unit=100,
+    )  # fmt: skip
+    effects = Table("effect", "effect", False, (), columns, (over,), max_rows_per_unit=100)
+    moved = replace(schema, tables=(*schema.tables, doses, effects))
+    with closing(open_session(moved, None, ":memory:", ZeroNoise())) as opened:
+        known = opened.execute("SELECT COUNT(*) FROM dose").rows
+        assert known[0][0] and opened.execute("SELECT COUNT(*) FROM effect").rows == known
+        joined = "SELECT COUNT(*) FROM effect e JOIN dose d ON d.n = e.n AND d.visit_id = e.visit_id"
+        assert opened.execute(joined).rows == known

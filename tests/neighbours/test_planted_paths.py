@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from dpsql.core.sqltypes import DOUBLE, VARCHAR
+from dpsql.expressions import scalar as scalars
 from dpsql.expressions.scalar import Scalar
 from dpsql.planner.resolve import joined as joining
-from dpsql.planner.resolve import subqueries
-from dpsql.relations import declared, joins
+from dpsql.relations import declared
 from dpsql.schema import checks, paths
 from dpsql.schema.model import Reference, Schema, Table
 from dpsql.schema.paths import Disagreement, HeldKey, named_keys
@@ -40,7 +40,7 @@ def a_name_in_place_of_a_path(patch: Patch) -> None:
         def key(name: tuple[str, str]) -> HeldKey:
             far = schema.table(name[0])
             assert far is not None
-            return HeldKey(*name, schema.path_to_unit(far))
+            return HeldKey(name[0], name[1:], schema.path_to_unit(far))
 
         return {column: frozenset(map(key, names)) for column, names in named_keys(schema, table).items()}
 
@@ -51,10 +51,10 @@ def names_are_compared(patch: Patch) -> None:
     """Two columns hold the same key where its name is the same; paths that disagree are read."""
 
     def same_name(one: Scalar, other: Scalar) -> bool:
-        return bool({(k.table, k.column) for k in one.held} & {(k.table, k.column) for k in other.held})
+        return bool({(k.table, k.columns) for k in one.held} & {(k.table, k.columns) for k in other.held})
 
     patch.setattr(checks, "disagreements", lambda schema: iter(()))
-    for module in (joins, joining, subqueries):
+    for module in (scalars, joining):
         patch.setattr(module, "same_key", same_name)
 
 
@@ -90,7 +90,7 @@ def the_last_step_of_a_path_is_dropped(patch: Patch) -> None:
 
     def near(self: Schema, table: Table) -> str | None:
         path = self.path_to_unit(table)
-        return path[0].column if len(path) == 2 else original(self, table)
+        return path[0].columns[0] if len(path) == 2 else original(self, table)
 
     patch.setattr(Schema, "unit_column", near)
 

@@ -53,10 +53,10 @@ class NamedTable:
         return [
             {
                 "name": None,
-                "constrained_columns": [reference.column],
+                "constrained_columns": list(reference.columns),
                 "referred_schema": schema if (schema := place(reference.table)[0]) != MAIN else self._main(within),
                 "referred_table": place(reference.table)[1],
-                "referred_columns": [reference.target],
+                "referred_columns": list(reference.targets),
                 "options": {},
             }
             for reference in self.references

@@ -47,7 +47,7 @@ def _columns(schema: Schema, table: Table) -> list[tuple[str, SqlType]]:
     """The declared columns, then the unit."""
     path = schema.path_to_unit(table)
     here = schema.table(path[-2].table) if len(path) > 1 else table
-    unit = None if here is None else here.column(path[-1].column if path else schema.privacy.unit_column or "")
+    unit = None if here is None else here.column(path[-1].columns[0] if path else schema.privacy.unit_column or "")
     if unit is None:
         raise error(901, "a private table does not reach the unit")
     return [*((c.name, c.sqltype) for c in table.columns), (UNIT_COLUMN, unit.sqltype)]

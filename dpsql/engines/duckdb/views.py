@@ -74,10 +74,10 @@ def unit_view(schema: Schema, table: Table) -> str:
     joined, here = f"main.{name(table.name)} AS t0", "t0"
     for i, reference in enumerate(path[:-1], start=1):
         joined += f" JOIN main.{name(reference.table)} AS t{i}"
-        joined += f" ON {here}.{name(reference.column)} = t{i}.{name(reference.target)}"
-        here = f"t{i}"
+        on = " AND ".join(f"{here}.{name(column)} = t{i}.{name(target)}" for column, target in reference.pairs)
+        joined, here = f"{joined} ON {on}", f"t{i}"
     items = [f"t0.{name(c.name)}" for c in table.columns]
-    items.append(f"{here}.{name(path[-1].column)} AS {name(UNIT_COLUMN)}")
+    items.append(f"{here}.{name(path[-1].columns[0])} AS {name(UNIT_COLUMN)}")
     return f"CREATE VIEW main.{name(with_unit(table.name))} AS SELECT {', '.join(items)} FROM {joined}"
 
 

@@ -207,10 +207,10 @@ def _with_unit(schema: Schema, table: Table) -> str:
     path = schema.path_to_unit(table)
     joined, here = f"{words.name(table.name)} AS t0", "t0"
     for i, reference in enumerate(path[:-1], start=1):
-        on = f"{here}.{words.name(reference.column)} = t{i}.{words.name(reference.target)}"
+        on = " AND ".join(f"{here}.{words.name(c)} = t{i}.{words.name(target)}" for c, target in reference.pairs)
         joined, here = f"{joined} JOIN {words.name(reference.table)} AS t{i} ON {on}", f"t{i}"
     items = [f"t0.{words.name(c.name)}" for c in table.columns]
-    return f"SELECT {', '.join(items)}, {here}.{words.name(path[-1].column)} AS {words.name(UNIT_COLUMN)} FROM {joined}"
+    return f"SELECT {', '.join(items)}, {here}.{words.name(path[-1].columns[0])} AS {words.name(UNIT_COLUMN)} FROM {joined}"
 
 
 def _hashed(table: Table, stored: StoredTable) -> str:

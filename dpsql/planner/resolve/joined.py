@@ -12,7 +12,7 @@ from dpsql.core.spans import Span, span_of
 from dpsql.expressions.conditional import coalesce
 from dpsql.expressions.conversion import unconverted
 from dpsql.expressions.logic import compare
-from dpsql.expressions.scalar import Scalar, same_key
+from dpsql.expressions.scalar import Scalar, same_key, same_parts
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Nested, Scope, scope_of
 from dpsql.planner.resolve.sources import Source, relation
@@ -21,6 +21,7 @@ from dpsql.planner.resolve.syntax import flat_conjuncts
 from dpsql.relations import joins
 from dpsql.relations.joins import Equality, equates_units, inner_join, meets_few, public_equality
 from dpsql.relations.relations import Relation, bare, derived
+from dpsql.schema.paths import HeldKey
 from dpsql.sql.nodes import Node
 
 
@@ -138,7 +139,22 @@ def _private_key(left: Relation, right: Relation) -> str:
         for theirs in right.columns:
             if same_key(mine.scalar, theirs.scalar):
                 return f"add {mine.source}.{mine.name} = {theirs.source}.{theirs.name} as an AND part of ON"
+    if (parts := _key_parts(left, right)) is not None:
+        return f"add {parts} as AND parts of ON"
     return "keep the privacy unit among the columns of both sides, and equate it"
+
+
+def _key_parts(left: Relation, right: Relation) -> str | None:
+    """The equalities of a private key of several columns that both sides hold, each of one row."""
+    equal: dict[tuple[HeldKey, str, str], dict[str, str]] = {}
+    for mine in left.columns:
+        for theirs in right.columns:
+            for one, other in same_parts(mine.scalar, theirs.scalar):
+                found = equal.setdefault((one.key, one.row, other.row), {})
+                found[one.column] = f"{mine.source}.{mine.name} = {theirs.source}.{theirs.name}"
+                if len(found) == len(one.key.columns):
+                    return " AND ".join(found.values())
+    return None
 
 
 def _public_key(left: Relation, right: Relation) -> str:

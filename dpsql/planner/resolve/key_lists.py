@@ -211,7 +211,9 @@ def _reference(statement: Statement, scalar: Scalar) -> tuple[str, str] | None:
     declared = statement.schema.table(table) if scalar.is_column and scalar.origin else None
     reference = declared.reference(name) if declared is not None and not declared.public else None
     target = statement.schema.table(reference.table) if reference is not None else None
-    return (target.name, reference.target) if target is not None and target.public and reference is not None else None
+    return (
+        (target.name, reference.targets[0]) if target is not None and target.public and reference is not None else None
+    )
 
 
 def _of_reference(statement: Statement, position: int, scalar: Scalar, target: tuple[str, str]) -> KeyList:

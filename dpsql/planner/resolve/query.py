@@ -4,6 +4,7 @@ reads people's rows, rows of one unit stay private, and what aggregates over peo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -12,7 +13,7 @@ from dpsql.core.cancellation import check
 from dpsql.core.errors import error
 from dpsql.core.spans import span_of
 from dpsql.expressions.logic import compare, conjunction, truth
-from dpsql.expressions.scalar import Scalar, same_key
+from dpsql.expressions.scalar import Scalar, held_together, same_key
 from dpsql.plan.resolved import GroupKey
 from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.resolve.correlated import Correlated, decorrelate
@@ -211,7 +212,7 @@ def private_select(statement: Statement, select: exp.Select, sources: dict[int, 
         return _row_level(statement, select, source, scope, env)
     check_no_unnest(select)
     keys = group_keys(nodes, scope)
-    if any(_is_unit(key.scalar, source) for key in keys):
+    if _hold_unit([key.scalar for key in keys], source):
         if env.top:
             raise rows_of_people(Private(source, select, _grouped_by_unit(select, keys, source)), select)
         if select.args.get("group") is None and not aggregated:
@@ -234,15 +235,15 @@ def _grouped_by_unit(select: exp.Select, keys: list[GroupKey], source: Relation)
     group = select.args.get("group")
     if group is None:
         return None
-    at = next((i for i, key in enumerate(keys) if _is_unit(key.scalar, source)), 0)
+    at = next((i for i, key in enumerate(keys) if _hold_unit([key.scalar], source)), 0)
     found: exp.Expression = group.expressions[at] if at < len(group.expressions) else select
     return found
 
 
-def _is_unit(key: Scalar, source: Relation) -> bool:
-    """True if a grouping expression is the unit, or a private key of its rows, on a side that is always there (rule 2)."""
+def _hold_unit(keys: Sequence[Scalar], source: Relation) -> bool:
+    """True if grouping expressions hold the unit, or a private key of its rows, on a side that is always there (rule 2)."""
     unit = source.unit.column if source.unit is not None else None
-    return bool(key.held) or (unit is not None and key.tree == unit.tree)
+    return bool(held_together(keys)) or any(unit is not None and key.tree == unit.tree for key in keys)
 
 
 # --- rows ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from dpsql.core.sqltypes import BOOLEAN
 from dpsql.expressions.conversion import unify
 from dpsql.expressions.lengths import LONGEST_BOUND
 from dpsql.expressions.logic import BOTH, compare, truth
-from dpsql.expressions.scalar import Scalar, goes_with, same_key
+from dpsql.expressions.scalar import Scalar, equate_keys, goes_with, same_parts
 from dpsql.planner.resolve.joined import columns_of, connect, from_clause, parts_scope, reads_only
 from dpsql.planner.resolve.people import aggregates
 from dpsql.planner.resolve.rows_of_people import rows_of_people
@@ -140,7 +140,8 @@ class Subqueries:
             )
         conditions = [*inner.where, *rest, *links]
         tree = Exists(Select((Number(1),), inner.read(False), tuple(dict.fromkeys(applied(conditions)))))
-        asked = (*inner.predicates, *rest, *(c for c in links if not _equates_keys(c)))
+        tying = _tying(links)
+        asked = (*inner.predicates, *rest, *(c for c in links if not _equates_keys(c) and c not in tying))
         around, ties = _outer_leaves(links, inner)
         constant = all(_fixed(c, columns_of(inner)) for c in links)
         return Scalar("exists", (*asked, *around), tree, BOOLEAN, BOTH, constant=constant, ties=ties)
@@ -150,14 +151,12 @@ class Subqueries:
         if not scope.private:
             return False
         around = _scope_columns(scope)
-        for link in links:
-            if link.function != "=":
-                continue
-            for mine, theirs in (link.args, link.args[::-1]):
-                held = reads_only(mine, inner) and theirs.is_column and theirs.tree in around
-                if held and same_key(mine, theirs):
-                    return True
-        return False
+        sides = (pair for link in links if link.function == "=" for pair in (link.args, link.args[::-1]))
+        return equate_keys(
+            (mine, theirs)
+            for mine, theirs in sides
+            if reads_only(mine, inner) and theirs.is_column and theirs.tree in around
+        )
 
     def _alone(self, select: exp.Expression, scope: Scope) -> Query:
         """A query that is resolved by itself. Raises 402 where it names what is around it."""
@@ -201,6 +200,12 @@ def _groups(select: exp.Select) -> bool:
 def _equates_keys(condition: Scalar) -> bool:
     """True if a condition only ties rows to their own unit: no constant is compared with an identifier there."""
     return condition.function == "=" and goes_with(*condition.args)
+
+
+def _tying(links: list[Scalar]) -> list[Scalar]:
+    """The conditions that equate together a key of several columns: like that of one column, they only tie rows to their own unit's."""
+    parts = [c for c in links if c.function == "=" and any(True for _ in same_parts(c.args[0], c.args[1]))]
+    return parts if equate_keys((c.args[0], c.args[1]) for c in parts) else []
 
 
 def _outer_leaves(links: list[Scalar], inner: Relation) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpsql.aggregates.record import Exact
 from dpsql.core.errors import error
 from dpsql.core.spans import span_of
-from dpsql.expressions.scalar import Scalar, one_form
+from dpsql.expressions.scalar import Scalar, held_together, one_form
 from dpsql.planner.grammar import name_of, record_of
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
@@ -126,7 +126,7 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
         )
     partition = [scalar(p, scope) for p in window.args.get("partition_by") or []]
     unit = source.unit.column if source.unit is not None else None
-    if not any(p.held or (unit is not None and p.tree == unit.tree) for p in partition):
+    if not held_together(partition) and not any(unit is not None and p.tree == unit.tree for p in partition):
         raise error(
             402,
             "a window over rows of more than one person would show them to each other",

@@ -92,7 +92,7 @@ def test_check_shows_exact_facts(tmp_path: Path, ledger: Ledger, kind: str) -> N
         "name": (1, 0, None),
     }
     assert [(c.nulls, c.outside) for c in visit.columns] == [(1, None), (0, 2)]
-    assert [(r.column, count) for r, count in visit.dangling] == [("person_id", 1)]
+    assert [(r.name, count) for r, count in visit.dangling] == [("person_id", 1)]
 
 
 def test_check_in_words(tmp_path: Path, ledger: Ledger) -> None:

@@ -179,7 +179,7 @@ def test_tables(tmp_path: Path) -> None:
     assert (visit.key, visit.max_rows_per_unit, visit.references) == (
         ("visit_id",),
         5,
-        (Reference("person_id", "person", "person_id"),),
+        (Reference(("person_id",), "person", ("person_id",)),),
     )
     assert table(schema, "ward").columns == ()
 
@@ -215,7 +215,7 @@ def test_names_do_not_depend_on_case(tmp_path: Path) -> None:
     )
     schema = read(tmp_path, text)
     assert schema.privacy.unit == "person.person_id"
-    assert table(schema, "visit").references == (Reference("person_id", "person", "person_id"),)
+    assert table(schema, "visit").references == (Reference(("person_id",), "person", ("person_id",)),)
     assert table(schema, "visit").key == ("visit_id",)
     assert column(schema, "person", "ward").domain_from == ("ward", "ward")
     assert schema.unit_column(table(schema, "visit")) == "person_id"
@@ -241,7 +241,7 @@ unit_path = ["order_id", "Seller"]
 def test_unit_path_chooses_among_several(tmp_path: Path) -> None:
     schema = read(tmp_path, CLINIC + ORDERS % 'unit_path = ["seller"]' + LINES)
     assert schema.unit_column(table(schema, "orders")) == "seller"
-    assert [r.column for r in schema.path_to_unit(table(schema, "line"))] == ["order_id", "seller"]
+    assert [r.name for r in schema.path_to_unit(table(schema, "line"))] == ["order_id", "seller"]
     assert [c.role for c in table(schema, "orders").columns] == ["identifier"] * 3
     assert column(schema, "line", "order_id").sqltype == BIGINT
 

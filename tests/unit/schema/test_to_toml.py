@@ -197,8 +197,8 @@ def schemas(draw: st.DrawFn) -> Schema:
     """A person table, one of several visits by two ways with one chosen, and a public table."""
     person = replace(draw(private_tables("person", key_column)), population=draw(limits))
     visit = draw(private_tables("visit", replace(key_column, name="visit")))
-    people = tuple(Reference(c, "person", "id") for c in ("buyer", "seller"))
-    refers = tuple(replace(key_column, name=r.column) for r in people)
+    people = tuple(Reference((c,), "person", ("id",)) for c in ("buyer", "seller"))
+    refers = tuple(replace(key_column, name=r.name) for r in people)
     visit = replace(
         visit,
         references=people,
