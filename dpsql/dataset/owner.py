@@ -223,8 +223,13 @@ def _table_text(facts: TableFacts) -> str:
         lines += [f"  {line}" for line in _unit_lines(facts.unit, facts.table.max_rows_per_unit, facts.unique)]
     for reference, count in facts.dangling:
         if count:
+            leads = f"{reference.table}.{', '.join(reference.targets)}"
+            lines.append(f"  {count:,} rows refer by {printable(reference.name)} to no row of {printable(leads)}")
+    for dependence, count in facts.divided:
+        if count:
+            named, told = (printable(", ".join(part)) for part in (dependence.columns, dependence.determined))
             lines.append(
-                f"  {count:,} rows refer by {printable(reference.name)} to no row of {printable(reference.target)}"
+                f"  {count:,} values of {named} do not determine {told}: rows beyond one group of a unit are cut"
             )
     width = max((len(printable(c.column.name)) for c in facts.columns), default=0)
     lines += [f"  {printable(c.column.name):<{width}}  {_column_text(c)}" for c in facts.columns]

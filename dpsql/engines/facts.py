@@ -9,8 +9,8 @@ from fractions import Fraction
 from dpsql.core.domains import Categories, Interval
 from dpsql.core.sqltypes import SqlType
 from dpsql.engines.base import Dialect, Engine
-from dpsql.engines.writing import literal, name, too_long
-from dpsql.schema.model import ROW, Column, Reference, Schema, Table, bounds_fact, rows_fact, unit_fact
+from dpsql.engines.writing import literal, name, too_long, undetermined
+from dpsql.schema.model import ROW, Column, Dependence, Reference, Schema, Table, bounds_fact, rows_fact, unit_fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ class TableFacts:
 
     unique    whether its key allows one row per unit
     dangling  for each reference, the rows whose value its target does not hold [rows]
+    divided   for each dependence, the values of its columns whose rows differ in what it determines [values]
     """
 
     table: Table
@@ -70,6 +71,7 @@ class TableFacts:
     unit: UnitFacts | None
     columns: tuple[ColumnFacts, ...]
     dangling: tuple[tuple[Reference, int], ...]
+    divided: tuple[tuple[Dependence, int], ...] = ()
 
 
 def table_facts(engine: Engine, schema: Schema, table: Table) -> TableFacts:
@@ -77,7 +79,8 @@ def table_facts(engine: Engine, schema: Schema, table: Table) -> TableFacts:
     rows, columns = _columns(engine, table)
     unit = None if schema.privacy.unit == ROW else _unit(engine, schema, table)
     dangling = tuple((r, _dangling(engine, table, r)) for r in table.references)
-    return TableFacts(table, rows, schema.one_row_per_unit(table), unit, columns, dangling)
+    divided = tuple((d, _divided(engine, table, d)) for d in table.determines)
+    return TableFacts(table, rows, schema.one_row_per_unit(table), unit, columns, dangling, divided)
 
 
 def verified(schema: Schema, tables: tuple[TableFacts, ...]) -> frozenset[str]:
@@ -199,6 +202,13 @@ def _dangling(engine: Engine, table: Table, reference: Reference) -> int:
     sql = f"""SELECT count(*) FROM {engine.dialect.relation(table.name)} AS t WHERE {there}
         AND NOT EXISTS (SELECT 1 FROM {target} AS r WHERE {_equal(reference, "t", "r")})"""
     ((count,),) = engine.owner_rows(sql)
+    return _integer(count)
+
+
+def _divided(engine: Engine, table: Table, dependence: Dependence) -> int:
+    ((count,),) = engine.owner_rows(
+        f"SELECT count(*) FROM ({undetermined(engine.dialect.relation(table.name), dependence)}) AS counted"
+    )
     return _integer(count)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator
 
 from dpsql.engines.base import Engine
 from dpsql.engines.registry import kind_of
-from dpsql.engines.writing import name, raise_all
+from dpsql.engines.writing import name, raise_all, undetermined
+from dpsql.schema.dependences import structural
 from dpsql.schema.mistakes import printable
-from dpsql.schema.model import Column, Schema, Table
+from dpsql.schema.model import Column, Dependence, Schema, Table
 
 FORMAT = "structure 1"
 FACTS_FORMAT = "facts 1"
@@ -20,20 +21,21 @@ def canonical(schema: Schema) -> str:
 
     Bounds, domains and limits are no part of it: they are enforced whatever the data (rules 35, 36).
     """
-    return repr((FORMAT, schema.privacy.unit, tuple(map(_structure, schema.tables))))
+    return repr((FORMAT, schema.privacy.unit, tuple(_structure(schema, t) for t in schema.tables)))
 
 
 def canonical_table(schema: Schema, table: Table) -> str:
     """Text that is equal only where one table's structure is, as `canonical` is for all. References point to keys, so what is unique
     in a table is of its own structure."""
-    return repr((FORMAT, schema.privacy.unit, _structure(table)))
+    return repr((FORMAT, schema.privacy.unit, _structure(schema, table)))
 
 
-def _structure(t: Table) -> tuple[object, ...]:
+def _structure(schema: Schema, t: Table) -> tuple[object, ...]:
     return (
         (t.name, t.source, t.public, t.key, t.unit_path, t.multiplicity),
         tuple((r.name, r.table, ", ".join(r.targets)) for r in t.references),
         () if t.public else tuple((c.name, _as_read(c)) for c in t.columns),
+        *structural(schema, t),
     )
 
 
@@ -50,7 +52,15 @@ def declared(schema: Schema) -> str:
 
     Unlike the approval, facts are about bounds, domains and limits too. What public tables list is part of the contents.
     """
-    whole = repr((FACTS_FORMAT, kind_of(schema.source).version, schema.privacy.unit, schema.tables, *schema.lists))
+    whole = repr(
+        (
+            FACTS_FORMAT,
+            kind_of(schema.source).version,
+            schema.privacy.unit,
+            schema.tables,
+            *schema.unshown,
+        )
+    )
     return hashlib.sha256(whole.encode("utf-8", "backslashreplace")).hexdigest()
 
 
@@ -68,6 +78,8 @@ def verify(engine: Engine, schema: Schema, known: Collection[str] = ()) -> tuple
     claims = list(_unique(schema))
     _verify_unique(engine, [(table, key) for table, key in claims if table.name not in known])
     _verify_multiplicity(engine, schema)
+    left = [table for table in schema.tables if table.name not in known]
+    _verify_determined(engine, [(t, d) for t in left for d in (t.determines if t.public else structural(schema, t))])
     return tuple(f"{t.name} ({', '.join(key)}) unique" for t, key in claims)
 
 
@@ -75,6 +87,7 @@ def verify_public(engine: Engine, schema: Schema) -> None:
     """Check the keys of public tables only: at every opening, whatever was approved (rule 9). Raises 804, 707."""
     _verify_unique(engine, [(t, key) for t, key in _unique(schema) if t.public])
     _verify_multiplicity(engine, schema)
+    _verify_determined(engine, [(t, d) for t in schema.tables for d in t.determines if t.public])
 
 
 def _verify_multiplicity(engine: Engine, schema: Schema) -> None:
@@ -91,6 +104,28 @@ def _verify_multiplicity(engine: Engine, schema: Schema) -> None:
             f"table {printable(t.name)}: more than {rows:,} rows have one value of {printable(column)}; declare a larger multiplicity"
             for t, column, rows in claims
             if _repeats(engine, t, (column,), rows)
+        ],
+    )
+
+
+def _verify_determined(engine: Engine, claims: list[tuple[Table, Dependence]]) -> None:
+    """Check dependences that whose row it is rests on, and those of public tables (rule 60). Raises 804.
+
+    Why  the others say that a column is constant per unit, and are enforced whatever the data: their exceptions are a fact for the
+         owner (facts.py)
+    """
+    missing = [(t, c) for t, d in claims for c in (*d.columns, *d.determined) if t.column(c) is None]
+    raise_all(
+        804,
+        [f"table {printable(t.name)}: determines names {printable(c)}, which it does not have" for t, c in missing],
+    )
+    raise_all(
+        804,
+        [
+            f"table {printable(t.name)}: rows with one ({', '.join(map(printable, d.columns))}) differ in "
+            f"({', '.join(map(printable, d.determined))}), which determines says they do not; correct the rows, or remove it"
+            for t, d in claims
+            if engine.owner_rows(f"{undetermined(engine.dialect.relation(t.name), d)} LIMIT 1")
         ],
     )
 

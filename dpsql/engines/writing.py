@@ -7,7 +7,7 @@ from fractions import Fraction
 from dpsql.core.domains import Value
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
-from dpsql.schema.model import RESERVED, Table
+from dpsql.schema.model import RESERVED, Dependence, Table
 from dpsql.sql.duckdb import quoted
 
 name = quoted
@@ -22,6 +22,13 @@ def text(value: str) -> str:
 def too_long(table: Table) -> str:
     """The name of the relation that says, row by row, which texts and lists of a private table are too long."""
     return f"{RESERVED}too long {table.name}"
+
+
+def undetermined(relation: str, dependence: Dependence) -> str:
+    """A row for each value of a dependence's columns with which rows differ in what it determines; NULL and NaN are values."""
+    columns, determined = (", ".join(map(name, part)) for part in (dependence.columns, dependence.determined))
+    pairs = f"SELECT DISTINCT {columns}, {determined} FROM {relation}"
+    return f"SELECT 1 FROM ({pairs}) AS pairs GROUP BY {columns} HAVING count(*) > 1"
 
 
 def raise_all(code: int, lines: list[str]) -> None:

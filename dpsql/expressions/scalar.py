@@ -53,6 +53,7 @@ class Scalar:
     parts     the shares that a column has in private keys of several columns, as `keys`
     maybe     the private keys whose values a column of a join's other side holds where it is not NULL
     constant  whether a column, EXISTS or a value that is bound before the block runs has one value in all rows of a unit
+    steady    whether a column is declared to have one value in all rows of a unit: only a cut may rely on it, which enforces it
     unit_bounds  declared bounds of a unit's total of a column
     ties      of EXISTS: the private keys of the row around it, which do no more than tie it to its own unit's rows. They are
               read, but no condition on an identifier
@@ -79,6 +80,7 @@ class Scalar:
     maybe: frozenset[HeldKey] = NO_KEYS
     parts: frozenset[HeldPart] = NO_PARTS
     constant: bool = False
+    steady: bool = False
     unit_bounds: Interval | None = None
     ties: tuple[Scalar, ...] = ()
     length: int | None = None
@@ -146,6 +148,13 @@ class Scalar:
         if self.is_literal or not self.args or self.function in ("column", "exists"):
             return self.is_literal or self.constant
         return all(arg.is_constant for arg in self.args)
+
+    @property
+    def is_steady(self) -> bool:
+        """True if the value is declared to be the same in all rows of a unit, or is (rules 35, 60)."""
+        if self.is_literal or not self.args or self.function in ("column", "exists"):
+            return self.is_literal or self.constant or self.steady
+        return all(arg.is_steady for arg in self.args)
 
     @property
     def held(self) -> frozenset[HeldKey]:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from dpsql.core.domains import Categories, Interval
 from dpsql.guard.sizes import NULLS, Bought, Share, Sizes, sizes
+from dpsql.schema.dependences import deriving, determined, leading
 from dpsql.schema.model import ROW, Column, Reference, Schema, Table
 from dpsql.schema.write import days, microseconds
 
@@ -127,7 +128,13 @@ class Drawing:
         reference = self._leading(table, column)
         if reference is not None:
             return self._referred(table, column, reference, rows)
-        if column.role == "identifier" and any(column.name in r.targets for r in self._schema.leading(table)):
+        if column.role == "identifier" and any(column.name in c for c in deriving(self._schema, table)):
+            # two rows of a unit go together
+            return Drawn(np.arange(len(rows)) - rows.turn % 2 + 1, is_key=True)
+        unit = self._schema.unit_column(table)
+        if unit is not None and column.name in determined((unit,), table.determines):
+            place = self._uniform(table.name, column.name, self.units)[rows.unit]
+        if column.role == "identifier" and any(column.name in r.targets for r in leading(self._schema, table)):
             return Drawn(np.arange(len(rows)) + 1, is_key=True)
         if column.name in table.key and isinstance(column.domain, Categories):
             # beside the unit: each of its rows has another one

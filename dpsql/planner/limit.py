@@ -42,8 +42,9 @@ def limit(block: Block, options: Options, schema: Schema) -> BoundedBlock:
     if source.one_row_per_unit:
         return BoundedBlock(block, Limits(1, 1, 1), enforced=False)
     rows = _least(source.unit.max_rows, options.max_rows)
-    # Keys that are functions of the unit give it one group: "customer determines nation" (rule 8).
-    constant = 1 if all(key.scalar.is_constant for key in keys) else None
+    # Keys that are functions of the unit give it one group: "customer determines nation" (rule 8). Where that is only declared, the cut
+    # to one group enforces it, and is never left out (rules 35, 60).
+    constant = 1 if all(key.scalar.is_steady for key in keys) else None
     most_groups = _least(options.max_groups, _most_groups(source), rows, groups, constant)
     if rows is None and any(counts_rows(a) for a in block.aggregates):
         raise _no_limit("rows", source)

@@ -156,8 +156,8 @@ class Identities:
 def _hash(schema: Schema, declared: Iterable[Table]) -> str:
     kept = tuple(declared)
     names = {table.name for table in kept}
-    lists = (found for found in schema.lists if found[0] in names)
-    return hashlib.sha256(repr((schema.privacy.unit, schema.privacy.units, kept, *lists)).encode()).hexdigest()
+    more = (found for found in schema.unshown if found[0] in names)
+    return hashlib.sha256(repr((schema.privacy.unit, schema.privacy.units, kept, *more)).encode()).hexdigest()
 
 
 def depends_on(block: Block, schema: Schema) -> frozenset[str]:

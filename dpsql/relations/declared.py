@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from dpsql.core.domains import hull
 from dpsql.core.errors import error
 from dpsql.expressions.scalar import NO_KEYS, NO_NAMES, NO_PARTS, Scalar, column
 from dpsql.relations.relations import From, Made, Named, Relation, UnitBound
+from dpsql.schema.dependences import determined
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, rows_fact, unit_fact, with_unit
 from dpsql.schema.paths import HeldKey, Name, held_keys, held_parts, named_keys, unit_key
 from dpsql.sql.nodes import Column as ColumnNode
@@ -25,19 +27,7 @@ def scan(schema: Schema, table: Table, alias: str, source: str = "") -> Relation
     """
     if table.public:
         raise error(901, "a public table has no privacy unit")
-    held, named, one = held_keys(schema, table), named_keys(schema, table), schema.one_row_per_unit(table)
-    parts = held_parts(schema, table, alias)
-    columns = tuple(
-        Named(
-            source or table.name,
-            c.name,
-            replace(
-                _column(c, table, alias, held.get(c.name, NO_KEYS), named.get(c.name, NO_NAMES), one),
-                parts=parts.get(c.name, NO_PARTS),
-            ),
-        )
-        for c in table.columns
-    )
+    columns, one = _private_columns(schema, table, alias, source), schema.one_row_per_unit(table)
     here = TableNode(table.name, alias)
     if schema.privacy.unit == ROW:
         return Relation(
@@ -56,6 +46,24 @@ def scan(schema: Schema, table: Table, alias: str, source: str = "") -> Relation
     )
 
 
+def _private_columns(schema: Schema, table: Table, alias: str, source: str) -> tuple[Named, ...]:
+    held, named, one = held_keys(schema, table), named_keys(schema, table), schema.one_row_per_unit(table)
+    parts, unit = held_parts(schema, table, alias), schema.unit_column(table)
+    steady = determined((unit,), table.determines) if unit is not None and table.determines else frozenset()
+    return tuple(
+        Named(
+            source or table.name,
+            c.name,
+            replace(
+                _column(c, table, alias, held.get(c.name, NO_KEYS), named.get(c.name, NO_NAMES), one),
+                parts=parts.get(c.name, NO_PARTS),
+                steady=c.name in steady,
+            ),
+        )
+        for c in table.columns
+    )
+
+
 def public_scan(table: Table, alias: str, source: str = "") -> Relation:
     """The rows of one declared public table; its declared key is verified unique at each opening (rule 9)."""
     if not table.public:
@@ -63,7 +71,14 @@ def public_scan(table: Table, alias: str, source: str = "") -> Relation:
     columns = tuple(Named(source or table.name, c.name, _column(c, table, alias)) for c in table.columns)
     here = TableNode(table.name, alias)
     most = tuple((ColumnNode(alias, c.name), rows) for name, rows in table.multiplicity if (c := table.column(name)))
-    return Relation(columns, None, _keys(table, alias), From(here, here), multiplicity=most)
+    determines = tuple(
+        (_places(table, alias, d.columns), _places(table, alias, d.determined)) for d in table.determines
+    )
+    return Relation(columns, None, _keys(table, alias), From(here, here), multiplicity=most, determines=determines)
+
+
+def _places(table: Table, alias: str, names: Iterable[str]) -> frozenset[Node]:
+    return frozenset(ColumnNode(alias, c.name) for name in names if (c := table.column(name)) is not None)
 
 
 def _column(

@@ -238,9 +238,21 @@ def _unique_of_pairs(left: Relation, right: Relation, equalities: Sequence[Equal
 
 
 def _determined(right: Relation, equalities: Sequence[Equality]) -> Relation:
-    """The public side, its columns constant per unit where the unit's rows all meet the same row of it (rule 8)."""
-    constant = keyed(right, equalities) and all(e.left.is_constant for e in equalities)
-    columns = (replace(c, scalar=replace(c.scalar, constant=constant)) for c in right.columns)
+    """The public side, its columns constant per unit where the unit's rows all meet the same row of it, or rows that agree (rule 8).
+
+    Why  what is equated with a constant of the unit has one value in all rows that the unit meets, and what that determines has too:
+         a dependence of a public table is verified at each opening (rule 60). A DOUBLE that is equal may group as another
+    """
+    whole = keyed(right, equalities) and all(e.left.is_constant for e in equalities)
+    steady = keyed(right, equalities) and all(e.left.is_steady for e in equalities)
+    fixed = frozenset(e.right.tree for e in equalities if e.left.is_constant and not e.right.sqltype.is_float)
+    for _ in right.determines:
+        fixed = fixed.union(*(others for columns, others in right.determines if columns <= fixed))
+    told = bool(right.determines)
+    columns = (
+        replace(c, scalar=replace(c.scalar, constant=whole or (told and c.scalar.tree in fixed), steady=steady))
+        for c in right.columns
+    )
     return replace(right, columns=tuple(columns))
 
 
@@ -255,6 +267,7 @@ def _or_null(column: Scalar, constant: bool) -> Scalar:
         nullable=True,
         keys=NO_KEYS,
         parts=NO_PARTS,
+        steady=False,
         names=frozenset(),
         maybe=column.held_or_null,
         constant=constant,

@@ -105,6 +105,7 @@ class Relation:
     links       the equalities between them: where lists of group keys can come from
     extended    the public relations that an outer join may have no row of
     multiplicity  (column, rows) of a public relation: the most rows with one value of the column
+    determines    (columns, columns) of a public relation: rows that agree in the first agree in the second
     made        how it came about, for EXPLAIN to tell and for the guard to see which rows there are
     """
 
@@ -121,6 +122,7 @@ class Relation:
     extended: tuple[Relation, ...] = ()
     made: Made | None = field(default=None, compare=False, repr=False)
     multiplicity: tuple[tuple[Node, int], ...] = ()
+    determines: tuple[tuple[frozenset[Node], frozenset[Node]], ...] = ()
 
     @property
     def is_private(self) -> bool:
@@ -268,6 +270,7 @@ def derived_column(alias: str, name: str, inner: Scalar) -> Scalar:
         names=inner.names if inner.is_column else frozenset(),
         maybe=inner.maybe if inner.is_column else NO_KEYS,
         constant=inner.is_constant,
+        steady=inner.is_steady,
         length=inner.length,
     )
 
@@ -290,6 +293,7 @@ def computed_column(alias: str, name: str, like: Scalar, parts: tuple[Scalar, ..
         parts=NO_PARTS,
         names=frozenset(),
         maybe=NO_KEYS,
+        steady=False,
     )
 
 

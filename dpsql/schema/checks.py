@@ -26,6 +26,7 @@ def check(schema: Schema, broken: frozenset[str], mistakes: Mistakes) -> None:
     for table in schema.tables:
         _check_names(schema, table, mistakes)
         _check_key(table, mistakes)
+        _check_determines(table, mistakes)
         _check_source(schema, table, mistakes)
         for reference in table.references:
             if not _check_reference(schema, table, reference, mistakes):
@@ -83,6 +84,17 @@ def _check_key(table: Table, mistakes: Mistakes) -> None:
             mistakes.add(_at(table), f"key names {printable(column)}, which is not a declared column", remedy)
 
 
+def _check_determines(table: Table, mistakes: Mistakes) -> None:
+    for column in (c for d in table.determines for c in (*d.columns, *d.determined)):
+        if not table.public and table.column(column) is None:
+            remedy = f'write {name(column)} = {{ type = "BIGINT" }} under its columns'
+            mistakes.add(_at(table), f"determines names {printable(column)}, which is not a declared column", remedy)
+    for found in (table.column(c) for d in table.determines for c in d.columns):
+        if found is not None and found.sqltype.is_float:
+            what = f"determines is by {printable(found.name)}, and {found.sqltype} is never compared exactly"
+            mistakes.add(_at(table), what, "write a column of another type")
+
+
 def _check_source(schema: Schema, table: Table, mistakes: Mistakes) -> None:
     """The same file as a private and as a public table would publish it."""
     for other in schema.tables:
@@ -106,7 +118,8 @@ def _check_domain_from(schema: Schema, table: Table, column: Column, mistakes: M
 
 
 def _check_list(schema: Schema, table: Table, column: Column, mistakes: Mistakes) -> None:
-    named = column.name in table.key or table.referring(column.name) or holds_unit(schema, table, column.name)
+    told = any(column.name in (*d.columns, *d.determined) for d in table.determines)
+    named = told or column.name in table.key or table.referring(column.name) or holds_unit(schema, table, column.name)
     if column.sqltype.element is not None and named:
         remedy = f'write a simple type, such as type = "{column.sqltype.element}"'
         mistakes.add(_at(table, column.name), "is a list, by which rows are not told apart", remedy)
@@ -277,8 +290,8 @@ def _is_chosen(schema: Schema, table: Table) -> bool:
 def _check_row_level(schema: Schema, mistakes: Mistakes) -> None:
     """Rule 4: a row is its own unit, so no table leads to another and there is nothing to limit."""
     for table in (t for t in schema.tables if not t.public):
-        for key in ("unit_path", "max_rows_per_unit", "max_groups_per_unit"):
-            if getattr(table, key) is not None:
+        for key in ("unit_path", "max_rows_per_unit", "max_groups_per_unit", "determines"):
+            if getattr(table, key):
                 mistakes.add(_at(table), f'{key} makes no sense with unit = "row"', f"remove {key}")
         for reference in table.references:
             target = schema.table(reference.table)

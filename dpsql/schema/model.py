@@ -6,7 +6,6 @@ reports every mistake before it builds one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -55,7 +54,7 @@ class Column:
                  of a list: the most elements, always declared
     usual        (value or None for NULL, the share of rows that the owner takes to have it): the guard alone counts on it. It is no
                  part of what a statement means, so stored answers stay where it changes
-    elements     of a list: the declared values of its elements; `Schema.lists` has them for who tells schemas apart
+    elements     of a list: the declared values of its elements; see `Schema.unshown`
     """
 
     name: str
@@ -108,9 +107,8 @@ class Reference:
 
     def __repr__(self) -> str:
         """Text by which stored answers and verified facts know the schema: of one column as it has always been."""
-        if len(self.columns) == 1:
-            return f"Reference(column={self.columns[0]!r}, table={self.table!r}, target={self.targets[0]!r})"
-        return f"Reference(columns={self.columns!r}, table={self.table!r}, targets={self.targets!r})"
+        column, target = (part[0] if len(part) == 1 else part for part in (self.columns, self.targets))
+        return f"Reference(column={column!r}, table={self.table!r}, target={target!r})"
 
     @property
     def name(self) -> str:
@@ -118,14 +116,17 @@ class Reference:
         return ", ".join(self.columns)
 
     @property
-    def target(self) -> str:
-        """The key that it leads to, in words."""
-        return f"{self.table}.{', '.join(self.targets)}"
-
-    @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """(column, the column of the key that it holds a value of)"""
         return tuple(zip(self.columns, self.targets, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """Rows that agree in `columns` agree in `determined`. Equal is what GROUP BY takes for equal: NULL and NaN are values."""
+
+    columns: tuple[str, ...]
+    determined: tuple[str, ...]
 
 
 def follows(path: tuple[Reference, ...], names: tuple[str, ...]) -> bool:
@@ -144,6 +145,7 @@ class Table:
     max_groups_per_unit  [groups] enforced
     population           the public number of units, for one-row-per-unit tables, or None
     multiplicity         (column, rows) of a public table: the most rows with one value of the column
+    determines           declared dependences; see `Schema.unshown`
     """
 
     name: str
@@ -157,6 +159,7 @@ class Table:
     max_groups_per_unit: int | None = None
     population: int | None = None
     multiplicity: tuple[tuple[str, int], ...] = ()
+    determines: tuple[Dependence, ...] = field(default=(), repr=False)
 
     def column(self, name: str) -> Column | None:
         """The column of that name; SQL names do not depend on case."""
@@ -310,17 +313,15 @@ class Schema:
         return next((t for t in self.tables if t.name.lower() == name.lower()), None)
 
     @property
-    def lists(self) -> tuple[tuple[str, str, Domain], ...]:
-        """The declared elements of every list: they decide what UNNEST means, and the text of a table does not show them."""
-        return tuple(
-            (t.name, c.name, c.elements) for t in self.tables for c in t.columns if c.sqltype.element is not None
-        )
+    def unshown(self) -> tuple[tuple[object, ...], ...]:
+        """Declarations that the text of a table leaves out though statements depend on them: elements of lists, dependences."""
+        lists = ((t.name, c.name, c.elements) for t in self.tables for c in t.columns if c.sqltype.element is not None)
+        return (*lists, *((t.name, t.determines) for t in self.tables if t.determines))
 
     def path_to_unit(self, table: Table) -> tuple[Reference, ...]:
         """The references from a private table up to the one whose column holds the unit's value; () at the unit's own table.
 
-        The last reference points at the unit key itself, so the unit's value is already in its column: the unit table need
-        not be joined.
+        The last reference points at the unit key itself, so its column holds the unit's value: the unit table is not joined.
         """
         if self.privacy.unit == ROW or table.name == self.privacy.unit_table:
             return ()
@@ -349,10 +350,6 @@ class Schema:
             return self.privacy.unit_column
         path = self.path_to_unit(table)
         return path[0].columns[0] if len(path) == 1 else None
-
-    def leading(self, table: Table) -> Iterator[Reference]:
-        """The references over several columns that lead to a table."""
-        return (r for t in self.tables for r in t.references if r.table == table.name and len(r.columns) > 1)
 
     def one_row_per_unit(self, table: Table) -> bool:
         """True if the declared keys say that a unit has at most one row here (rule 36: verified and approved, not enforced)."""

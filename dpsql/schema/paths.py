@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dpsql.core.errors import error
+from dpsql.schema.dependences import deriving, leading
 from dpsql.schema.mistakes import place_of, printable
 from dpsql.schema.model import ROW, Reference, Schema, Table
 from dpsql.schema.write import quoted
@@ -25,7 +26,7 @@ class HeldKey:
     """A key of a private table, whose values columns hold, and the references from that table to the unit.
 
     Why  rows that agree in the same held key are of one unit, which is what joins, groups and windows rest on: the unit is a function
-         of the key's value, made of unique keys alone (rule 36)
+         of the key's value, made of unique keys and of dependences that the owner's check verified (rules 36, 60)
     """
 
     table: str
@@ -78,7 +79,8 @@ def held_parts(schema: Schema, table: Table, row: str) -> dict[str, frozenset[He
 
 
 def _held(schema: Schema, table: Table) -> Iterator[tuple[HeldKey, tuple[str, ...]]]:
-    """The private keys that a table holds, and its columns that do: its own key, and what the first reference of its path points at.
+    """The private keys that a table holds, and its columns that do: its own key, what the first reference of its path points at, and
+    what determines that.
 
     Why  other references lead to people too, but not to those whose rows these are (rule 3)
     """
@@ -91,6 +93,9 @@ def _held(schema: Schema, table: Table) -> Iterator[tuple[HeldKey, tuple[str, ..
     if table.key:
         own = tuple(sorted(table.key))
         yield HeldKey(table.name, own, path), own
+    for columns in deriving(schema, table) if table.determines else ():
+        own = tuple(sorted(columns))
+        yield HeldKey(table.name, own, path), own
 
 
 def named_keys(schema: Schema, table: Table) -> dict[str, frozenset[Name]]:
@@ -102,8 +107,10 @@ def named_keys(schema: Schema, table: Table) -> dict[str, frozenset[Name]]:
     if schema.privacy.unit == ROW:
         return {}
     found: dict[str, frozenset[Name]] = {}
-    if len(table.key) == 1 or any(schema.leading(table)):
+    if len(table.key) == 1 or any(leading(schema, table)):
         _name(found, table, table.name, ((name, name) for name in table.key))
+    for columns in deriving(schema, table) if table.determines else ():
+        _name(found, table, table.name, ((name, name) for name in columns))
     for reference in table.references:
         target = schema.table(reference.table)
         if target is not None and not target.public:

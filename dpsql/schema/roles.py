@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpsql.core.domains import Categories, Interval
+from dpsql.schema.dependences import deriving, leading
 from dpsql.schema.model import Column, Schema, Table
 
 
@@ -15,7 +16,7 @@ def default_role(schema: Schema, table: Table, column: Column) -> str:
     """
     reference = table.reference(column.name)
     target = schema.table(reference.table) if reference else None
-    own_key = not table.public and table.key == (column.name,)
+    own_key = not table.public and (column.name,) in (table.key, *deriving(schema, table))
     if holds_unit(schema, table, column.name) or own_key or (target and not target.public):
         return "identifier"
     if isinstance(column.domain, Categories) or column.domain_from or column.sqltype.is_boolean or target:
@@ -32,8 +33,11 @@ def holds_unit(schema: Schema, table: Table, column: str) -> bool:
 
 
 def _is_part(schema: Schema, table: Table, column: str) -> bool:
-    """True if a column is part of a reference over several columns among private tables, or of the key that one leads to."""
+    """True if a column is part of a reference over several columns among private tables, of the key that one leads to, or of what
+    determines the unit."""
     if table.public:
         return False
     named = (schema.table(r.table) for r in table.referring(column) if len(r.columns) > 1)
-    return any(t is not None and not t.public for t in named) or any(column in r.targets for r in schema.leading(table))
+    return any(t is not None and not t.public for t in named) or any(
+        column in columns for columns in (*(r.targets for r in leading(schema, table)), *deriving(schema, table))
+    )

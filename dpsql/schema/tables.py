@@ -10,7 +10,7 @@ from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import VARCHAR, SqlType
 from dpsql.schema.columns import COLUMN, column_name, declared_type, read_column
 from dpsql.schema.mistakes import printable, shown
-from dpsql.schema.model import Column, Reference, Table
+from dpsql.schema.model import Column, Dependence, Reference, Table
 from dpsql.schema.section import Section
 from dpsql.schema.write import quoted
 
@@ -20,6 +20,7 @@ TABLE = PER_UNIT | {
     "key": '["person_id"]',
     "references": '{ person_id = "person.person_id" }',
     "public": "true",
+    "determines": '{ order_id = ["person_id"] }',
     "multiplicity": "{ region = 3 }",
     "columns": '{ income = { type = "DOUBLE", bounds = [0, 30000] } }',
 }
@@ -98,6 +99,7 @@ def _declared(tables: Section, name: str, dataset_source: str | None) -> Declare
         max_groups_per_unit=section.count("max_groups_per_unit"),
         population=section.count("population"),
         multiplicity=_multiplicity(section),
+        determines=_determines(section),
     )
     return Declared(table, section, columns, None in references.values() or _is_no_table(section, "references"))
 
@@ -136,6 +138,16 @@ def _multiplicity(section: Section) -> tuple[tuple[str, int], ...]:
     inner.refuse_bad_names("column")
     counts = [(column, inner.count(column)) for column in inner.values]
     return tuple((column, count) for column, count in counts if count is not None)
+
+
+def _determines(section: Section) -> tuple[Dependence, ...]:
+    """`column = ["column", ...]`, or `"column, column" = [...]`."""
+    inner = section.free("determines", f"{section.place}, determines", '["person_id"]')
+    if inner is None:
+        return ()
+    inner.refuse_bad_names("column")
+    found = [(tuple(part.strip() for part in written.split(",")), inner.names(written)) for written in inner.values]
+    return tuple(Dependence(columns, determined) for columns, determined in found if determined)
 
 
 def _references(section: Section) -> dict[str, Reference | None]:
@@ -203,6 +215,10 @@ def _spelt(declared: Declared, tables: list[Declared]) -> Table:
         table,
         key=tuple(spelt(c, columns) for c in table.key),
         references=references,
+        determines=tuple(
+            Dependence(tuple(spelt(c, columns) for c in d.columns), tuple(spelt(c, columns) for c in d.determined))
+            for d in table.determines
+        ),
         unit_path=None if path is None else tuple(spelt(_one_space(c), followed) for c in path),
     )
 

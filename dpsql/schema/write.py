@@ -251,6 +251,13 @@ def _head(table: Table) -> list[tuple[str, str]]:
         pairs.append(("references", _inline((name(r.name), _target(r)) for r in table.references)))
     if table.multiplicity:
         pairs.append(("multiplicity", _inline((name(column), str(rows)) for column, rows in table.multiplicity)))
+    if table.determines:
+        pairs.append(
+            (
+                "determines",
+                _inline((name(", ".join(d.columns)), _list(map(quoted, d.determined))) for d in table.determines),
+            )
+        )
     if table.unit_path is not None:
         pairs.append(("unit_path", _list(map(quoted, table.unit_path))))
     limits = {

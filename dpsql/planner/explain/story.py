@@ -61,7 +61,11 @@ def _scan(relation: Relation, schema: Schema) -> str:
     else:
         why = "declared" if table.max_rows_per_unit is not None else "no limit is declared"
     path = schema.path_to_unit(table)
-    steps = " -> ".join([f"{table.name}.{path[0].name}", *(r.target for r in path)]) if path else ""
+    steps = (
+        " -> ".join([f"{table.name}.{path[0].name}", *(f"{r.table}.{', '.join(r.targets)}" for r in path)])
+        if path
+        else ""
+    )
     return f"{title(relation)}: {rows(relation)} ({why})" + (f", by {steps}" if len(path) > 1 else "")
 
 
