@@ -8,9 +8,11 @@ import tempfile
 from pathlib import Path
 
 import duckdb
+import sqlglot
 
 from tests.bench import (
     accounting,
+    aims,
     dashboard,
     guard,
     large,
@@ -26,6 +28,7 @@ from tests.bench import (
 from tests.support import tpch as tpch_data
 
 PARTS = (
+    "aims",
     "large",
     "small",
     "startup",
@@ -50,23 +53,25 @@ def main() -> None:
     cache = Path(tempfile.gettempdir()) / "dpsql-bench"
     parser.add_argument("--cache", type=Path, default=cache, help=f"where the TPC-H data is kept (default {cache})")
     parser.add_argument("--workloads", type=Path, help="a folder of published statements; see tests/bench/workloads.py")
+    parser.add_argument("--against", metavar="COMMIT", help="part aims: the dpsql of that commit too, run in turn")
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)
     if unknown:
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
-    print(
-        f"Python {platform.python_version()}, DuckDB {duckdb.__version__}, {_threads()} threads, {platform.machine()}"
-    )
+    versions = f"Python {platform.python_version()}, DuckDB {duckdb.__version__}, sqlglot {sqlglot.__version__}"
+    print(f"{versions}, {_threads()} threads, {platform.machine()}")
     _run(options.parts or PARTS, options)
 
 
 def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> None:
+    if "aims" in parts:
+        aims.compare(options.cache, options.scale, options.rounds, options.against)
     if "large" in parts:
         large.compare(tpch.generate(options.cache, options.scale), options.rounds)
     if "small" in parts:
-        small.measure(200)
+        small.measure(40 * options.rounds)
     if "startup" in parts:
-        startup.measure(10)
+        startup.measure(2 * options.rounds)
     if "memory" in parts:
         memory.measure(tpch.generate(options.cache, options.scale))
     if "tpch" in parts:
@@ -79,7 +84,7 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
     if "guard" in parts:
         guard.measure()
     if "start" in parts:
-        start.measure(10)
+        start.measure(2 * options.rounds)
     if "dashboard" in parts:
         dashboard.viewed()
     if "workloads" in parts:

@@ -59,8 +59,9 @@ class Work:
     times: list[float]
 
 
-def measure(refreshes: int = REFRESHES) -> None:
+def measure() -> None:
     """Print refreshes per second and times of a statement; stop where the total loss is not that of one refresh."""
+    refreshes = REFRESHES
     heading(f"a dashboard of {len(STATEMENTS)} statements, refreshed {refreshes:,} times by {PROCESSES} processes")
     each = refreshes // PROCESSES
     with TemporaryDirectory() as scratch:
@@ -70,7 +71,8 @@ def measure(refreshes: int = REFRESHES) -> None:
         body = [("one refresh of one process", *first, "")]
         for name, reconnect in (("each opens once", each), (f"each opens again every {RECONNECT}", RECONNECT)):
             ledger = folder / f"ledger{reconnect}"
-            spent, line = _spent(schema, ledger, _together(schema, ledger, each, reconnect))
+            own = example("randhie", folder / f"data{reconnect}")
+            spent, line = _spent(own, ledger, _together(own, ledger, each, reconnect))
             if spent != once:
                 raise SystemExit(f"{name}: {refreshes} refreshes cost {spent}, one costs {once}")
             body.append((name, *line, "costs what one refresh costs"))

@@ -153,18 +153,18 @@ class Guarded:
         return timed
 
 
-def measure(sizes: Sequence[tuple[str, int, Aim]] = SIZES, decisions: int = DECISIONS) -> None:
+def measure() -> None:
     """Print planning with the guard and without; then decisions by the size of the history; then loading and memory."""
     _planning()
-    heading(f"the guard: up to {decisions} decisions (randhie, k = 20)")
+    heading(f"the guard: up to {DECISIONS} decisions (randhie, k = 20)")
     body, loads = [], []
-    for mode, size, aim in sizes:
+    for mode, size, aim in SIZES:
         with TemporaryDirectory() as scratch:
             guarded = opened(Path(scratch), mode)
             history = rows(guarded, size)
             with patch("dpsql.accounting.remembered.asked_of", _Written(history).asked_of):
                 loaded, *load = _load(guarded, history)
-                cells, decided, refused = _decisions(guarded, decisions)
+                cells, decided, refused = _decisions(guarded, DECISIONS)
             times = median(decided.passed), p95(decided.passed), max(decided.passed), median(decided.processor)
             name = f"{mode}, {loaded} statements"
             counts = f"{cells:,}", f"{len(decided.passed)}", f"{refused}"

@@ -9,7 +9,6 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from tests.bench.timing import fresh, heading, show
 from tests.bench.tpch import EPSILON, QUESTIONS, plain
@@ -47,10 +46,7 @@ def _work(folder: Path, kind: str, question: str) -> None:
 
     if sql is None:
         return
-    with (
-        TemporaryDirectory() as scratch,
-        dpsql.connect(folder / f"{kind}.toml", ledger=Path(scratch, "l")) as connection,
-    ):
+    with dpsql.connect(folder / f"{kind}.toml", ledger=":memory:") as connection:
         connection.execute(fresh(sql, EPSILON)).fetchall()
 
 

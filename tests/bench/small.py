@@ -20,7 +20,7 @@ from dpsql.mechanisms.conversions import pure
 from dpsql.plan.charges import Budget, ChargeRequest, Portion
 from dpsql.planner.measure import Identities
 from dpsql.planner.options import Options
-from dpsql.planner.parse import parse
+from dpsql.planner.parse import Query, parse
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from tests.bench.stages import LABELS, watched
@@ -100,7 +100,7 @@ def _planning(folder: Path, rounds: int = 5) -> tuple[Times, int]:
             compile_statement(parse(statement.sql, statement.parameters), Options(), schema, identities=identities)
 
         try:
-            if parse(statement.sql, statement.parameters).tree is None:
+            if not isinstance(parse(statement.sql, statement.parameters), Query):
                 continue
             plan()
         except dpsql.Error:
@@ -114,7 +114,7 @@ def _planning(folder: Path, rounds: int = 5) -> tuple[Times, int]:
 
 def _opened(name: str, folder: Path) -> tuple[Schema, Identities]:
     """An example's schema as a session has it, with what is read from its public tables, and its identities."""
-    ledger = Ledger.open(folder / f"plan-{name}", name)
+    ledger = Ledger.open(":memory:", name)
     dataset = open_dataset(example(name, folder), ledger, approve=True)
     dataset.engine.close()
     ledger.close()

@@ -12,6 +12,7 @@ import duckdb
 import dpsql
 from dpsql.clients.dbapi.connection import Connection
 from tests.bench.timing import Aim, fresh, heading, show, side_by_side
+from tests.support.copies import linked
 
 ROWS = 20_000_000
 EPSILON = 1.0
@@ -51,8 +52,9 @@ QUESTIONS = (
 )
 
 
-def compare(cache: Path, rounds: int, rows: int = ROWS) -> None:
+def compare(cache: Path, rounds: int) -> None:
     """Every question, in turn with plain DuckDB."""
+    rows = ROWS
     folder = cache / f"many{rows}"
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "many.parquet"
@@ -65,7 +67,7 @@ def compare(cache: Path, rounds: int, rows: int = ROWS) -> None:
     lines = []
     with (
         TemporaryDirectory() as scratch,
-        dpsql.connect(folder / "schema.toml", ledger=Path(scratch, "ledger")) as connection,
+        dpsql.connect(linked(folder, Path(scratch, "data")) / "schema.toml", ledger=Path(scratch, "l")) as connection,
     ):
         for name, sql, aim in QUESTIONS:
             pair = side_by_side(partial(_ours, connection, sql), partial(_plain, plain, sql), rounds)

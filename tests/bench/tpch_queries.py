@@ -29,6 +29,7 @@ from dpsql.session.session import Session
 from tests.bench.memory import MEBIBYTE, _most
 from tests.bench.timing import Pair, Times, fresh, heading, ms, p95, repeated, show, side_by_side
 from tests.support import tpch
+from tests.support.copies import linked
 from tests.support.planning import compile_statement
 
 EPSILON = 8.0
@@ -57,16 +58,17 @@ class Asked:
 def compare(folder: Path, rounds: int) -> None:
     """Every answered query in every setting, each in turn with plain DuckDB; then the peaks of memory; then planning."""
     with TemporaryDirectory() as scratch:
-        ledgers = {setting: _approved(folder, setting, Path(scratch)) for setting in SETTINGS}
+        ledgers = {setting: approved(folder, setting, Path(scratch)) for setting in SETTINGS}
         for setting, ledger in ledgers.items():
             _compare(folder, setting, ledger, rounds)
         _memory(folder, ledgers)
         _planning(folder)
 
 
-def _approved(folder: Path, setting: str, scratch: Path) -> Path:
-    """A ledger in which the data is approved in that way."""
-    schema, path = _schema(folder, setting), scratch / setting
+def approved(folder: Path, setting: str, scratch: Path) -> Path:
+    """A ledger in which the data is approved in that way; see `data`."""
+    path = scratch / setting
+    schema = declared(linked(folder, data(path)), setting)
     with _ledger(schema, path) as ledger:
         if setting == "unverified":
             open_dataset(schema, ledger, approve=True).engine.close()
@@ -77,7 +79,12 @@ def _approved(folder: Path, setting: str, scratch: Path) -> Path:
     return path
 
 
-def _schema(folder: Path, setting: str) -> Schema:
+def data(ledger: Path) -> Path:
+    """The folder of the data that is bound to a ledger."""
+    return ledger.with_name(f"{ledger.name}-data")
+
+
+def declared(folder: Path, setting: str) -> Schema:
     """The declared schema, with the limits of a setting."""
     schema = tpch.schema(folder)
     if setting != "cut":
@@ -100,7 +107,7 @@ def _ledger(schema: Schema, path: Path) -> Iterator[Ledger]:
 
 def _compare(folder: Path, setting: str, ledger: Path, rounds: int) -> None:
     plain = tpch.plain(folder)
-    with dpsql.connect(_schema(folder, setting), ledger=ledger) as connection:
+    with dpsql.connect(declared(data(ledger), setting), ledger=ledger) as connection:
         found = [_ask(connection, plain, number, rounds) for number in tpch.ANSWERED]
     plain.close()
     heading(f"TPC-H, {setting} ({SETTINGS[setting]}): dpsql beside plain DuckDB on Parquet, median of {rounds}")
@@ -170,7 +177,7 @@ def _work(folder: Path, kind: str, ledger: Path, number: int) -> bool:
     if kind == "plain":
         tpch.plain(folder).execute(tpch.query(number)).fetchall()
         return True
-    with dpsql.connect(_schema(folder, kind), ledger=ledger) as connection:
+    with dpsql.connect(declared(data(ledger), kind), ledger=ledger) as connection:
         try:
             # The ledger has answers at other prices.
             connection.execute(fresh(tpch.query(number), EPSILON + 1)).fetchall()
@@ -185,12 +192,22 @@ def _work(folder: Path, kind: str, ledger: Path, number: int) -> bool:
 def _planning(folder: Path, rounds: int = 40) -> None:
     """From text to engine SQL, or to the refusal, for each of the 22."""
     heading(f"TPC-H, planning, {rounds} rounds")
-    session = open_session(tpch.schema(folder), None, ":memory:")
-    found = {number: _planned(number, session, rounds) for number in tpch.QUERIES}
-    session.close()
+    found = _planned_all(folder, rounds)
     body = [_planning_line(f"Q{number}", times, code) for number, (times, code) in found.items()]
     every = Times([t for times, _ in found.values() for t in times.passed])
     show(("query", "p50", "p95", ""), [*body, _planning_line("all 22", every, "")])
+
+
+def planning_times(folder: Path, rounds: int) -> list[float]:
+    """Of all 22 together [seconds]."""
+    return [t for times, _ in _planned_all(folder, rounds).values() for t in times.passed]
+
+
+def _planned_all(folder: Path, rounds: int) -> dict[int, tuple[Times, str]]:
+    session = open_session(tpch.schema(folder), None, ":memory:")
+    found = {number: _planned(number, session, rounds) for number in tpch.QUERIES}
+    session.close()
+    return found
 
 
 def _planned(number: int, session: Session, rounds: int) -> tuple[Times, str]:

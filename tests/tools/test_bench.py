@@ -1,0 +1,67 @@
+"""Every part of the bench runs, at a tiny scale: nothing is said here of time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.bench import __main__ as bench
+from tests.bench import aims, dashboard, guard, ledgers, statistics
+
+TINY = {
+    (statistics, "ROWS"): 1_000,
+    (ledgers, "SIZES"): (10, 20),
+    (ledgers, "ROUNDS"): 2,
+    (ledgers, "OPENINGS"): 2,
+    (dashboard, "REFRESHES"): 4,
+    (dashboard, "OPENINGS"): 1,
+    (guard, "PLANNED"): 2,
+    (guard, "PEOPLE"): {"few": 6_000},
+    (guard, "SIZES"): guard.SIZES[:1],
+    (guard, "DECISIONS"): 2,
+}
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    for (module, name), value in TINY.items():
+        monkeypatch.setattr(module, name, value)
+
+
+@pytest.mark.parametrize("part", ["aims", "small", "startup", "start", "dashboard", "statistics"])
+def test_part_runs(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _run(part, tmp_path, monkeypatch)
+    assert "DuckDB" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["large", "memory", "tpch", "accounting", "guard", "workloads"])
+def test_slower_part_runs(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _run(part, tmp_path, monkeypatch)
+
+
+def test_another_commit_is_measured_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Path] = []
+
+    def of(path: Path, cache: Path, scale: str, rounds: int) -> aims.Numbers:
+        asked.append(path)
+        assert (path / "dpsql" / "__init__.py").exists()
+        return dict.fromkeys(aims.AIMS, 1.0)
+
+    monkeypatch.setattr(aims, "_of", of)
+    _run("aims", tmp_path, monkeypatch, "--against", "HEAD")
+    assert [path == aims.ROOT for path in asked] == [False, True] * 2
+    shown = capsys.readouterr().out
+    assert all(line in shown for line in aims.AIMS)
+
+
+def _run(part: str, cache: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> None:
+    told = ["bench", part, "--scale", "0.01", "--rounds", "1", "--cache", str(cache), *more]
+    monkeypatch.setattr(sys, "argv", told)
+    bench.main()
