@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,6 +37,7 @@ _TEXTS = {
 }
 
 Result = TypeVar("Result")
+Asked = TypeVar("Asked", bound=Hashable)
 
 
 class Walled:
@@ -65,9 +66,9 @@ class Walled:
         return self._held
 
     def describe(self, sql: str) -> tuple[Typed, ...]:
-        """The columns that a question over the tables in it would have; it is not run. Raises 106."""
+        """The columns that a question over the tables in it would have; it is bound and not run. Raises 106."""
         with self._turn:
-            return self._walled(lambda: run(self._connection, lambda: _describe(self._connection, sql)), 106)
+            return self._walled(lambda: _describe(self._connection, sql), 106)
 
     def close(self) -> None:
         """Let go of it; a fork of the process leaves that to it."""
@@ -109,7 +110,7 @@ def _describe(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Typed, .
 
 
 MOST_KNOWN = 256
-"""Lists of group keys: dashboards ask for the same again."""
+"""Lists of group keys, and columns of questions: dashboards ask for the same again."""
 
 
 class Sandbox(Walled):
@@ -129,6 +130,7 @@ class Sandbox(Walled):
         self._waiting: set[str] = set()
         self._loaded: set[str] = set()
         self._known: OrderedDict[str, Sequence[tuple[Value | None, ...]] | None] = OrderedDict()
+        self._tried: OrderedDict[Hashable, tuple[Typed, ...]] = OrderedDict()
 
     def share(self, engine: Engine, schema: Schema) -> None:
         """Show the declared public tables as `main.name`, in place of everything loaded so far; call once, before all else.
@@ -181,17 +183,16 @@ class Sandbox(Walled):
 
     def run(self, sql: str) -> ResultRows:
         """The rows of one question over the loaded tables, in its order. Raises 706."""
-
-        def work() -> ResultRows:
-            # DuckDB keeps the order of what it limits; it is one question before it is put in parentheses, and after
-            one_select(self._connection, sql)
-            most = f"SELECT * FROM ({sql}\n) LIMIT {self._most + 1}" if self._most is not None else sql
-            found = fetch.rows(self._connection.execute(one_select(self._connection, most)))
-            self._require_few(len(found))
-            return found
-
         with self._turn:
-            return self._walled(lambda: run(self._connection, work), 706)
+            return self._walled(lambda: run(self._connection, lambda: self._run(sql)), 706)
+
+    def _run(self, sql: str) -> ResultRows:
+        # DuckDB keeps the order of what it limits; it is one question before it is put in parentheses, and after
+        one_select(self._connection, sql)
+        most = f"SELECT * FROM ({sql}\n) LIMIT {self._most + 1}" if self._most is not None else sql
+        found = fetch.rows(self._connection.execute(one_select(self._connection, most)))
+        self._require_few(len(found))
+        return found
 
     def rows(self, sql: str) -> list[tuple[object, ...]]:
         """The rows of a question of dpsql's own over the loaded tables, however many. Raises 706."""
@@ -230,10 +231,7 @@ class Sandbox(Walled):
             if sql not in self._known:
                 self.need(public)
                 self._known[sql] = self._tuples(sql, types)
-            self._known.move_to_end(sql)
-            if len(self._known) > MOST_KNOWN:
-                self._known.popitem(last=False)
-            return self._known[sql]
+            return _newest(self._known, sql)
 
     def _tuples(self, sql: str, types: Sequence[SqlType]) -> Sequence[tuple[Value | None, ...]] | None:
         names = [f"c{i}" for i in range(len(types))]
@@ -248,14 +246,32 @@ class Sandbox(Walled):
             return None
         return [tuple(None if c is None else value(c, t) for c, t in zip(row, types, strict=True)) for row in rows]
 
-    def try_out(self, sql: str) -> None:
-        """Run a question for nothing but to see that it can be run. Raises 106."""
+    def tried(self, sql: str, tables: Sequence[PublicTable]) -> tuple[Typed, ...]:
+        """The columns that a question has over tables of these names and columns, which are forgotten again. Raises 106.
 
-        def work() -> None:
-            self._read(self._connection.execute(one_select(self._connection, sql)))
-
+        tables  where one has rows, the question is run for nothing but to see that it can be
+        Why     it reads public tables beside these, and what they hold stays as it is; so the same is asked once
+        """
+        asked = (sql, tuple((table.name, table.columns) for table in tables))
         with self._turn:
-            self._walled(lambda: run(self._connection, work), 106)
+            if asked not in self._tried:
+                try:
+                    for table in tables:
+                        self.load(table)
+                    if any(column for table in tables for column in table.data):
+                        self._walled(lambda: run(self._connection, lambda: self._run(sql)), 106)
+                    self._tried[asked] = self.describe(sql)
+                finally:
+                    self.forget()
+            return _newest(self._tried, asked)
+
+
+def _newest(known: OrderedDict[Asked, Result], asked: Asked) -> Result:
+    """What is known, as the newest of all; of more than there may be the oldest is forgotten."""
+    known.move_to_end(asked)
+    if len(known) > MOST_KNOWN:
+        known.popitem(last=False)
+    return known[asked]
 
 
 def _sharing(

@@ -3,7 +3,7 @@ the charge, empty tables that its columns are described by."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -321,18 +321,9 @@ def describe(compiled: Compiled, plain: str | None, catalog: DeclaredTables, san
     for part in compiled.releases:
         types = key_types(compiled, part, named)
         tables += [empty(part.release, types), *(t.empty for t in read_beside(compiled, part.release, types))]
-    if not post_query.public:
-        # what binds may still fail on its values, as a text where a list is asked for; a public table may be large
-        _load(map(typical, tables), sandbox)
-        sandbox.try_out(post_query.sql)
-    _load(tables, sandbox)
-    shown = sandbox.describe(post_query.sql)
+    # what binds may still fail on its values, as a text where a list is asked for; a public table may be large
+    shown = sandbox.tried(post_query.sql, tables if post_query.public else [typical(table) for table in tables])
     return tuple((name, sqltype) for (name, _), (_, sqltype) in zip(named, shown, strict=False))
-
-
-def _load(tables: Iterable[PublicTable], sandbox: Sandbox) -> None:
-    for table in tables:
-        sandbox.load(table)
 
 
 def _named(plain: str, catalog: DeclaredTables) -> Columns:
