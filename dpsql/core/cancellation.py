@@ -10,9 +10,11 @@ import os
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 from dpsql.core.errors import Error, error
@@ -33,11 +35,15 @@ class Cancellation:
     seconds       [s] the most that engine and sandbox may take together; None: no limit
     plan_seconds  [s] the most of the processor that reading and pricing may take, without what they run: a busy machine ends nobody's
                   statement
+    worker        does what may take long; None: one of its own
     charged       whether the statement was paid for: what its end says of the price
     Threads       `cancel` from any; the rest from the statement's own
     """
 
-    def __init__(self, seconds: float | None = None, plan_seconds: float | None = None) -> None:
+    def __init__(
+        self, seconds: float | None = None, plan_seconds: float | None = None, worker: Worker | None = None
+    ) -> None:
+        self.worker = worker or Worker()
         self.charged = False
         self._cancelled = False
         self._seen: int | None = None
@@ -54,8 +60,10 @@ class Cancellation:
         """Error that ends the statement now; None where it may go on."""
         if self._cancelled:
             return self.ended(INTERRUPTED)
-        passed = next((code for code, end in self._stages.items() if _CLOCKS[code]() >= end), None)
-        return self.ended(passed) if passed is not None else None
+        for code, end in self._stages.items():
+            if _CLOCKS[code]() >= end:
+                return self.ended(code)
+        return None
 
     def check(self) -> None:
         """Raise 703, 710 or 110 where the statement is to end."""
@@ -172,7 +180,7 @@ def _listening(cancel: Callable[[], None]) -> Iterator[None]:
 
 
 def run(interrupt: Callable[[], None], work: Callable[[], Result]) -> Result:
-    """Run something that may take long, in a thread of its own; when its statement is to end, so does it.
+    """Run something that may take long, in the statement's other thread; when its statement is to end, so does it.
 
     interrupt  ends what runs; it may come before that has begun, or after its end
 
@@ -183,10 +191,8 @@ def run(interrupt: Callable[[], None], work: Callable[[], Result]) -> Result:
     statement = current()
     found: _Found[Result] = _Found(work)
     with statement.running():
-        worker = threading.Thread(target=found.work, daemon=True)
-        _start(worker, statement)
-        # not Thread.join: Python 3.11 takes a thread for dead when Ctrl-C comes in the middle of it; one without a number never began
-        while worker.ident is not None and not found.done.is_set():
+        _give(found.work, statement)
+        while not found.done.is_set():
             with _ended_by_ctrl_c(statement):
                 found.done.wait(POLL)
             if statement.problem() is not None:
@@ -194,9 +200,39 @@ def run(interrupt: Callable[[], None], work: Callable[[], Result]) -> Result:
     return found.result()
 
 
-def _start(worker: threading.Thread, statement: Cancellation) -> None:
-    with _ended_by_ctrl_c(statement):
-        worker.start()
+class Worker:
+    """A thread that does one thing after the other; it begins with the first, and ends with whoever holds this.
+
+    Why  to start a thread takes as long as a small question
+    """
+
+    def __init__(self) -> None:
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._begun = False
+        weakref.finalize(self, self._tasks.put, None)
+
+    def give(self, task: Callable[[], None]) -> None:
+        if not self._begun:
+            threading.Thread(target=_serve, args=(self._tasks,), daemon=True).start()
+            self._begun = True
+        self._tasks.put(task)
+
+
+def _serve(tasks: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (task := tasks.get()) is not None:
+        task()
+        # else the last one, and the rows that it holds, would be kept until the next
+        del task
+    tasks.put(None)
+
+
+def _give(task: Callable[[], None], statement: Cancellation) -> None:
+    """Hand it to the worker, however often Ctrl-C comes in the middle of that: it may get it, and be started, twice."""
+    given = False
+    while not given:
+        with _ended_by_ctrl_c(statement):
+            statement.worker.give(task)
+            given = True
 
 
 @contextmanager
@@ -209,15 +245,18 @@ def _ended_by_ctrl_c(statement: Cancellation) -> Iterator[None]:
 
 
 class _Found(Generic[Result]):
-    """Outcome of some work."""
+    """Outcome of some work, which is done once however often it is begun."""
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self.done = threading.Event()
+        self._begun = threading.Lock()
         self._work = work
         self._results: list[Result] = []
         self._fault: BaseException | None = None
 
     def work(self) -> None:
+        if not self._begun.acquire(blocking=False):
+            return
         try:
             self._results.append(self._work())
         except BaseException as fault:

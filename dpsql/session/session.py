@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from dpsql.accounting.ledger import Ledger
 from dpsql.core import cancellation
-from dpsql.core.cancellation import Cancellation, require_process
+from dpsql.core.cancellation import Cancellation, Worker, require_process
 from dpsql.core.errors import Error, error
 from dpsql.dataset.opening import Dataset
 from dpsql.guard.guarding import Remembered
@@ -33,6 +33,7 @@ class Session:
         self._world = World(dataset, ledger, analyst, noise or SystemNoise())
         self._process = os.getpid()
         self._turn = threading.Lock()
+        self._worker = Worker()
         self._running: Cancellation | None = None
 
     def execute(self, sql: str, parameters: Parameters = ()) -> Answer:
@@ -59,7 +60,7 @@ class Session:
         is ended
         """
         limits = self.schema.limits
-        statement = Cancellation(float(limits.seconds), float(limits.plan_seconds))
+        statement = Cancellation(float(limits.seconds), float(limits.plan_seconds), self._worker)
         problem: Error
         try:
             require_process(self._process)
