@@ -73,9 +73,12 @@ class Answers:
         fresh: bool = False,
         of: Sequence[Vector] = (),
     ) -> NoisyTable:
-        """Store what the charge bought, durably, and return what is stored: this table, or one that was there first.
+        """Store what the charge bought, and return what is stored: this table, or one that was there first.
 
         Who claimed the release lets it go with it.
+
+        Why     the disk is not waited for: an answer that a crash of the machine loses costs budget, since the next who asks pays anew,
+                and never privacy, since its charge is durable
 
         fresh   it takes the place of one that is there
         of      what its cells are, where others can be read off them
@@ -85,7 +88,7 @@ class Answers:
         if stored is None:
             raise error(901, "a released table cannot be stored")
         row = (name, charge_id, self._digest(name, stored), stored)
-        if self._store.write(lambda connection: self._inserted(connection, row, fresh, of)):
+        if self._store.keep(lambda connection: self._inserted(connection, row, fresh, of)):
             return table
         first = self.get(fingerprint)
         return table if first is None else first

@@ -79,7 +79,12 @@ class Store:
 
     def write(self, work: Work[T]) -> T:
         """Run `work` in one durable transaction: all of it, or on any exception none of it."""
-        return self.read(lambda connection: _transaction(connection, work))
+        return self.read(lambda connection: _transaction(connection, work, synchronous="FULL"))
+
+    def keep(self, work: Work[T]) -> T:
+        """The same without waiting for the disk, for what may be lost: if the machine goes down, and only then, the newest of it may be
+        gone, whole. It lies behind every charge before it, and the next `write` makes it durable too."""
+        return self.read(lambda connection: _transaction(connection, work, synchronous="NORMAL"))
 
     def damaged(self) -> Error:
         """Error 705, for a stored value that cannot be what was written."""
@@ -184,8 +189,12 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _transaction(connection: sqlite3.Connection, work: Work[T], begin: str = "BEGIN IMMEDIATE") -> T:
+def _transaction(
+    connection: sqlite3.Connection, work: Work[T], begin: str = "BEGIN IMMEDIATE", synchronous: str = "FULL"
+) -> T:
     try:
+        # of each transaction by itself: no failure of another leaves a charge without its sync
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute(begin)
         result = work(connection)
         connection.execute("COMMIT")

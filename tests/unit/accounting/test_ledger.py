@@ -412,9 +412,9 @@ def test_a_charge_is_one_transaction_that_locks_first(ledger: Ledger, asks: Asks
     ledger.charge(asks("0.1"), budget("1"))
     ledger.store.read(lambda connection: connection.set_trace_callback(None))
     words = [statement.split()[0] for statement in seen]
-    assert seen[0] == "BEGIN IMMEDIATE"
+    assert seen[:2] == ["PRAGMA synchronous = FULL", "BEGIN IMMEDIATE"]
     assert words[-1] == "COMMIT" and words.count("BEGIN") == words.count("COMMIT") == 1
-    assert words.count("INSERT") == 3 and set(words) == {"BEGIN", "SELECT", "INSERT", "COMMIT"}
+    assert words.count("INSERT") == 3 and set(words) == {"PRAGMA", "BEGIN", "SELECT", "INSERT", "COMMIT"}
 
 
 def test_a_ledger_that_changes_under_a_connection_is_noticed(ledger: Ledger, asks: Asks, path: Path) -> None:

@@ -89,6 +89,23 @@ def test_charges_are_synchronous_and_logged_ahead(ledger: Ledger) -> None:
     assert found == ["wal", 2, 1]
 
 
+def test_a_charge_is_synchronous_whatever_went_before(ledger: Ledger, asks: Asks) -> None:
+    def synchronous(connection: sqlite3.Connection) -> int:
+        return int(connection.execute("PRAGMA synchronous").fetchone()[0])
+
+    def failing(connection: sqlite3.Connection) -> None:
+        seen.append(synchronous(connection))
+        raise ZeroDivisionError
+
+    seen: list[int] = []
+    ledger.charge(asks("0.1"), BUDGET)
+    Answers(ledger).put(1, "f", NoisyTable((), ([1],), 1))
+    with pytest.raises(ZeroDivisionError):
+        ledger.store.keep(failing)
+    ledger.charge(asks("0.1"), BUDGET, decide=lambda rows: seen.append(ledger.store.read(synchronous)))
+    assert seen == [1, 2]
+
+
 def test_another_datasets_ledger(ledger: Ledger, path: Path) -> None:
     with refused(
         f"DPSQL-705: the ledger {path} belongs to the dataset 'example', not to 'census'; "
