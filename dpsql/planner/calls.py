@@ -128,16 +128,17 @@ def _is_star(tokens: Sequence[Token], place: int) -> bool:
 
 def restored(tree: exp.Expression) -> None:
     """Give the hidden functions of a tree their names back, a relation may be called by one too; and documents' paths their text."""
-    for part in tree.find_all(exp.JSONExtract, exp.JSONExtractScalar):
-        path = part.args["expression"]
+    for node in list(tree.find_all(exp.Anonymous, exp.Identifier, exp.JSONExtract, exp.JSONExtractScalar)):
+        if isinstance(node, exp.Anonymous | exp.Identifier):
+            if isinstance(node.this, str) and node.this.startswith(_HIDDEN):
+                node.set("this", node.this.removeprefix(_HIDDEN))
+            continue
+        path = node.args["expression"]
         if isinstance(path, exp.JSONPath):
             # of a number, which the parser makes $[n] of
-            part.set("expression", exp.Literal.string(path.sql("duckdb").strip("'")))
+            node.set("expression", exp.Literal.string(path.sql("duckdb").strip("'")))
         elif path.name.startswith(_HIDDEN):
-            part.set("expression", exp.Literal.string(path.name.removeprefix(_HIDDEN)))
-    for node in tree.find_all(exp.Anonymous, exp.Identifier):
-        if isinstance(node.this, str) and node.this.startswith(_HIDDEN):
-            node.set("this", node.this.removeprefix(_HIDDEN))
+            node.set("expression", exp.Literal.string(path.name.removeprefix(_HIDDEN)))
 
 
 def spelt_out(text: str, x: exp.Expression, condition: exp.Expression | None = None) -> exp.Expression:

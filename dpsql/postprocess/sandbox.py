@@ -267,7 +267,7 @@ class Sandbox(Walled):
 
 
 def _newest(known: OrderedDict[Asked, Result], asked: Asked) -> Result:
-    """What is known, as the newest of all; of more than there may be the oldest is forgotten."""
+    """Make an answer that is known the newest of all; of more than there may be the oldest is forgotten."""
     known.move_to_end(asked)
     if len(known) > MOST_KNOWN:
         known.popitem(last=False)

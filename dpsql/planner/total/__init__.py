@@ -28,6 +28,7 @@ from dpsql.plan.resolved import InputTable
 from dpsql.planner.calls import hidden, restored
 from dpsql.planner.total.operators import NAMES
 from dpsql.planner.total.relations import Columns, Relations, Tables
+from dpsql.planner.total.shapes import Shapes
 from dpsql.planner.total.walk import NotTotalError
 from dpsql.schema.model import UNIT_COLUMN, Column, Schema, Table, bounds_fact, with_unit
 
@@ -77,15 +78,17 @@ def written(
     *,
     everywhere: bool = False,
     told: Callable[[Columns], None] = lambda columns: None,
+    parse: Callable[[str], exp.Expression] | None = None,
 ) -> str:
     """The text as a dialect writes what was checked. Raises 902, and what the dialect raises.
 
-    told  is called with what the columns can be
+    told   is called with what the columns can be
+    parse  makes the tree of the text; None: anew
     """
     problem = ""
     with _deep():
         try:
-            tree = _parsed(text)
+            tree = (parse or _parsed)(text)
             relations = Relations(tables, everywhere=everywhere)
             told(relations.query(tree, None, {}))
             return write(Checked(_printed(tree) if relations.walk.guarded else text, tree, relations.walk.known))
@@ -165,6 +168,7 @@ class Texts:
         self._facts = facts
         self._tables = lru_cache(16)(self._tables_with)
         self._checked = lru_cache(MOST)(self._total)
+        self._shapes = Shapes(_parsed)
 
     def check(self, part: CompiledRelease, bounds: Sequence[InputTable], *, everywhere: bool) -> None:
         """See that all SQL of a release is total, before anything is charged. Raises 902."""
@@ -190,4 +194,11 @@ class Texts:
         tables = self._tables(facts)
         if bounds:
             tables = {**tables, **{b.name.lower(): input_table(b.columns) for b in bounds}}
-        return written(sql, tables, self._write, everywhere=everywhere and self._guards)
+
+        def write(checked: Checked) -> str:
+            text = self._write(checked)
+            if checked.text == sql:
+                self._shapes.unchanged()
+            return text
+
+        return written(sql, tables, write, everywhere=everywhere and self._guards, parse=self._shapes.tree)

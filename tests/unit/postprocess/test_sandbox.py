@@ -99,6 +99,16 @@ def test_a_table_is_replaced_and_forgotten(sandbox: Sandbox) -> None:
     assert fault(sandbox, 'SELECT * FROM "odd ""name"""') == "DPSQL-706"
 
 
+def test_what_was_tried_is_of_the_columns_that_it_was_tried_over(sandbox: Sandbox) -> None:
+    whole, word = table("t", a=("BIGINT", [1])), table("t", a=("VARCHAR", ["x"]))
+    for _ in range(2):
+        assert sandbox.tried("SELECT a + 1 AS b FROM t", [whole]) == (("b", "BIGINT"),)
+        with pytest.raises(ProgrammingError, match="106"):
+            sandbox.tried("SELECT a + 1 AS b FROM t", [word])
+        with pytest.raises(OperationalError, match="706"):
+            sandbox.run("SELECT a FROM t")
+
+
 def test_two_hundred_thousand_rows(sandbox: Sandbox) -> None:
     size = 200_000
     values: list[list[object]] = [
