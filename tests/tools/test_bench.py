@@ -30,7 +30,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, value)
 
 
-@pytest.mark.parametrize("part", ["aims", "small", "startup", "start", "dashboard", "statistics"])
+@pytest.mark.parametrize("part", ["small", "startup", "dashboard", "statistics"])
 def test_part_runs(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -39,7 +39,7 @@ def test_part_runs(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["large", "memory", "tpch", "accounting", "guard", "workloads"])
+@pytest.mark.parametrize("part", ["aims", "start", "large", "memory", "tpch", "accounting", "guard", "workloads"])
 def test_slower_part_runs(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _run(part, tmp_path, monkeypatch)
 
