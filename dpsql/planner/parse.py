@@ -314,21 +314,23 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
         tree = tree.this
     restored(tree)
     _keep_words(tree, sql)
-    for fetch in list(tree.find_all(exp.Fetch)):
-        limit = _limit_of(fetch)
-        if limit is not None:
-            fetch.replace(limit)
-    for node in list(tree.find_all(exp.ApproxDistinct)):
-        counted = exp.Count(this=exp.Distinct(expressions=[node.this]))
-        counted.meta.update(node.meta)
-        node.replace(counted)
-    for node in list(tree.find_all(exp.ApproxTopK)):
-        # by its name: the parser's own printing of it warns
-        parts = [value for value in node.args.values() if isinstance(value, exp.Expression)]
-        named = exp.Anonymous(this="approx_top_k", expressions=parts)
-        named.meta.update(node.meta)
-        node.replace(named)
+    for node in list(tree.find_all(exp.Fetch, exp.ApproxDistinct, exp.ApproxTopK)):
+        meant = _meant(node)
+        if meant is not None:
+            meant.meta.update(node.meta)
+            node.replace(meant)
     return tree
+
+
+def _meant(node: exp.Expression) -> exp.Expression | None:
+    """The form that a node stands for; None where it keeps its own."""
+    if isinstance(node, exp.Fetch):
+        return _limit_of(node)
+    if isinstance(node, exp.ApproxDistinct):
+        return exp.Count(this=exp.Distinct(expressions=[node.this]))
+    # by its name: the parser's own printing of it warns
+    parts = [value for value in node.args.values() if isinstance(value, exp.Expression)]
+    return exp.Anonymous(this="approx_top_k", expressions=parts)
 
 
 def _limit_of(fetch: exp.Fetch) -> exp.Limit | None:

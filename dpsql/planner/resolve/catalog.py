@@ -68,11 +68,11 @@ def _nearest(qualifier: str, name: str, declared: list[str]) -> list[str]:
 
 def reads_catalog_only(tree: exp.Expression, schema: Schema) -> bool:
     """True if a query reads tables of information_schema and nothing else."""
-    if any(schema.table(name) is not None for name in _with_queries(tree)):
-        # The name could mean the declared table elsewhere in the statement.
-        return False
     read = list(_read(tree))
-    return bool(read) and all(_is_catalog(node) for node in read)
+    if not read or not all(_is_catalog(node) for node in read):
+        return False
+    # else the name could mean the declared table elsewhere in the statement
+    return not any(schema.table(cte.alias) is not None for cte in tree.find_all(exp.CTE))
 
 
 def reads_catalog(tree: exp.Expression) -> bool:
@@ -86,10 +86,10 @@ def spending_tables(tree: exp.Expression, schema: Schema) -> tuple[str, ...]:
     Raises 402 where it reads declared tables as well, 105 for a column that is not there.
     """
     read = list(_read(tree))
-    pivot = tree.find(exp.Pivot)
     found = sorted({node.name.lower() for node in read if spent.is_one(node.db, node.name)})
     if not found:
         return ()
+    pivot = tree.find(exp.Pivot)
     if pivot is not None:
         what = f"PIVOT and UNPIVOT of {spent.SCHEMA}.{found[0]} cannot be answered"
         raise error(402, what, hint="write SUM(...) FILTER (WHERE ...)", span=span_of(pivot))
@@ -141,14 +141,11 @@ def _check_columns(tree: exp.Expression, tables: list[str]) -> None:
         raise error(105, f"there is no column {name[:60]!r} in {where}", hint=hint, span=span_of(node))
 
 
-def _with_queries(tree: exp.Expression) -> set[str]:
-    return {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-
-
 def _read(tree: exp.Expression) -> Iterator[exp.Table]:
     """The tables of a statement that are no WITH queries of it."""
-    queries = _with_queries(tree)
-    return (node for node in tree.find_all(exp.Table) if node.db or node.name.lower() not in queries)
+    named = list(tree.find_all(exp.Table, exp.CTE))
+    queries = {node.alias.lower() for node in named if isinstance(node, exp.CTE)}
+    return (n for n in named if isinstance(n, exp.Table) and (n.db or n.name.lower() not in queries))
 
 
 def _is_catalog(node: exp.Table) -> bool:

@@ -152,9 +152,10 @@ def _with_query(statement: Statement, cte: Cte) -> Private | Public:
 
 def check_tables(tree: exp.Expression, schema: Schema) -> None:
     """Raise 105 for a table that is neither declared nor a WITH query of the statement, nor of the catalog or of what was spent."""
-    queries = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-    for node in tree.find_all(exp.Table):
-        if is_unnest(node.this):
+    named = list(tree.find_all(exp.Table, exp.CTE))
+    queries = {node.alias.lower() for node in named if isinstance(node, exp.CTE)}
+    for node in named:
+        if not isinstance(node, exp.Table) or is_unnest(node.this):
             continue
         declared = node.db.lower() in ("", MAIN) and schema.table(node.name) is not None
         known = declared or (not node.db and node.name.lower() in queries)
