@@ -12,7 +12,7 @@ import dpsql.release.staging
 import dpsql.session.answer
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
-from dpsql.engines.duckdb import engine, fetch
+from dpsql.engines.duckdb import fetch
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.guard.guarding import Guarding
 from dpsql.mechanisms.source import SystemNoise
