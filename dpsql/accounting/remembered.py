@@ -1,5 +1,5 @@
-"""Memory of the guard in the ledger beside the charges: bought sizes, the charges that it is to forget, and whom those
-are about that were evaluated anew, on other sample units.
+"""Memory of the guard in the ledger beside the charges: bought sizes, the charges that it is to forget, whom those are about that were
+evaluated anew, on other sample units, and what was read of many charges, packed.
 
 Why  all of it decides nothing but which statements the guard lets through: charges, totals, answers and the chain are as if there were
      none of it
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from dpsql.accounting import layout
 from dpsql.accounting.ledger import Ledger
@@ -20,6 +21,14 @@ _PUT = "INSERT OR REPLACE INTO size VALUES (?, ?, ?, ?)"
 _ASKED = "SELECT statement, coalesce((SELECT asked FROM evaluated WHERE charge = id), asked) FROM charge WHERE id = ?"
 _EVALUATED = "INSERT OR REPLACE INTO evaluated VALUES (?, ?)"
 _FORGOTTEN = "SELECT count(*) FROM forgotten"
+_PACKED = "SELECT since, last, digest, body FROM packed WHERE whose = ? AND form = ? ORDER BY last"
+_IS_PACKED = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'packed'"
+_PACKS = """CREATE TABLE IF NOT EXISTS packed (
+    whose TEXT NOT NULL, form TEXT NOT NULL, since INTEGER NOT NULL, last INTEGER NOT NULL, digest BLOB NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (whose, last)
+)"""
+_OTHERWISE = "DELETE FROM packed WHERE whose = ? AND (form <> ? OR last > ?)"
+_PACK = "INSERT OR REPLACE INTO packed VALUES (?, ?, ?, ?, ?, ?)"
 _FORGET = """INSERT INTO forgotten SELECT id, ? FROM charge
 WHERE id = ? AND asked <> '' AND id NOT IN (SELECT charge FROM forgotten)"""
 
@@ -64,6 +73,59 @@ def keep_evaluated(ledger: Ledger, asked: Mapping[int, str]) -> None:
 def forgotten(ledger: Ledger) -> int:
     """Number of charges that the guard is to forget."""
     return int(ledger.store.read(lambda connection: connection.execute(_FORGOTTEN).fetchone()[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Kind of what is packed.
+
+    whose  the analyst; "" where no analysts are told apart
+    form   of what it is made, by which version: equal forms of equal charges are equal bytes
+    """
+
+    whose: str
+    form: str
+
+
+def packed(ledger: Ledger, kind: Packing) -> Iterator[tuple[int, int, bytes]]:
+    """Parts that were packed, each of the charges after one up to another, oldest first; up to the first that was edited.
+
+    Why  of what is packed all stands in the charges too, where it is read as far as there is nothing here. So the table is made when it
+         is first written to, and no layout speaks of it
+    """
+
+    def work(connection: sqlite3.Connection) -> list[tuple[int, int, bytes, bytes]]:
+        if connection.execute(_IS_PACKED).fetchone() is None:
+            return []
+        return connection.execute(_PACKED, (kind.whose, kind.form)).fetchall()
+
+    for since, last, digest, body in ledger.store.moment(work):
+        if not isinstance(body, bytes) or digest != _tied(ledger.store, kind, since, last, body):
+            return
+        yield since, last, body
+
+
+def keep_packed(ledger: Ledger, kind: Packing, since: int, last: int, body: bytes) -> None:
+    """Keep what was packed of the charges after one up to another, in place of all later parts and those of other forms; nothing where
+    another process has packed otherwise meanwhile."""
+    row = (kind.whose, kind.form, since, last, _tied(ledger.store, kind, since, last, body), body)
+
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute(_PACKS)
+        ends = {end for _, end, _, _ in connection.execute(_PACKED, (kind.whose, kind.form))}
+        if max(ends, default=0) <= last and (since in ends or not since):
+            connection.execute(_OTHERWISE, (kind.whose, kind.form, since))
+            connection.execute(_PACK, row)
+
+    ledger.store.write(work)
+
+
+def _tied(store: Store, kind: Packing, since: int, last: int, body: bytes) -> bytes:
+    """Ties what was packed to what it is of."""
+    tied = hashlib.blake2b(key=store.secret, digest_size=16, person=b"dpsql packed")
+    tied.update(repr((kind.whose, kind.form, since, last)).encode())
+    tied.update(body)
+    return tied.digest()
 
 
 def _digest(store: Store, name: str, body: str) -> bytes:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -27,7 +28,7 @@ from dpsql.guard.evaluating import Evaluated, Evaluating
 from dpsql.guard.history import BlockQuestion, Conflict, History
 from dpsql.guard.identifiers import check_identifiers, check_unsized, is_unsized
 from dpsql.guard.leaving_out import Policy
-from dpsql.guard.memory import Memory
+from dpsql.guard.memory import LATE, Memory, Packs
 from dpsql.guard.units import SampleUnits
 from dpsql.plan.releases import Bounded, Release, SmallCell
 from dpsql.plan.resolved import Block
@@ -93,7 +94,8 @@ class Guarding:
         self._memory = Memory(ledger, sample.identity, self._anew)
         self._history: History | None = None
         self._audit: Audit | None = None
-        self._last = self._forgotten = 0
+        self._packs: Packs | None = None
+        self._last = self._forgotten = self._late = 0
         self._known_to_pass: OrderedDict[Hashable, Judged] = OrderedDict()
 
     @property
@@ -169,12 +171,17 @@ class Guarding:
         forgotten = remembered.forgotten(self._ledger)
         if forgotten != self._forgotten:
             # the owner lets some be forgotten: what is left is read anew
-            self._history, self._audit, self._last, self._forgotten = None, None, 0, forgotten
+            self._begin_anew()
+            self._forgotten = forgotten
+        packs = self._opened_packs() if self._schema.guard.mode != "audit" else None
         try:
             self._load(self._ledger.asked(self._last))
         finally:
             # what was evaluated anew until the statement was ended is so for the next one
             self._memory.keep()
+        if packs is not None and self._late >= LATE:
+            packs.pack(self._last)
+            self._late = 0
         return self.settled(self._problems(asked))
 
     def decide(self, asked: Sequence[BlockQuestion], rows: list[Row]) -> None:
@@ -191,7 +198,7 @@ class Guarding:
         history, audit = self._known()
         conflict = history.conflict(asked)
         if conflict is not None:
-            return [_problem(conflict, self.policy)]
+            return [self._problem(conflict)]
         return audit.check(asked) if self._schema.guard.mode == "audit" else []
 
     def settled(self, findings: Sequence[Error]) -> Sequence[Error]:
@@ -200,22 +207,62 @@ class Guarding:
             raise findings[0]
         return findings
 
+    def _problem(self, conflict: Conflict) -> Error:
+        """R3b in words: the caller's own earlier statement."""
+        past, k = conflict.earlier, self.policy.k
+        statement = "" if past is None else words.shortened(self._memory.statement(past))
+        what = "two parts of this statement" if past is None else f"this and your statement {past} ({statement})"
+        few = "less than one person" if conflict.people == 0 else f"about {conflict.people}"
+        return error(
+            602,
+            f"rule R3: {what} differ by fewer than {k} people ({few} {self.policy.source})",
+            hint=f"use the answer that is released, GROUP BY the columns instead, or change the condition for {k} people or more",
+        )
+
     # --- what was asked before ----------------------------------------------------------------------------------------
 
     def _known(self) -> tuple[History, Audit]:
         if self._history is None or self._audit is None:
-            self._history, self._audit = History(self.policy, float(self._schema.guard.readable)), Audit(self.policy)
+            readable = float(self._schema.guard.readable)
+            self._history, self._audit = History(self.policy, readable, self._memory.keys), Audit(self.policy)
+            self._packs, self._late = None, 0
         return self._history, self._audit
+
+    def _opened_packs(self) -> Packs:
+        """The packed part of the history; read where nothing was loaded before. An audit compares all keys, which are not packed."""
+        history, _ = self._known()
+        if self._packs is None:
+            whose = "" if self._schema.analysts is None else self._analyst
+            depends = (self._sample.identity, self._schema.analysts is None, self.policy.k, self.policy.scale)
+            packs = Packs(self._ledger, history, whose, (*depends, self._forgotten), self._last)
+            with self._whole():
+                self._last = self._last or packs.recall()
+            self._packs = packs
+        return self._packs
 
     def _load(self, rows: Sequence[Row]) -> None:
         history, audit = self._known()
         is_audited = self._schema.guard.mode == "audit"
         pasts = [self._memory.past(row) for row in rows if is_audited or self._is_own(row.analyst)]
-        # all of them or none: where reading is interrupted, the next statement reads them again
-        history.add([(one, past) for past in pasts if self._is_own(past.analyst) for one in past.asked])
-        for one in (one for past in pasts if is_audited for one in past.asked):
-            audit.add(one)
-        self._last = max([self._last, *(row.charge for row in rows)])
+        with self._whole():
+            for past in (past for past in pasts if self._is_own(past.analyst)):
+                history.remember(past.asked, past.charge)
+            for one in (one for past in pasts if is_audited for one in past.asked):
+                audit.add(one)
+            self._late += len(pasts)
+            self._last = max([self._last, *(row.charge for row in rows)])
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """A change of the history; where that is interrupted, the next statement reads it anew: it holds no half."""
+        try:
+            yield
+        except BaseException:
+            self._begin_anew()
+            raise
+
+    def _begin_anew(self) -> None:
+        self._history, self._audit, self._last = None, None, 0
 
     def _is_own(self, analyst: str) -> bool:
         return self._schema.analysts is None or analyst == self._analyst
@@ -324,22 +371,6 @@ def _counted(asked: BlockQuestion) -> str:
 def _rounded(people: int) -> int:
     """[units] to two digits: more of them say nothing that the sample knows."""
     return int(float(f"{people:.2g}"))
-
-
-def _problem(conflict: Conflict, policy: Policy) -> Error:
-    """R3b in words: the caller's own earlier statement."""
-    past = conflict.earlier
-    what = (
-        "two parts of this statement"
-        if past is None
-        else f"this and your statement {past.charge} ({words.shortened(past.statement)})"
-    )
-    few = "less than one person" if conflict.people == 0 else f"about {conflict.people}"
-    return error(
-        602,
-        f"rule R3: {what} differ by fewer than {policy.k} people ({few} {policy.source})",
-        hint=f"use the answer that is released, GROUP BY the columns instead, or change the condition for {policy.k} people or more",
-    )
 
 
 def _spread(release: Release) -> float:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.cancellation import check
-from dpsql.guard.cells import MARK, Cells, Fine, Keys, Marks, differing, near
+from dpsql.guard.answers import PastAnswers, fine_of
+from dpsql.guard.cells import Cells, Keys, differing
 from dpsql.guard.leaving_out import Policy
+from dpsql.guard.sketches import Growing, Places, Sketches
 from dpsql.guard.thresholds import are_apart
 
 Precisions = npt.NDArray[np.float64]
-"""One over the square of a deviation."""
+Load = Callable[[int, int], Keys]
+"""The keys of a cell, by the charge of its statement and its place there."""
+OWN = 0
+"""Stands for the charge of a statement that is not charged yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,137 +41,232 @@ class BlockQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """A charged statement."""
-
-    charge: int
-    analyst: str
-    statement: str
-    asked: tuple[BlockQuestion, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Conflict:
     """Two answers that a few people make the difference of.
 
     people   [units] as declared
-    earlier  None for another part of the same statement
+    earlier  the charge of the other one; None for another part of the same statement
     """
 
     people: int
-    earlier: Past | None
-
-
-class _Kind:
-    """The different cells of one kind.
-
-    precisions  of the mean of all answers that a cell had
-    sources     what it was first released by, and its place there
-    fine        by the place of a cell, what tells apart its answers, each with what it was first released by
-    """
-
-    def __init__(self) -> None:
-        self.places: dict[int, int] = {}
-        self.marks: Marks = np.zeros(0, dtype=MARK)
-        self.precisions: Precisions = np.zeros(0)
-        self.sources: list[tuple[Past | None, Cells, int]] = []
-        self.fine: dict[int, dict[Fine, Past | None]] = {}
-
-    def add(self, marks: Marks, precisions: Sequence[float], sources: Sequence[tuple[Past | None, Cells, int]]) -> None:
-        fresh: list[int] = []
-        added: list[tuple[int, float]] = []
-        for i, digest in enumerate(marks["digest"].tolist()):
-            place = self.places.setdefault(digest, len(self.places))
-            if place == len(self.sources):
-                fresh.append(i)
-                self.sources.append(sources[i])
-            past, cells, at = sources[i]
-            self.fine.setdefault(place, {}).setdefault(cells.fine[at], past)
-            added.append((place, precisions[i]))
-        self.marks = np.concatenate([self.marks, marks[fresh]])
-        self.precisions = np.concatenate([self.precisions, np.zeros(len(fresh))])
-        np.add.at(self.precisions, [place for place, _ in added], [precision for _, precision in added])
-
-    def keys(self, place: int) -> Keys:
-        _, found, at = self.sources[place]
-        return found.load(at)
-
-    def precisions_of(self, digests: npt.NDArray[np.uint64]) -> Precisions:
-        """Of cells known by their digests: 0 where they were never answered."""
-        places = [self.places.get(digest) for digest in digests.tolist()]
-        return np.array([0.0 if place is None else self.precisions[place] for place in places])
+    earlier: int | None
 
 
 class History:
-    """The cells of one analyst, or of everybody where no analysts are told apart.
+    """The answers of one analyst, or of everybody where no analysts are told apart.
 
     policy    what is few
     readable  times what one unit can move it: a difference whose noise deviates by less can be read
+    load      keys of what was answered
     """
 
-    def __init__(self, policy: Policy, readable: float) -> None:
-        self._policy, self._readable = policy, readable
-        self._kinds: dict[str, _Kind] = {}
+    def __init__(self, policy: Policy, readable: float, load: Load) -> None:
+        self._policy, self._readable, self._load = policy, readable, load
+        self._known = _Answered()
 
-    def add(self, asked: Sequence[tuple[BlockQuestion, Past | None]]) -> None:
-        """Remember releases, with the statements that they are of."""
-        marks = [one.cells.marks for one, _ in asked]
-        by_kind: dict[str, tuple[list[int], list[float], list[tuple[Past | None, Cells, int]]]] = {}
-        begun = 0
-        for one, past in asked:
-            precision = _precision(one.spread)
-            # small groups of a breakdown are suppressed: what they have in common with other small groups says nothing
-            fewest = self._policy.k / self._policy.scale if one.groups > 1 else 0
-            for place in np.flatnonzero(one.cells.marks["size"] >= fewest).tolist():
-                rows, precisions, sources = by_kind.setdefault(one.cells.kinds[place], ([], [], []))
-                rows.append(begun + place)
-                precisions.append(precision)
-                sources.append((past, one.cells, place))
-            begun += len(one.cells)
-        every = np.concatenate(marks) if marks else np.zeros(0, dtype=MARK)
-        for kind, (rows, precisions, sources) in by_kind.items():
-            self._kinds.setdefault(kind, _Kind()).add(every[rows], precisions, sources)
+    def __len__(self) -> int:
+        """Number of answers."""
+        return len(self._known)
+
+    @property
+    def cells(self) -> int:
+        """Number of different cells."""
+        return len(self._known.sketches)
+
+    def add(self, answers: PastAnswers) -> None:
+        """Remember answers."""
+        self._known.add(answers)
+
+    def since(self, begun: int) -> PastAnswers:
+        """The answers from a place on."""
+        return self._known.since(begun)
+
+    def remember(self, asked: Sequence[BlockQuestion], charge: int) -> None:
+        """Remember the answers of a statement."""
+        self.add(self._answers(asked, charge))
+
+    def _answers(self, asked: Sequence[BlockQuestion], charge: int) -> PastAnswers:
+        # small groups of a breakdown are suppressed: what they have in common with other small groups says nothing
+        few = self._policy.k / self._policy.scale
+        released = [(one.cells, _precision(one.spread), few if one.groups > 1 else 0.0) for one in asked]
+        return PastAnswers.of(released, charge)
 
     def conflict(self, asked: Sequence[BlockQuestion]) -> Conflict | None:
         """An earlier cell, or other cell of the statement, that one of its cells differs from by few people."""
-        here = History(self._policy, self._readable)
-        here.add([(one, None) for one in asked])
-        for kind, own in here._kinds.items():
-            known = self._kinds.get(kind, _Kind())
-            precisions = own.precisions + known.precisions_of(own.marks["digest"])
-            for others, theirs in ((known, known.precisions), (own, precisions)):
-                found = self._between(own, precisions, others, theirs) or self._within(own, precisions, others)
+        own, known = _Answered(), self._known
+        own.add(self._answers(asked, OWN))
+        cells = [(one.cells, place) for one in asked for place in range(len(one.cells))]
+
+        def load(charge: int, at: int) -> Keys:
+            return cells[at][0].load(cells[at][1]) if charge == OWN else self._load(charge, at)
+
+        same = known.same(own)
+        precisions = own.precisions.values + np.where(same < 0, 0.0, known.precisions_at(same))
+        for kind, text in enumerate(own.kinds):
+            places = np.flatnonzero(own.kind.values == kind)
+            for others, theirs, equal in (
+                (known, known.precisions.values, same),
+                (own, precisions, np.arange(len(same))),
+            ):
+                found = self._between(own, places, precisions, others, theirs, others.kinds.get(text, -1), load)
+                found = found or self._within(own, places, precisions, others, equal)
                 if found is not None:
                     return found
         return None
 
-    def _between(self, own: _Kind, precisions: Precisions, others: _Kind, theirs: Precisions) -> Conflict | None:
-        """A cell of the statement and another one, whose difference is few people and could be read."""
-        pairs = near(own.marks, others.marks, math.ceil(self._policy.k / self._policy.scale))
-        i, j = pairs[:, 0], pairs[:, 1]
-        readable = _variance(precisions[i]) + _variance(theirs[j]) < self._readable**2
-        keys: tuple[int, Keys] | None = None
-        for one, other in pairs[readable].tolist():
+    def _between(
+        self,
+        own: _Answered,
+        places: Places,
+        precisions: Precisions,
+        others: _Answered,
+        theirs: Precisions,
+        kind: int,
+        load: Load,
+    ) -> Conflict | None:
+        """A cell of the statement and another one of a kind, whose difference is few people and could be read."""
+        most = math.ceil(self._policy.k / self._policy.scale)
+        variances, spreads = _variance(precisions), _variance(theirs)
+        # a difference is known no more exactly than either of the two
+        places = places[variances[places] < self._readable**2]
+        candidates = others.sketches.among((spreads < self._readable**2) & (others.kind.values == kind))
+        for place in places.tolist():
             check()
-            keys = (one, own.keys(one)) if keys is None or keys[0] != one else keys
-            units = differing(keys[1], others.keys(other))
-            most = max(int(own.marks["size"][one]), int(others.marks["size"][other]))
-            if 0 < units < most and self._policy.is_few(units):
-                return Conflict(self._policy.people(units), others.sources[other][0])
+            size, words = int(own.sketches.sizes.values[place]), own.sketches.words.values[place]
+            near = candidates.near(size, words, most)
+            near = near[others.digests.values[near] != own.digests.values[place]]
+            near = near[variances[place] + spreads[near] < self._readable**2]
+            keys = load(*own.source(place)) if len(near) else None
+            for other in near.tolist():
+                check()
+                source = others.source(other)
+                units = differing(keys, load(*source)) if keys is not None else 0
+                if 0 < units < max(size, int(others.sketches.sizes.values[other])) and self._policy.is_few(units):
+                    return Conflict(self._policy.people(units), source[0] or None)
         return None
 
-    def _within(self, own: _Kind, precisions: Precisions, others: _Kind) -> Conflict | None:
+    def _within(
+        self, own: _Answered, places: Places, precisions: Precisions, others: _Answered, same: Places
+    ) -> Conflict | None:
         """The same for a cell of the statement and one that is the same to the sample. All answers of either are taken for answers of
         each, so that the difference is taken for no less exact than it is."""
         readable = 2 * _variance(precisions) < self._readable**2
-        for place, digest in enumerate(own.marks["digest"].tolist()):
-            size = int(own.marks["size"][place])
-            if not readable[place] or self._policy.is_few(size):
-                continue
-            for past_fine, past in others.fine.get(others.places.get(digest, -1), {}).items():
-                if any(are_apart(one, past_fine, size) for one in own.fine[place]):
-                    return Conflict(0, past)
+        kept = [
+            place
+            for place in places.tolist()
+            if readable[place] and same[place] >= 0 and not self._policy.is_few(int(own.sketches.sizes.values[place]))
+        ]
+        told, known = own.told(np.array(kept, dtype=np.int64)), others.told(same[np.array(kept, dtype=np.int64)])
+        for place in kept:
+            size = int(own.sketches.sizes.values[place])
+            for text, charge in known.get(int(same[place]), {}).items():
+                past = fine_of(text)
+                if any(one != text and are_apart(fine_of(one), past, size) for one in told[place]):
+                    return Conflict(0, charge or None)
         return None
+
+
+class _Answered:
+    """The different cells of answers, and the answers themselves.
+
+    kinds       by text, the numbers of
+    kind        of each cell
+    precisions  of the mean of all answers that a cell had
+    first       the place of the first of these
+    """
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, int] = {}
+        self.sketches, self.digests = Sketches(), Growing(np.uint64)
+        self.kind, self.precisions, self.first = Growing(np.int32), Growing(np.float64), Growing(np.int64)
+        self._places: dict[int, int] = {}
+        self._fine: dict[str, int] = {}
+        self._cell, self._told, self._at = Growing(np.int32), Growing(np.int32), Growing(np.int32)
+        self._charge, self._precision = Growing(np.int64), Growing(np.float64)
+
+    def __len__(self) -> int:
+        return len(self._cell)
+
+    def add(self, found: PastAnswers) -> None:
+        """Add answers, in order: the same as if they came one by one."""
+        kinds = np.array([self.kinds.setdefault(kind, len(self.kinds)) for kind in found.kinds], dtype=np.int32)
+        fine = np.array([self._fine.setdefault(text, len(self._fine)) for text in found.fine], dtype=np.int32)
+        begun, size, known = len(self), len(self.sketches), self._places
+        first = np.empty(len(found.digests), dtype=np.int64)
+        # of several answers of a cell the first is written last
+        first[found.cell[::-1]] = np.arange(len(found.cell))[::-1]
+        kind = kinds[found.kind[first]]
+        salted = found.digests ^ self._salts()[kind]
+        cells = np.array([known.setdefault(cell, len(known)) for cell in salted.tolist()], dtype=np.int64)
+        # places grow by one with each cell that was not there
+        fresh, places = (
+            np.flatnonzero(cells > np.maximum.accumulate(np.concatenate([[size - 1], cells]))[:-1]),
+            cells[found.cell],
+        )
+        self.sketches.add(found.sizes[fresh].astype(np.int64), found.words[fresh])
+        self.digests.add(found.digests[fresh])
+        self.kind.add(kind[fresh])
+        self.first.add(first[fresh] + begun)
+        self.precisions.add(np.zeros(len(fresh)))
+        np.add.at(self.precisions.values, places, found.precision)
+        self._cell.add(places.astype(np.int32))
+        self._told.add(fine[found.told])
+        self._at.add(found.at)
+        self._charge.add(found.charge)
+        self._precision.add(found.precision)
+
+    def since(self, begun: int) -> PastAnswers:
+        cells, cell = np.unique(self._cell.values[begun:], return_inverse=True)
+        fine, told = np.unique(self._told.values[begun:], return_inverse=True)
+        texts = list(self._fine)
+        return PastAnswers(
+            tuple(self.kinds),
+            tuple(texts[i] for i in fine.tolist()),
+            self.digests.values[cells],
+            self.sketches.sizes.values[cells].astype(np.uint32),
+            self.sketches.words.values[cells],
+            cell.astype(np.int32),
+            self.kind.values[self._cell.values[begun:]],
+            told.astype(np.int32),
+            self._at.values[begun:],
+            self._charge.values[begun:],
+            self._precision.values[begun:],
+        )
+
+    def source(self, place: int) -> tuple[int, int]:
+        """The charge of the statement that a cell was first released by, and its place there."""
+        first = self.first.values[place]
+        return int(self._charge.values[first]), int(self._at.values[first])
+
+    def same(self, others: _Answered) -> Places:
+        """The places of equal cells of the same kind; -1 for none."""
+        salts = np.array([_salt(kind) for kind in others.kinds], dtype=np.uint64)
+        salted = others.digests.values ^ salts[others.kind.values]
+        return np.array([self._places.get(cell, -1) for cell in salted.tolist()], dtype=np.int64)
+
+    def precisions_at(self, places: Places) -> Precisions:
+        return self.precisions.values[places] if len(self.precisions) else np.zeros(len(places))
+
+    def told(self, places: Places) -> dict[int, dict[str, int]]:
+        """By the place of a cell, what tells apart its answers, each with the charge that it was first released by."""
+        asked = np.zeros(len(self.sketches), dtype=np.bool_)
+        asked[places] = True
+        answers = np.flatnonzero(asked[self._cell.values])
+        codes = self._cell.values[answers].astype(np.int64) << 32 | self._told.values[answers]
+        answers = answers[np.sort(np.unique(codes, return_index=True)[1])]
+        texts, found = list(self._fine), dict[int, dict[str, int]]()
+        for answer in answers.tolist():
+            told = found.setdefault(int(self._cell.values[answer]), {})
+            told[texts[self._told.values[answer]]] = int(self._charge.values[answer])
+        return found
+
+    def _salts(self) -> npt.NDArray[np.uint64]:
+        return np.array([_salt(kind) for kind in self.kinds], dtype=np.uint64)
+
+
+def _salt(kind: str) -> int:
+    """A number that makes equal keys of another kind another cell."""
+    return int.from_bytes(hashlib.blake2b(kind.encode(), digest_size=8).digest())
 
 
 def _variance(precisions: Precisions) -> Precisions:

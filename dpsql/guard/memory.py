@@ -1,23 +1,41 @@
-"""memory: the statements of the ledger -> what the guard compares with. Keys of long ago are read again where a cell is close."""
+"""memory: the statements of the ledger -> what the guard compares with. Keys of long ago are read again where a cell is close.
+
+What was read of many statements is packed in the ledger, so that the next process reads it at once. What is packed for other sample
+units, another policy or by another version, and what is not as it was written, is left: its statements are read one by one, as all that
+were charged since. A statement is never left out.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from dpsql.accounting import remembered
 from dpsql.accounting.entries import GuardEntry as Row
 from dpsql.accounting.ledger import Ledger
-from dpsql.guard import record
+from dpsql.accounting.remembered import Packing
+from dpsql.guard import answers, record
 from dpsql.guard.cells import Keys
-from dpsql.guard.history import BlockQuestion, Past
+from dpsql.guard.history import BlockQuestion, History
 
 MOST_BYTES = 32_000_000
 """[bytes] of keys that are held at a time."""
+LATE = 64
+"""Statements that are packed together at least."""
 _FOREIGN = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 """What a text that is none of ours raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A charged statement."""
+
+    charge: int
+    analyst: str
+    statement: str
+    asked: tuple[BlockQuestion, ...]
 
 
 class Memory:
@@ -36,7 +54,7 @@ class Memory:
     def past(self, row: Row) -> Past:
         """A charged statement; evaluated anew where its record is of other sample units. Raises 705 where it is none of ours."""
         try:
-            asked = record.read(row.asked, self._identity, partial(self._keys, row.charge))
+            asked = record.read(row.asked, self._identity, partial(self.keys, row.charge))
             spreads = record.spreads(row.asked) if asked is None else []
         except _FOREIGN:
             raise self._ledger.store.damaged() from None
@@ -52,7 +70,10 @@ class Memory:
             remembered.keep_evaluated(self._ledger, self._evaluated)
             self._evaluated = {}
 
-    def _keys(self, charge: int, place: int) -> Keys:
+    def statement(self, charge: int) -> str:
+        return remembered.asked_of(self._ledger, charge)[0]
+
+    def keys(self, charge: int, place: int) -> Keys:
         """The keys of one cell. Raises 705."""
         held = self._held.pop(charge, None)
         if held is None:
@@ -74,3 +95,39 @@ class Memory:
         except _FOREIGN:
             raise self._ledger.store.damaged() from None
         return [one.cells.load(i) for one in self._anew(statement) for i in range(len(one.cells))]
+
+
+class Packs:
+    """The packed answers of a history, which is empty, or begins after a charge.
+
+    whose      the analyst; "" where there are none
+    depends    beside the sample units, on what the answers depend that are compared
+    """
+
+    def __init__(self, ledger: Ledger, history: History, whose: str, depends: Hashable, begun: int) -> None:
+        self._ledger, self._history = ledger, history
+        self._form = Packing(whose, repr((answers.FORM, record.VERSION, depends)))
+        # the last charges of the packed parts, and the number of answers with each
+        self._ends = [(begun, len(history))]
+
+    def recall(self) -> int:
+        """Add what is packed, as far as it is whole, to an empty history. Output: the last charge of it."""
+        for since, last, body in remembered.packed(self._ledger, self._form):
+            try:
+                found = answers.unpacked(body) if since == self._ends[-1][0] else None
+            except _FOREIGN:
+                found = None
+            if found is None:
+                break
+            self._history.add(found)
+            self._ends.append((last, len(self._history)))
+        return self._ends[-1][0]
+
+    def pack(self, last: int) -> None:
+        """Pack the answers up to a charge that are not yet, with packed parts that are no larger: there are few parts, and none is
+        written often."""
+        while len(self._ends) > 1 and self._ends[-1][1] - self._ends[-2][1] <= len(self._history) - self._ends[-1][1]:
+            self._ends.pop()
+        since, begun = self._ends[-1]
+        remembered.keep_packed(self._ledger, self._form, since, last, answers.packed(self._history.since(begun)))
+        self._ends.append((last, len(self._history)))

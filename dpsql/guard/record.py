@@ -1,8 +1,8 @@
 """Record of the people that a statement was about, in the ledger: text that holds nothing of the data.
 
 Since version 3 it is of cells: a first line of JSON that says what is compared at once, then the keys of all cells, which are read
-where one is close. Versions 1 and 2 held regions; version 3 lacks the lowest keys, version 4 what tells cells apart that are the same
-to the sample. Such a statement is evaluated anew from its text, where it can be.
+where one is close. Version 5 kept more of each cell. Versions 1 and 2 held regions; versions 3 and 4 lack what tells cells apart that
+are the same to the sample: such a statement is evaluated anew from its text, where it can be.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.guard.cells import HASH_BITS, MARK, Cells, Fine, Keys, Marks
+from dpsql.guard.cells import HASH_BITS, MARK, SKETCH_BITS, Cells, Fine, Keys, Marks
 from dpsql.guard.history import BlockQuestion
 
-VERSION = 5
+VERSION = 6
 """Of what is written."""
+_MARK_5 = np.dtype([("digest", "<u8"), ("size", "<u4"), ("lowest", "<u4", 16), ("sketch", "u1", SKETCH_BITS // 8)])
 Load = Callable[[int], Keys]
 """The keys of a cell, by its place in the record."""
 
@@ -45,9 +46,9 @@ def read(text: str, identity: str, load: Load) -> tuple[BlockQuestion, ...] | No
 
     Raises ValueError, TypeError, KeyError where the text is none of ours.
     """
-    if not is_of(text, identity):
+    found = _head(text)
+    if not _is_of(found, identity):
         return None
-    found: Any = json.loads(text.partition("\n")[0])
     marks = _marks(found)
     asked: list[BlockQuestion] = []
     begun = 0
@@ -65,16 +66,14 @@ def read(text: str, identity: str, load: Load) -> tuple[BlockQuestion, ...] | No
 
 def is_of(text: str, identity: str) -> bool:
     """True if a record is of these sample units. Raises as `read`."""
-    found: Any = json.loads(text.partition("\n")[0])
-    return isinstance(found, dict) and found["version"] >= VERSION and found["sample"] == identity
+    return _is_of(_head(text), identity)
 
 
 def keys(text: str) -> list[Keys]:
     """The keys of every cell of a record. Raises as `read`."""
-    head, _, packed = text.partition("\n")
-    ends = np.cumsum(_marks(json.loads(head))["size"].astype(np.int64))
+    ends = np.cumsum(_marks(_head(text))["size"].astype(np.int64))
     try:
-        found = _unpacked(packed)
+        found = _unpacked(text.partition("\n")[2])
     except zlib.error:
         raise ValueError("keys that cannot be read") from None
     if len(found) != (ends[-1] if len(ends) else 0):
@@ -91,13 +90,29 @@ def _fine(found: Any) -> Fine:
     return tuple((str(name), tuple(map(str, texts))) for name, texts in found)
 
 
+def _head(text: str) -> Any:
+    return json.loads(text.partition("\n")[0])
+
+
+def _is_of(head: Any, identity: str) -> bool:
+    return isinstance(head, dict) and head["version"] in (5, VERSION) and bool(head["sample"] == identity)
+
+
 def _marks(head: Any) -> Marks:
-    return np.frombuffer(base64.b64decode(head["marks"], validate=True), dtype=MARK)
+    """Marks of cells, without what version 5 kept beside them."""
+    written = base64.b64decode(head["marks"], validate=True)
+    if head["version"] == VERSION:
+        return np.frombuffer(written, dtype=MARK)
+    found = np.frombuffer(written, dtype=_MARK_5)
+    marks = np.empty(len(found), dtype=MARK)
+    for name in MARK.names or ():
+        marks[name] = found[name]
+    return marks
 
 
 def spreads(text: str) -> list[float]:
     """The spreads of what was released, of any version. Raises as `read`."""
-    found: Any = json.loads(text.partition("\n")[0])
+    found = _head(text)
     if isinstance(found, dict) and "asked" in found:
         return [float(one[0]) for one in found["asked"]]
     if isinstance(found, dict):

@@ -294,7 +294,7 @@ class Told:
 @pytest.fixture(autouse=True)
 def nothing_beside_the_charges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a ledger forgets nothing and keeps nothing anew; it knows a statement's record by its charge."""
-    known = {name: getattr(remembered, name) for name in ("forgotten", "asked_of")}
+    known = {name: getattr(remembered, name) for name in ("forgotten", "asked_of", "packed")}
     monkeypatch.setattr(
         remembered, "forgotten", lambda ledger: 0 if isinstance(ledger, Told) else known["forgotten"](ledger)
     )
@@ -306,6 +306,9 @@ def nothing_beside_the_charges(monkeypatch: pytest.MonkeyPatch) -> None:
         return next((row.statement, row.asked) for row in ledger.rows if row.charge == charge)
 
     monkeypatch.setattr(remembered, "asked_of", asked_of)
+    monkeypatch.setattr(
+        remembered, "packed", lambda ledger, kind: () if isinstance(ledger, Told) else known["packed"](ledger, kind)
+    )
 
 
 @dataclass(slots=True)

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.guard import adding, audit, evaluating, guarding, history, leaving_out, parts, thresholds
+from dpsql.guard import adding, audit, evaluating, guarding, history, leaving_out, parts, sketches, thresholds
 from dpsql.guard.guarding import Guarding
 from dpsql.guard.lists import Lists
+from dpsql.guard.memory import Packs
 from dpsql.guard.void import Proofs
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
@@ -66,8 +67,13 @@ def nothing_is_loaded(patch: Patch) -> None:
     patch.setattr(Guarding, "_load", lambda self, rows: None)
 
 
+def what_is_packed_hides_the_rest(patch: Patch) -> None:
+    """What no packing holds is taken for packed."""
+    patch.setattr(Packs, "recall", lambda self: 1_000)
+
+
 def nothing_is_near(patch: Patch) -> None:
-    patch.setattr(history, "near", lambda ones, others, most: np.zeros((0, 2), dtype=np.int64))
+    patch.setattr(sketches.Candidates, "near", lambda self, size, words, most: np.zeros(0, dtype=np.int64))
 
 
 def sizes_alone_are_compared(patch: Patch) -> None:
@@ -86,7 +92,7 @@ def selected_lists_are_whole(patch: Patch) -> None:
 
 def nothing_is_readable(patch: Patch) -> None:
     """However exact two answers are, what they differ by is not read."""
-    patch.setattr(guarding, "History", lambda policy, readable: history.History(policy, 0))
+    patch.setattr(guarding, "History", lambda policy, readable, load: history.History(policy, 0, load))
 
 
 def noise_is_forgotten(patch: Patch) -> None:
@@ -112,6 +118,7 @@ CASES: list[tuple[Callable[[Patch], None], list[str]]] = [
     (groups_are_forgotten, [f"SELECT {FEW} AS g, COUNT(*) FROM patient GROUP BY g"]),
     (numbers_are_forgotten, ["SELECT SUM(income + GREATEST(0, 1 - ABS(age - 31) - ABS(site - 1))) FROM patient"]),
     (nothing_is_loaded, [LIGHT, LIGHTER]),
+    (what_is_packed_hides_the_rest, [LIGHT, LIGHTER]),
     (nothing_is_near, [LIGHT, LIGHTER]),
     (sizes_alone_are_compared, [LIGHT, LIGHTER]),
     (thresholds_are_as_the_sample_sees_them, [f"{TOTAL} WHERE weight < 81.4", f"{TOTAL} WHERE weight <= 81.4"]),

@@ -56,7 +56,7 @@ def kept(schema: Schema) -> dict[str, list[tuple[object, ...]]]:
     """All that the ledger holds but what the guard alone reads."""
     with closing(sqlite3.connect(schema.folder / "ledger")) as connection:
         tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        own = set(tables) - {"forgotten", "evaluated", "size"}
+        own = set(tables) - {"forgotten", "evaluated", "size", "packed"}
         assert len(own) == len(tables) - 3
         return {name: connection.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall() for name in sorted(own)}
 

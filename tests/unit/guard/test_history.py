@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpsql.guard.cells import HASH_BITS, Keys, cells, differing, near
-from dpsql.guard.history import BlockQuestion, History, Past
+from dpsql.guard.cells import HASH_BITS, Keys, cells, differing
+from dpsql.guard.history import BlockQuestion, History
 from dpsql.guard.leaving_out import Policy
+from dpsql.guard.sketches import Sketches, _distances
 
 POLICY = Policy(20, 1.0)
 
@@ -24,13 +25,10 @@ def asked(units: range | list[int], spread: float = 0.1, adds: int = 1, kind: st
     return BlockQuestion(cells([(kind, keys(units, adds))]), spread, len(units))
 
 
-def past(one: BlockQuestion) -> Past:
-    return Past(1, "ann", "SELECT 1", (one,))
-
-
 def history(*earlier: BlockQuestion) -> History:
-    found = History(POLICY, 10)
-    found.add([(one, past(one)) for one in earlier])
+    found = History(POLICY, 10, lambda charge, place: earlier[charge - 1].cells.load(place))
+    for charge, one in enumerate(earlier, 1):
+        found.remember([one], charge)
     return found
 
 
@@ -77,21 +75,31 @@ def test_parts_of_one_statement_are_a_pair() -> None:
     assert found is not None and found.earlier is None
 
 
-@pytest.mark.parametrize("at_once", [250_000, 1], ids=["by size", "by lowest keys"])
+@pytest.mark.parametrize("late", [1_024, 0], ids=["in no order", "by size"])
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(1, 2)), min_size=2, max_size=12),
     st.integers(1, 20),
 )
 def test_nothing_close_is_missed(
-    at_once: int, monkeypatch: pytest.MonkeyPatch, ranges: list[tuple[int, int, int]], most: int
+    late: int, monkeypatch: pytest.MonkeyPatch, ranges: list[tuple[int, int, int]], most: int
 ) -> None:
-    """The sizes, the lowest keys and the sketch leave out only what differs by more."""
-    monkeypatch.setattr("dpsql.guard.cells._AT_ONCE", at_once)
+    """The sizes and the sketches leave out only what differs by more."""
+    monkeypatch.setattr("dpsql.guard.sketches._LATE", late)
     found = [keys(range(low, low + many), adds) for low, many, adds in ranges]
     marks = cells([("adds", one) for one in found]).marks
-    ones = marks[: len(marks) // 2]
-    pairs = {(i, j) for i, j in near(ones, marks, most).tolist()}
-    apart = {(i, j): differing(found[i], found[j]) for i in range(len(ones)) for j in range(len(marks))}
-    assert {pair for pair, units in apart.items() if 0 < units < most} <= pairs
-    assert all(units > 0 for pair, units in apart.items() if pair in pairs)
+    words, sketches = np.ascontiguousarray(marks["sketch"]).view(np.uint64), Sketches()
+    sketches.add(marks["size"].astype(np.int64), words)
+    candidates = sketches.among(np.ones(len(found), dtype=np.bool_))
+    for i, one in enumerate(found):
+        near = candidates.near(len(one), words[i], most).tolist()
+        assert {j for j, other in enumerate(found) if differing(one, other) < most} <= set(near)
+        assert near == sorted(near)
+
+
+def test_bits_are_counted_alike_by_earlier_versions_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    ones = np.random.default_rng(1).integers(0, 2**64, (4, 9), dtype=np.uint64)
+    expected = [sum((word ^ int(ones[k, 0])).bit_count() for k, word in enumerate(row)) for row in ones.T.tolist()]
+    assert _distances(ones, ones[:, :1]).tolist() == expected
+    monkeypatch.delattr(np, "bitwise_count", raising=False)
+    assert _distances(ones, ones[:, :1]).tolist() == expected
