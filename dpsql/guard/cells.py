@@ -54,15 +54,8 @@ def cells(found: Sequence[tuple[str, Keys]], fine: Sequence[Fine] = ()) -> Cells
     marks = np.zeros(len(found), dtype=MARK)
     sizes = np.array([len(keys) for _, keys in found], dtype=np.int64)
     marks["size"], marks["digest"] = sizes, [_digest(keys) for _, keys in found]
-    mixed = np.concatenate([np.zeros(0, dtype=np.uint32), *(keys for _, keys in found)]) * _MIX
-    cell = np.repeat(np.arange(len(found), dtype=np.uint64), sizes)
-    # a bit for each bucket: whether an odd number of keys falls in it
-    sketches, bits = (
-        np.zeros(len(found) * (SKETCH_BITS // 8), dtype=np.uint8),
-        np.uint8(128) >> (mixed >> 21 & 7).astype(np.uint8),
-    )
-    np.bitwise_xor.at(sketches, cell * np.uint64(SKETCH_BITS // 8) + (mixed >> 24), bits)
-    marks["sketch"] = sketches.reshape(len(found), SKETCH_BITS // 8)
+    for place, (_, keys) in enumerate(found):
+        marks["sketch"][place] = _sketch(keys)
     return Cells(
         tuple(kind for kind, _ in found), tuple(fine) or ((),) * len(found), marks, lambda place: found[place][1]
     )
@@ -86,6 +79,12 @@ def keyed(units: npt.NDArray[np.int64], adds: npt.NDArray[np.float64]) -> Keys:
 def differing(one: Keys, other: Keys) -> int:
     """[sample units] of which two cells hold something else."""
     return len(np.unique(np.setxor1d(one, other, assume_unique=True) >> np.uint32(HASH_BITS)))
+
+
+def _sketch(keys: Keys) -> npt.NDArray[np.uint8]:
+    """A bit for each bucket of keys: 1 where an odd number of them falls in it."""
+    buckets = (keys * _MIX) >> np.uint32(32 - SKETCH_BITS.bit_length() + 1)
+    return np.packbits((np.bincount(buckets, minlength=SKETCH_BITS) & 1).astype(np.uint8))
 
 
 def _digest(keys: Keys) -> int:
