@@ -174,7 +174,7 @@ def measure() -> None:
                 lambda c, history=history: c.executemany(_CHARGE, _charges(history))
             )  # type: ignore[misc]
             load = _loads(guarded, history)
-            cells, decided, refused = _decisions(guarded, decisions)
+            cells, decided, refused = _decisions(guarded, DECISIONS)
             times = median(decided.passed), p95(decided.passed), max(decided.passed), median(decided.processor)
             name = f"{mode}, {size:,} statements"
             counts = f"{cells:,}", f"{len(decided.passed)}", f"{refused}"
