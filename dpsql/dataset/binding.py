@@ -24,7 +24,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.problems import shown
 from dpsql.core.errors import Error, error
 from dpsql.engines.base import UnitPlace
-from dpsql.engines.registry import kind_of
+from dpsql.engines.registry import kind_for
 from dpsql.schema.model import ROW, Schema
 
 IN_MEMORY = "the ledger is in memory: what is spent is forgotten when the connection is closed, and the next one spends it again"
@@ -92,7 +92,7 @@ def copies(schema: Schema, ledger: Ledger, digests: bytes, *, anew: bool = False
 
 def _places(schema: Schema) -> tuple[UnitPlace, ...]:
     """Places of the units: those of the unit's table, or, where each row is one, of every private table."""
-    return kind_of(schema.source).places(schema)
+    return kind_for(schema).places(schema)
 
 
 def _found(place: UnitPlace, schema: Schema) -> Mark | None:

@@ -12,10 +12,10 @@ from dpsql.accounting.versions import Versions
 from dpsql.core.errors import error
 from dpsql.dataset import binding
 from dpsql.engines import snapshot
-from dpsql.engines.base import Engine
+from dpsql.engines.base import Engine, Identity
 from dpsql.engines.public import fill
-from dpsql.engines.registry import kind_of
-from dpsql.engines.signature import Digests, Signature, content
+from dpsql.engines.registry import kind_for
+from dpsql.engines.signature import Digests, content
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import canonical, canonical_table, declared, verify, verify_public
 from dpsql.plan.tables import PublicTable
@@ -66,7 +66,7 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
     """
     binding.require(schema, ledger)
     notes: tuple[str, ...] = (binding.IN_MEMORY,) if ledger.store.file is None else ()
-    engine = kind_of(schema.source).begin(schema, find=lambda signature: _snapshot(signature, schema, ledger))
+    engine = kind_for(schema).begin(schema, find=lambda signature: _snapshot(signature, schema, ledger))
     try:
         filled = fill(engine, schema)
         version, moved = approved_version(engine, schema, ledger), dict[str, str]()
@@ -207,7 +207,7 @@ def require_unchanged(engine: Engine) -> None:
         raise error(708, "the data changed while it was opened", hint="open it again when nothing writes to it")
 
 
-def _snapshot(signature: Signature, schema: Schema, ledger: Ledger) -> Snapshot | None:
+def _snapshot(signature: Identity, schema: Schema, ledger: Ledger) -> Snapshot | None:
     """The prepared snapshot of the version that these files are known to hold, if it is there just as it was written.
 
     Anything else is no error: the same answers come from the declared files.

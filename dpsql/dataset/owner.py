@@ -24,7 +24,7 @@ from dpsql.dataset.preparing import remove_left, require_place
 from dpsql.engines.base import Engine
 from dpsql.engines.facts import ColumnFacts, TableFacts, UnitFacts, table_facts, verified
 from dpsql.engines.public import fill
-from dpsql.engines.registry import kind_of
+from dpsql.engines.registry import kind_for, kind_of
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import declared
 from dpsql.schema.draft import draft
@@ -106,7 +106,7 @@ def check(
     for head in certificates:
         ledger.require(head)
     begin("the structure")
-    with closing(kind_of(schema.source).begin(schema, lambda _: None)) as engine:
+    with closing(kind_for(schema).begin(schema, lambda _: None)) as engine:
         filled = fill(engine, schema)
         version, notes = approve_version(engine, filled, ledger, new_ledger=new_ledger)
         facts = tuple(_facts(engine, filled, t, begin) for t in filled.tables if not t.public)
@@ -155,7 +155,7 @@ def refresh(schema: Schema, ledger: Ledger) -> RefreshReport:
     latest = Versions(ledger).latest()
     if latest is None:
         raise error(708, "no version of the data was approved yet", hint="run `dpsql check` with this schema")
-    with closing(kind_of(schema.source).begin(schema, lambda _: None)) as engine:
+    with closing(kind_for(schema).begin(schema, lambda _: None)) as engine:
         filled = fill(engine, schema)
         moved = {table.name for table in moved_since(latest[0], engine, filled, ledger)}
         names = [table.name for table in schema.tables]
@@ -252,6 +252,8 @@ def _column_text(facts: ColumnFacts) -> str:
     parts = [str(column.sqltype)]
     if facts.nulls:
         parts.append(f"{facts.nulls:,} NULL" + ("" if column.nullable else " (not declared nullable)"))
+    if facts.unfit:
+        parts.append(f"{facts.unfit:,} of them no {column.sqltype}")
     if facts.too_long:
         most = f"{column.length:,} elements" if column.sqltype.element is not None else f"{column.longest:,} characters"
         parts.append(f"{facts.too_long:,} of them longer than {most}")

@@ -11,7 +11,7 @@ from dpsql.accounting.record import read_record, snapshot_folder, write_record
 from dpsql.core.errors import error
 from dpsql.dataset.opening import approved_version, require_unchanged
 from dpsql.engines import snapshot
-from dpsql.engines.registry import kind_of
+from dpsql.engines.registry import kind_for
 from dpsql.engines.signature import content
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import declared
@@ -20,7 +20,7 @@ from dpsql.schema.model import ROW, Schema
 
 def require_place(schema: Schema, ledger: Ledger) -> Path:
     """The folder of all snapshots. Raises 802 for a ledger in memory, 801 where there is no unit to sort by."""
-    kind_of(schema.source).require_copies()
+    kind_for(schema).require_copies()
     root = snapshot_folder(ledger)
     if root is None:
         raise error(802, "a ledger in memory has no place for a prepared snapshot", hint="name a file for the ledger")
@@ -72,7 +72,7 @@ def _kept(root: Path, schema: Schema, ledger: Ledger, version: str) -> Snapshot 
 def _write(root: Path, schema: Schema, ledger: Ledger, version: str, begin: Callable[[str], None]) -> None:
     with snapshot.draft(root, schema) as folder:
         outputs = snapshot.files(folder, schema)
-        engine = kind_of(schema.source).begin(schema, lambda _: None, outputs)
+        engine = kind_for(schema).begin(schema, lambda _: None, outputs)
         try:
             if approved_version(engine, schema, ledger) != version:
                 raise error(

@@ -32,15 +32,12 @@ from dpsql.core.columns import Column
 from dpsql.core.domains import Value
 from dpsql.core.errors import OperationalError, error
 from dpsql.core.sqltypes import SqlType
-from dpsql.engines.signature import Digests, Signature
+from dpsql.engines.signature import Digests
 from dpsql.engines.snapshot import Snapshot
 from dpsql.plan.checked import Checked
 from dpsql.plan.tables import KeyValue, PublicTable
-from dpsql.schema.draft import DraftTable
+from dpsql.schema.drafted import DraftTable
 from dpsql.schema.model import Schema, Table
-
-Find = Callable[[Signature], Snapshot | None]
-"""Given the signature of the declared files, the prepared snapshot to read private tables from."""
 
 
 class RaisedError(OperationalError):
@@ -179,6 +176,10 @@ class Identity(Protocol):
         Raises  OSError where not everything can be read
         """
         ...
+
+
+Find = Callable[[Identity], Snapshot | None]
+"""Given by what the contents are known, the prepared snapshot to read private tables from."""
 
 
 class Engine(Protocol):

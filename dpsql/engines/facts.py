@@ -9,7 +9,7 @@ from fractions import Fraction
 from dpsql.core.domains import Categories, Interval
 from dpsql.core.sqltypes import SqlType
 from dpsql.engines.base import Dialect, Engine
-from dpsql.engines.writing import literal, name, too_long, undetermined
+from dpsql.engines.writing import literal, name, too_long, undetermined, unfit
 from dpsql.schema.model import ROW, Column, Dependence, Reference, Schema, Table, bounds_fact, rows_fact, unit_fact
 
 
@@ -21,6 +21,7 @@ class ColumnFacts:
     nans     NaN, of FLOAT and DOUBLE
     outside  values that bounds would clamp, or that a domain does not list; None where neither is declared
     infinite infinite numbers, dates and timestamps
+    unfit    values that do not fit the type, and among the NULLs
     too_long texts and lists that are longer than the column's length, and among the NULLs
     """
 
@@ -30,6 +31,7 @@ class ColumnFacts:
     outside: int | None
     infinite: int
     too_long: int = 0
+    unfit: int = 0
 
     @property
     def inside(self) -> bool:
@@ -120,14 +122,23 @@ def _columns(engine: Engine, table: Table) -> tuple[int, tuple[ColumnFacts, ...]
         items += [f"count(*) FILTER (WHERE {condition})" for condition in counts]
     (row,) = engine.owner_rows(f"SELECT {', '.join(items)} FROM {engine.dialect.relation(table.name)}")
     rows, *found = (_integer(cell) for cell in row)
-    long = _too_long(engine, table)
+    long, alien = _too_long(engine, table), _unfit(engine, table)
     facts = (
-        ColumnFacts(column, nulls, nans, outside if _is_limited(column) else None, infinite, long.get(column.name, 0))
-        for column, nulls, nans, outside, infinite in zip(
-            table.columns, found[::4], found[1::4], found[2::4], found[3::4], strict=True
+        ColumnFacts(
+            column, nulls, nans, outside if _is_limited(column) else None, infinite, long.get(column.name, 0), n
+        )
+        for column, nulls, nans, outside, infinite, n in zip(
+            table.columns, found[::4], found[1::4], found[2::4], found[3::4], alien, strict=True
         )
     )
     return rows, tuple(facts)
+
+
+def _unfit(engine: Engine, table: Table) -> list[int]:
+    """For each column how many of its values do not fit its type [rows]."""
+    items = ", ".join(name(column.name) for column in table.columns)
+    (row,) = engine.owner_rows(f"SELECT {items} FROM {engine.dialect.relation(unfit(table))}")
+    return [_integer(cell) for cell in row]
 
 
 def _too_long(engine: Engine, table: Table) -> dict[str, int]:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Collection, Iterator
 
 from dpsql.engines.base import Engine
-from dpsql.engines.registry import kind_of
+from dpsql.engines.registry import kind_for
 from dpsql.engines.writing import name, raise_all, undetermined
 from dpsql.schema.dependences import structural
 from dpsql.schema.mistakes import printable
@@ -52,15 +52,7 @@ def declared(schema: Schema) -> str:
 
     Unlike the approval, facts are about bounds, domains and limits too. What public tables list is part of the contents.
     """
-    whole = repr(
-        (
-            FACTS_FORMAT,
-            kind_of(schema.source).version,
-            schema.privacy.unit,
-            schema.tables,
-            *schema.unshown,
-        )
-    )
+    whole = repr((FACTS_FORMAT, kind_for(schema).version, schema.privacy.unit, schema.tables, *schema.unshown))
     return hashlib.sha256(whole.encode("utf-8", "backslashreplace")).hexdigest()
 
 

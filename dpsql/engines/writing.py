@@ -31,6 +31,12 @@ def undetermined(relation: str, dependence: Dependence) -> str:
     return f"SELECT 1 FROM ({pairs}) AS pairs GROUP BY {columns} HAVING count(*) > 1"
 
 
+def unfit(table: Table) -> str:
+    """The name of the relation of one row that says how many values of each column of a private table are there, and NULL because they
+    do not fit its type."""
+    return f"{RESERVED}unfit {table.name}"
+
+
 def raise_all(code: int, lines: list[str]) -> None:
     """Raise one error for all problems, if there are any: a useful first line, then one line each."""
     if len(lines) == 1:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from dpsql.accountants.registry import accountings
 from dpsql.core.sqltypes import SqlType, parse_type
+from dpsql.schema.drafted import DraftTable, Link, Links, Unit, guess_unit, key_of, links_of, sayable, usable, ways_to
 from dpsql.schema.mistakes import printable
 from dpsql.schema.write import name as key
 from dpsql.schema.write import quoted
@@ -41,28 +41,6 @@ k = 20
 # epsilon = 0.05"""
 
 
-@dataclass(frozen=True, slots=True)
-class DraftTable:
-    """A table as the source shows it.
-
-    source   file or table name inside the dataset's source
-    columns  (name, type as DuckDB writes it), in their order
-    """
-
-    name: str
-    source: str
-    columns: list[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """The guess at the privacy unit."""
-
-    table: str
-    column: str
-    sqltype: SqlType
-
-
 def draft(name: str, source: str, tables: list[DraftTable]) -> str:
     """The text of a first schema.toml.
 
@@ -70,9 +48,10 @@ def draft(name: str, source: str, tables: list[DraftTable]) -> str:
     that could be the unit, a table without one that leads to it, no column left.
     """
     kept = _distinct(tables)
-    unit = _guess_unit(kept[0]) if kept else None
+    links = links_of(kept)
+    unit = guess_unit(kept, links)
     parts = [_HEADER, _dataset(name, source), _privacy(unit), *_left_out(tables, kept)]
-    parts += [_table(t, unit) for t in kept]
+    parts += [_table(t, links, unit) for t in kept]
     if not kept:
         parts.append(
             '# CHECK: no table was found; write [tables.person] with source = "person.parquet", key = ["person_id"]'
@@ -80,15 +59,11 @@ def draft(name: str, source: str, tables: list[DraftTable]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _sayable(name: str) -> bool:
-    return bool(name.strip()) and name.isprintable()
-
-
 def _distinct(tables: list[DraftTable]) -> list[DraftTable]:
     """The tables that have a name of their own in SQL, where case does not count."""
     first: dict[str, DraftTable] = {}
     for table in tables:
-        if _sayable(table.name):
+        if sayable(table.name):
             first.setdefault(table.name.lower(), table)
     return list(first.values())
 
@@ -102,34 +77,13 @@ def _left_out(tables: list[DraftTable], kept: list[DraftTable]) -> list[str]:
     )
 
 
-def _usable(table: DraftTable) -> dict[str, SqlType]:
-    """The columns that dpsql computes with; of two names that differ in case only, the first."""
-    found: dict[str, SqlType] = {}
-    for name, text in table.columns:
-        sqltype = parse_type(text)
-        if sqltype is not None and _sayable(name) and name.lower() not in {n.lower() for n in found}:
-            found[name] = sqltype
-    return found
-
-
-def _guess_unit(table: DraftTable) -> _Unit | None:
-    """The first column called like an identifier: id, person_id, personId, and only then anything that ends in id."""
-    columns = _usable(table)
-    for pattern in (r"(.*_)?id$|.*[a-z0-9]I[dD]$", r".*id$"):
-        for name, sqltype in columns.items():
-            # a dot could not be told from the one in table.column
-            if "." not in name and (re.match(pattern, name) or re.match(pattern, name.lower())):
-                return _Unit(table.name, name, sqltype)
-    return None
-
-
 def _dataset(name: str, source: str) -> str:
     """The name begins the ledger's file name, so it holds only what every file system takes."""
     safe = re.sub(r"[^\w .-]", "_", name).strip().lstrip(".")
-    return f"[dataset]\nname = {quoted(safe if _sayable(safe) else 'dataset')}\nsource = {quoted(source)}"
+    return f"[dataset]\nname = {quoted(safe if sayable(safe) else 'dataset')}\nsource = {quoted(source)}"
 
 
-def _privacy(unit: _Unit | None) -> str:
+def _privacy(unit: Unit | None) -> str:
     if unit is None:
         line = (
             'unit = "TABLE.COLUMN"  # CHECK: no column looks like a person\'s id; name the key of the table of people'
@@ -141,10 +95,10 @@ def _privacy(unit: _Unit | None) -> str:
     return f"[privacy]\n{line}\n{rest}"
 
 
-def _table(table: DraftTable, unit: _Unit | None) -> str:
-    columns = _usable(table)
-    lines = [f"[tables.{key(table.name)}]", f"source = {quoted(table.source)}", *_structure(table, columns, unit)]
-    lines += [f"[tables.{key(table.name)}.columns]", *(_column(n, t) for n, t in columns.items())]
+def _table(table: DraftTable, links: Links, unit: Unit | None) -> str:
+    columns = usable(table)
+    lines = [f"[tables.{key(table.name)}]", f"source = {quoted(table.source)}", *_structure(table, links, unit)]
+    lines += [f"[tables.{key(table.name)}.columns]", *(_column(table, n, links) for n in columns)]
     unusable = [
         f"{printable(n)} ({printable(t)})" for n, t in table.columns if n not in columns or parse_type(t) is None
     ]
@@ -155,30 +109,59 @@ def _table(table: DraftTable, unit: _Unit | None) -> str:
     return "\n".join(lines)
 
 
-def _structure(table: DraftTable, columns: dict[str, SqlType], unit: _Unit | None) -> list[str]:
-    """Key, references and limits, as far as names tell."""
+def _structure(table: DraftTable, links: Links, unit: Unit | None) -> list[str]:
+    """Key, references and limits, as far as the source declares them, and else as far as names tell."""
+    declared = key_of(table)
+    lines = [f"key = [{', '.join(map(quoted, declared))}]"] if declared else []
+    own = links[table.name]
     if unit is not None and table.name == unit.table:
-        return [f"key = [{quoted(unit.column)}]  # CHECK: one row a person"]
+        lines = lines or [f"key = [{quoted(unit.column)}]  # CHECK: one row a person"]
+        return lines + ([_references(own)] if own else []) + _unwritten(table, own)
+    ways = ways_to(table.name, links, unit)
+    if ways:
+        lines += [_references(own)]
+    else:
+        lines += [_guessed(table, own, unit)]
+    if len(ways) > 1:
+        way = ", ".join(quoted(column) for column in ways[0])
+        lines += [f"unit_path = [{way}]  # CHECK: one of {len(ways)} ways to the person whose rows these are"]
+    lines += ["# max_rows_per_unit = 10  # the most rows that count for one person"]
+    return [*lines, *([] if declared else ['# key = ["...", "..."]  # unique together']), *_unwritten(table, own)]
+
+
+def _references(links: tuple[Link, ...], guessed: str = "") -> str:
+    written = [f"{key(link.column)} = {quoted(f'{link.table}.{link.target}')}" for link in links]
+    return f"references = {{ {', '.join([*written, *([guessed] if guessed else [])])} }}"
+
+
+def _guessed(table: DraftTable, own: tuple[Link, ...], unit: Unit | None) -> str:
+    """References of a table that declares none to the unit: one where name and type agree, else a comment that says what to write."""
+    target = quoted("TABLE.COLUMN" if unit is None else f"{unit.table}.{unit.column}")
+    for name, sqltype in usable(table).items():
+        taken = any(name == link.column for link in own)
+        if unit is not None and not taken and (name.lower(), sqltype) == (unit.column.lower(), unit.sqltype):
+            return f"{_references(own, f'{key(name)} = {target}')}  # CHECK: guessed from the name"
+    check = (
+        f"# CHECK: write references = {{ column = {target} }}, or public = true (and no columns) if it is about nobody"
+    )
+    return f"{_references(own)}\n{check}" if own else check
+
+
+def _unwritten(table: DraftTable, own: tuple[Link, ...]) -> list[str]:
+    """Foreign keys that are no references here: of several columns, between different types, in a circle."""
+    written = {link.column for link in own}
     return [
-        _reference(columns, unit),
-        "# max_rows_per_unit = 10  # the most rows that count for one person",
-        '# key = ["...", "..."]  # unique together',
+        f"# CHECK: left out, a foreign key ({', '.join(map(printable, f.columns))}) to {printable(f.source)}"
+        for f in table.foreign_keys
+        if len(f.columns) > 1 or f.columns[0] not in written
     ]
 
 
-def _reference(columns: dict[str, SqlType], unit: _Unit | None) -> str:
-    """A reference to the unit where name and type agree, else a comment that says what is to be written."""
-    target = quoted("TABLE.COLUMN" if unit is None else f"{unit.table}.{unit.column}")
-    for name, sqltype in columns.items():
-        if unit is not None and name.lower() == unit.column.lower() and sqltype == unit.sqltype:
-            return f"references = {{ {key(name)} = {target} }}  # CHECK: guessed from the name"
-    return (
-        f"# CHECK: write references = {{ column = {target} }}, or public = true (and no columns) if it is about nobody"
-    )
-
-
-def _column(name: str, sqltype: SqlType) -> str:
-    return f"{key(name)} = {{ type = {quoted(str(sqltype))} }}{_advice(sqltype)}"
+def _column(table: DraftTable, name: str, links: Links) -> str:
+    """A column; one that refers to a key has its type, and a key is never NULL."""
+    sqltype = next((link.sqltype for link in links[table.name] if link.column == name), usable(table)[name])
+    null = table.required is not None and name not in table.required and name not in table.key
+    return f"{key(name)} = {{ type = {quoted(str(sqltype))}{', nullable = true' if null else ''} }}{_advice(sqltype)}"
 
 
 def _advice(sqltype: SqlType) -> str:

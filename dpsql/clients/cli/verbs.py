@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80  # of what is drawn, where there is no terminal
 _DESCRIPTIONS = {
-    "init": "Draft a schema from the names and types of a folder, DuckDB file or database; no bounds are taken from the data.",
+    "init": "Draft a schema from the names and types of a folder, a file or a database; no bounds are taken from the data.",
     "check": "Verify the ledger and the structure, show exact facts, and approve this version of the data. For the owner's eyes.",
     "refresh": "Approve data that changed, and verify the tables that did; shows no facts, and nothing where nothing changed.",
     "budget": "Show what is spent, by whom, and what is left.",

@@ -9,7 +9,7 @@ import duckdb
 from dpsql.core.errors import error
 from dpsql.engines.duckdb import sources
 from dpsql.engines.duckdb.locked import connect
-from dpsql.schema.draft import DraftTable
+from dpsql.schema.drafted import DraftTable
 
 SUFFIXES = (".parquet", ".csv")
 

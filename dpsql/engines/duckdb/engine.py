@@ -9,14 +9,14 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import duckdb
 
 from dpsql.core.cancellation import require_process
 from dpsql.core.domains import Value
 from dpsql.core.errors import Error, error
-from dpsql.engines.base import ExactTable, Find, RaisedError, integers, key_column
+from dpsql.engines.base import ExactTable, Find, Identity, RaisedError, integers, key_column
 from dpsql.engines.duckdb import fetch, prepared
 from dpsql.engines.duckdb.dialect import DIALECT, DuckDBDialect, measured, portable
 from dpsql.engines.duckdb.loading import load_beside
@@ -57,7 +57,7 @@ class DuckDBEngine:
         self._connection = connection
         self._shown = shown
         self.tables = {t.name: t for t in shown.tables}
-        self.signature = shown.files
+        self.signature: Identity = shown.files
         self._limited = False
         self._remove = weakref.finalize(self, _remove, spill, os.getpid())
 
@@ -67,15 +67,15 @@ class DuckDBEngine:
     def __reduce__(self) -> str:
         raise TypeError("an engine cannot be copied or pickled")
 
-    @staticmethod
+    @classmethod
     def open(
-        schema: Schema, *, find: Find = lambda _: None, outputs: Iterable[Path] = (), memory: int | None = None
-    ) -> DuckDBEngine:
+        cls, schema: Schema, *, find: Find = lambda _: None, outputs: Iterable[Path] = (), memory: int | None = None
+    ) -> Self:
         """The engine of `begin`, limited at once: for the owner. Raises 707, 804.
 
         memory  [bytes] the most that it may hold; the rest goes to disk
         """
-        engine = DuckDBEngine.begin(schema, find=find, outputs=outputs)
+        engine = cls.begin(schema, find=find, outputs=outputs)
         try:
             engine.limit(memory)
         except BaseException:
@@ -83,8 +83,8 @@ class DuckDBEngine:
             raise
         return engine
 
-    @staticmethod
-    def begin(schema: Schema, *, find: Find = lambda _: None, outputs: Iterable[Path] = ()) -> DuckDBEngine:
+    @classmethod
+    def begin(cls, schema: Schema, *, find: Find = lambda _: None, outputs: Iterable[Path] = ()) -> Self:
         """Show the declared tables. Public tables get all columns that dpsql computes with. Raises 707, 804.
 
         It answers the owner's questions, without the limits of statements, and nothing else before it is limited.
@@ -100,7 +100,7 @@ class DuckDBEngine:
             connection.close()
             _remove(spill, os.getpid())
             raise
-        return DuckDBEngine(connection, shown, spill)
+        return cls(connection, shown, spill)
 
     def limit(self, memory: int | None) -> None:
         """Lock the settings, with this much memory at most [bytes]: from here on it is open to statements. Raises 711."""

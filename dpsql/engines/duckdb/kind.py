@@ -11,7 +11,7 @@ import duckdb
 from dpsql.engines.base import Engine, Find, UnitPlace
 from dpsql.engines.duckdb import drafting, sources
 from dpsql.engines.duckdb.engine import DuckDBEngine
-from dpsql.schema.draft import DraftTable
+from dpsql.schema.drafted import DraftTable
 from dpsql.schema.model import Schema
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import duckdb
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from dpsql.core.columns import Array, Column, Decimals, objects
 from dpsql.core.sqltypes import SqlType
 from dpsql.engines.writing import name
-from dpsql.plan.tables import PublicTable
 
 _INPUT = "dpsql input"
 _VALUE, _NULL, _NAN = 0, 1, 2
@@ -18,7 +18,20 @@ _AT_ONCE = 2**16
 _INT64 = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 
 
-def load(connection: duckdb.DuckDBPyConnection, table: PublicTable) -> None:
+class HeldTable(Protocol):
+    """A table as Python holds it: see plan.tables.PublicTable."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def columns(self) -> tuple[tuple[str, SqlType], ...]: ...
+
+    @property
+    def data(self) -> tuple[Sequence[object], ...]: ...
+
+
+def load(connection: duckdb.DuckDBPyConnection, table: HeldTable) -> None:
     """Make the table `main.name`, in place of any of that name.
 
     Raises DuckDB's and Python's own exceptions where a value is beyond its type, so callers keep it inside their wall.
@@ -26,17 +39,17 @@ def load(connection: duckdb.DuckDBPyConnection, table: PublicTable) -> None:
     _make(connection, table, f"CREATE OR REPLACE TABLE main.{name(table.name)}")
 
 
-def load_beside(connection: duckdb.DuckDBPyConnection, table: PublicTable) -> None:
+def load_beside(connection: duckdb.DuckDBPyConnection, table: HeldTable) -> None:
     """Make the table for this connection alone, hiding any of that name until it is closed. Raises as `load`."""
     _make(connection, table, f"CREATE OR REPLACE TEMP TABLE {name(table.name)}")
 
 
-def load_into(connection: duckdb.DuckDBPyConnection, schema: str, table: PublicTable) -> None:
+def load_into(connection: duckdb.DuckDBPyConnection, schema: str, table: HeldTable) -> None:
     """Make the table in another SQL schema, which is there. Raises as `load`."""
     _make(connection, table, f"CREATE OR REPLACE TABLE {name(schema)}.{name(table.name)}")
 
 
-def _make(connection: duckdb.DuckDBPyConnection, table: PublicTable, target: str) -> None:
+def _make(connection: duckdb.DuckDBPyConnection, table: HeldTable, target: str) -> None:
     if not table.data or not table.data[0]:
         columns = ", ".join(f"{name(n)} {t}" for n, t in table.columns)
         connection.execute(f"{target} ({columns})")

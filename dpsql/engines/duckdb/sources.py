@@ -11,7 +11,7 @@ import duckdb
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import VARCHAR, SqlType, parse_type
 from dpsql.engines.duckdb import delimited
-from dpsql.engines.writing import name, raise_all, text, too_long
+from dpsql.engines.writing import name, raise_all, text, too_long, unfit
 from dpsql.schema.mistakes import printable, suggestion
 from dpsql.schema.model import Column, Schema, Table
 
@@ -59,16 +59,15 @@ def bare(source: str) -> str:
 def in_folder(folder: Path, tables: Iterable[Table]) -> list[StoredSource]:
     """The file of every table. Raises 707 with everything that is missing or cannot be read."""
     sources = [StoredSource(t.name, (folder / t.source).resolve()) for t in tables]
-    raise_all(707, [f"{s.place}: {what}" for s in sources if (what := _unreadable(s.path)) is not None])
+    raise_all(707, [f"{s.place}: {what}" for s in sources if (what := unreadable(s.path)) is not None])
     return sources
 
 
-def in_database(connection: duckdb.DuckDBPyConnection, path: Path, tables: Iterable[Table]) -> list[StoredSource]:
-    """The table in the attached DuckDB file of every declared table. Raises 707 with everything that is missing.
+def in_database(path: Path, tables: Iterable[Table], stored: list[tuple[str, str]]) -> list[StoredSource]:
+    """Of every declared table the one in a database file, which holds these. Raises 707 with everything that is missing.
 
     Views inside the file do not count: they could reach other files, or change from one reading to the next.
     """
-    stored = stored_tables(connection)
     sources, lines = [], []
     for table in tables:
         inner = _match(table.source, stored)
@@ -83,7 +82,7 @@ def in_database(connection: duckdb.DuckDBPyConnection, path: Path, tables: Itera
 
 def attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Open a DuckDB file for reading only. Raises 707."""
-    problem = _unreadable(path)
+    problem = unreadable(path)
     try:
         if problem is None:
             connection.execute(f"ATTACH {text(str(path))} AS {name(ATTACHED)} (READ_ONLY)")
@@ -110,7 +109,7 @@ def files(sources: Iterable[StoredSource]) -> list[Path]:
     return list(found)
 
 
-def _unreadable(path: Path) -> str | None:
+def unreadable(path: Path) -> str | None:
     """Obstacle that keeps a file from being read, or None."""
     if any(c in str(path) for c in "*?["):
         return "a source is one file, so its path may not contain * ? ["
@@ -172,7 +171,7 @@ def computable(sqltype: str) -> SqlType | None:
 
 
 def view(table: Table, source: StoredSource, stored: list[Typed]) -> str:
-    """SQL that shows a table as it is declared. Call `unfit` first."""
+    """SQL that shows a table as it is declared. Call `missing` first."""
     types = {column.lower(): (column, sqltype) for column, sqltype in stored}
     items = [_item(table, c, types[c.name.lower()], source) for c in table.columns]
     return f"CREATE VIEW main.{name(table.name)} AS SELECT {', '.join(items)} FROM {relation(source, stored)}"
@@ -182,8 +181,22 @@ def too_long_view(table: Table, source: StoredSource, stored: list[Typed]) -> st
     """SQL of that view: for each column of text or lists whether it counts as NULL because of its length. For the owner's check."""
     types = {column.lower(): (column, sqltype) for column, sqltype in stored}
     cut = [c for c in table.columns if c.is_cut]
-    items = [f"{_is_long(_typed(c, types[c.name.lower()]), c)} AS {name(c.name)}" for c in cut]
+    items = [f"{_is_long(typed(c, types[c.name.lower()]), c)} AS {name(c.name)}" for c in cut]
     return f"CREATE VIEW main.{name(too_long(table))} AS SELECT {', '.join(items)} FROM {relation(source, stored)}"
+
+
+def unfit_view(table: Table, source: StoredSource, stored: list[Typed]) -> str:
+    """SQL of that view: for each column the values that are stored and do not fit its type. For the owner's check."""
+    types = {column.lower(): (column, sqltype) for column, sqltype in stored}
+    items = [f"{unfitting(c, types[c.name.lower()])} AS {name(c.name)}" for c in table.columns]
+    return f"CREATE VIEW main.{name(unfit(table))} AS SELECT {', '.join(items)} FROM {relation(source, stored)}"
+
+
+def unfitting(column: Column, stored: Typed) -> str:
+    """SQL of the number of values that do not fit the declared type."""
+    if stored[1] == str(column.sqltype):
+        return "count(*) FILTER (WHERE false)"
+    return f"count(*) FILTER (WHERE {name(stored[0])} IS NOT NULL AND {typed(column, stored)} IS NULL)"
 
 
 def _item(table: Table, column: Column, stored: Typed, source: StoredSource) -> str:
@@ -192,7 +205,7 @@ def _item(table: Table, column: Column, stored: Typed, source: StoredSource) -> 
     Text or a list of people that is longer than its column's length does not fit either: one unit's value would else decide what a
     statement costs (rule 47).
     """
-    value = _typed(column, stored)
+    value = typed(column, stored)
     if column.is_cut and not table.public:
         value = f"CASE WHEN {_is_long(value, column)} THEN NULL ELSE {value} END"
     if column.sqltype.is_text and source.inner is not None:
@@ -201,7 +214,8 @@ def _item(table: Table, column: Column, stored: Typed, source: StoredSource) -> 
     return f"{value} AS {name(column.name)}"
 
 
-def _typed(column: Column, stored: Typed) -> str:
+def typed(column: Column, stored: Typed) -> str:
+    """SQL of a stored value in the declared type; NULL where it does not fit."""
     found = name(stored[0])
     if stored[1] == str(column.sqltype):
         return found
@@ -244,8 +258,9 @@ def _is_no_list(stored: str, column: Column) -> bool:
     return column.sqltype.element is not None and stored != "VARCHAR"
 
 
-def unfit(table: Table, source: StoredSource, stored: list[Typed]) -> list[str]:
-    """One line for each declared column that the file does not have, or has in a form that plain types cannot show."""
+def missing(table: Table, source: StoredSource, stored: list[Typed]) -> list[str]:
+    """One line for each declared column that the file does not have, or has in a form that plain types cannot show, and for what a
+    public table lacks: its key columns, or any column at all."""
     types = {column.lower(): sqltype for column, sqltype in stored}
     lines = []
     for column in table.columns:
@@ -255,4 +270,11 @@ def unfit(table: Table, source: StoredSource, stored: list[Typed]) -> list[str]:
             lines.append(f"{source.place}: has no column {printable(column.name)}; {hint}")
         elif (kind := _nested(sqltype, column)) is not None:
             lines.append(f"{source.place}: column {printable(column.name)} is stored as {kind}")
-    return lines
+    if table.public and not table.columns:
+        return [f"{source.place}: has no column of a type that dpsql computes with"]
+    keys = table.key if table.public else ()
+    return lines + [
+        f"{source.place}: key names {printable(key)}, which the file does not have"
+        for key in keys
+        if table.column(key) is None
+    ]

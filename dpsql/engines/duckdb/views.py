@@ -15,7 +15,6 @@ from dpsql.engines.duckdb import delimited, prepared, sources
 from dpsql.engines.duckdb.locked import wall
 from dpsql.engines.signature import DeclaredFiles, Signature
 from dpsql.engines.writing import name, raise_all
-from dpsql.schema.mistakes import printable
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
 from dpsql.schema.paths import require_agreeing
 
@@ -45,12 +44,15 @@ def show(connection: duckdb.DuckDBPyConnection, schema: Schema, find: Find, outp
     require_agreeing(schema)
     found, signature = _sources(connection, schema)
     parts = _parts(connection, schema, found)
-    copy = find(signature)
+    declared = DeclaredFiles(signature, tuple((s.table, tuple(map(str, sources.files([s])))) for s in found))
+    copy = find(declared)
     copied = prepared.views(connection, schema, copy) if copy is not None else {}
     for table, source, stored in parts:
         connection.execute(copied.get(table.name) or sources.view(table, source, stored))
-        if not table.public and any(c.is_cut for c in table.columns):
-            connection.execute(sources.too_long_view(table, source, stored))
+        if not table.public:
+            connection.execute(sources.unfit_view(table, source, stored))
+            if any(c.is_cut for c in table.columns):
+                connection.execute(sources.too_long_view(table, source, stored))
     for table in (t for t in schema.tables if _is_far(schema, t)):
         connection.execute(copied.get(with_unit(table.name)) or unit_view(schema, table))
     reached = copy.files if copy is not None and copied else ()
@@ -58,7 +60,7 @@ def show(connection: duckdb.DuckDBPyConnection, schema: Schema, find: Find, outp
     public = [part for part in parts if part[0].public and part[1].inner is None]
     return ShownViews(
         tables=tuple(table for table, *_ in parts),
-        files=DeclaredFiles(signature, tuple((s.table, tuple(map(str, sources.files([s])))) for s in found)),
+        files=declared,
         prepared=copy.signature if copy is not None and copied else None,
         public_views=tuple(sources.view(*part) for part in public),
         public_files=tuple(source.path for _, source, _ in public),
@@ -94,7 +96,7 @@ def _sources(connection: duckdb.DuckDBPyConnection, schema: Schema) -> tuple[lis
         return found, Signature.take(sources.files(found))
     signature = Signature.take(sources.files([sources.StoredSource("", path, ("", ""))]))
     sources.attach(connection, path)
-    return sources.in_database(connection, path, schema.tables), signature
+    return sources.in_database(path, schema.tables, sources.stored_tables(connection)), signature
 
 
 def _parts(connection: duckdb.DuckDBPyConnection, schema: Schema, found: list[sources.StoredSource]) -> list[Part]:
@@ -104,7 +106,7 @@ def _parts(connection: duckdb.DuckDBPyConnection, schema: Schema, found: list[so
         for t, s, c in zip(schema.tables, found, stored, strict=True)
     ]
     parts = list(zip(tables, found, stored, strict=True))
-    raise_all(804, [line for part in parts for line in (*sources.unfit(*part), *_unkeyed(part[0], part[1]))])
+    raise_all(804, [line for part in parts for line in sources.missing(*part)])
     return parts
 
 
@@ -123,14 +125,3 @@ def _public_columns(
         if sqltype is not None
     )
     return replace(table, columns=tuple(columns))
-
-
-def _unkeyed(table: Table, source: sources.StoredSource) -> list[str]:
-    """One line for what a public table lacks: its key columns, or any column at all; a private table's are declared."""
-    if table.public and not table.columns:
-        return [f"{source.place}: has no column of a type that dpsql computes with"]
-    return [
-        f"{source.place}: key names {printable(column)}, which the file does not have"
-        for column in table.key
-        if table.public and table.column(column) is None
-    ]

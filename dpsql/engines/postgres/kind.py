@@ -11,7 +11,7 @@ from dpsql.core.errors import error
 from dpsql.engines.base import Engine, Find, UnitPlace
 from dpsql.engines.postgres import server, shown
 from dpsql.engines.postgres.engine import PostgresEngine
-from dpsql.schema.draft import DraftTable
+from dpsql.schema.drafted import DraftTable
 from dpsql.schema.model import Schema
 from dpsql.schema.paths import require_agreeing
 

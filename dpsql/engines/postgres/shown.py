@@ -14,7 +14,7 @@ from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.engines.postgres import words
 from dpsql.engines.postgres.server import Transaction
 from dpsql.engines.writing import name as quoted
-from dpsql.engines.writing import raise_all, text, too_long
+from dpsql.engines.writing import raise_all, text, too_long, unfit
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.mistakes import printable, suggestion
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
@@ -122,6 +122,8 @@ def show(reading: Transaction, schema: Schema) -> ShownTables:
     queries = {t.name: _query(t, s) for t, s in whole}
     needs: dict[str, tuple[str, ...]] = {t.name: (t.name,) for t, _ in whole}
     for table, one in whole:
+        if not table.public:
+            queries[unfit(table)], needs[unfit(table)] = _alien(table, one), (table.name,)
         if not table.public and any(c.is_cut for c in table.columns):
             queries[too_long(table)], needs[too_long(table)] = _long(table, one), (table.name,)
         if not table.public and schema.privacy.unit != ROW and schema.unit_column(table) is None:
@@ -199,6 +201,16 @@ def _long(table: Table, stored: StoredTable) -> str:
     for column in (c for c in table.columns if c.is_cut):
         value = _typed(quoted(names[column.name.lower()][0]), names[column.name.lower()][1], column.sqltype)
         items.append(f"coalesce(length({value}) > {column.longest}, false) AS {words.name(column.name)}")
+    return f"SELECT {', '.join(items)} FROM {stored.relation}"
+
+
+def _alien(table: Table, stored: StoredTable) -> str:
+    names = {name.lower(): (name, sqltype) for name, sqltype in stored.columns}
+    items = []
+    for column in table.columns:
+        held, sqltype = names[column.name.lower()]
+        lost = f"{quoted(held)} IS NOT NULL AND {_typed(quoted(held), sqltype, column.sqltype)} IS NULL"
+        items.append(f"count(*) FILTER (WHERE {lost}) AS {words.name(column.name)}")
     return f"SELECT {', '.join(items)} FROM {stored.relation}"
 
 

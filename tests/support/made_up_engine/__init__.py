@@ -17,7 +17,7 @@ from dpsql.engines.duckdb.dialect import DuckDBDialect
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.engines.duckdb.kind import KIND
 from dpsql.plan.checked import Checked
-from dpsql.schema.draft import DraftTable
+from dpsql.schema.drafted import DraftTable
 from dpsql.schema.model import Schema
 
 SCHEME = "loud:"

@@ -1,0 +1,1 @@
+"""SQLite files, whose rows are copied into DuckDB."""
