@@ -304,7 +304,7 @@ def test_a_first_schema_has_the_keys_of_the_file(tmp_path: Path) -> None:
     public = '[tables.a_product]\nsource = "a_product"\npublic = true\nkey = ["code"]\n'
     begin, end = text.index("[tables.a_product]"), text.index("[tables.buyer]")
     found = read(tmp_path, text[:begin] + public + text[end:])
-    assert [r.column for r in found.path_to_unit(found.tables[2])] == ["order_id", "buyer"]
+    assert [r.columns for r in found.path_to_unit(found.tables[2])] == [("order_id",), ("buyer",)]
 
 
 def test_a_virtual_table_is_none(tmp_path: Path) -> None:
