@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import reduce
 
 from dpsql.core import domains
-from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval
+from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, Value
 from dpsql.core.errors import error
 from dpsql.expressions.conversion import unify
 from dpsql.expressions.literals import boolean_literal
@@ -118,6 +118,23 @@ def _smallest(bounds: list[Fraction | None]) -> Fraction | None:
 def is_chosen(scalar: Scalar) -> bool:
     """True if a condition decides what a value is, somewhere in it."""
     return any(part.function in ("case", "nullif") for part in scalar.walk())
+
+
+def is_other(value: Scalar, than: frozenset[Value | None]) -> Scalar | None:
+    """Condition that is true wherever a value is none of some constants, by how CASE chooses it; None where nothing is known.
+
+    Why  without ELSE, or with one of these constants there, another value is that of a branch, whose condition is true then
+    """
+    if value.is_literal:
+        return boolean_literal(value.value not in than)
+    if value.is_bounded:
+        return is_other(value.args[0], than)
+    default = value.args[-1] if len(value.args) % 2 else None
+    if value.function != "case" or not (default is None or (default.is_literal and default.value in than)):
+        return None
+    pairs = zip(value.args[::2], value.args[1::2], strict=False)
+    others = [condition for condition, chosen in pairs if not (chosen.is_literal and chosen.value in than)]
+    return disjunction(others) if others else boolean_literal(False)
 
 
 def unit_there(value: Scalar) -> Scalar | None:

@@ -15,6 +15,7 @@ from dpsql.core.sqltypes import SqlType, smallest_integer
 from dpsql.expressions.scalar import Scalar, limits_of
 from dpsql.plan.tables import KeyValue, PublicTable
 from dpsql.relations.relations import Relation
+from dpsql.sql.trees import tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,13 @@ class Block:
             return None
         single = (len(key.values) for key in self.keys if key.values is not None)
         return math.prod([*single, *(one.groups for one in self.lists if one.groups is not None)])
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The tables that it reads, by their names; among them those of input tables."""
+        listed = {one.bound for one in self.lists}
+        scalars = (*self.source.where, *self.expressions)
+        return tables(self.source.read()).union(listed, *(tables(part.tree) for part in scalars))
 
     @property
     def expressions(self) -> tuple[Scalar, ...]:

@@ -18,7 +18,7 @@ from dpsql.planner.buying import buy_one
 from dpsql.planner.request import Parts, Request
 from dpsql.planner.statistics import Statistics, statistics_of, sums_beside_rows
 from dpsql.schema.model import Schema, Table, with_unit
-from dpsql.sql.trees import VERSION, fingerprint, tables
+from dpsql.sql.trees import VERSION, fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[s
 
 def _used(block: Block, reads: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Sources of the input tables that a block reads."""
-    read = _read(block)
+    read = block.reads
     return tuple((name, made) for name, made in reads.items() if name in read)
 
 
@@ -171,7 +171,7 @@ def depends_on(block: Block, schema: Schema) -> frozenset[str]:
     by_name = {name: table for table in schema.tables for name in (table.name, with_unit(table.name))}
     found = {table.name for table in schema.tables if table.public}
     unit = schema.privacy.unit_table
-    waiting = [*_read(block), *([unit] if unit is not None else [])]
+    waiting = [*block.reads, *([unit] if unit is not None else [])]
     while waiting:
         table = by_name.get(waiting.pop())
         if table is None:
@@ -180,8 +180,3 @@ def depends_on(block: Block, schema: Schema) -> frozenset[str]:
             found.add(table.name)
             waiting += [reference.table for reference in table.references]
     return frozenset(found)
-
-
-def _read(block: Block) -> frozenset[str]:
-    scalars = (*block.source.where, *block.expressions)
-    return tables(block.source.read()).union({part.bound for part in block.lists}, *(tables(s.tree) for s in scalars))

@@ -126,6 +126,97 @@ def test_what_is_declared_has_no_interval_and_none_is_sold(both: Beside) -> None
     assert (list(answer.rows), answer.receipt.loss) == ([(0, None, None)], NO_LOSS)
 
 
+IN = "declared: site is 1 to 3, so nobody is counted in {}; rows with other values are left out"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("COUNT(*) FILTER(WHERE site = 99)", 0),
+        ("COUNT_IF(site = 99)", 0),
+        ("SUM(age) FILTER(WHERE site > 3 AND age > 20)", None),
+        ("SUM(CASE WHEN site = 99 THEN age END)", None),
+        ("SUM(CASE WHEN site = 99 THEN age ELSE 0 END)", 0),
+        ("SUM(CASE WHEN site = 1 THEN 0 WHEN site = 99 THEN 1 ELSE 0 END)", 0),
+        ("COUNT(CASE WHEN site IN (7, 8) THEN 1 END)", 0),
+        ("COUNT(DISTINCT CASE WHEN site = 99 THEN patient_id END)", 0),
+        ("COUNT(DISTINCT CASE WHEN site = 99 THEN city END)", 0),
+        ("AVG(CASE WHEN site = 99 THEN income END)", None),
+        ("QUANTILE_CONT(age, [0.1, 0.9]) FILTER(WHERE site = 99)", None),
+        ("CORR(age, CASE WHEN site = 99 THEN income END)", None),
+    ],
+)
+def test_an_aggregate_whose_condition_no_declared_value_meets_is_free(value: str, shown: object, both: Beside) -> None:
+    alone = both.check(f"SELECT {value} AS v FROM patient")
+    assert (list(alone.rows), alone.receipt.loss, alone.remarks) == ([(shown,)], NO_LOSS, (IN.format(value),))
+    plain = both.check("SELECT COUNT(*) AS n FROM patient")
+    beside = both.check(f"SELECT COUNT(*) AS n, {value} AS v FROM patient")
+    assert beside.remarks == (IN.format(value),)
+    assert beside.cached and plain.receipt.remaining == beside.receipt.remaining
+
+
+@pytest.mark.parametrize(
+    ("sql", "releases"),
+    [
+        ("SELECT COUNT(*) FILTER (WHERE site = 2) AS n FROM patient WHERE site = 1", 0),
+        ("SELECT SUM(CASE WHEN site = 99 THEN 1 ELSE 0 END) / 2 AS s FROM patient HAVING COUNT_IF(site = 99) < 1", 0),
+        ("SELECT female, SUM(CASE WHEN site = 99 THEN 1 ELSE 0 END) AS s FROM patient GROUP BY 1", 0),
+        ("SELECT COUNT_IF(site = 99) AS a, COUNT(*) AS b FROM visit JOIN patient USING (patient_id)", 1),
+        ("SELECT a, COUNT(*) AS n FROM (SELECT COUNT_IF(site = 99) AS a FROM patient) AS t GROUP BY a", 0),
+    ],
+)
+def test_only_the_other_aggregates_are_bought(sql: str, releases: int, both: Beside) -> None:
+    answer = both.ask(sql)
+    assert set(answer.rows) >= set(both.expect(sql)) and answer.releases == releases
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "SUM(CASE WHEN site = 99 THEN 1 ELSE 2 END)",
+        "AVG(CASE WHEN site = 99 THEN 1 ELSE 0 END)",
+        "COUNT(CASE WHEN site = 99 THEN 1 ELSE 0 END)",
+        "COUNT(*) FILTER (WHERE site = 99 OR age > 90)",
+        "COUNT(*) FILTER (WHERE female IS NULL)",
+        "SUM(CASE WHEN age > 90 THEN 1 ELSE 0 END)",
+        "BOOL_OR(site = 99)",
+    ],
+)
+def test_what_other_rows_could_change_is_bought(value: str, both: Beside) -> None:
+    assert both.ask(f"SELECT {value} AS v FROM patient").receipt.loss != NO_LOSS
+
+
+def test_ends_of_what_is_declared_beside_others(both: Beside) -> None:
+    sql = (
+        "SELECT dp_low(COUNT_IF(site = 99)) AS l, dp_high(COUNT_IF(site = 99) + COUNT(*)) >= COUNT(*) AS h FROM patient"
+    )
+    assert list(both.session.execute(sql).rows) == [(None, True)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM patient WHERE site = 99 AND age > (SELECT AVG(age) FROM patient)",
+        "SELECT COUNT(*) FROM patient WHERE site = 99 AND city IN (SELECT city FROM patient GROUP BY city HAVING COUNT(*) > 3)",
+        "SELECT COUNT(*) FILTER (WHERE site = 99 AND age > (SELECT AVG(age) FROM patient)) AS n FROM patient",
+        "SELECT COUNT(*) FROM patient WHERE site = 9 AND age > (SELECT AVG(age) FROM patient WHERE 1 < (SELECT AVG(days) FROM visit))",
+    ],
+)
+def test_what_only_a_part_reads_that_nobody_is_in_is_not_bought(sql: str, both: Beside) -> None:
+    answer = both.check(sql)
+    assert answer.receipt.loss == NO_LOSS and answer.releases == 0
+    assert both.session.explain(sql).startswith("free: declared: site is 1 to 3")
+
+
+def test_what_another_part_reads_too_is_bought(both: Beside) -> None:
+    mean = "(SELECT AVG(age) FROM patient)"
+    none = f"SELECT COUNT(*) AS n FROM patient WHERE site = 99 AND age > {mean}"
+    answer = both.check(
+        f"{none} UNION ALL SELECT COUNT(*) FROM visit JOIN patient USING (patient_id) WHERE age > {mean}"
+    )
+    assert answer.releases == 2
+
+
 def test_half_a_statement(both: Beside) -> None:
     """Only what is not decided is bought."""
     one, other = "SELECT COUNT(*) AS n FROM patient WHERE site = 99", "SELECT COUNT(*) AS n FROM visit"
@@ -143,4 +234,6 @@ def test_the_answer_is_free_whatever_the_data_holds(tmp_path: Path) -> None:
     opened = beside(tmp_path, data)
     answer = opened.ask("SELECT COUNT(*) FROM patient WHERE site = 99")
     assert (answer.rows, answer.receipt.loss, answer.remarks) == ([(0,)], NO_LOSS, (SITE,))
+    answer = opened.ask("SELECT COUNT_IF(site = 99) AS n, SUM(CASE WHEN site = 99 THEN age END) AS s FROM patient")
+    assert (answer.rows, answer.receipt.loss) == ([(0, None)], NO_LOSS)
     opened.close()

@@ -87,7 +87,9 @@ def _resolve(asked: Query, schema: Schema, types: PublicTypes | None, lists: Pub
     written = _text(asked.tree)
     notes = tuple(dict.fromkeys(statement.notes))
     post_query = replace(post_query, written=written if written != plain else None, notes=notes)
-    return Resolved(tuple(statement.blocks), tuple(statement.bounds), post_query)
+    needed = statement.needed(found.tree)
+    blocks = tuple(block for block in statement.blocks if block.name in needed)
+    return Resolved(blocks, tuple(bound for bound in statement.bounds if bound.name in needed), post_query)
 
 
 def declared_values(

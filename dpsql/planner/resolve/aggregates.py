@@ -36,11 +36,12 @@ class AskedAggregates:
 
 @dataclass(slots=True)
 class Collector:
-    """The aggregates of one block, in the order in which they are met."""
+    """The aggregates of one block, in the order in which they are met, and how each was written, by its name."""
 
     scope: Scope
     unit: Scalar | None
     found: dict[Hashable, Aggregate] = field(default_factory=dict)
+    written: dict[str, exp.Expression] = field(default_factory=dict)
 
     def add(self, node: exp.Expression) -> AskedAggregates:
         """Resolve the aggregates that a node asks for. Raises 102 for what has no mechanism, 106, 109, 201 for its
@@ -52,7 +53,9 @@ class Collector:
         except Error as raised:
             problem = raised
         else:
-            return replace(asked, aggregates=tuple(self._named(a) for a in asked.aggregates))
+            asked = replace(asked, aggregates=tuple(self._named(a) for a in asked.aggregates))
+            self.written |= {a.name: node for a in asked.aggregates if a.name not in self.written}
+            return asked
         if problem.span is None:
             problem.span = span_of(node)
         raise problem

@@ -228,12 +228,9 @@ def _of_reference(statement: Statement, position: int, scalar: Scalar, target: t
 
 def _of_outer(statement: Statement, outer: exp.Expression, keys: Sequence[GroupKey], env: Env) -> KeyList | None:
     """The distinct values of the outer query's columns; None where they cannot be told from public tables alone."""
-    blocks, bounds = len(statement.blocks), len(statement.bounds)
     try:
         found = statement.query(outer, env)
     except Error:
-        # Nothing that was resolved on the way stays: it would be charged.
-        del statement.blocks[blocks:], statement.bounds[bounds:]
         return None
     if isinstance(found, Private):
         return None

@@ -6,17 +6,20 @@ Why  only a `domain`, and NOT NULL of a column that no join can leave out, make 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
 from dpsql.aggregates.record import Aggregate
-from dpsql.core.domains import Categories
+from dpsql.core.domains import Categories, Value
 from dpsql.core.sqltypes import BIGINT, BOOLEAN
+from dpsql.expressions.conditional import is_other
+from dpsql.expressions.logic import conjuncts
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.resolved import GroupKey
-from dpsql.plan.tables import intervals_table, redrawn_table
+from dpsql.plan.tables import end_column, intervals_table, redrawn_table
+from dpsql.planner.resolve.aggregates import Collector
 from dpsql.planner.resolve.key_inputs import Input, of_column, side_by_side
 from dpsql.planner.resolve.key_lists import Listed
 from dpsql.planner.resolve.key_tuples import merged
@@ -35,6 +38,8 @@ NO_GROUP = (
 )
 MOST_TRIED = 100_000
 _MOST_SHOWN = 6
+_LONGEST_SHOWN = 80
+"""[characters] Of an aggregate that a note names."""
 
 
 def ruled_out(statement: Statement, relation: Relation, listed: Listed) -> str | None:
@@ -46,16 +51,44 @@ def ruled_out(statement: Statement, relation: Relation, listed: Listed) -> str |
         return None
     if listed.empty:
         return NO_GROUP
-    conditions = [c for c in relation.where if not tables(c.tree)]
-    known = [(c, leaves) for c in conditions if (leaves := _declared(statement, c)) is not None]
+    told = _unmet(statement, relation.where, relation.where)
+    return f"declared: {told}, so nobody is counted; rows with other values are left out" if told else None
+
+
+def _unmet(statement: Statement, conditions: Sequence[Scalar], among: Sequence[Scalar]) -> str | None:
+    """Declarations by which no row meets some conditions together, one of `among` being one that cannot be met; None where there are
+    none."""
+    plain = dict.fromkeys(c for c in conditions if not tables(c.tree))
+    known = [(c, leaves) for c in plain if (leaves := _declared(statement, c)) is not None]
     columns = {leaf.tree: (leaf, declared) for _, leaves in known for leaf, declared in leaves}
     places = {tree: i for i, tree in enumerate(columns)}
     for part in merged({places[leaf.tree] for leaf, _ in leaves} for _, leaves in known if leaves):
         own = [columns[tree] for tree, place in places.items() if place in part]
         said = [c for c, leaves in known if any(places[leaf.tree] in part for leaf, _ in leaves)]
-        if not _is_met(statement, own, said):
-            told = " and ".join(dict.fromkeys(_told(declared) for _, declared in own))
-            return f"declared: {told}, so nobody is counted; rows with other values are left out"
+        if any(c in among for c in said) and not _is_met(statement, own, said):
+            return " and ".join(dict.fromkeys(_told(declared) for _, declared in own))
+    return None
+
+
+def _decided(statement: Statement, relation: Relation, aggregate: Aggregate) -> tuple[str, str] | None:
+    """Value of an aggregate where no row meets what FILTER or CASE asks of its rows, and the declarations that say so.
+
+    Why    only such a row could make it another value than it is of nobody: NULL counts into no aggregate, and 0 into no
+           sum. So it says nothing of anyone, and its share of the price is for the others (rule 53)
+    Notes  BOOL_OR and its kin keep their price: a condition that nobody meets leaves them FALSE, or NULL where there is no row at all
+    """
+    record = aggregate.record
+    if record.deciding is not None or statement.lists is None:
+        return None
+    idle: list[tuple[frozenset[Value | None], str]] = [(frozenset({None}), _of_nobody(aggregate))]
+    idle += [(frozenset({None, 0}), "0")] if record.exact == "sum" else []
+    for constants, value in idle:
+        chosen = (is_other(v, constants) for v in aggregate.values)
+        asked = [part for c in (aggregate.condition, *chosen) if c is not None for part in conjuncts(c)]
+        identifies = any(map(_asks_of_identifiers, (*relation.predicates, *asked)))
+        told = _unmet(statement, (*relation.where, *asked), asked) if asked and not identifies else None
+        if told is not None:
+            return value, told
     return None
 
 
@@ -142,20 +175,53 @@ def over_nobody(tree: exp.Select, pending: str, keys: Sequence[GroupKey], aggreg
 
     Output  no group; without keys one row, in which counts are 0 and all else is NULL (rule 55); what is declared has no interval
     """
-    beside = (intervals_table(pending), redrawn_table(pending))
-    for end in [node for node in tree.find_all(exp.Subquery) if _reads(node, beside)]:
-        end.replace(_nothing("DOUBLE", "NULL"))
-    for several in [node for node in tree.find_all(exp.Array) if _is_of(node, pending)]:
-        several.replace(exp.Null())
+    _without_ends(tree, pending)
+    _without_lists(tree, pending, {a.name: a for a in aggregates})
     columns = [exp.alias_(_nothing(str(k.scalar.sqltype), "NULL"), k.name, quoted=True) for k in keys]
-    for a in aggregates:
-        value = _nothing(str(a.sqltype), "0" if a.record.only_counts and a.sqltype.is_integer else "NULL")
-        columns.append(exp.alias_(value, a.name, quoted=True))
+    columns += [exp.alias_(_nothing(str(a.sqltype), _of_nobody(a)), a.name, quoted=True) for a in aggregates]
     rows = exp.Select(expressions=columns or [exp.Null()])
     if keys:
         rows = rows.where(exp.false())
     named = exp.TableAlias(this=exp.to_identifier(NAME, quoted=True))
     tree.set("from_", exp.From(this=exp.Subquery(this=rows, alias=named)))
+
+
+def without_decided(
+    statement: Statement, relation: Relation, collector: Collector, tree: exp.Select, pending: str
+) -> None:
+    """Leave out of a release, and write into the final query, the aggregates that the declarations decide; without a group key and
+    another aggregate the query reads no release any more."""
+    found = {
+        a.name: decided for a in collector.found.values() if (decided := _decided(statement, relation, a)) is not None
+    }
+    if not found:
+        return
+    values = {a.name: _nothing(str(a.sqltype), found[a.name][0]) for a in collector.found.values() if a.name in found}
+    values |= {end_column(name, low): _nothing("DOUBLE", "NULL") for name in found for low in (True, False)}
+    own = (pending, intervals_table(pending), redrawn_table(pending))
+    for name, (_, told) in found.items():
+        written = collector.written[name].sql(dialect="duckdb", comments=False)[:_LONGEST_SHOWN]
+        statement.notes.append(
+            f"declared: {told}, so nobody is counted in {written}; rows with other values are left out"
+        )
+    _without_lists(tree, pending, {a.name: a for a in collector.found.values() if a.name in found})
+    collector.found = {asked: a for asked, a in collector.found.items() if a.name not in found}
+    if not collector.found:
+        _without_ends(tree, pending)
+    for column in list(tree.find_all(exp.Column)):
+        if column.table in own and column.name in values:
+            column.replace(values[column.name].copy())
+
+
+def _of_nobody(aggregate: Aggregate) -> str:
+    return "0" if aggregate.record.only_counts and aggregate.sqltype.is_integer else "NULL"
+
+
+def _without_ends(tree: exp.Select, pending: str) -> None:
+    """Leave out the ends of intervals: what is declared has none."""
+    beside = (intervals_table(pending), redrawn_table(pending))
+    for end in [node for node in tree.find_all(exp.Subquery) if _reads(node, beside)]:
+        end.replace(_nothing("DOUBLE", "NULL"))
 
 
 def _reads(node: exp.Subquery, names: Sequence[str]) -> bool:
@@ -170,9 +236,11 @@ def rows_of_nobody(statement: Statement, note: str, columns: Sequence[Named]) ->
     return Public(exp.Select(expressions=list(shown)).where(exp.false()), names=tuple(c.name for c in columns))
 
 
-def _is_of(node: exp.Array, pending: str) -> bool:
-    """True if a list holds what one aggregate released: of nobody it is NULL."""
-    return all(isinstance(part, exp.Column) and part.table == pending for part in node.expressions)
+def _without_lists(tree: exp.Select, pending: str, aggregates: Mapping[str, Aggregate]) -> None:
+    """Let a list of what one aggregate released be NULL."""
+    for node in list(tree.find_all(exp.Array)):
+        if all(isinstance(p, exp.Column) and p.table == pending and p.name in aggregates for p in node.expressions):
+            node.replace(_nothing(f"{aggregates[node.expressions[0].name].sqltype}[]", "NULL"))
 
 
 def _nothing(sqltype: str, value: str) -> exp.Expression:

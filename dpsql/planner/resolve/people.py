@@ -21,7 +21,7 @@ from dpsql.planner.resolve.ends import argument_of, end, is_end, named_after
 from dpsql.planner.resolve.free import said_of_groups
 from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
 from dpsql.planner.resolve.key_lists import check_value_list, is_listed, key_lists, leaves_out_empty
-from dpsql.planner.resolve.nobody import NAME, over_nobody, ruled_out
+from dpsql.planner.resolve.nobody import NAME, over_nobody, ruled_out, without_decided
 from dpsql.planner.resolve.rows_of_people import bare_column, rows_of_people
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
@@ -160,6 +160,13 @@ def release(
     asked = said_of_groups(select) if len(listed) == len(keys) else having and having.this
     tree, names = _released_query(select, asked, rewriter), tuple(output_name(p) for p in select.expressions)
     _check_groups(select, keys, relation, aggregated=bool(collector.found or texts.found))
+    note = ruled_out(statement, relation, found) if relation.where or found.empty else None
+    if note is not None:
+        statement.notes.append(note)
+        over_nobody(tree, PENDING, keys, list(collector.found.values()))
+        texts.of_nobody(tree)
+        return Public(named_after(tree, PENDING, NAME), names=names)
+    without_decided(statement, relation, collector, tree, PENDING)
     if not collector.found and len(listed) < len(keys):
         check_value_list(keys)
         collector.count_people(select)
@@ -167,13 +174,6 @@ def release(
     counted = len(listed) == len(keys) and bool(collector.found) and not whole
     present = counted and leaves_out_empty(statement, select, keys, lists, env)
     block = Block("", relation, tuple(keys), tuple(collector.found.values()), lists, whole, present)
-    note = ruled_out(statement, relation, found) if relation.where or found.empty else None
-    if note is not None:
-        over_nobody(tree, PENDING, keys, block.aggregates)
-        statement.notes.append(note)
-        if texts.found:
-            texts.of_nobody(tree)
-        return Public(named_after(tree, PENDING, NAME), names=names)
     if texts.found:
         _look_up(statement, select, tree, texts, block)
     if not (block.keys or block.aggregates):

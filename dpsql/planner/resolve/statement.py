@@ -202,6 +202,27 @@ class Statement:
         declared = {t.name for t in (self.schema.table(n) for n in names - own) if t is not None}
         return tuple(sorted(declared)), tuple(sorted(names & own))
 
+    def made(self, tree: exp.Expression) -> tuple[str, ...]:
+        """The blocks and input tables that a public query reads, or reads the intervals of."""
+        beside = {table(b.name): b.name for b in self.blocks for table in (intervals_table, redrawn_table)}
+        return tuple(dict.fromkeys(beside.get(name, name) for name in self.reads(tree)[1]))
+
+    def needed(self, tree: exp.Expression) -> set[str]:
+        """The blocks and input tables that a final query needs, itself or by what it reads.
+
+        Why  what nothing reads is not sold: a block may have been resolved for a part that declarations leave out (rule 53); which they
+             are is told by the text and the declarations alone
+        """
+        reads = {block.name: tuple(block.reads) for block in self.blocks} | {one.name: one.reads for one in self.bounds}
+        found: set[str] = set()
+        waiting = list(self.made(tree))
+        while waiting:
+            name = waiting.pop()
+            if name in reads and name not in found:
+                found.add(name)
+                waiting += reads[name]
+        return found
+
     def described(self, tree: exp.Expression) -> tuple[tuple[str, SqlType], ...]:
         """(name, type) of the columns of a public query."""
         if self.types is None:
@@ -226,9 +247,7 @@ class Statement:
         # keys that the cast has made equal are one group
         once = "DISTINCT " if kind == "keys" else ""
         sql = f"SELECT {once}{items} FROM ({self.text(query.tree)}) AS bound({listed})"
-        public, own = self.reads(query.tree)
-        blocks = {table(b.name): b.name for b in self.blocks for table in (intervals_table, redrawn_table)}
-        own = tuple(dict.fromkeys(blocks.get(name, name) for name in own))
+        public, own = self.reads(query.tree)[0], self.made(query.tree)
         columns = tuple((f"c{i}", sqltype) for i, (_, sqltype) in enumerate(typed))
         values = {(b.name, a.name) for b in self.blocks for a in b.aggregates}
         shown = shows(query.tree, len(columns))
