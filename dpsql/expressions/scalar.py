@@ -224,6 +224,11 @@ def same_parts(one: Scalar, other: Scalar) -> Iterator[tuple[HeldPart, HeldPart]
                 yield mine, theirs
 
 
+def same_unit(one: Scalar, unit: Scalar) -> bool:
+    """True if a column holds the unit of its row, by the path by which `unit` does."""
+    return any(key.is_unit for key in one.held & unit.held)
+
+
 def goes_with(one: Scalar, other: Scalar) -> bool:
     """True if two bare columns name the same private key: where they are equal, rows go together, and nobody is looked up."""
     return one.is_column and other.is_column and bool(one.names & other.names)

@@ -42,12 +42,14 @@ class Computed:
     like   the type, domain and limits of its values
     shows  the columns whose values it shows, as MIN does and COUNT does not
     chosen  whether a condition, of FILTER or CASE, decides what it is
+    numbers whether it is another number in each row of a unit
     """
 
     tree: Node
     like: Scalar
     shows: tuple[Scalar, ...] = ()
     chosen: bool = False
+    numbers: bool = False
 
 
 def per_unit(
@@ -145,6 +147,7 @@ def windowed(source: Relation, alias: str, windows: Sequence[Computed]) -> tuple
             computed=_computed([*(c.scalar for c in columns), *w], [*shown, *windows]),
             chosen=_chosen(w, windows),
         ),
+        numbered=tuple(column.tree for column, window in zip(w, windows, strict=True) if window.numbers),
     )
     return relation, w
 

@@ -11,8 +11,10 @@ The bound on rows per unit that a relation carries chooses the plan. What enforc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import reduce
 from typing import Literal
 
@@ -106,6 +108,7 @@ class Relation:
     extended    the public relations that an outer join may have no row of
     multiplicity  (column, rows) of a public relation: the most rows with one value of the column
     determines    (columns, columns) of a public relation: rows that agree in the first agree in the second
+    numbered    columns that number the rows of each unit: no two of one unit agree in one of them
     made        how it came about, for EXPLAIN to tell and for the guard to see which rows there are
     """
 
@@ -123,6 +126,7 @@ class Relation:
     made: Made | None = field(default=None, compare=False, repr=False)
     multiplicity: tuple[tuple[Node, int], ...] = ()
     determines: tuple[tuple[frozenset[Node], frozenset[Node]], ...] = ()
+    numbered: tuple[Node, ...] = ()
 
     @property
     def is_private(self) -> bool:
@@ -154,10 +158,32 @@ def filtered(source: Relation, condition: Scalar) -> Relation:
     """The rows for which a condition is true.
 
     Stability  a row stays or goes by its own values, and by what its own unit's rows say (EXISTS within the unit): one unit
-               changes its own rows only                                                                          [rows]
+               changes its own rows only; of rows that are numbered within the unit no more stay than there are numbers let
+               through, whatever the data                                                                         [rows]
     """
     parts = conjuncts(truth(condition))
-    return replace(source, where=(*source.where, *parts), predicates=(*source.predicates, *parts))
+    kept = replace(source, where=(*source.where, *parts), predicates=(*source.predicates, *parts))
+    most = min(
+        (_numbers(part) for part in parts if part.args and part.args[0].tree in source.numbered), default=math.inf
+    )
+    unit = source.unit
+    if unit is None or unit.column is None or most >= (math.inf if unit.max_rows is None else unit.max_rows):
+        return kept
+    unique = kept.unique | {frozenset({unit.column.tree})} if most == 1 else kept.unique
+    return replace(kept, unit=replace(unit, max_rows=int(most)), unique=unique)
+
+
+def _numbers(condition: Scalar) -> float:
+    """[rows] The most whole numbers from 1 for which a comparison of one with constants is true."""
+    values = [part.value for part in condition.args[1:] if part.is_literal]
+    if len(values) < len(condition.args) - 1 or not values:
+        return math.inf
+    if condition.function in ("=", "in"):
+        return len(values)
+    last = values[0]
+    if condition.function in ("<", "<=") and isinstance(last, int | Fraction):
+        return max(1, math.floor(last))
+    return math.inf
 
 
 def projected(source: Relation, columns: tuple[Named, ...]) -> Relation:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from dpsql.planner.resolve import unnests
 from dpsql.relations.relations import Relation, UnitBound
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
+from tests.support.claims import claimed, moved
 from tests.support.noise import ZeroNoise
 
 SCHEMA = """
@@ -81,20 +81,6 @@ def sides(
 def _written(folder: Path, table: str, rows: str) -> None:
     with duckdb.connect() as connection:
         connection.execute(f"COPY ({rows}) TO '{folder / f'{table}.parquet'}' (FORMAT parquet)")
-
-
-def moved(sql: str, sessions: list[Session]) -> float:
-    """[l1] By how much the two answers differ."""
-    before, after = ({row[:-1]: float(str(row[-1])) for row in session.execute(sql).rows} for session in sessions)
-    return sum(abs(after[key] - before.get(key, 0)) for key in after)
-
-
-def claimed(sql: str, session: Session) -> float:
-    """[l1] That is said of one person."""
-    told = " ".join(str(row[0]) for row in session.execute(f"EXPLAIN {sql}").rows)
-    found = re.search(r"one person changes l0 \d+, linf \d+, l1 (\d+)", told)
-    assert found is not None
-    return float(found[1])
 
 
 @pytest.mark.parametrize("asked", STATEMENTS)

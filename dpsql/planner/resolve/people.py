@@ -166,7 +166,8 @@ def release(
         over_nobody(tree, PENDING, keys, list(collector.found.values()))
         texts.of_nobody(tree)
         return Public(named_after(tree, PENDING, NAME), names=names)
-    without_decided(statement, relation, collector, tree, PENDING)
+    if any(a.condition is not None or any(value.args for value in a.values) for a in collector.found.values()):
+        without_decided(statement, relation, collector, tree, PENDING)
     if not collector.found and len(listed) < len(keys):
         check_value_list(keys)
         collector.count_people(select)

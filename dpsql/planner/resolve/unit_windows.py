@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpsql.aggregates.record import Exact
 from dpsql.core.errors import error
 from dpsql.core.spans import span_of
-from dpsql.expressions.scalar import Scalar, held_together, one_form
+from dpsql.expressions.scalar import Scalar, held_together, one_form, same_unit
 from dpsql.planner.grammar import name_of, record_of
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
@@ -146,7 +146,9 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
         return Over(made, by, tuple(order), frame if order else None)
 
     value = _function(function, scope, source.unit.max_rows if source.unit is not None else None, over)
-    return replace(value, shows=(*value.shows, *told), chosen=decides(function, scope))
+    # Within the unit alone: a finer partition begins at 1 again.
+    numbers = isinstance(function, exp.RowNumber) and all(p.tree == unit.tree or same_unit(p, unit) for p in partition)
+    return replace(value, shows=(*value.shows, *told), chosen=decides(function, scope), numbers=numbers)
 
 
 def _order(clause: exp.Expression | None, scope: Scope) -> tuple[list[Node], list[Scalar]]:
