@@ -104,8 +104,8 @@ Identity = tuple[str, object]
 
 
 def _projections(select: exp.Select, sources: Sequence[Shown]) -> list[Identity | None] | None:
-    """Columns that a query shows; None where a star hides which columns there are."""
-    if len(select.expressions) == 1 and _is_star(select.expressions[0]) and len(sources) == 1:
+    """Columns that a query shows; None where a star hides which columns there are, or shows others than those."""
+    if len(select.expressions) == 1 and _is_whole(select.expressions[0]) and len(sources) == 1:
         return [("column", (0, i)) for i in range(len(sources[0].columns))]
     if any(_is_star(projection) for projection in select.expressions):
         return None
@@ -114,6 +114,12 @@ def _projections(select: exp.Select, sources: Sequence[Shown]) -> list[Identity 
 
 def _is_star(node: exp.Expression) -> bool:
     return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+
+
+def _is_whole(node: exp.Expression) -> bool:
+    """True for a star that shows every column as it is: without EXCLUDE, REPLACE and RENAME."""
+    star = node.this if isinstance(node, exp.Column) else node
+    return isinstance(star, exp.Star) and not any(star.args.values())
 
 
 def _identity(node: exp.Expression, sources: Sequence[Shown]) -> Identity | None:
