@@ -26,9 +26,11 @@ from dpsql.sql.nodes import Node
 
 
 def connect(
-    parts: Sequence[Relation], conditions: Sequence[Scalar], span: Span | None = None
+    parts: Sequence[Relation], conditions: Sequence[Scalar], span: Span | None = None, clause: str = "ON"
 ) -> tuple[Relation, list[Scalar]]:
     """All parts joined, starting from the first private one where there is any; and the conditions that the joins do not already hold.
+
+    clause  in which the hint has a condition written: USING and NATURAL leave no room for ON
 
     Raises 402 with the condition to add where a part shares no key with the others.
     """
@@ -45,7 +47,7 @@ def connect(
                 waiting = [other for other in waiting if other is not part]
                 break
         else:
-            raise not_joined(joined, waiting[0], span)
+            raise not_joined(joined, waiting[0], span, clause)
     return joined, [c for c in conditions if c.tree not in used]
 
 
@@ -104,7 +106,7 @@ def reads_only(scalar: Scalar, relation: Relation) -> bool:
     return _within(scalar, columns_of(relation))
 
 
-def not_joined(left: Relation, right: Relation, span: Span | None) -> Error:
+def not_joined(left: Relation, right: Relation, span: Span | None, clause: str = "ON") -> Error:
     """402, naming the equality that is missing."""
     if left.unit is not None and left.unit.column is None and right.is_private:
         return error(
@@ -114,7 +116,7 @@ def not_joined(left: Relation, right: Relation, span: Span | None) -> Error:
             span=span,
         )
     names = " and ".join(sorted({name for part in (left, right) for name in part.sources()})[:4])
-    wanted = _private_key(left, right) if right.is_private else _public_key(left, right)
+    wanted = _private_key(left, right, clause) if right.is_private else _public_key(left, right)
     what = (
         f"the join of {names} does not equate their privacy units{_whose(left, right)}"
         if right.is_private
@@ -134,13 +136,13 @@ def _whose(left: Relation, right: Relation) -> str:
     return f": rows of {mine} belong to people by {mine}.{one}, rows of {theirs} by {theirs}.{other}"
 
 
-def _private_key(left: Relation, right: Relation) -> str:
+def _private_key(left: Relation, right: Relation, clause: str) -> str:
     for mine in left.columns:
         for theirs in right.columns:
             if same_key(mine.scalar, theirs.scalar):
-                return f"add {mine.source}.{mine.name} = {theirs.source}.{theirs.name} as an AND part of ON"
+                return f"add {mine.source}.{mine.name} = {theirs.source}.{theirs.name} as an AND part of {clause}"
     if (parts := _key_parts(left, right)) is not None:
-        return f"add {parts} as AND parts of ON"
+        return f"add {parts} as AND parts of {clause}"
     return "keep the privacy unit among the columns of both sides, and equate it"
 
 

@@ -265,7 +265,12 @@ def _rows(
     scope = parts_scope(joined.parts, joined.merged, nested, env.outer)
     scope.aliases = aliases
     conditions = [_condition(n, scope) for n in nodes if n not in late]
-    source, rest = connect(joined.parts, [*joined.conditions, *conditions], span_of(select.args["from_"]))
+    clause = (
+        "WHERE"
+        if any(join.args.get("using") or join.args.get("method") for join in select.args.get("joins") or ())
+        else "ON"
+    )
+    source, rest = connect(joined.parts, [*joined.conditions, *conditions], span_of(select.args["from_"]), clause)
     for one in correlated:
         source = _with_subquery(statement, source, one, joined.merged, nested, env)
     scope = joined_scope(source, joined.merged, nested, env.outer, sources.values())
