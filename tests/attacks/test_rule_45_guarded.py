@@ -28,7 +28,7 @@ class Planted:
         self.ledger: Ledger | None = None
         real, written = DuckDBEngine.exact, texts.written
 
-        def believed(text: str, tables: object, write: object, *, everywhere: bool = False) -> str:
+        def believed(text: str, tables: object, write: object, *, everywhere: bool = False, **_: object) -> str:
             planted = text.replace('"patient"."age" > 30', f"{PLANTED} > 5")
             return written(planted, tables, write, everywhere=True) if everywhere else planted  # type: ignore[arg-type]
 
@@ -87,7 +87,7 @@ def test_a_guarded_run_that_fails_too_is_the_end_of_it(
     tmp_path: Path, planted: Planted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real: Callable[..., str] = texts.written
-    monkeypatch.setattr(texts, "written", lambda *asked, everywhere=False: real(*asked, everywhere=False))
+    monkeypatch.setattr(texts, "written", lambda *asked, **_: real(*asked, everywhere=False))
     connection = _opened(tmp_path)
     with pytest.raises(Error, match="DPSQL-701") as caught:
         connection.cursor().execute(SQL)
