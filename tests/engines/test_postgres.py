@@ -238,6 +238,21 @@ def test_tables_of_another_schema_are_named_with_it(schema: Schema) -> None:
     assert '[tables."ward.visit"]' in owner.init(moved.source)
 
 
+def test_a_draft_has_the_keys_that_the_database_declares(schema: Schema) -> None:
+    execute(
+        schema,
+        """CREATE SCHEMA sales;
+        CREATE TABLE people (id INTEGER PRIMARY KEY, nick TEXT UNIQUE, city TEXT NOT NULL);
+        CREATE TABLE sales.visits (visit BIGINT, day DATE, who INTEGER NOT NULL REFERENCES people, PRIMARY KEY (visit, day))""",
+    )
+    text = owner.init(schema.source)
+    people, visits = (text[text.index(f"[tables.{name}]") :] for name in ("people", '"sales.visits"'))
+    assert people.startswith('[tables.people]\nsource = "people"\nkey = ["id"]\n')
+    assert 'nick = { type = "VARCHAR", nullable = true }' in people and 'city = { type = "VARCHAR" }' in people
+    assert 'key = ["visit", "day"]\nreferences = { who = "people.id" }\n' in visits
+    assert 'day = { type = "DATE" }' in visits and 'who = { type = "INTEGER" }' in visits
+
+
 def test_a_reference_over_several_columns_leads_to_the_unit(schema: Schema) -> None:
     dose = "SELECT visit_id, n, n::DOUBLE PRECISION AS amount FROM visit, generate_series(1, 2) AS n"
     execute(schema, f"CREATE TABLE dose AS {dose}; CREATE TABLE effect AS SELECT visit_id, n, 1 AS kind FROM dose")

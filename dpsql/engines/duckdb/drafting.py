@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -9,9 +10,11 @@ import duckdb
 from dpsql.core.errors import error
 from dpsql.engines.duckdb import sources
 from dpsql.engines.duckdb.locked import connect
-from dpsql.schema.drafted import DraftTable
+from dpsql.schema.drafted import DraftTable, ForeignKey
 
 SUFFIXES = (".parquet", ".csv")
+_CONSTRAINTS = """SELECT constraint_type, constraint_column_names, referenced_table, referenced_column_names FROM duckdb_constraints()
+WHERE database_name = ? AND schema_name = ? AND table_name = ? ORDER BY constraint_index"""
 
 
 def describe(path: Path) -> list[DraftTable]:
@@ -38,7 +41,23 @@ def _folder(connection: duckdb.DuckDBPyConnection, path: Path) -> list[DraftTabl
 def _database(connection: duckdb.DuckDBPyConnection, path: Path) -> list[DraftTable]:
     sources.attach(connection, path)
     stored = sources.stored_tables(connection)
-    return [_table(connection, sources.StoredSource(s[1], path, s), sources.dotted(s)) for s in stored]
+    drafts = [_table(connection, sources.StoredSource(s[1], path, s), sources.dotted(s)) for s in stored]
+    return [_declared(connection, draft, place) for draft, place in zip(drafts, stored, strict=True)]
+
+
+def _declared(connection: duckdb.DuckDBPyConnection, draft: DraftTable, place: tuple[str, str]) -> DraftTable:
+    """The table with the keys that the file declares; where it declares nothing of the table, what may be NULL is not known."""
+    found = connection.execute(_CONSTRAINTS, [sources.ATTACHED, *place]).fetchall()
+    keys = [tuple(columns) for kind, columns, *_ in found if kind == "PRIMARY KEY"]
+    foreign = (
+        ForeignKey(tuple(columns), sources.dotted((place[0], table)), tuple(targets))
+        for kind, columns, table, targets in found
+        if kind == "FOREIGN KEY"
+    )
+    never = frozenset(
+        column for kind, columns, *_ in found if kind in ("NOT NULL", "PRIMARY KEY") for column in columns
+    )
+    return replace(draft, key=keys[0] if keys else (), foreign_keys=tuple(foreign), required=never if found else None)
 
 
 def _table(connection: duckdb.DuckDBPyConnection, source: sources.StoredSource, written: str) -> DraftTable:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from dpsql.core.errors import error
 from dpsql.engines.base import Engine, Find, UnitPlace
-from dpsql.engines.postgres import server, shown
+from dpsql.engines.postgres import drafting, server
 from dpsql.engines.postgres.engine import PostgresEngine
 from dpsql.schema.drafted import DraftTable
 from dpsql.schema.model import Schema
@@ -40,10 +40,10 @@ class PostgresKind:
         opened = server.Server(source)
         try:
             with opened.transaction() as reading:
-                tables = shown.listed(reading)
+                tables = drafting.drafted(reading)
         finally:
             opened.close()
-        return known.get("dbname", "database"), _without_password(known), [_drafted(one) for one in tables]
+        return known.get("dbname", "database"), _without_password(known), tables
 
     def require_copies(self) -> None:
         raise error(801, "of PostgreSQL there is no prepared snapshot", hint="run the check without preparing")
@@ -53,11 +53,6 @@ def _without_password(known: dict[str, str]) -> str:
     """The address without what a file may not show."""
     words = {key: value for key, value in known.items() if key not in ("password", "sslpassword")}
     return "postgresql://?" + "&".join(f"{key}={quote(value, safe='/')}" for key, value in sorted(words.items()))
-
-
-def _drafted(stored: shown.StoredTable) -> DraftTable:
-    columns = [(name, str(shown.computable(sqltype) or sqltype)) for name, sqltype in stored.columns]
-    return DraftTable(shown.dotted(stored), shown.dotted(stored), columns)
 
 
 KIND = PostgresKind()

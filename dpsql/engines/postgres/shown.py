@@ -141,8 +141,9 @@ def _place(source: str, tables: list[tuple[str, str]]) -> tuple[str, str] | None
     return next(iter([*own, *(p for p in tables if f"{p[0]}.{p[1]}".lower() == folded)]), None)
 
 
-def dotted(stored: StoredTable) -> str:
-    return stored.table if stored.schema == PUBLIC else f"{stored.schema}.{stored.table}"
+def dotted(place: tuple[str, str]) -> str:
+    """The name of a table for a declaration, by (schema, table)."""
+    return place[1] if place[0] == PUBLIC else ".".join(place)
 
 
 def _missing(table: Table, tables: list[tuple[str, str]]) -> str:

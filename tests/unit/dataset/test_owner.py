@@ -53,6 +53,23 @@ def test_a_draft_reads_back_and_opens(tmp_path: Path, ledger: Ledger, kind: str)
     open_dataset(schema, ledger, approve=True).engine.close()
 
 
+def test_a_draft_has_the_keys_that_a_duckdb_file_declares(tmp_path: Path) -> None:
+    connection = duckdb.connect(str(tmp_path / "shop.duckdb"))
+    connection.execute("""CREATE SCHEMA sales;
+        CREATE TABLE people (id INTEGER PRIMARY KEY, nick VARCHAR UNIQUE, city VARCHAR NOT NULL);
+        CREATE TABLE visits (visit BIGINT PRIMARY KEY, who INTEGER NOT NULL REFERENCES people(id), cost DOUBLE);
+        CREATE TABLE sales.regions (code VARCHAR PRIMARY KEY);
+        CREATE TABLE sales.shops (shop INTEGER, region VARCHAR REFERENCES sales.regions(code), PRIMARY KEY (shop));
+        CREATE TABLE heap AS SELECT 1 AS id""")
+    connection.close()
+    text = owner.init(tmp_path / "shop.duckdb")
+    assert 'key = ["visit"]\nreferences = { who = "people.id" }\n' in text
+    assert 'unit = "people.id"  # CHECK' in text
+    assert 'nick = { type = "VARCHAR", nullable = true }' in text and 'city = { type = "VARCHAR" }' in text
+    assert 'references = { region = "sales.regions.code" }' in text
+    assert "nullable" not in text[text.index("[tables.heap]") : text.index("[tables.people]")]
+
+
 def test_a_draft_tells_nothing_of_the_rows(tmp_path: Path) -> None:
     for folder, rows in (
         ("a", "SELECT 1 AS id, 'x'::ENUM('x', 'y') AS e"),
