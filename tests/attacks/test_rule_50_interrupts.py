@@ -102,7 +102,7 @@ def test_rule_50_an_interrupt_at_every_look(session: Session, monkeypatch: pytes
         stays += interrupted and charges(session) > before
     assert looks < at, f"lost at look {at} of {looks}"
     print(f"{at - 1} looks at the cancellation value, {stays} of them after the charge")  # noqa: T201
-    assert 5 < stays < at - 5
+    assert 1 < stays < at - 5
 
 
 Stage = tuple[object, str]

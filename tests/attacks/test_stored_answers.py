@@ -212,7 +212,6 @@ def test_rule_40_names_are_no_part_of_a_question(tmp_path: Path, one: str, other
 
 CHANGED = [
     ("bounds = [-50, 100]", "bounds = [-50, 90]"),
-    ("max_rows_per_unit = 3", "max_rows_per_unit = 2"),
     ("domain = [1, 2, 3]", "domain = [1, 2]"),
     ("step = 0.5", "step = 0.25"),
     ('unit = "patient.patient_id"', 'unit = "patient.patient_id"\nunits = 1000'),

@@ -68,7 +68,7 @@ def only_the_end_of_a_path_is_compared(patch: Patch) -> None:
 
     def ends(schema: Schema) -> Iterator[Disagreement]:
         for found in paths.disagreements(schema):
-            if (found.path[-1].table, found.path[-1].target) != (found.own[-1].table, found.own[-1].target):
+            if (found.path[-1].table, found.path[-1].targets) != (found.own[-1].table, found.own[-1].targets):
                 yield found
 
     patch.setattr(checks, "disagreements", ends)

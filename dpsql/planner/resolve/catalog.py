@@ -45,7 +45,7 @@ def no_table(qualifier: str, name: str, schema: Schema, span: Span | None) -> Er
     """Error 105, with the name that was meant, or with those that there are."""
     declared, shown = [table.name for table in schema.tables], f"{qualifier}.{name}" if qualifier else name
     if qualifier.lower() == spent.SCHEMA:
-        near = difflib.get_close_matches(name.lower(), list(spent.TABLES), 1)
+        near = difflib.get_close_matches(name.lower(), list(spent.TABLES), 1, 0.75)
         hint = f"did you mean {spent.SCHEMA}.{near[0]}?" if near else f"there are {', '.join(spent.full_names())}"
     elif same := qualifiers.meant(schema, name):
         hint = f"did you mean {' or '.join(table.name for table in same[:4])}?"
