@@ -47,10 +47,14 @@ class NestedCases:
     checked: int = 0
     statements: int = 0
     tally: Counter[str] = field(default_factory=Counter)
+    chance: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.chance = random.Random(f"nested {self.unit} {self.seed}")
 
     def run(self, count: int) -> None:
-        """Check `count` accepted cases. Raises Violation."""
-        chance = random.Random(f"nested {self.unit} {self.seed}")
+        """Check cases until `count` were accepted in all; what is run again goes on. Raises Violation."""
+        chance = self.chance
         schemas = [
             _modest(staging.schema(self.folder, unit=self.unit, accounting=accounting)) for accounting in ACCOUNTINGS
         ]
