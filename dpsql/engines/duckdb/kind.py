@@ -21,7 +21,7 @@ class DuckDBKind:
 
     @property
     def version(self) -> str:
-        return duckdb.__version__
+        return f"{duckdb.__version__}, one zero"
 
     def begin(self, schema: Schema, find: Find, outputs: Iterable[Path] = ()) -> Engine:
         return DuckDBEngine.begin(schema, find=find, outputs=outputs)

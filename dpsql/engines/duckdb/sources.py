@@ -211,7 +211,20 @@ def _item(table: Table, column: Column, stored: Typed, source: StoredSource) -> 
     if column.sqltype.is_text and source.inner is not None:
         # a collation of the file would change what equality and GROUP BY mean; a cast keeps it
         value = f'({value}) COLLATE "binary"'
-    return f"{value} AS {name(column.name)}"
+    return f"{value if table.public else _one_zero(value, column.sqltype)} AS {name(column.name)}"
+
+
+def _one_zero(value: str, sqltype: SqlType) -> str:
+    """SQL of a floating value of people, or of a list of them, with 0.0 in place of -0.0.
+
+    Why  0.0 = -0.0, so a program that writes a file may keep one of them for all rows that hold nothing else: DuckDB 1.4 does. Then one
+         unit's row decides which zero another's is, and its text or ATAN2 of it shows which
+    """
+    if sqltype.is_float:
+        return f"({value}) + CAST(0 AS {sqltype})"
+    if sqltype.element is not None and sqltype.element.is_float:
+        return f"list_transform({value}, lambda e: e + CAST(0 AS {sqltype.element}))"
+    return value
 
 
 def typed(column: Column, stored: Typed) -> str:
