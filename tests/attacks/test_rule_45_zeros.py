@@ -75,3 +75,14 @@ def test_a_sign_that_is_read_as_it_is_stored_shows(
     monkeypatch.setattr(sources, "_one_zero", lambda value, sqltype: value)
     (_, one, _), *_ = counts(tmp_path, sqltype)
     assert one > 0
+
+
+def test_elements_of_lists_have_one_zero(tmp_path: Path) -> None:
+    declared = DECLARED.replace('type = "%s",', 'type = "DOUBLE[]", length = 3,')
+    (tmp_path / "schema.toml").write_text(declared)
+    connection = duckdb.connect(str(tmp_path / "zeros.duckdb"))
+    connection.execute("CREATE TABLE t AS SELECT range AS id, ['-0.0'::DOUBLE, 1.5, NULL] AS x FROM range(8)").close()
+    with closing(open_session(tmp_path / "schema.toml", None, ":memory:", noise=ZeroNoise())) as session:
+        for condition, most in SHOWN.items():
+            sql = f"SELECT COUNT(*) FROM (SELECT UNNEST(x) AS x FROM t) WHERE {condition}"
+            assert session.execute(sql).rows[0] == (most,), condition
