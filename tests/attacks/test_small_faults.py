@@ -208,8 +208,8 @@ def test_keys_with_more_groups_than_are_allowed_are_selected(
     assert tuple(i for i in range(len(block.keys)) if block.is_selected(i)) == selected
     assert part.release.selection is not None
     assert part.release.loss.delta > 0
-    # four people at most share a site, and fewer the rest of it: none passes
-    assert session.execute(sql).rows == []
+    # four people at most share a site, and fewer the rest of it: at this delta one passes once in 10^10 runs
+    assert session.execute(f"/* dpsql: delta=1e-12 */ {sql}").rows == []
     session.close()
     session = open_session(schema, None, ":memory:")
     assert all(one.release.selection is None for one in compiled_by(session, parse(sql)).releases)
