@@ -114,7 +114,7 @@ _READ: Mapping[str, Callable[[PrivacyLoss, str], Event]] = {
     "permute-and-flip": lambda loss, _: conversions.PURE.event(loss.epsilon or 0),
     "exponential mechanism": lambda loss, _: conversions.CHOICE.event(loss.epsilon or 0),
 }
-"""What the words of a mechanism begin with, and the event that they and its loss say."""
+"""First words of a mechanism's description, and the event that they and its loss say."""
 
 
 def _of_words(words: str, loss: PrivacyLoss) -> Events:

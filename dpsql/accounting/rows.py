@@ -11,7 +11,7 @@ from dpsql.accounting.totals import sums_of, texts
 from dpsql.core.loss import LOSS, PrivacyLoss, Sums, whole
 
 FORM = 4
-"""How the rows that are written now are tied: by the layout that brought their fields."""
+"""The tie of the rows that are written now: by the layout that brought their fields."""
 TIED = (
     *(
         "id",
@@ -31,7 +31,7 @@ TIED = (
 FIELDS = ", ".join((*TIED, "form"))
 _FIELDS_OF = {2: 10, 3: 11, 4: 12}
 _ABSENT = {"asked": "", "events": "[]"}
-"""What a row holds in fields that came after it was tied."""
+"""Values of fields that came after a row was tied."""
 EVERYBODY = ""
 """The name of the dataset's total: what was charged to every value of the partition column."""
 

@@ -31,7 +31,7 @@ Words = str | Callable[[str, Fraction | None], str]
 Constant = int | Fraction | str | tuple["Constant", ...] | None
 """A whole number, another, a text, a list of them; None for anything else."""
 Exact = Literal["sum", "avg", "min", "max", "bool_and", "bool_or", "median"]
-"""What is computed exactly of one unit's rows: functions of their multiset, bit for bit (planner/resolve/unit_aggregates.py)."""
+"""Aggregates computed exactly of one unit's rows: functions of their multiset, bit for bit (planner/resolve/unit_aggregates.py)."""
 
 
 def value_key(value: Scalar) -> Hashable:

@@ -25,7 +25,7 @@ INTERRUPTED, PLANNED, TIMED, FILLED, COUNTED = 703, 110, 710, 711, 712
 ENDED = tuple(f"DPSQL-{code}" for code in (INTERRUPTED, PLANNED, TIMED, FILLED, COUNTED))
 """The codes of a statement that was ended; wherever planning was then says nothing of it."""
 _CLOCKS = {PLANNED: time.thread_time, TIMED: time.monotonic}
-"""What planning takes is this thread's own; the engine works in threads of its own."""
+"""The clock of each limit: planning is this thread's own, and the engine works in threads of its own."""
 _BEFORE, _AFTER = "nothing was charged", "the charge stands"
 
 

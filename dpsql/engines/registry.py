@@ -21,7 +21,7 @@ BUILT_IN = {
     "postgres": "dpsql.engines.postgres.kind:KIND",
 }
 BY_HEADER = {b"SQLite format 3\x00": "sqlite"}
-"""What the files of other schemes than DuckDB's begin with, where the source is the path of one."""
+"""First bytes of the files of other schemes than DuckDB's, where the source is the path of one."""
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]{1,30}):")
 """Of two letters at least, so that a drive is none."""
 

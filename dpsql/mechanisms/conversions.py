@@ -87,7 +87,7 @@ def choice(epsilon: Fraction) -> PrivacyLoss:
 
 
 PURE = Kind("pure", ("epsilon",), pure)
-"""What is epsilon-DP, and of which no more is known: permute-and-flip, noisy counts beside what is chosen by them."""
+"""Mechanisms that are epsilon-DP and of which no more is known: permute-and-flip, noisy counts beside what is chosen by them."""
 CHOICE = Kind("exponential mechanism", ("epsilon",), choice)
 GAUSSIAN = Kind(
     "discrete Gaussian",

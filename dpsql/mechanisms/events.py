@@ -18,7 +18,7 @@ WITHOUT_EPSILON = Kind(
     lambda delta, rho, mu_squared: PrivacyLoss(None, delta, None, rho, mu_squared),
 )
 WITH_EPSILON = Kind("charge", ("epsilon", "delta", "epsilon_squared", "rho", "mu_squared"), PrivacyLoss)
-"""What a charge of an earlier layout kept, of all that ran together."""
+"""The loss that a charge of an earlier layout kept, of all that ran together."""
 
 KINDS: Mapping[str, Kind] = {
     kind.name: kind

@@ -21,7 +21,7 @@ UNIT_COLUMN = "dpsql unit"
 """The column that carries the unit's value where a table does not hold it itself."""
 ROLES = ("identifier", "quasi", "dimension", "grid", "measure")
 MECHANISM = "laplace"
-"""Where none is declared."""
+"""The mechanism where none is declared."""
 WINDOWS = ("day", "week", "month")
 GUARD_MODES = ("off", "warn", "block", "audit")
 USUAL_LENGTH = 256

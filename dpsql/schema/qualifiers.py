@@ -11,7 +11,7 @@ from dpsql.schema.model import Schema, Table
 MAIN = "main"
 """The SQL schema of declared tables whose name says none, and the one that is meant where none is named."""
 SAME = (MAIN, "public")
-"""What the schema of these is called; other systems call it public."""
+"""The name of the schema of these; other systems call it public."""
 KEPT = (spent.SCHEMA, "information_schema", "pg_catalog", "system", "temp")
 """Schemas in which nothing may be declared: they hold something else."""
 

@@ -59,7 +59,7 @@ SHOWN = {
     "GUARD": "SELECT * FROM dpsql.guard ORDER BY id",
     "VERSIONS": "SELECT * FROM dpsql.versions",
 }
-"""What SHOW means."""
+"""The statement that each SHOW stands for."""
 
 
 def is_one(schema: str, table: str) -> bool:

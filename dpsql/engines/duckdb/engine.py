@@ -36,7 +36,7 @@ _TEXTS = {
 """Constants: from here on data has been touched, and DuckDB's own messages quote it."""
 
 _MACHINE = (duckdb.IOException, OSError)
-"""What the engine lacks, whatever the values are; memory is a limit (711)."""
+"""Errors of what the engine lacks, whatever the values are; memory is a limit (711)."""
 
 Result = TypeVar("Result")
 

@@ -16,7 +16,7 @@ from dpsql.expressions.scalar import Scalar
 from dpsql.sql.nodes import Call, Case
 
 _GROWTH = 5
-"""How often as long a part can be as the document: its numbers are written anew, the 5 characters of `1e20,` as the 24 of
+"""The factor by which a part can be longer than the document: its numbers are written anew, the 5 characters of `1e20,` as the 24 of
 `100000000000000000000.0,`, and no other number grows more. What else stands in a document is written as it was, or shorter."""
 _LONGEST_PATH = 1_000
 _STEP = re.compile(r'\.([\w-]+)|\."([^"\\*]+)"|\[(\d{1,6})\]')

@@ -40,7 +40,7 @@ _FUNCTIONS: dict[str, Callable[[float], float]] = {
 MOST_POWER = 32
 """Exponent whose values are worked out."""
 _GUARDS = {"sqrt": ">=", "ln": ">", "log10": ">", "log2": ">"}
-"""How the argument compares with 0 where the function has a value."""
+"""The comparison of the argument with 0 where the function has a value."""
 _HALF_TURN = Fraction(math.pi) + Fraction(1, 10**12)
 
 

@@ -24,7 +24,7 @@ from dpsql.sql.nodes import Call, Literal
 
 INSTEAD = "write CAST(d AS TIMESTAMP) AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'"
 _MOMENT = SqlType("TIMESTAMPTZ")
-"""What one zone gives: no value of a statement."""
+"""The type of a moment in one zone: no value of a statement has it."""
 _MINUTE = DAY // 1440
 _FARTHEST = 16 * 60
 """[minutes] Further than any clock ever was from UTC."""

@@ -27,7 +27,7 @@ _ONE_ROW_PARTS = {"expressions", "from_", "limit"}
 _HOLDS: dict[type[exp.Expression], tuple[int, ...]] = {
     exp.EQ: (0,), exp.NEQ: (-1, 1), exp.LT: (-1,), exp.LTE: (-1, 0), exp.GT: (1,), exp.GTE: (0, 1),
 }  # fmt: skip
-"""Which orders of its two sides a comparison holds for."""
+"""The orders of its two sides that a comparison holds for."""
 
 
 BOUNDS = "MIN and MAX are the declared bounds, not values of the data"

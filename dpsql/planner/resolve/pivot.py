@@ -29,7 +29,7 @@ Listed = Callable[[exp.Expression, exp.Expression], tuple[int | str | bool, ...]
 """(what PIVOT reads, an expression of ON) -> the declared values of the expression, or None."""
 
 _ZERO_IF_NONE = (exp.Count, exp.ApproxDistinct)
-"""What is 0 over no rows; DuckDB's COUNT_IF is NULL there."""
+"""Aggregates that are 0 over no rows; DuckDB's COUNT_IF is NULL there."""
 
 
 def unpivoted(tree: exp.Expression, listed: Listed) -> exp.Expression:

@@ -100,7 +100,7 @@ def _of_groups(select: exp.Select, sources: Sequence[Shown]) -> Unique:
 
 
 Identity = tuple[str, object]
-"""What an expression computes: ("column", (source, column)), or ("text", its SQL) where every name in it is clear."""
+"""The identity of what an expression computes: ("column", (source, column)), or ("text", its SQL) where every name in it is clear."""
 
 
 def _projections(select: exp.Select, sources: Sequence[Shown]) -> list[Identity | None] | None:

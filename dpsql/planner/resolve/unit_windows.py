@@ -26,7 +26,7 @@ _RANKS: dict[type[exp.Expression], str] = {exp.RowNumber: "row_number", exp.Rank
 _SHIFTS: dict[type[exp.Expression], str] = {exp.Lag: "lag", exp.Lead: "lead"}
 _ENDS: dict[type[exp.Expression], str] = {exp.FirstValue: "first_value", exp.LastValue: "last_value"}
 _BY_PLACE = (exp.RowNumber, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
-"""What a tie would leave to chance."""
+"""Functions whose value a tie would leave to chance."""
 _TOTALS: tuple[Exact, ...] = ("sum", "avg", "min", "max")
 _ADVICE = "use ROW_NUMBER, RANK, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN or MAX"
 

@@ -24,7 +24,7 @@ _DATE = re.compile(r"'([0-9]{4}-[0-9]{2}-[0-9]{2})'")
 _CONSTANT = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')|(?<![\w.$])[0-9]+(?:\.[0-9]+)?(?![\w.])""")
 """A name or a text, whole; or a number."""
 _UNSURE = re.compile(r"--|/\*|\\|[\0\1]|\$(?!cut\b)")
-"""What may begin a comment, or a text in other quotes."""
+"""Characters that may begin a comment, or a text in other quotes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ _NO_GUARD = (
     exp.Placeholder,
     exp.Filter,
 )
-"""What the engine's TRY does not take inside."""
+"""Trees that the engine's TRY does not take inside."""
 _VARYING = (exp.Column, exp.Placeholder, exp.Parameter, exp.Query)
-"""What keeps an expression from being a constant."""
+"""Trees that keep an expression from being a constant."""
 
 
 @dataclass(slots=True)
