@@ -26,7 +26,7 @@ source = "."
 unit = "row"
 epsilon = 1000.0
 delta = 1e-5
-units = 100000
+units = 20000
 query = { epsilon = 1.0, delta = 1e-9 }
 caps = { epsilon = 10.0, delta = 1e-8 }
 [tables.sold]
@@ -37,14 +37,14 @@ kind = { type = "VARCHAR" }
 amount = { type = "DOUBLE" }
 day = { type = "DATE", bounds = [2000-01-01, 2025-12-31] }
 size = { type = "VARCHAR", domain = ["small", "large", "x_large"] }
-at = { type = "TIMESTAMP", bounds = [2000-01-01T00:00:00, 2025-12-31T00:00:00] }
+sold_at = { type = "TIMESTAMP", bounds = [2000-01-01T00:00:00, 2025-12-31T00:00:00] }
 """
 
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("sold")
-    columns = "'a' AS state, 'b' AS kind, 1e0 AS amount, 'small' AS size, DATE '2020-01-01' AS day, TIMESTAMP '2020-01-01' AS at"
+    columns = "'a' AS state, 'b' AS kind, 1e0 AS amount, 'small' AS size, DATE '2020-01-01' AS day, TIMESTAMP '2020-01-01' AS sold_at"
     with duckdb.connect() as connection:
         connection.execute(f"COPY (SELECT {columns}) TO '{folder}/sold.parquet'")
     (folder / "schema.toml").write_text(UNDECLARED)
@@ -114,12 +114,13 @@ def test_there_are_as_many_parts_as_each_is_enough_people() -> None:
         "amount > 10 AND amount >= 5 AND amount <> 7",
         "size LIKE '%l%' AND size NOT LIKE 'x_larger' AND kind <> 'b'",
         # the same in days, months and years
-        "CAST(at AS DATE) >= DATE '1995-01-01' AND CAST(at AS DATE) <= DATE '2015-03-31' AND EXTRACT(YEAR FROM at) IN (2012, 2013)",
+        "CAST(sold_at AS DATE) >= DATE '1995-01-01' AND CAST(sold_at AS DATE) <= DATE '2015-03-31'"
+        " AND EXTRACT(YEAR FROM sold_at) IN (2012, 2013)",
         "EXTRACT(YEAR FROM day) >= 2010 AND EXTRACT(YEAR FROM day) <= 2015 AND EXTRACT(YEAR FROM day) = 2015",
         "EXTRACT(MONTH FROM day) >= 1 AND EXTRACT(QUARTER FROM day) = 2 AND EXTRACT(MONTH FROM day) <= 9",
         # a day beside a time
-        "at >= DATE '2000-01-01' AND at < DATE '2026-01-01' AND at <= DATE '2025-12-31'",
-        "EXTRACT(YEAR FROM at) = 2015 AND at >= DATE '2015-01-01'",
+        "sold_at >= DATE '2000-01-01' AND sold_at < DATE '2026-01-01' AND sold_at <= DATE '2025-12-31'",
+        "EXTRACT(YEAR FROM sold_at) = 2015 AND sold_at >= DATE '2015-01-01'",
         "EXTRACT(YEAR FROM day) = 2015 AND day < TIMESTAMP '2015-12-31 00:00:01'",
     ],
 )
@@ -131,13 +132,13 @@ def test_what_dashboards_write_beside_each_other_is_answered(session: Session, w
     "where",
     [
         "EXTRACT(YEAR FROM day) = 2015 AND day <= DATE '2015-12-30'",
-        "EXTRACT(YEAR FROM at) = 2015 AND at <> TIMESTAMP '2015-03-31 10:00:00'",
+        "EXTRACT(YEAR FROM sold_at) = 2015 AND sold_at <> TIMESTAMP '2015-03-31 10:00:00'",
         "EXTRACT(MONTH FROM day) <= 9 OR day < DATE '2025-12-31'",
-        "at < DATE '2025-12-31'",
-        "at <> DATE '2015-03-31'",
-        "EXTRACT(YEAR FROM at) = 2015 AND at >= DATE '2015-01-02'",
+        "sold_at < DATE '2025-12-31'",
+        "sold_at <> DATE '2015-03-31'",
+        "EXTRACT(YEAR FROM sold_at) = 2015 AND sold_at >= DATE '2015-01-02'",
         "day < TIMESTAMP '2025-12-31 00:00:00'",
-        "CAST(CAST(at AS DATE) AS TIMESTAMP) <> TIMESTAMP '2015-03-31 00:00:00'",
+        "CAST(CAST(sold_at AS DATE) AS TIMESTAMP) <> TIMESTAMP '2015-03-31 00:00:00'",
         "amount > 10 AND NOT isnan(amount)",
         "amount > 10 AND amount + 0.5 <> 77.25",
         "state IN ('AK', 'AL', 'WY') AND state || kind <> 'ALkind 3'",
