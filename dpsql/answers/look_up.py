@@ -69,7 +69,8 @@ class Stored:
 
     identities  of the declared schema
     versions    of the data, by table
-    moved       tables that changed since, and when their versions were approved
+    moved       tables that changed since and cannot be read, and when their versions were approved
+    older       such that are read as they were approved
     """
 
     def __init__(
@@ -80,8 +81,9 @@ class Stored:
         identities: Identities,
         versions: Mapping[str, str],
         moved: Mapping[str, str],
+        older: Mapping[str, str],
     ) -> None:
-        self._ledger, self._schema, self._moved = ledger, schema, moved
+        self._ledger, self._schema, self._moved, self._older = ledger, schema, moved, older
         self._answers = Answers(ledger)
         alone = "" if schema.privacy.shared_answers else f":{analyst.name}"
         self.questions = Questions(self._answers, Vectors(ledger), identities, AnswerScope(versions, alone))
@@ -117,10 +119,10 @@ class Stored:
             )
 
     def as_of(self, releases: Sequence[Release]) -> tuple[str, ...]:
-        """Notes of answers about tables that changed since: what is stored of them is given."""
+        """Notes of answers about tables that changed since: of those what is stored is given, or what was approved is read."""
         return tuple(
             f"as of {time[:16].replace('T', ' ')} UTC: {printable(name)} changed since, and that is not approved yet"
-            for name, time in self._moved.items()
+            for name, time in {**self._moved, **self._older}.items()
             if any(name in release.tables for release in releases)
         )
 

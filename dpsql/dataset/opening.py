@@ -37,7 +37,9 @@ class Dataset:
     tables   the same of each table's own
     moved    private tables whose contents are other ones now, and not approved; and when those that `tables` names were. Nothing reads
              them: what is stored is answered, and what would have to be bought is refused
-    facts    what was verified of this version, named by schema/model.py: only ever to skip what is then the identity
+    older    such tables that are read all the same, as they were approved: from the prepared snapshot
+    facts    what was verified of this version, named by schema/model.py: only ever to skip what is then the identity; none where the
+             engine cannot tell any other contents from it
     notes    what whoever opened it has to be told, once
     release  takes the engine back, where others use it too; None: it is closed
     """
@@ -50,6 +52,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
     release: Callable[[], None] | None = None
     moved: Mapping[str, str] = field(default_factory=dict)
+    older: Mapping[str, str] = field(default_factory=dict)
 
     def close(self) -> None:
         """Let go of it; call once."""
@@ -69,9 +72,12 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
     engine = kind_for(schema).begin(schema, find=lambda signature: _snapshot(signature, schema, ledger))
     try:
         filled = fill(engine, schema)
-        version, moved = approved_version(engine, schema, ledger), dict[str, str]()
+        version, moved, older = approved_version(engine, schema, ledger), dict[str, str](), dict[str, str]()
         if version is None and not approve:
             version, moved = _approved_before(engine, schema, ledger)
+            served = _from_snapshot(engine, version, schema, ledger)
+            if served is not None:
+                engine, moved, older = served, older, moved
         if version is not None:
             verify_public(engine, filled)
             notes += binding.mark(schema, ledger) if approve else ()
@@ -79,14 +85,15 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
             version, told = approve_version(engine, filled, ledger)
             notes += told
         notes += asked_anew(ledger)
-        facts = read_record(ledger, version, declared(schema)).facts
+        # a file may be another one and look the same: then every limit and bound is enforced on it (rule 63)
+        facts = read_record(ledger, version, declared(schema)).facts if engine.is_pinned else frozenset[str]()
         tables = versions_of_tables(ledger, version, schema)
         engine.limit(engine_memory(schema))
         require_unchanged(engine)
     except BaseException:
         engine.close()
         raise
-    return Dataset(filled, engine, version, tables, facts, notes, moved=moved)
+    return Dataset(filled, engine, version, tables, facts, notes, moved=moved, older=older)
 
 
 def _approved_before(engine: Engine, schema: Schema, ledger: Ledger) -> tuple[str, dict[str, str]]:
@@ -107,6 +114,30 @@ def _approved_before(engine: Engine, schema: Schema, ledger: Ledger) -> tuple[st
         "the data, or the structure declared for it, is not approved",
         hint="its owner must run `dpsql check` with this schema",
     )
+
+
+def _from_snapshot(engine: Engine, version: str, schema: Schema, ledger: Ledger) -> Engine | None:
+    """The engine over an approved version's prepared snapshot, in place of one over files that hold another version now; None where
+    there is none.
+
+    Why  its rows are those that were approved, whatever is written to the declared files. Public tables are read from these: they were
+         the approved ones, and must be the same until the new engine watches them
+    """
+    found = _snapshot_of(version, schema, ledger)
+    if found is None:
+        return None
+    served = kind_for(schema).begin(schema, find=lambda _: found)
+    try:
+        require_unchanged(engine)
+        # a snapshot that lacks columns is not read
+        if served.is_pinned:
+            engine.close()
+            return served
+    except BaseException:
+        served.close()
+        raise
+    served.close()
+    return None
 
 
 def moved_since(version: str, engine: Engine, schema: Schema, ledger: Ledger) -> tuple[Table, ...]:
@@ -213,8 +244,13 @@ def _snapshot(signature: Identity, schema: Schema, ledger: Ledger) -> Snapshot |
     Anything else is no error: the same answers come from the declared files.
     """
     version = Versions(ledger).by_signature(signature.keyed(ledger.secret, canonical(schema)))
+    return _snapshot_of(version, schema, ledger) if version is not None else None
+
+
+def _snapshot_of(version: str, schema: Schema, ledger: Ledger) -> Snapshot | None:
+    """The prepared snapshot of an approved version, if it is there just as it was written."""
     root = snapshot_folder(ledger)
-    if version is None or root is None:
+    if root is None:
         return None
     about = declared(schema)
     record = read_record(ledger, version, about)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from dpsql.accounting.chain import Head, certified
 from dpsql.accounting.ledger import Ledger
-from dpsql.accounting.record import read_record, write_record
+from dpsql.accounting.record import read_record, snapshot_folder, write_record
 from dpsql.accounting.reporting import BudgetReport, failures, report, warnings
 from dpsql.accounting.versions import Versions
 from dpsql.core.domains import Interval
@@ -145,7 +145,8 @@ class RefreshReport:
 
 
 def refresh(schema: Schema, ledger: Ledger) -> RefreshReport:
-    """Approve what the data are now, as `check` does, and verify of it the tables that changed; shows no facts.
+    """Approve what the data are now, as `check` does, and verify of it the tables that changed; shows no facts. A prepared snapshot is
+    followed by the new version's, which takes its place at once; whoever reads the old one goes on.
 
     Why     a table with the contents and the structure that were verified keeps what was found of it, where none on its way to the
             unit changed
@@ -161,13 +162,24 @@ def refresh(schema: Schema, ledger: Ledger) -> RefreshReport:
         names = [table.name for table in schema.tables]
         unchanged = tuple(name for name in names if name not in moved)
         if not moved and approved_version(engine, schema, ledger) == latest[0]:
+            _prepared_on(schema, ledger, latest[0])
             return RefreshReport(schema.name, latest[0], (), unchanged)
         known = {table.name for table in filled.tables if table.name not in moved and not table.public}
         version, notes = approve_version(engine, filled, ledger, known=known)
         facts = _facts_anew(engine, filled, moved, read_record(ledger, latest[0], declared(schema)).facts)
         require_unchanged(engine)
     _record(schema, ledger, version, facts)
+    _prepared_on(schema, ledger, version)
     return RefreshReport(schema.name, version, tuple(n for n in names if n in moved), unchanged, notes)
+
+
+def _prepared_on(schema: Schema, ledger: Ledger, version: str) -> None:
+    """Prepare a version where the owner had another one prepared: one that was killed in between is followed up."""
+    root = snapshot_folder(ledger)
+    remove_left(ledger)
+    held = [path.name for path in root.iterdir()] if root is not None and root.is_dir() else []
+    if held and read_record(ledger, version, declared(schema)).snapshot is None:
+        prepare_snapshot(schema, ledger, version)
 
 
 def _facts_anew(engine: Engine, schema: Schema, moved: Collection[str], before: frozenset[str]) -> frozenset[str]:

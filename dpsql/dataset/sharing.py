@@ -64,7 +64,7 @@ class Sharing:
                 raise
         else:
             opened = open_dataset(schema, ledger, approve=approve)
-            if opened.moved:
+            if opened.moved or opened.older:
                 # what is approved next is for the sessions after it
                 return opened
             record = read_record(ledger, opened.version, declared(schema))
@@ -85,7 +85,9 @@ class Sharing:
             about = declared(schema) if alike else ""
             for held in alike:
                 known = read_record(ledger, held.dataset.version, about)
-                if known == held.record and held.dataset.engine.unchanged():
+                engine = held.dataset.engine
+                # the declared files too: a session that begins now is of what they hold now
+                if known == held.record and engine.signature.holds() and engine.unchanged():
                     found = held
         finally:
             for held in alike:

@@ -238,8 +238,14 @@ class Engine(Protocol):
         """Write a private table's rows with their units, sorted by these, into a file that it was opened for. Raises 704, 702, 703."""
         ...
 
+    @property
+    def is_pinned(self) -> bool:
+        """True if private tables are known by what changes with any byte: read from a prepared copy of ours, or compared with a
+        checksum inside each statement. Path, size, times and inode of a file are no such thing (rule 63)."""
+        ...
+
     def unchanged(self) -> bool:
-        """True while the contents are those that were opened, as far as is known without reading them."""
+        """True while the contents that are read are those that were opened, as far as is known without reading them."""
         ...
 
     def close(self) -> None: ...

@@ -108,10 +108,43 @@ def publish(folder: Path, root: Path, version: str) -> None:
 
 
 def remove_others(root: Path, version: str) -> None:
-    """Remove what is not this version's: snapshots of older versions, and what was left by a crash."""
+    """Remove what is not this version's: snapshots of older versions that nobody reads any more, and what was left by a crash."""
     for path in root.iterdir():
-        if path.name != version:
+        if path.name != version and not _is_read(path):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def hold(folder: Path) -> int | None:
+    """A descriptor that keeps a snapshot in place while it is open: who reads one goes on when the next is published. None where the
+    system has no locks, or the snapshot is gone."""
+    try:
+        import fcntl
+
+        descriptor = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        return None
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return descriptor
+
+
+def _is_read(folder: Path) -> bool:
+    """True if a process that lives holds it."""
+    try:
+        import fcntl
+
+        descriptor = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def remove_left(root: Path) -> None:

@@ -50,7 +50,8 @@ class World:
         self.sandbox.share(dataset.engine, dataset.schema)
         self.sample = sample_units(dataset, self.identities.whole, bought(dataset.schema, remembered.sizes(ledger)))
         self.guard = Guarding(dataset.schema, ledger, analyst, self.sample, self._resolved)
-        self.stored = Stored(ledger, dataset.schema, analyst, self.identities, dataset.tables, dataset.moved)
+        approved = dataset.tables, dataset.moved, dataset.older
+        self.stored = Stored(ledger, dataset.schema, analyst, self.identities, *approved)
         self.release = Buying(dataset, ledger, analyst, self.stored, noise, self.guard, self.identities.whole)
         self.recent: Recent[Answer] = Recent(self.stored.charges_of)
 

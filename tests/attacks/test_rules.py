@@ -968,7 +968,7 @@ def checked(folder: Path, data: clinic.Database, noise: ZeroNoise) -> Session:
     clinic.write(folder, data)
     schema = clinic.schema(folder)
     ledger = Ledger.open(folder / "checked.ledger", ledger_identity(schema))
-    owner.check(schema, ledger)
+    owner.check(schema, ledger, prepare=True)
     ledger.close()
     return open_session(schema, None, folder / "checked.ledger", noise=noise)
 

@@ -74,6 +74,8 @@ class CopiedEngine(DuckDBEngine):
             opened.close()
             opened = _opened(schema, tables, read, find=lambda _: None, outputs=outputs, whole=True)
         opened.signature = origin
+        if opened._shown.prepared is None:
+            opened._read = origin
         return opened
 
     def keep(self, folder: Path) -> None:

@@ -16,12 +16,14 @@ import duckdb
 from dpsql.core.cancellation import require_process
 from dpsql.core.domains import Value
 from dpsql.core.errors import Error, error
+from dpsql.engines import snapshot
 from dpsql.engines.base import ExactTable, Find, Identity, RaisedError, integers, key_column
 from dpsql.engines.duckdb import fetch, prepared
 from dpsql.engines.duckdb.dialect import DIALECT, DuckDBDialect, measured, portable
 from dpsql.engines.duckdb.loading import load_beside
 from dpsql.engines.duckdb.locked import ask, connect, ending, one_select, run, settle
 from dpsql.engines.duckdb.views import ShownViews, show
+from dpsql.engines.signature import Signature
 from dpsql.engines.writing import name, text, value
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema, Table
@@ -58,8 +60,11 @@ class DuckDBEngine:
         self._shown = shown
         self.tables = {t.name: t for t in shown.tables}
         self.signature: Identity = shown.files
+        self._read: Signature | Identity = shown.read
         self._limited = False
-        self._remove = weakref.finalize(self, _remove, spill, os.getpid())
+        # whoever prepares the next snapshot leaves this one in place for as long
+        held = snapshot.hold(Path(shown.prepared.files[0][0]).parent) if shown.prepared is not None else None
+        self._remove = weakref.finalize(self, _remove, spill, os.getpid(), held)
 
     def __repr__(self) -> str:
         return "<DuckDBEngine>"
@@ -98,7 +103,7 @@ class DuckDBEngine:
             shown = show(connection, schema, find, outputs)
         except BaseException:
             connection.close()
-            _remove(spill, os.getpid())
+            _remove(spill, os.getpid(), None)
             raise
         return cls(connection, shown, spill)
 
@@ -163,10 +168,18 @@ class DuckDBEngine:
         rows = self.owner_rows(f"SELECT DISTINCT v FROM ({source}) WHERE v IS NOT NULL{most}")
         return [value(cell, sqltype) for (cell,) in rows]
 
+    @property
+    def is_pinned(self) -> bool:
+        return self._shown.prepared is not None
+
     def unchanged(self) -> bool:
-        """True if the files are still those that were opened, as far as the file system tells."""
+        """True if the files that are read are still those that were opened, as far as the file system tells.
+
+        Why  where private tables are read from the prepared snapshot, the version is in its files, and what is written to the declared
+             ones is none of it
+        """
         prepared = self._shown.prepared
-        return self.signature.holds() and (prepared is None or prepared.holds())
+        return self._read.holds() and (prepared is None or prepared.holds())
 
     def require_unchanged(self) -> None:
         """Raise 702 unless the files are still those that were opened."""
@@ -226,7 +239,9 @@ def _told(fault: BaseException, code: int) -> Error:
     return error(code, _TEXTS[code])
 
 
-def _remove(spill: Path, owner: int) -> None:
-    """Remove a spill folder, unless this is a fork of the process that uses it."""
+def _remove(spill: Path, owner: int, held: int | None) -> None:
+    """Let a snapshot go, and remove a spill folder, unless this is a fork of the process that uses it."""
+    if held is not None:
+        os.close(held)
     if os.getpid() == owner:
         shutil.rmtree(spill, ignore_errors=True)

@@ -27,6 +27,7 @@ class ShownViews:
 
     tables        with all columns, those of public tables too
     files         the declared ones, as they were before they were opened
+    read          those of them that are read: of public tables alone where private ones are read from a snapshot
     prepared      of the prepared snapshot that private tables are read from, or None
     public_views  SQL that shows the public tables to another connection; none where they share a file with private ones
     public_files  all that those views read
@@ -34,6 +35,7 @@ class ShownViews:
 
     tables: tuple[Table, ...]
     files: DeclaredFiles
+    read: Signature
     prepared: Signature | None
     public_views: tuple[str, ...]
     public_files: tuple[Path, ...]
@@ -58,9 +60,11 @@ def show(connection: duckdb.DuckDBPyConnection, schema: Schema, find: Find, outp
     reached = copy.files if copy is not None and copied else ()
     wall(connection, [*sources.files(found), *reached, *outputs])
     public = [part for part in parts if part[0].public and part[1].inner is None]
+    shared = {str(file) for file in sources.files(part[1] for part in parts if part[0].public)}
     return ShownViews(
         tables=tuple(table for table, *_ in parts),
         files=declared,
+        read=signature if not copied else Signature(tuple(file for file in signature.files if file[0] in shared)),
         prepared=copy.signature if copy is not None and copied else None,
         public_views=tuple(sources.view(*part) for part in public),
         public_files=tuple(source.path for _, source, _ in public),

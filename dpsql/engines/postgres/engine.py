@@ -137,6 +137,10 @@ class PostgresEngine:
     def copy(self, schema: Schema, table: Table, file: Path) -> None:
         raise error(901, "PostgreSQL makes no prepared snapshot")
 
+    @property
+    def is_pinned(self) -> bool:
+        return True
+
     def unchanged(self) -> bool:
         """True while nothing was seen to change: the server's counters say so early, the checksums for sure."""
         if self._moved:

@@ -15,11 +15,13 @@ import duckdb
 import pytest
 
 from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.record import read_record
 from dpsql.accounting.versions import Versions
 from dpsql.core.domains import Categories, Interval, interval
 from dpsql.core.errors import Error
 from dpsql.dataset import opening, owner
 from dpsql.dataset.opening import open_dataset
+from dpsql.engines.structure import declared
 from dpsql.schema.model import Column, Schema, bounds_fact, rows_fact, unit_fact
 from tests.unit.engines.clinic_files import HEAD, ROWS, TABLES, clinic, declare, far_clinic, write_csv, write_parquet
 
@@ -163,6 +165,7 @@ def test_threads_that_open_at_once_agree(tmp_path: Path) -> None:
 OPEN = """
 import sys
 from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.record import read_record
 from dpsql.dataset.opening import open_dataset
 from dpsql.schema.toml import read_schema
 schema, ledger = read_schema(sys.argv[1]), Ledger.open(sys.argv[2], "clinic")
@@ -279,9 +282,10 @@ def test_empty_tables_open(tmp_path: Path, ledger: Ledger) -> None:
 
 
 def facts(schema: Schema, ledger: Ledger, approve: bool = False) -> frozenset[str]:
+    """What the ledger knows of the version that is opened."""
     dataset = open_dataset(schema, ledger, approve=approve)
     dataset.engine.close()
-    return dataset.facts
+    return read_record(ledger, dataset.version, declared(schema)).facts
 
 
 @pytest.mark.few(1)
