@@ -55,6 +55,7 @@ class Held:
     missing       what is to be bought
     fingerprints  of the answers that are read or bought
     notes         what the reader of the answer has to know
+    as_of         the approval of the version that it is of, where a table changed since; else ""
     """
 
     plan: Compiled
@@ -62,6 +63,7 @@ class Held:
     missing: tuple[Missing, ...]
     fingerprints: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    as_of: str = ""
 
 
 class Stored:
@@ -102,12 +104,14 @@ class Stored:
             for name in (one.fingerprints if isinstance(one, Reused) else _names(one))
         ]  # fmt: skip
         told = [one.note for one in reused.values() if one.note is not None]
+        changed = self._changed([one.part.release for one in found])
         return Held(
             replace(plan, releases=tuple(now.get(part.release.name, part) for part in plan.releases)),
             {name: one.table for name, one in reused.items()},
             missing,
             tuple(names),
-            (*self.as_of([one.part.release for one in found]), *told, *notes),
+            (*_dated(changed), *told, *notes),
+            min(map(_minute, changed.values()), default=""),
         )
 
     def _require_approved(self, releases: Sequence[Release]) -> None:
@@ -120,11 +124,12 @@ class Stored:
 
     def as_of(self, releases: Sequence[Release]) -> tuple[str, ...]:
         """Notes of answers about tables that changed since: of those what is stored is given, or what was approved is read."""
-        return tuple(
-            f"as of {time[:16].replace('T', ' ')} UTC: {printable(name)} changed since, and that is not approved yet"
-            for name, time in {**self._moved, **self._older}.items()
-            if any(name in release.tables for release in releases)
-        )
+        return _dated(self._changed(releases))
+
+    def _changed(self, releases: Sequence[Release]) -> dict[str, str]:
+        """The tables that some releases depend on and that changed, and when their versions were approved."""
+        since = {**self._moved, **self._older}
+        return {name: time for name, time in since.items() if any(name in release.tables for release in releases)}
 
     def _one(self, part: CompiledRelease, plan: Compiled, fresh: bool) -> Reused | Missing:
         fingerprint = self.fingerprint(part)
@@ -178,6 +183,17 @@ class Stored:
         whole = bought.refine.combined(noisy) if bought.refine is not None else noisy
         kept: list[Vector] = self.questions.kept(bought.asked)
         return self._answers.put(charge, bought.fingerprint, whole, fresh=fresh, of=kept)
+
+
+def _dated(changed: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(
+        f"as of {_minute(time)}: {printable(name)} changed since, and that is not approved yet"
+        for name, time in changed.items()
+    )
+
+
+def _minute(time: str) -> str:
+    return f"{time[:16].replace('T', ' ')} UTC"
 
 
 def _names(bought: Missing) -> tuple[str, ...]:

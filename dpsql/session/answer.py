@@ -181,6 +181,7 @@ def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
         bought.notes,
         held.fingerprints,
         tuple(sorted(public)),
+        as_of=held.as_of,
     )
 
 

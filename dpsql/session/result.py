@@ -24,6 +24,7 @@ class Answer:
     fingerprints  of the paid releases, under which they are stored
     public    the public tables that it was made of
     remarks   what is to be known of every answer to the statement, by its text alone
+    as_of     when the version was approved that it is of, where a table changed since; else ""
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -36,6 +37,7 @@ class Answer:
     fingerprints: tuple[str, ...] = ()
     public: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    as_of: str = ""
 
     def errors(self) -> list[float | None]:
         """Of each column the largest error of its values; None where none has one.

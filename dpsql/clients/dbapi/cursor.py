@@ -145,7 +145,7 @@ class Cursor:
         answer = self._executed()
         loss, left = answer.receipt.loss, answer.receipt.remaining
         return StatementPrice(
-            nominal(loss), loss.delta, left.epsilon, left.delta, answer.cached, answer.releases, loss.rho
+            nominal(loss), loss.delta, left.epsilon, left.delta, answer.cached, answer.releases, loss.rho, answer.as_of
         )
 
     @property

@@ -17,6 +17,7 @@ class StatementPrice:
     cached            whether everything came from stored answers
     releases          how many releases were charged
     rho               [zCDP] of this statement
+    as_of             when the version was approved that the answer is of, where a table changed since; else ""
     """
 
     epsilon: Fraction
@@ -26,6 +27,7 @@ class StatementPrice:
     cached: bool
     releases: int
     rho: Fraction = Fraction(0)
+    as_of: str = ""
 
 
 def number(value: Fraction) -> str:
@@ -35,9 +37,10 @@ def number(value: Fraction) -> str:
 
 def price(privacy: StatementPrice) -> str:
     """Price of a statement, in words."""
+    dated = f"; as of {privacy.as_of}" if privacy.as_of else ""
     if privacy.releases:
-        return f"price: {amounts(privacy)}"
-    return "stored answer, free" if privacy.cached else "free"
+        return f"price: {amounts(privacy)}{dated}"
+    return f"stored answer, free{dated}" if privacy.cached else "free"
 
 
 def amounts(privacy: StatementPrice) -> str:

@@ -15,6 +15,7 @@ import pytest
 import dpsql
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.versions import Versions
+from dpsql.clients.terminal.show import status
 from dpsql.core.errors import Error
 from dpsql.dataset import owner
 from dpsql.engines import signature
@@ -159,6 +160,10 @@ def test_a_connection_and_its_cursor_go_on_across_a_refresh(folder: Path) -> Non
             assert {(dict(r[:2] for r in after.execute("SHOW VERSIONS").rows)["visit"],)} != old
         assert connection.execute(COSTLY).privacy.cached
     append(folder)
+    with closing(dpsql.connect(folder / "schema.toml", analyst="ann", ledger=folder / "ledger")) as connection:
+        cursor = connection.execute(COSTLY)
+        assert cursor.privacy.as_of.endswith(" UTC") and f"free; as of {cursor.privacy.as_of};" in status(cursor, 1)
+        assert not connection.execute(PERSON).privacy.as_of
     refresh(folder)
     assert len(versions(folder)) == 1, "nobody reads the older ones any more"
 

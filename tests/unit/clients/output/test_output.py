@@ -410,7 +410,13 @@ def test_few_rows_are_text_at_once(mode: str) -> None:
 
 def test_the_line_under_a_result() -> None:
     free = SimpleNamespace(
-        epsilon=Fraction(0), delta=0, remaining=Fraction(39, 10), remaining_delta=5e-7, cached=False, releases=0
+        epsilon=Fraction(0),
+        delta=0,
+        remaining=Fraction(39, 10),
+        remaining_delta=5e-7,
+        cached=False,
+        releases=0,
+        as_of="",
     )
     beside = SimpleNamespace(in_memory=False)
     cursor = SimpleNamespace(
