@@ -14,6 +14,7 @@ from tests.bench import (
     accounting,
     aims,
     dashboard,
+    growing,
     guard,
     large,
     memory,
@@ -39,6 +40,7 @@ PARTS = (
     "guard",
     "start",
     "dashboard",
+    "growing",
     "workloads",
 )
 
@@ -87,6 +89,8 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
         start.measure(2 * options.rounds)
     if "dashboard" in parts:
         dashboard.viewed()
+    if "growing" in parts:
+        growing.measure(options.rounds)
     if "workloads" in parts:
         workloads.compare(options.workloads, options.cache)
 

@@ -1,0 +1,118 @@
+"""Data that grows: what a month of daily refreshes costs eight tiles, and what `refresh` takes beside `check`."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import duckdb
+
+import dpsql
+from dpsql.accounting.ledger import Ledger
+from dpsql.core.errors import BudgetError
+from dpsql.core.loss import EpsilonDelta
+from dpsql.dataset import owner
+from dpsql.schema.model import Schema
+from dpsql.session.opening import ledger_identity
+from tests.bench.small import example
+from tests.bench.timing import Times, heading, ms, show
+
+DAYS = 30
+SHOWN = (1, 15, 30)
+BUDGET = EpsilonDelta(Fraction(5), Fraction(1, 10**6))
+TILES = {
+    "people": "SELECT COUNT(*) AS v FROM person",
+    "people, by site": "SELECT site, COUNT(*) AS v FROM person GROUP BY site",
+    "income, by plan": "SELECT plan, AVG(income) AS v FROM person GROUP BY plan",
+    "health": "SELECT AVG(mental_health_index) AS v FROM person",
+    "years": "SELECT COUNT(*) AS v FROM person_year",
+    "visits, by year": "SELECT year, SUM(md_visits) AS v FROM person_year GROUP BY year",
+    "drugs, by year": "SELECT year, AVG(drug_usd) AS v FROM person_year GROUP BY year",
+    "admissions": "SELECT SUM(admissions) AS v FROM person_year",
+}
+"""Four about a table that stays, four about one that gets rows every day."""
+
+
+def measure(rounds: int) -> None:
+    """Print both."""
+    with TemporaryDirectory() as scratch:
+        _month(Path(scratch))
+    with TemporaryDirectory() as scratch:
+        _beside_check(Path(scratch), rounds)
+
+
+def _month(folder: Path) -> None:
+    schema = example("randhie", folder)
+    schema = replace(schema, privacy=replace(schema.privacy, budget=BUDGET), guard=replace(schema.guard, mode="off"))
+    whole = folder / "whole.parquet"
+    (folder / "randhie" / "person_year.parquet").rename(whole)
+    heading(f"{DAYS} appends, {len(TILES)} tiles, epsilon {BUDGET.epsilon}, delta {float(BUDGET.delta):g}")
+    days: list[tuple[str, ...]] = []
+    errors: dict[str, list[str]] = {tile: [] for tile in TILES}
+    with closing(Ledger.open(folder / "ledger", ledger_identity(schema))) as ledger:
+        for day in range(1, DAYS + 1):
+            _written(whole, folder / "randhie" / "person_year.parquet", Fraction(day, DAYS))
+            (owner.check if day == 1 else owner.refresh)(schema, ledger)
+            price, left, found = _opened(schema, folder / "ledger")
+            days.append((str(day), f"{float(price):.3g}", f"{float(left):.3g}", str(sum(e != "-" for e in found))))
+            if day in SHOWN:
+                for tile, error in zip(TILES, found, strict=True):
+                    errors[tile].append(error)
+    show(("day", "epsilon spent", "largest epsilon left", "tiles of this day's rows"), days)
+    show(("95 % error of a tile", *(f"day {day}" for day in SHOWN)), [(tile, *found) for tile, found in errors.items()])
+
+
+def _opened(schema: Schema, ledger: Path) -> tuple[Fraction, Fraction, list[str]]:
+    """(epsilon spent, largest that is left, the error of each tile: "-" where nothing is left for it) of one opening."""
+    found, spent = [], Fraction(0)
+    with closing(dpsql.connect(schema, ledger=ledger)) as connection:
+        for sql in TILES.values():
+            try:
+                cursor = connection.execute(sql)
+            except BudgetError:
+                found.append("-")
+                continue
+            spent += cursor.privacy.epsilon
+            found.append(f"{max(e for e in cursor.errors if e is not None):,.3g}")
+        return spent, connection.execute("SELECT 1").privacy.remaining, found
+
+
+def _written(source: Path, target: Path, share: Fraction) -> None:
+    """The first rows of a table, as its file."""
+    read = duckdb.connect()
+    ((rows,),) = read.execute(f"SELECT count(*) FROM '{source}'").fetchall()
+    kept = f"FROM read_parquet('{source}', file_row_number = true) WHERE file_row_number < {int(rows * share)}"
+    read.execute(f"COPY (SELECT * EXCLUDE (file_row_number) {kept}) TO '{target}.new' (FORMAT parquet)").close()
+    Path(f"{target}.new").replace(target)
+
+
+ROWS = 3_000_000
+
+
+def _beside_check(folder: Path, rounds: int) -> None:
+    """A table of whole units, and one that gets a hundredth of its rows anew."""
+    heading(f"refresh of 1 % new rows beside check, {ROWS:,} rows of Parquet")
+    schema = example("randhie", folder)
+    target, written = folder / "randhie" / "person_year.parquet", duckdb.connect()
+    columns = (
+        "i // 5 AS person_id, i % 5 + 1 AS year, 30.0 AS age, 3 AS family_size, false AS child, i % 7 AS md_visits"
+    )
+    columns += ", 0 AS other_visits, 0 AS mental_visits, 0 AS admissions, 1.5 AS outpatient_usd, 0.5 AS drug_usd"
+    rows = f"{columns}, 0.0 AS inpatient_usd, 2.0 AS medical_usd"
+
+    def grown(to: int) -> None:
+        written.execute(f"COPY (SELECT {rows} FROM range({to}) t(i)) TO '{target}' (FORMAT parquet)")
+
+    times: dict[str, Times] = {"check": Times(), "refresh": Times(), "refresh, nothing new": Times()}
+    for turn in range(rounds):
+        with closing(Ledger.open(folder / f"ledger{turn}", ledger_identity(schema))) as ledger:
+            grown(ROWS)
+            times["check"].run(partial(owner.check, schema, ledger, new_ledger=True))
+            grown(ROWS * 101 // 100)
+            times["refresh"].run(partial(owner.refresh, schema, ledger))
+            times["refresh, nothing new"].run(partial(owner.refresh, schema, ledger))
+    show(("", "time"), [(name, ms(sorted(found.passed)[rounds // 2])) for name, found in times.items()])
