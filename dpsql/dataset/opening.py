@@ -140,9 +140,14 @@ def _from_snapshot(engine: Engine, version: str, schema: Schema, ledger: Ledger)
     return None
 
 
-def moved_since(version: str, engine: Engine, schema: Schema, ledger: Ledger) -> tuple[Table, ...]:
-    """The declared tables whose contents or structure are other ones than in an approved version."""
-    now, known = contents_of_tables(engine, schema, ledger), Versions(ledger).contents(version)
+def moved_since(
+    version: str, engine: Engine, schema: Schema, ledger: Ledger, digests: Digests | None = None
+) -> tuple[Table, ...]:
+    """The declared tables whose contents or structure are other ones than in an approved version.
+
+    digests  of the engine's contents, where they were taken already
+    """
+    now, known = contents_of_tables(engine, schema, ledger, digests), Versions(ledger).contents(version)
     return tuple(table for table in schema.tables if now[table.name] != known.get(table.name))
 
 
@@ -150,7 +155,7 @@ def contents_of_tables(
     engine: Engine, schema: Schema, ledger: Ledger, digests: Digests | None = None
 ) -> dict[str, str]:
     """Text that stands for the contents and the declared structure of each table; without the ledger's key it says nothing."""
-    found = (digests or _digests(engine, ledger)).tables
+    found = (digests or taken(engine, ledger)).tables
     return {t.name: content(found[t.name], ledger.secret, canonical_table(schema, t)) for t in schema.tables}
 
 
@@ -199,7 +204,7 @@ def approved_version(engine: Engine, schema: Schema, ledger: Ledger) -> str | No
     known = versions.by_signature(signature) if signature else None
     if known is not None:
         return known
-    version = versions.by_content(content(_digests(engine, ledger).whole, ledger.secret, structure))
+    version = versions.by_content(content(taken(engine, ledger).whole, ledger.secret, structure))
     if version is not None:
         require_unchanged(engine)
         if signature:
@@ -208,19 +213,27 @@ def approved_version(engine: Engine, schema: Schema, ledger: Ledger) -> str | No
 
 
 def approve_version(
-    engine: Engine, schema: Schema, ledger: Ledger, *, new_ledger: bool = False, known: Collection[str] = ()
+    engine: Engine,
+    schema: Schema,
+    ledger: Ledger,
+    *,
+    new_ledger: bool = False,
+    known: Collection[str] = (),
+    digests: Digests | None = None,
 ) -> tuple[str, tuple[str, ...]]:
     """Verify the structure, bind the data to its ledger and approve the contents; equal contents keep their version, whoever approves
     first.
 
     new_ledger  this ledger takes the place of another one that the data is bound to
     known       private tables that the last approved version had with the same contents and structure: verified then
+    digests     of the engine's contents, where they were taken already: they are of what is verified, for the contents must be the same
+                after it as when they were opened
     Output      the version, and what has to be told of the ledger
     Errors      804 where the structure is not as declared, 708 where the data changed meanwhile, 714 as `binding`
     """
     verified = verify(engine, schema, known)
     structure = canonical(schema)
-    digests = _digests(engine, ledger)
+    digests = digests or taken(engine, ledger)
     require_unchanged(engine)
     told = (
         *binding.mark(schema, ledger, anew=new_ledger),
@@ -260,7 +273,8 @@ def _snapshot_of(version: str, schema: Schema, ledger: Ledger) -> Snapshot | Non
     return found
 
 
-def _digests(engine: Engine, ledger: Ledger) -> Digests:
+def taken(engine: Engine, ledger: Ledger) -> Digests:
+    """Digests of an engine's contents. Raises 707."""
     try:
         return engine.signature.digests(ledger.secret)
     except OSError:

@@ -18,7 +18,7 @@ from dpsql.core.domains import Interval
 from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
 from dpsql.dataset import binding
-from dpsql.dataset.opening import approve_version, approved_version, moved_since, require_unchanged
+from dpsql.dataset.opening import approve_version, approved_version, moved_since, require_unchanged, taken
 from dpsql.dataset.preparing import prepare as prepare_snapshot
 from dpsql.dataset.preparing import remove_left, require_place
 from dpsql.engines.base import Engine
@@ -158,14 +158,15 @@ def refresh(schema: Schema, ledger: Ledger) -> RefreshReport:
         raise error(708, "no version of the data was approved yet", hint="run `dpsql check` with this schema")
     with closing(kind_for(schema).begin(schema, lambda _: None)) as engine:
         filled = fill(engine, schema)
-        moved = {table.name for table in moved_since(latest[0], engine, filled, ledger)}
+        digests = taken(engine, ledger)
+        moved = {table.name for table in moved_since(latest[0], engine, filled, ledger, digests)}
         names = [table.name for table in schema.tables]
         unchanged = tuple(name for name in names if name not in moved)
         if not moved and approved_version(engine, schema, ledger) == latest[0]:
             _prepared_on(schema, ledger, latest[0])
             return RefreshReport(schema.name, latest[0], (), unchanged)
         known = {table.name for table in filled.tables if table.name not in moved and not table.public}
-        version, notes = approve_version(engine, filled, ledger, known=known)
+        version, notes = approve_version(engine, filled, ledger, known=known, digests=digests)
         facts = _facts_anew(engine, filled, moved, read_record(ledger, latest[0], declared(schema)).facts)
         require_unchanged(engine)
     _record(schema, ledger, version, facts)
