@@ -139,3 +139,21 @@ def test_an_answer_that_outlives_its_version_is_noticed(tmp_path: Path, monkeypa
     sums = lived(tmp_path / "sound", history(1), prepare=False).sums
     monkeypatch.setattr(AnswerScope, "of", lambda scope, release: "the same")
     assert lived(tmp_path / "planted", history(1), prepare=False).sums != sums
+
+
+def test_facts_that_outlive_their_version_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fault that a refresh could bring: a table that changed keeps what was verified of it, and no limit holds any more."""
+    person: list[tuple[object, ...]] = [(i, 1, 50) for i in range(1, 6)]
+    calm: list[tuple[object, ...]] = [(1, 7), (VICTIM, 7)]
+    grown = [*calm, (1, 7), *[(VICTIM, 90_000)] * LIMIT]
+    versions = [{"person": person, "visit": calm}, {"person": person, "visit": grown}]
+
+    def found(folder: Path) -> list[str]:
+        folder.mkdir()
+        one = lived(folder / "with", versions, prepare=True)
+        return violations(one, lived(folder / "without", [without(v) for v in versions], prepare=True))
+
+    assert found(tmp_path / "sound") == []
+    monkeypatch.setattr(owner, "_facts_anew", lambda engine, schema, moved, before: before)
+    planted = found(tmp_path / "planted")
+    assert any("SUM(cost)" in each for each in planted) and any("COUNT(*)" in each for each in planted)
