@@ -27,6 +27,7 @@ from dpsql.core.escaping import harmless, harmless_json
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.prices import nominal
 from dpsql.schema import spent
+from dpsql.schema.advice import of_declarations
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import ROW, Privacy, Schema
 
@@ -185,7 +186,7 @@ def warnings(schema: Schema) -> list[str]:
         found.append(
             f"reserved for {printable(held.analyst)} ({printable(held.name)}): {price}, which nobody else can spend"
         )
-    return found
+    return found + of_declarations(schema)
 
 
 # --- text ---------------------------------------------------------------------------------------------------------

@@ -27,16 +27,10 @@ from dpsql.engines.public import fill
 from dpsql.engines.registry import kind_for, kind_of
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import declared
+from dpsql.schema.advice import OUTSIDE_THE_PROMISE
 from dpsql.schema.draft import draft
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Schema, Table, facts_about
-
-OUTSIDE_THE_PROMISE = (
-    "These are exact facts about people, for the owner's eyes. A bound, a list or a limit chosen after seeing them is\n"
-    "itself a function of the data, and what it gives away is outside the promise: choose limits from what is known\n"
-    "of the subject."
-)
-
 
 __all__ = ["CheckReport", "budget", "certificate", "check", "failures", "init", "refresh"]
 
@@ -63,7 +57,7 @@ class CheckReport:
             parts.append(
                 f"prepared: {self.snapshot.folder}, {self.snapshot.size:,} bytes; as private as the data itself"
             )
-        parts += [f"note: {warning}" for warning in self.warnings]
+        parts += [f"note: {warning}" for warning in (*self.warnings, *_clamping(self.tables))]
         return harmless("\n\n".join([*parts, OUTSIDE_THE_PROMISE]), kept="\n")
 
 
@@ -249,6 +243,21 @@ def _table_text(facts: TableFacts) -> str:
     return "\n".join(lines)
 
 
+MOST_CLAMPED = 20
+"""One in so many values beyond the bounds, and more, is told as a warning."""
+
+
+def _clamping(facts: Sequence[TableFacts]) -> list[str]:
+    """Bounds that change many values: sums and averages are of what they leave."""
+    return [
+        f"the bounds of {printable(f.table.name)}.{printable(c.column.name)} clamp {c.outside / (f.rows - c.nulls):.0%} of its values, "
+        "and every sum and average is of what they leave"
+        for f in facts
+        for c in f.columns
+        if isinstance(c.column.domain, Interval) and c.outside and c.outside * MOST_CLAMPED > f.rows - c.nulls
+    ]
+
+
 def _unit_lines(unit: UnitFacts, limit: int | None, unique: bool) -> list[str]:
     declared = f"the declared limit is {limit:,}" if limit is not None else "no limit is declared"
     declared = "the key allows one" if unique else declared
@@ -274,7 +283,9 @@ def _column_text(facts: ColumnFacts) -> str:
         parts.append(f"{facts.nans:,} NaN, treated as NULL in sums")
     if facts.outside:
         clamped = isinstance(column.domain, Interval)
-        parts.append(f"{facts.outside:,} {'clamped to the bounds' if clamped else 'outside the domain'}")
+        named = ", ".join(f"{printable(value)!r} {count:,}" for value, count in facts.off)
+        off = f"outside the domain ({named})" if named else "outside the domain"
+        parts.append(f"{facts.outside:,} {'clamped to the bounds' if clamped else off}")
     elif facts.outside is None and not (column.sqltype.is_boolean or column.sqltype.element is not None):
         parts.append("no bounds or domain")
     return ", ".join(parts)

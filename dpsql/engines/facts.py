@@ -12,6 +12,8 @@ from dpsql.engines.base import Dialect, Engine
 from dpsql.engines.writing import literal, name, too_long, undetermined, unfit
 from dpsql.schema.model import ROW, Column, Dependence, Reference, Schema, Table, bounds_fact, rows_fact, unit_fact
 
+MOST_NAMED = 4
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
@@ -23,6 +25,7 @@ class ColumnFacts:
     infinite infinite numbers, dates and timestamps
     unfit    values that do not fit the type, and among the NULLs
     too_long texts and lists that are longer than the column's length, and among the NULLs
+    off      the most frequent values that a list does not hold, and how often each is there [rows]
     """
 
     column: Column
@@ -32,6 +35,7 @@ class ColumnFacts:
     infinite: int
     too_long: int = 0
     unfit: int = 0
+    off: tuple[tuple[str, int], ...] = ()
 
     @property
     def inside(self) -> bool:
@@ -118,16 +122,23 @@ def _columns(engine: Engine, table: Table) -> tuple[int, tuple[ColumnFacts, ...]
     for column in table.columns:
         quoted = name(column.name)
         nan = engine.dialect.is_nan(quoted) if column.sqltype.is_float else "false"
-        counts = (f"{quoted} IS NULL", nan, _outside(engine.dialect, column), _infinite(engine.dialect, column))
+        counts = (f"{quoted} IS NULL", nan, outside(engine.dialect, column), _infinite(engine.dialect, column))
         items += [f"count(*) FILTER (WHERE {condition})" for condition in counts]
     (row,) = engine.owner_rows(f"SELECT {', '.join(items)} FROM {engine.dialect.relation(table.name)}")
     rows, *found = (_integer(cell) for cell in row)
     long, alien = _too_long(engine, table), _unfit(engine, table)
     facts = (
         ColumnFacts(
-            column, nulls, nans, outside if _is_limited(column) else None, infinite, long.get(column.name, 0), n
+            column,
+            nulls,
+            nans,
+            beyond if _is_limited(column) else None,
+            infinite,
+            long.get(column.name, 0),
+            n,
+            off_list(engine, table, column) if beyond and isinstance(column.domain, Categories) else (),
         )
-        for column, nulls, nans, outside, infinite, n in zip(
+        for column, nulls, nans, beyond, infinite, n in zip(
             table.columns, found[::4], found[1::4], found[2::4], found[3::4], alien, strict=True
         )
     )
@@ -155,9 +166,9 @@ def _is_limited(column: Column) -> bool:
     return isinstance(column.domain, Interval | Categories) and not column.sqltype.is_boolean
 
 
-def _outside(dialect: Dialect, column: Column) -> str:
+def outside(dialect: Dialect, column: Column) -> str:
     """SQL: the value is neither NULL nor NaN, and its declaration does not hold it."""
-    value = _comparable(dialect, name(column.name), column.sqltype)
+    value = comparable(dialect, name(column.name), column.sqltype)
     match column.domain:
         case Interval(lower=lower, upper=upper):
             return f"{value} < {literal(lower)} OR {value} > {literal(upper)}"
@@ -167,6 +178,15 @@ def _outside(dialect: Dialect, column: Column) -> str:
             return "false"
 
 
+def off_list(engine: Engine, table: Table, column: Column) -> tuple[tuple[str, int], ...]:
+    """The most frequent values that a column's list does not hold, and how often each is there [rows]."""
+    rows = engine.owner_rows(
+        f"SELECT CAST({name(column.name)} AS VARCHAR), count(*) FROM {engine.dialect.relation(table.name)} "
+        f"WHERE {outside(engine.dialect, column)} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST_NAMED}"
+    )
+    return tuple((str(value), int(str(count))) for value, count in rows)
+
+
 def _infinite(dialect: Dialect, column: Column) -> str:
     """SQL: the value is infinite."""
     if column.sqltype.is_float or column.sqltype.is_temporal:
@@ -174,7 +194,7 @@ def _infinite(dialect: Dialect, column: Column) -> str:
     return "false"
 
 
-def _comparable(dialect: Dialect, column: str, sqltype: SqlType) -> str:
+def comparable(dialect: Dialect, column: str, sqltype: SqlType) -> str:
     """The value in its domain's unit; unlike `measured` it keeps an infinite DOUBLE, which a clamp changes."""
     if sqltype.is_float:
         return f"CASE WHEN NOT {dialect.is_nan(column)} THEN {column} END"
@@ -182,7 +202,7 @@ def _comparable(dialect: Dialect, column: str, sqltype: SqlType) -> str:
 
 
 def _unit(engine: Engine, schema: Schema, table: Table) -> UnitFacts:
-    rows, unit = _with_unit(engine.dialect, schema, table)
+    rows, unit = with_unit(engine.dialect, schema, table)
     most = table.max_rows_per_unit
     over = "0" if most is None else f"count(*) FILTER (WHERE u IS NOT NULL AND n > {most})"
     cut = "0" if most is None else f"coalesce(sum(n - {most}) FILTER (WHERE u IS NOT NULL AND n > {most}), 0)"
@@ -195,7 +215,7 @@ def _unit(engine: Engine, schema: Schema, table: Table) -> UnitFacts:
     return UnitFacts(units, largest, Fraction(owned, max(units, 1)), ownerless, above, excess)
 
 
-def _with_unit(dialect: Dialect, schema: Schema, table: Table) -> tuple[str, str]:
+def with_unit(dialect: Dialect, schema: Schema, table: Table) -> tuple[str, str]:
     """SQL of a table's rows joined up to the unit, and of the unit's value; rows without one keep NULL."""
     path = schema.path_to_unit(table)
     joined, here = f"{dialect.relation(table.name)} AS t0", "t0"

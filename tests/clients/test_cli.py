@@ -229,6 +229,21 @@ def test_owner_verbs(schema: Path) -> None:
     assert "remaining  epsilon 4" in dpsql("budget", str(schema)).stdout
 
 
+def test_the_owner_tunes(schema: Path, tmp_path: Path) -> None:
+    statements = tmp_path / "statements.sql"
+    statements.write_text("SELECT COUNT(*) AS people FROM person; SELECT AVG(income) AS mean FROM person")
+    tuned = dpsql("tune", str(schema), "-f", str(statements), "--plot", str(tmp_path / "errors.svg"))
+    assert tuned.returncode == 0 and "epsilon 0.1 (default)" in tuned.stdout and "what limits cut" in tuned.stdout
+    assert (tmp_path / "errors.svg").read_text().count("95 % error") >= 1
+    assert "epsilon 0" in spent(schema)
+    assert "there is no statement to tune for" in refused(dpsql("tune", str(schema)), "802", 2)
+    asked = ["tune", str(schema), "-c", "SELECT COUNT(*) FROM person"]
+    nowhere = dpsql(*asked, "--plot", str(tmp_path / "no" / "errors.png"))
+    assert "the picture cannot be written" in refused(nowhere, "802", 2)
+    unknown = dpsql(*asked, "--plot", str(tmp_path / "errors.what"))
+    assert "name a .png" in refused(unknown, "802", 2)
+
+
 def test_the_owner_prepares_and_the_answers_stay(schema: Path) -> None:
     prepared = dpsql("check", str(schema), "--prepare")
     assert prepared.returncode == 0 and ".ledger.prepared/" in prepared.stdout

@@ -1,4 +1,4 @@
-"""The owner's verbs of the command line: init, check, refresh, budget and guard."""
+"""The owner's verbs of the command line: init, check, tune, refresh, budget and guard."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ WIDTH = 80  # of what is drawn, where there is no terminal
 _DESCRIPTIONS = {
     "init": "Draft a schema from the names and types of a folder, a file or a database; no bounds are taken from the data.",
     "check": "Verify the ledger and the structure, show exact facts, and approve this version of the data. For the owner's eyes.",
+    "tune": "Show how exact statements are at several prices, how many fit, and what the limits cut. For the owner's eyes.",
     "refresh": "Approve data that changed, and verify the tables that did; shows no facts, and nothing where nothing changed.",
     "budget": "Show what is spent, by whom, and what is left.",
     "guard": "Show what the guard remembers of charged statements, and let it forget some.",
@@ -59,7 +60,14 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     if verb == "guard":
         forget = "let the guard forget these charged statements: their numbers, such as 3,5-7, or all"
         parser.add_argument("--forget", metavar="CHARGES", help=forget)
-    if verb in ("budget", "refresh"):
+    if verb == "tune":
+        parser.add_argument(
+            "-c", dest="given", metavar="SQL", action="append", default=[], help="statements, with ; between them"
+        )
+        parser.add_argument("-f", dest="file", metavar="FILE", help="a file of them (- is standard input)")
+        drawn = "draw the errors over the price: a .png, .svg or .pdf; needs the extra dpsql[examples]"
+        parser.add_argument("--plot", metavar="FILE", help=drawn)
+    if verb in ("budget", "refresh", "tune"):
         parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     if verb == "budget":
         failed = "show the statements that failed after they were charged, and let analysts ask again"
@@ -108,12 +116,31 @@ def _report(verb: str, options: argparse.Namespace) -> str:
             from dpsql.session.history import guard_report
 
             return str(guard_report(schema, ledger, options.forget))
+        if verb == "tune":
+            return _tuned(schema, ledger, options)
         if verb == "refresh":
             refreshed = owner.refresh(schema, ledger)
             return refreshed.json if options.json else str(refreshed)
         return _checked(schema, ledger, options)
     finally:
         ledger.close()
+
+
+def _tuned(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str:
+    from dpsql.clients.cli.asking import read
+    from dpsql.clients.terminal.progress import progress
+    from dpsql.clients.terminal.statements import split
+    from dpsql.session.tuning import tune
+
+    texts = [*options.given, *([read(options.file)] if options.file is not None else [])]
+    statements = [one.sql for text in texts for one in split(text)]
+    with progress(sys.stderr) as told:
+        report = tune(schema, ledger, statements, told)
+    if options.plot is not None:
+        from dpsql.clients.output.tuned import draw
+
+        draw(report, options.plot)
+    return report.json if options.json else str(report)
 
 
 def _checked(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str:

@@ -201,7 +201,8 @@ def test_check_verifies_the_ledger_first(tmp_path: Path, ledger: Ledger) -> None
 
 def test_check_says_what_the_promise_means(tmp_path: Path, ledger: Ledger) -> None:
     clinic(tmp_path)
-    assert owner.check(clinic(tmp_path), ledger).warnings == ()
+    report = owner.check(clinic(tmp_path), ledger)
+    assert report.warnings == () and "the bounds of person.income clamp 33% of its values" in str(report)
     more = """window = "month"
 partition = "person.ward"
 [analysts.bi]

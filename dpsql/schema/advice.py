@@ -1,0 +1,62 @@
+"""advice: what of a schema its owner should look at again, by the declarations alone, and what may not be read off the data."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dpsql.schema.mistakes import printable
+from dpsql.schema.model import ROW, Privacy, Schema
+from dpsql.schema.write import exact
+
+OUTSIDE_THE_PROMISE = (
+    "These are exact facts about people, for the owner's eyes. A bound, a list or a limit chosen after seeing them is\n"
+    "itself a function of the data, and what it gives away is outside the promise: choose limits from what is known\n"
+    "of the subject."
+)
+WIDE = 10
+"""[nats] Epsilon above which hardly anything is promised: odds may change by e^10 = 22,000."""
+
+
+def of_declarations(schema: Schema) -> list[str]:
+    """Warnings of a promise that says less than it may seem to."""
+    return [*_delta(schema.privacy), *_epsilon(schema.privacy), *_unlimited(schema)]
+
+
+def _delta(privacy: Privacy) -> list[str]:
+    """Warn of a delta that allows to publish somebody.
+
+    Why  a mechanism that publishes each unit with probability delta has this delta: it shows units x delta of them.
+    """
+    if privacy.units is None or privacy.budget.delta * privacy.units < 1:
+        return []
+    what = "rows" if privacy.unit == ROW else "people"
+    least = Fraction(1)
+    while least * privacy.units * 10 >= 1:
+        least /= 10
+    return [
+        f"delta {float(privacy.budget.delta):g} is not below one over the declared {privacy.units:,} {what}: it would allow to publish "
+        f"one of them whole; write delta = {float(least):g} or less"
+    ]
+
+
+def _epsilon(privacy: Privacy) -> list[str]:
+    if privacy.budget.epsilon <= WIDE:
+        return []
+    return [
+        f"epsilon {exact(privacy.budget.epsilon)} promises hardly anything: how likely something seems of a person may change by "
+        f"a factor of e^{exact(privacy.budget.epsilon)}; write epsilon = {WIDE} or less"
+    ]
+
+
+def _unlimited(schema: Schema) -> list[str]:
+    """Tables with several rows a unit and no limit: nothing can be counted in them as they stand."""
+    if schema.privacy.unit == ROW:
+        return []
+    found = [
+        t for t in schema.tables if not t.public and t.max_rows_per_unit is None and not schema.one_row_per_unit(t)
+    ]
+    return [
+        f"table {printable(t.name)} may have any number of rows of one person, so COUNT and SUM over its rows are refused; write "
+        "max_rows_per_unit = the most that is plausible"
+        for t in found
+    ]
