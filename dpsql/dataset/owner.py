@@ -18,6 +18,7 @@ from dpsql.core.domains import Interval
 from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
 from dpsql.dataset import binding
+from dpsql.dataset.doubting import doubts
 from dpsql.dataset.opening import approve_version, approved_version, moved_since, require_unchanged, taken
 from dpsql.dataset.preparing import prepare as prepare_snapshot
 from dpsql.dataset.preparing import remove_left, require_place
@@ -57,7 +58,7 @@ class CheckReport:
             parts.append(
                 f"prepared: {self.snapshot.folder}, {self.snapshot.size:,} bytes; as private as the data itself"
             )
-        parts += [f"note: {warning}" for warning in (*self.warnings, *_clamping(self.tables))]
+        parts += [f"note: {warning}" for warning in self.warnings]
         return harmless("\n\n".join([*parts, OUTSIDE_THE_PROMISE]), kept="\n")
 
 
@@ -107,8 +108,8 @@ def check(
         require_unchanged(engine)
     _record(schema, ledger, version, verified(filled, facts))
     snapshot = prepare_snapshot(schema, ledger, version, begin) if prepare else None
-    public = tuple(t for t in filled.tables if t.public)
-    return CheckReport(schema.name, version, facts, public, snapshot, charges, (*warnings(schema), *notes))
+    public, told_of = tuple(t for t in filled.tables if t.public), (*warnings(schema), *doubts(schema, facts), *notes)
+    return CheckReport(schema.name, version, facts, public, snapshot, charges, told_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,21 +242,6 @@ def _table_text(facts: TableFacts) -> str:
     width = max((len(printable(c.column.name)) for c in facts.columns), default=0)
     lines += [f"  {printable(c.column.name):<{width}}  {_column_text(c)}" for c in facts.columns]
     return "\n".join(lines)
-
-
-MOST_CLAMPED = 20
-"""One in so many values beyond the bounds, and more, is told as a warning."""
-
-
-def _clamping(facts: Sequence[TableFacts]) -> list[str]:
-    """Bounds that change many values: sums and averages are of what they leave."""
-    return [
-        f"the bounds of {printable(f.table.name)}.{printable(c.column.name)} clamp {c.outside / (f.rows - c.nulls):.0%} of its values, "
-        "and every sum and average is of what they leave"
-        for f in facts
-        for c in f.columns
-        if isinstance(c.column.domain, Interval) and c.outside and c.outside * MOST_CLAMPED > f.rows - c.nulls
-    ]
 
 
 def _unit_lines(unit: UnitFacts, limit: int | None, unique: bool) -> list[str]:

@@ -7,7 +7,7 @@ from posixpath import normpath
 
 from dpsql.core.domains import Interval, integers
 from dpsql.schema import qualifiers
-from dpsql.schema.mistakes import Mistakes, place_of, printable, suggestion
+from dpsql.schema.mistakes import Mistakes, nearest, place_of, printable, suggestion
 from dpsql.schema.model import RESERVED, ROW, Column, Reference, Schema, Table, follows, with_unit
 from dpsql.schema.paths import Path, agrees, disagreements, written
 from dpsql.schema.roles import holds_unit
@@ -80,7 +80,9 @@ def _check_key(table: Table, mistakes: Mistakes) -> None:
     """A private table's key is verified on its declared columns; nothing else of it is ever read."""
     for column in table.key:
         if not table.public and table.column(column) is None:
+            meant = nearest(column, [c.name for c in table.columns])
             remedy = f'write {name(column)} = {{ type = "BIGINT" }} under its columns'
+            remedy = f"write {name(meant)}, or declare it" if meant is not None else remedy
             mistakes.add(_at(table), f"key names {printable(column)}, which is not a declared column", remedy)
 
 

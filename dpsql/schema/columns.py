@@ -189,7 +189,15 @@ def _listed(section: Section, sqltype: SqlType) -> Categories | None:
     if wrong is not None:
         section.wrong(f"domain lists {wrong}, which is not a {sqltype} value", f"write {_kind(sqltype)} it can hold")
         return None
-    return categories(cast(list[Value], [_read(v, sqltype) for v in value]))
+    read = cast(list[Value], [_read(v, sqltype) for v in value])
+    twice = (
+        next((shown(written) for i, written in enumerate(value) if read[i] in read[:i]), None)
+        if len(set(read)) < len(read)
+        else None
+    )
+    if twice is not None:
+        section.wrong(f"domain lists {twice} twice", "write it once, or the value that is meant")
+    return categories(read)
 
 
 def _unreadable(values: list[object], sqltype: SqlType) -> Iterator[str]:

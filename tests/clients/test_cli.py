@@ -244,6 +244,16 @@ def test_the_owner_tunes(schema: Path, tmp_path: Path) -> None:
     assert "name a .png" in refused(unknown, "802", 2)
 
 
+def test_the_owner_gives_analysts_something_to_practice_on(schema: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "practice"
+    written = dpsql("practice", str(schema), str(folder))
+    assert written.returncode == 0 and f"dpsql {folder / 'schema.toml'}" in written.stdout
+    asked = dpsql(str(folder / "schema.toml"), "-c", "SELECT COUNT(*) AS people FROM person JOIN plan USING (plan)")
+    assert asked.returncode == 0 and "people" in asked.stdout
+    assert "epsilon 0" in spent(schema)
+    assert "is there already" in refused(dpsql("practice", str(schema), str(folder)), "802", 2)
+
+
 def test_the_owner_prepares_and_the_answers_stay(schema: Path) -> None:
     prepared = dpsql("check", str(schema), "--prepare")
     assert prepared.returncode == 0 and ".ledger.prepared/" in prepared.stdout

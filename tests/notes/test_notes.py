@@ -108,3 +108,11 @@ def test_lines_of_sql_are_the_sql_again() -> None:
     sql = """SELECT k0, sum(x) AS s0 FROM (SELECT 'a  b' AS k0 FROM "t  u" WHERE (1 = 1)) AS q GROUP BY k0"""
     assert on_one_line(on_lines(sql)) == sql
     assert on_lines(sql).split("\n")[1:3] == ["FROM (SELECT 'a  b' AS k0", '  FROM "t  u"']
+
+
+def test_a_page_is_rewritten_without_the_frames_of_an_exception() -> None:
+    expected = "Traceback (most recent call last):\n    ...\nValueError: "
+    with desk() as names:
+        assert replayed(f">>> int('x')\n{expected}another", names).startswith(
+            f">>> int('x')\n{expected}invalid literal"
+        )

@@ -1,4 +1,4 @@
-"""The owner's verbs of the command line: init, check, tune, refresh, budget and guard."""
+"""The owner's verbs of the command line: init, check, tune, practice, refresh, budget and guard."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsql.core.errors import error
@@ -25,6 +26,7 @@ _DESCRIPTIONS = {
     "init": "Draft a schema from the names and types of a folder, a file or a database; no bounds are taken from the data.",
     "check": "Verify the ledger and the structure, show exact facts, and approve this version of the data. For the owner's eyes.",
     "tune": "Show how exact statements are at several prices, how many fit, and what the limits cut. For the owner's eyes.",
+    "practice": "Write invented data, from the declarations alone, and a schema for it whose budget does not end.",
     "refresh": "Approve data that changed, and verify the tables that did; shows no facts, and nothing where nothing changed.",
     "budget": "Show what is spent, by whom, and what is left.",
     "guard": "Show what the guard remembers of charged statements, and let it forget some.",
@@ -60,6 +62,10 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     if verb == "guard":
         forget = "let the guard forget these charged statements: their numbers, such as 3,5-7, or all"
         parser.add_argument("--forget", metavar="CHARGES", help=forget)
+    if verb == "practice":
+        parser.add_argument(
+            "folder", metavar="FOLDER", nargs="?", help="a new folder; NAME-practice where none is given"
+        )
     if verb == "tune":
         parser.add_argument(
             "-c", dest="given", metavar="SQL", action="append", default=[], help="statements, with ; between them"
@@ -116,6 +122,8 @@ def _report(verb: str, options: argparse.Namespace) -> str:
             from dpsql.session.history import guard_report
 
             return str(guard_report(schema, ledger, options.forget))
+        if verb == "practice":
+            return _practised(schema, ledger, options)
         if verb == "tune":
             return _tuned(schema, ledger, options)
         if verb == "refresh":
@@ -124,6 +132,13 @@ def _report(verb: str, options: argparse.Namespace) -> str:
         return _checked(schema, ledger, options)
     finally:
         ledger.close()
+
+
+def _practised(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str:
+    from dpsql.session.practising import practice
+
+    path = practice(schema, ledger, Path(options.folder or f"{schema.name}-practice"))
+    return f"written: invented data of {schema.name}, which tells nothing of people; ask it with: dpsql {path}"
 
 
 def _tuned(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str:

@@ -12,7 +12,7 @@ from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import VARCHAR, SqlType, parse_type
 from dpsql.engines.duckdb import delimited
 from dpsql.engines.writing import name, raise_all, text, too_long, unfit
-from dpsql.schema.mistakes import printable, suggestion
+from dpsql.schema.mistakes import nearest, printable, suggestion
 from dpsql.schema.model import Column, Schema, Table
 
 ATTACHED = "dpsql source"
@@ -114,7 +114,11 @@ def unreadable(path: Path) -> str | None:
     if any(c in str(path) for c in "*?["):
         return "a source is one file, so its path may not contain * ? ["
     if not path.is_file():
-        return "there is no such file; correct source, or put it there"
+        beside = {one.stem: one.name for one in path.parent.iterdir()} if path.parent.is_dir() else {}
+        meant = nearest(path.stem, list(beside))
+        return (
+            f"there is no such file; {'correct source' if meant is None else f'write {beside[meant]}'}, or put it there"
+        )
     try:
         path.open("rb").close()
     except OSError:

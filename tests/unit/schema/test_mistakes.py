@@ -430,6 +430,7 @@ SINGLE = {
         "domain needs a list of 1 to 100000 values, or { from = ... }, not a list of 0",
     ),
     "domain a number": (income('type = "INTEGER", domain = 3'), "domain needs a list of 1 to 100000 values"),
+    "domain with a repeated value": (income('type = "INTEGER", domain = [1, 2, 1]'), "domain lists 1 twice; write it once"),
     "domain of halves": (income('type = "INTEGER", domain = [1, 2.5]'), "domain lists 2.5, which is not a INTEGER value"),
     "domain of booleans": (income('type = "INTEGER", domain = [1, true]'), "domain lists true, which is not a INTEGER value"),
     "domain beyond the type": (income('type = "UTINYINT", domain = [1, 256]'), "domain lists 256, which is not a UTINYINT value"),

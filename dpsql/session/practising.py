@@ -1,0 +1,95 @@
+"""practising: a folder with invented data and a total that does not end, for analysts to write statements against and dashboards to be
+built on before anything is spent. Made from the declarations and the public tables alone: it tells nothing of people."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+
+from dpsql.accounting.ledger import Ledger
+from dpsql.core.errors import error
+from dpsql.core.loss import EpsilonDelta
+from dpsql.dataset.opening import Dataset, open_dataset
+from dpsql.engines.writing import name
+from dpsql.guard.columns import constants
+from dpsql.guard.guarding import people
+from dpsql.guard.units import SampleUnits
+from dpsql.planner.measure import Identities
+from dpsql.planner.pricing import accounted
+from dpsql.schema.model import RESERVED, UNIT_COLUMN, Privacy, Schema, with_unit
+from dpsql.schema.toml import to_toml
+from dpsql.session.world import sample_units
+
+_DRAWN = f"{RESERVED}drawn"
+FILE, SCHEMA = "practice.duckdb", "schema.toml"
+PLENTY = EpsilonDelta(Fraction(10**6), Fraction(1, 2))
+"""A total that no practice comes near to."""
+
+
+def practice(schema: Schema, ledger: Ledger, folder: Path) -> Path:
+    """Write a practice dataset into a new folder, and return the path of its schema.
+
+    Why     the private tables are the guard's sample units, a function of the declarations and the public tables; the private files are
+            opened beside these, and no value of theirs is read
+    Errors  708 the data is not approved; 802 the folder is there, or cannot be written
+    """
+    with closing(open_dataset(schema, ledger, approve=schema.analysts is None)) as dataset:
+        try:
+            folder.mkdir(parents=True)
+        except OSError as problem:
+            what = "is there already" if isinstance(problem, FileExistsError) else "cannot be made"
+            raise error(
+                802, f"the folder {folder} {what}", hint="name a new one: dpsql practice SCHEMA FOLDER"
+            ) from None
+        with closing(sample_units(dataset, Identities(dataset.schema).whole, {})) as units:
+            _write(dataset, units, folder / FILE)
+    path = folder / SCHEMA
+    path.write_text(f"{_HEAD}\n{to_toml(_for_practice(dataset.schema))}")
+    return path
+
+
+_HEAD = """\
+# Practice: every row of its private tables is invented, from declarations alone. Statements cost and err as those over the data do;
+# its total is so large that practice does not end it.
+"""
+
+
+def _for_practice(schema: Schema) -> Schema:
+    """The same declarations over the invented tables, for anybody, with a total that does not end."""
+    tables = tuple(replace(table, source=table.name) for table in schema.tables)
+    return replace(
+        schema,
+        source=FILE,
+        ledger=None,
+        privacy=_endless(schema.privacy),
+        tables=tables,
+        analysts=None,
+        roles=(),
+        reservations=(),
+    )
+
+
+def _endless(privacy: Privacy) -> Privacy:
+    """The promise with another total, under an accounting that divides prices alike: in rho, or in epsilon."""
+    accounting = "zcdp" if accounted(privacy).by_rho else "sequential"
+    return replace(privacy, budget=PLENTY, accounting=accounting, window=None, partition=None)
+
+
+def _write(dataset: Dataset, units: SampleUnits, file: Path) -> None:
+    """Write the tables into a DuckDB file; of people no more than are declared."""
+    most = int(people(dataset.schema))
+    with closing(duckdb.connect(str(file))) as connection:
+        for table in dataset.schema.tables:
+            shown = table.name if table.public else with_unit(table.name)
+            few = "" if table.public else f" WHERE {name(UNIT_COLUMN)} <= {most}"
+            # as text, which holds every value of every type exactly
+            columns = ", ".join(f"CAST({name(c.name)} AS VARCHAR) AS {name(c.name)}" for c in table.columns)
+            drawn = units.ask(f"SELECT {columns} FROM {name(shown)}{few}", constants([]), [shown])
+            connection.register(_DRAWN, drawn)
+            items = ", ".join(f"CAST({name(c.name)} AS {c.sqltype}) AS {name(c.name)}" for c in table.columns)
+            connection.execute(f"CREATE TABLE {name(table.name)} AS SELECT {items} FROM {name(_DRAWN)}")
+            connection.unregister(_DRAWN)
