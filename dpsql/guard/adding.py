@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from dpsql.aggregates.record import Aggregate
 from dpsql.core.sqltypes import BIGINT, DOUBLE
+from dpsql.guard.arrays import Counts
 from dpsql.guard.parts import Part, set_to
 from dpsql.guard.units import ROW_NUMBER
 from dpsql.plan.resolved import Block
 from dpsql.schema.model import Table as Declared
+from dpsql.sql import nodes
 from dpsql.sql.duckdb import printed
-from dpsql.sql.nodes import Bare, Binary, Call, Case, Cast, Chain, Column, Is, Literal, Node, Not, Number, Own, own
+from dpsql.sql.nodes import Bare, Binary, Call, Case, Cast, Chain, Column, Is, Node, Not, Number, Own, own
 from dpsql.sql.queries import Derived, Item, Join, Select, Table
 
 Variant = tuple[Part, bool]
 """A boolean part, and what it is set to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A number that each row adds.
+
+    tree  a value of the row; NULL where the row adds nothing
+    of    what of it is added
+    """
+
+    tree: Node
+    of: Counts = "value"
 
 
 class Scan:
@@ -32,18 +47,18 @@ class Scan:
         self._source = source if varied is None else set_to(source, *varied)
         self._columns: dict[Node, Column] = {}
 
-    def query(self, values: Sequence[Node], variants: Sequence[Variant | None]) -> Select:
-        """The unit as u, the hashes of what the row adds and where as h0 and on, NULL where it adds nothing; where there are values,
-        the group as k, and those that are no constants as v0 and on. Where there are variants, rows that do not meet WHERE as it is
-        are there too, in no group."""
+    def query(self, values: Mapping[Node, str], variants: Sequence[Variant | None]) -> Select:
+        """The unit as u; where there are values, those that are no constants, by their names, and where there may be several groups,
+        the group as k; with each variant the hash of what the row adds and where, as h0 and on, 0 where that is nothing. Where there
+        are variants, rows that do not meet WHERE as it is are there too, in no group."""
         keys = [key.scalar.tree for key in self._block.keys]
         where = self._lifted(kept_by(self._block))
         shown: list[Node] = [own("u")]
-        if values:
+        some = bool(variants and where)
+        if values and (keys or some):
             group = self._column(hash_of(keys)) if keys else Number(0)
-            shown.append(Item(Case(((all_of(where), group),), None) if variants and where else group, Own("k")))
-        named = [(Own(f"v{i}"), tree) for i, tree in enumerate(values) if not isinstance(tree, Number)]
-        shown += [Item(self._column(tree), name) for name, tree in named]
+            shown.append(Item(Case(((all_of(where), group),), None) if some else group, Own("k")))
+        shown += [Item(self._column(tree), Own(name)) for tree, name in values.items() if not isinstance(tree, Number)]
         shown += [Item(self._hashed(variant), Own(f"h{i}")) for i, variant in enumerate(variants)]
         inner = Select((unit(self._block), *self._items()), self._source)
         known = (Is(own("u"), "NOT NULL"), *self._among)
@@ -51,11 +66,12 @@ class Scan:
 
     def _hashed(self, variant: Variant | None) -> Node:
         block, where = self._block, list(kept_by(self._block))
-        trees = [*(key.scalar.tree for key in block.keys), *(t for a in block.aggregates for _, t in statistics_of(a))]
+        added = dict.fromkeys(one.tree for a in block.aggregates for _, one in statistics_of(a))
+        trees = [*(key.scalar.tree for key in block.keys), *added]
         if variant is not None:
             trees, where = [set_to(t, *variant) for t in trees], [set_to(t, *variant) for t in where]
         found, kept = self._column(hash_of([Number(1), *trees])), self._lifted(where)
-        return Case(((all_of(kept), found),), None) if kept else found
+        return Case(((all_of(kept), found),), Number(0)) if kept else found
 
     def _lifted(self, conditions: Sequence[Node]) -> list[Node]:
         """Conditions with a column for each that is not put together of others."""
@@ -69,7 +85,7 @@ class Scan:
                 return Chain(condition.operator, tuple(map(self._lift, condition.parts)))
             case Not():
                 return Not(self._lift(condition.inner))
-            case Literal():
+            case nodes.Literal():
                 return condition
         return self._column(condition)
 
@@ -123,30 +139,36 @@ def _first(source: Node, private: Iterable[Declared]) -> str:
     return ""
 
 
-def statistics_of(aggregate: Aggregate) -> list[tuple[str, Node]]:
+def statistics_of(aggregate: Aggregate) -> list[tuple[str, Added]]:
     """The statistics of an aggregate: their kinds, and what a row adds to each."""
     adds = aggregate.record.adds
-    present: Node = Number(1) if aggregate.argument is None else Case(((_known(aggregate), Number(1)),), Number(0))
     if adds == "rows":
-        return [("adds", _filtered(aggregate, present))]
+        return [("adds", _present(aggregate))]
     if adds != "itself":
-        assert aggregate.argument is not None
-        value = ("adds", _filtered(aggregate, Cast(aggregate.argument.tree, DOUBLE)))
-        return [value] if adds == "values" else [value, ("adds", _filtered(aggregate, present))]
+        value = _number(aggregate)
+        return [("adds", Added(value))] + [("adds", Added(value, "known"))] * (adds != "values")
     trees = tuple(v.tree for v in aggregate.values)
     kind = f"{aggregate.function} of {' and '.join(map(printed, trees))}"
     hashed = Case(((_known(aggregate), Call("hash", (Number(1), *trees))),), Number(0))
-    return [(kind, _filtered(aggregate, Cast(hashed, DOUBLE)))]
+    return [(kind, Added(_filtered(aggregate, Cast(hashed, DOUBLE))))]
 
 
-def valued(aggregate: Aggregate) -> tuple[Node, Node]:
-    """Columns that say of each row: its value is not NULL, and it is one that adds something too."""
-    assert aggregate.argument is not None
-    known = Case(((_known(aggregate), Number(1)),), Number(0))
+def valued(aggregate: Aggregate) -> tuple[Added, Added]:
+    """Numbers that say of each row: its value is known, and it is one that adds something too."""
     if not is_nothing_zero(aggregate):
-        return _filtered(aggregate, known), _filtered(aggregate, known)
-    unlike = Case(((Binary("<>", Cast(aggregate.argument.tree, DOUBLE), Number(0)), Number(1)),), Number(0))
-    return _filtered(aggregate, known), _filtered(aggregate, unlike)
+        return _present(aggregate), _present(aggregate)
+    value = _number(aggregate)
+    return _present(aggregate) if len(aggregate.values) > 1 else Added(value, "known"), Added(value, "unlike 0")
+
+
+def _present(aggregate: Aggregate) -> Added:
+    known: Node = Number(1) if aggregate.argument is None else Case(((_known(aggregate), Number(1)),), Number(0))
+    return Added(_filtered(aggregate, known))
+
+
+def _number(aggregate: Aggregate) -> Node:
+    assert aggregate.argument is not None
+    return _filtered(aggregate, Cast(aggregate.argument.tree, DOUBLE))
 
 
 def is_nothing_zero(aggregate: Aggregate) -> bool:
@@ -164,7 +186,8 @@ def _filtered(aggregate: Aggregate, value: Node) -> Node:
 
 
 def is_met(condition: Node | None) -> Node:
-    return Number(1) if condition is None else Case(((condition, Number(1)),), Number(0))
+    """1 for each row that meets a condition."""
+    return Number(1) if condition is None else Case(((condition, Number(1)),), None)
 
 
 def plain(aggregate: Aggregate, i: int, scale: float) -> str:

@@ -1,6 +1,9 @@
-"""arrays: columns of a query over sample units -> numbers that are added up and compared."""
+"""arrays: columns of a query over sample units -> numbers that are added up for each unit in each group, and compared."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +11,50 @@ import numpy.typing as npt
 Array = npt.NDArray[np.generic]
 Numbers = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Counts = Literal["value", "known", "unlike 0"]
+"""Number that a value adds: itself, or 1 where it is known, or known and not 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowSums:
+    """RowSums that are added up for each unit in each group.
+
+    many    [rows]
+    order   the places of rows by their groups, and by their units in each; None where they come so
+    starts  of the rows of a unit in a group, in that order; None where each has one
+    units   of these rows, and
+    groups
+    """
+
+    many: int
+    order: Places | None
+    starts: Places | None
+    units: Places
+    groups: Places
+
+    @staticmethod
+    def of(units: Places, groups: Places | None) -> RowSums:
+        """RowSums of some units, in some groups; in one, where none are given."""
+        groups = groups if groups is not None else np.zeros(len(units), dtype=np.int64)
+        order = _in_order(units, groups)
+        if order is not None:
+            units, groups = units[order], groups[order]
+        begins = np.ones(len(units), dtype=np.bool_)
+        begins[1:] = (units[1:] != units[:-1]) | (groups[1:] != groups[:-1])
+        if begins.all():
+            return RowSums(len(units), order, None, units, groups)
+        starts = np.flatnonzero(begins)
+        return RowSums(len(units), order, starts, units[starts], groups[starts])
+
+    def added(self, found: Numbers | None) -> Numbers:
+        """Sums of what each row adds; of 1 each where nothing is given."""
+        if found is None and self.starts is not None:
+            return np.diff(self.starts, append=self.many).astype(np.float64)
+        if found is None:
+            return np.ones(self.many)
+        ordered = found if self.order is None else found[self.order]
+        return ordered if self.starts is None else np.asarray(np.add.reduceat(ordered, self.starts))
 
 
 def places(found: Array) -> Places:
@@ -17,14 +64,27 @@ def places(found: Array) -> Places:
 
 
 def numbered(keys: Array) -> Places:
-    """Numbers of groups, from 0; -1 for rows in none."""
+    """Numbers of groups by the order of their hashes, from 0; -1 for rows in none."""
     hidden = np.ma.getmaskarray(np.ma.asarray(keys))
-    known = np.ma.filled(keys, 0)
-    if not len(known) or known.max() == known.min():
-        return np.where(hidden, -1, 0).astype(np.int64)
-    found = np.full(len(known), -1, dtype=np.int64)
-    found[~hidden] = np.unique(known[~hidden], return_inverse=True)[1].reshape(-1)
+    known = np.ascontiguousarray(np.ma.getdata(keys)[~hidden] if hidden.any() else np.ma.getdata(keys))
+    found = np.full(len(hidden), -1, dtype=np.int64)
+    if len(known) and known.max() == known.min():
+        found[~hidden] = 0
+    elif len(known):
+        found[~hidden] = _ranks(known)
     return found
+
+
+def _ranks(hashes: Array) -> Places:
+    """The place of each hash among the different ones, in order: by its first 16 bits, where these tell all apart."""
+    first = (hashes.astype(np.uint64) >> np.uint64(48)).astype(np.uint16)
+    known = np.zeros(2**16, dtype=hashes.dtype)
+    known[first] = hashes
+    if (known[first] != hashes).any():
+        return np.unique(hashes, return_inverse=True)[1].reshape(-1)
+    seen = np.zeros(2**16, dtype=np.bool_)
+    seen[first] = True
+    return np.asarray((np.cumsum(seen) - 1)[first])
 
 
 def hashed(found: Array) -> Numbers:
@@ -42,3 +102,44 @@ def filled(found: Array, missing: float = 0.0) -> Numbers:
     numbers = np.array(found.data, dtype=np.float64)
     numbers[np.ma.getmaskarray(found)] = missing
     return numbers
+
+
+def added_by(of: Counts, column: Array | None) -> Numbers | None:
+    """Numbers that rows add; None for 1 each."""
+    if column is None:
+        return None
+    if of == "value":
+        return filled(column)
+    hidden = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
+    if of == "known":
+        return np.asarray(~hidden, dtype=np.float64) if hidden is not None else None
+    return np.asarray(filled(column) != 0, dtype=np.float64)
+
+
+def _in_order(units: Places, groups: Places) -> Places | None:
+    """The places of rows by their groups, and by their units in each; None where they come so. Most come in the order of units."""
+    if (units[1:] < units[:-1]).any():
+        return np.lexsort((units, groups))
+    if not len(groups) or groups.max() == groups.min():
+        return None
+    return np.argsort(groups.astype(np.int16) if groups.max() < 2**15 else groups, kind="stable")
+
+
+def counted(starts: Places, met: Bools) -> Places:
+    """The rows of each group that meet something."""
+    if not len(starts):
+        return starts
+    return np.asarray(np.add.reduceat(met, starts, dtype=np.int64))
+
+
+def smallest(starts: Places, met: Bools) -> int:
+    """The fewest units of a group that has any; each unit has one row for each of its groups."""
+    often = counted(starts, met)
+    return int(often[often > 0].min()) if often.any() else 0
+
+
+def distinct(units: Places) -> int:
+    """Number of different sample units."""
+    seen = np.zeros(int(units.max(initial=-1)) + 1, dtype=np.bool_)
+    seen[units] = True
+    return int(np.count_nonzero(seen))

@@ -28,6 +28,9 @@ _MIX = np.uint32(0x9E3779B1)
 """Odd: two keys never become one."""
 _DIGITS = 300
 """Powers of ten of the largest number that a unit adds, and of its inverse: what is beyond is told no further apart."""
+_WHOLE = 1_000
+"""Whole numbers below this are hashed once, where there are more of them."""
+_POWERS = 10.0 ** np.arange(-_DIGITS, _DIGITS + 1, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +66,31 @@ def cells(found: Sequence[tuple[str, Keys]], fine: Sequence[Fine] = ()) -> Cells
 
 def keyed(units: npt.NDArray[np.int64], adds: npt.NDArray[np.float64]) -> Keys:
     """The keys of sample units that add some numbers: the same in as many digits as are sure, in whatever order these were added up."""
+    return np.asarray((units.astype(np.uint32) << np.uint32(HASH_BITS)) | _hashes(adds))
+
+
+def _hashes(adds: npt.NDArray[np.float64]) -> Keys:
     if len(adds) > 1 and (adds == adds[0]).all():
         # they all add the same, as where they are counted
-        low = keyed(units[:1], adds[:1]) & np.uint32(2**HASH_BITS - 1)
-        return np.asarray((units.astype(np.uint32) << np.uint32(HASH_BITS)) | low)
+        return _hashed(adds[:1])
+    if len(adds) > _WHOLE and (np.abs(adds) < _WHOLE).all():
+        whole = adds.astype(np.int64)
+        if (whole == adds).all():
+            # each of many small numbers is hashed once
+            return _hashed(np.arange(1 - _WHOLE, _WHOLE, dtype=np.float64))[whole + (_WHOLE - 1)]
+    return _hashed(adds)
+
+
+def _hashed(adds: npt.NDArray[np.float64]) -> Keys:
     # what is beyond the range of exponents is at its end
-    digits = np.clip(np.floor(np.log10(np.abs(adds))), -_DIGITS, _DIGITS)
+    with np.errstate(divide="ignore"):
+        digits = np.clip(np.floor(np.log10(np.abs(adds))), -_DIGITS, _DIGITS)
+    powers = _POWERS[digits.astype(np.int64) + _DIGITS]
     shown: npt.NDArray[np.float64] = (
-        np.round(np.clip(adds, -(10.0**_DIGITS), 10.0**_DIGITS) / 10.0**digits, 9) * np.sign(adds) + digits
+        np.round(np.clip(adds, -(10.0**_DIGITS), 10.0**_DIGITS) / powers, 9) * np.sign(adds) + digits
     )
     mixed = (shown.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - HASH_BITS)
-    return (units.astype(np.uint32) << np.uint32(HASH_BITS)) | mixed.astype(np.uint32)
+    return mixed.astype(np.uint32)
 
 
 def differing(one: Keys, other: Keys) -> int:

@@ -17,8 +17,21 @@ from dpsql.core.errors import Error
 from dpsql.core.sqltypes import DOUBLE
 from dpsql.expressions.scalar import Scalar
 from dpsql.guard import thresholds
-from dpsql.guard.adding import Scan, Variant, all_of, among, is_met, kept_by, plain, statistics_of, unit, valued
-from dpsql.guard.arrays import Array, Numbers, Places, filled, hashed, numbered, places
+from dpsql.guard.adding import Added, Scan, Variant, all_of, among, is_met, kept_by, plain, statistics_of, unit, valued
+from dpsql.guard.arrays import (
+    Array,
+    Numbers,
+    Places,
+    RowSums,
+    added_by,
+    counted,
+    distinct,
+    filled,
+    hashed,
+    numbered,
+    places,
+    smallest,
+)
 from dpsql.guard.cells import Cells, Keys, cells, keyed
 from dpsql.guard.columns import Constants, constants
 from dpsql.guard.lists import Lists
@@ -90,17 +103,17 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """The rows of a block, for each unit in each group.
+    """The rows of a block, for each unit in each group, in the order of groups and then of units.
 
     units   the sample unit, and
     groups  the group: -1 where the rows are in none
-    sums    of each value, by its tree
+    sums    of what rows add
     hashes  of what the rows add, with each variant
     """
 
     units: Places
     groups: Places
-    sums: dict[Node, Numbers]
+    sums: dict[Added, Numbers]
     hashes: Sequence[Numbers]
 
 
@@ -126,38 +139,35 @@ class Evaluating:
         """Evaluate the releases of a block, and what its boolean parts outside of FROM decide, in one scan."""
         apart = thresholds.fine(block, self.lists)
         told = [(one, apart[a.name]) for a in block.aggregates for one in statistics_of(a)]
-        values = [one for one, _ in told]
+        values = dict.fromkeys(one for one, _ in told)
         filters = dict.fromkeys(a.condition.tree if a.condition is not None else None for a in block.aggregates)
-        conditions = {condition: is_met(condition) for condition in filters}
+        conditions = {condition: Added(is_met(condition)) for condition in filters}
         compared = {a.name: valued(a) for a in block.aggregates if a.argument is not None}
-        trees = [tree for _, tree in values] + [
-            *conditions.values(),
-            *(tree for two in compared.values() for tree in two),
-        ]
+        asked = dict.fromkeys([*conditions.values(), *(one for two in compared.values() for one in two)])
         variants = [] if self._first else _outside(block, [(p, v) for p in boolean_parts(block) for v in (True, False)])
-        every = self._grouped(block, trees, variants)
+        every = self._grouped(block, list(dict.fromkeys([*(added for _, added in values), *asked])), variants)
         self._decided[block.name] = block, _decided(every, variants)
-        order = _in_order(every.units, every.groups)[np.count_nonzero(every.groups < 0) :]
-        units, groups = every.units[order], every.groups[order]
-        sums = {tree: found[order] for tree, found in every.sums.items()}
-        count, fewest = int(groups.max(initial=-1)) + 1, self._sample.fewest
-        keys = {
-            one: _grouped_keys(units, groups, sums[one[1]], fewest if count > 1 else 0) for one in dict.fromkeys(values)
-        }
-        statistics = [(one[0], found) for one in values for found in keys[one]]
-        fine = [its for one, its in told for _ in keys[one]]
-        people = {tree: _people(units[found > 0]) for tree, found in sums.items()}
+        begun = np.count_nonzero(every.groups < 0)
+        units, groups = every.units[begun:], every.groups[begun:]
+        sums = {added: found[begun:] for added, found in every.sums.items()}
+        starts = np.flatnonzero(np.diff(groups, prepend=-1))
+        whole, count = distinct(units), len(starts)
+        fewest = self._sample.fewest if count > 1 else 0
+        keys = {one: _grouped_keys(units, starts, sums[one[1]], fewest) for one in values}
+        met = {added: sums[added] > 0 for added in asked}
+        people = {added: whole if found.all() else distinct(units[found]) for added, found in met.items()}
+        least = {added: smallest(starts, found) for added, found in met.items()}
         return Evaluated(
             block,
-            _people(units),
+            whole,
             count,
-            cells(statistics, fine),
-            {condition: people[tree] for condition, tree in conditions.items()},
-            {condition: _smallest(groups, sums[tree]) for condition, tree in conditions.items()},
-            {
-                name: (people[one], people[other], _smallest(groups, sums[other]))
-                for name, (one, other) in compared.items()
-            },
+            cells(
+                [(one[0], found) for one, _ in told for found in keys[one]],
+                [its for one, its in told for _ in keys[one]],
+            ),
+            {condition: people[added] for condition, added in conditions.items()},
+            {condition: least[added] for condition, added in conditions.items()},
+            {name: (people[one], people[other], least[other]) for name, (one, other) in compared.items()},
         )
 
     def changes(self, block: Block, parts: Sequence[Part]) -> list[Change]:
@@ -206,7 +216,7 @@ class Evaluating:
             for i, (p, own) in enumerate(zip(parts, known, strict=True))
         ]
         units, found = self._run(Select((unit(block), *items), block.source.read()))
-        return [(part, _people(units[filled(found[f"n{i}"]) > 0])) for i, part in enumerate(parts)]
+        return [(part, distinct(units[filled(found[f"n{i}"]) > 0])) for i, part in enumerate(parts)]
 
     def share_of_everybody(self, block: Block, part: Part) -> Shares:
         """The same for one part, whoever is kept."""
@@ -225,30 +235,30 @@ class Evaluating:
             told = ~np.isnan(values)
             _, place, often = np.unique(values[told], return_inverse=True, return_counts=True)
             most, of = place == (int(often.argmax()) if len(often) else 0), units[told]
-            result.append(Shares(part, _people(of[~most]), _people(units), _people(of[most])))
+            result.append(Shares(part, distinct(of[~most]), distinct(units), distinct(of[most])))
         return result
 
     # --- queries ------------------------------------------------------------------------------------------------------
 
     def _grouped(
-        self, block: Block, values: Sequence[Node], variants: Sequence[Variant | None], first: int | None = None
+        self, block: Block, values: Sequence[Added], variants: Sequence[Variant | None], first: int | None = None
     ) -> Grouped:
         """Sums of the contributions of rows, for each unit in each group."""
-        query = Scan(block, first=first).query(values, variants)
+        trees = {added.tree: f"v{i}" for i, added in enumerate(values)}
+        query = Scan(block, first=first).query(trees, variants)
         units, found = self._run(query)
-        sums = {
-            tree: np.full(len(units), float(tree.value)) if isinstance(tree, Number) else filled(found[f"v{i}"])
-            for i, tree in enumerate(values)
-        }
+        columns = {tree: found.get(name) for tree, name in trees.items()}
         hashes = [hashed(found[f"h{i}"]) for i in range(len(variants))]
-        groups = numbered(found["k"]) if values else np.zeros(len(units), dtype=np.int64)
-        return _grouped(units, groups, sums, hashes)
+        groups = numbered(found["k"]) if "k" in found else None
+        rows = RowSums.of(units, groups)
+        sums = {added: rows.added(added_by(added.of, columns[added.tree])) for added in values}
+        return Grouped(rows.units, rows.groups, sums, [rows.added(one) for one in hashes])
 
     def _varied(self, block: Block, variant: Variant, first: int | None) -> Grouped:
         """The hashes of what rows add, with a variant in FROM too."""
-        query = Scan(block, variant, first).query((), (variant,))
-        units, found = self._run(query)
-        return _grouped(units, np.zeros(len(units), dtype=np.int64), {}, [hashed(found["h0"])])
+        units, found = self._run(Scan(block, variant, first).query({}, (variant,)))
+        rows = RowSums.of(units, None)
+        return Grouped(rows.units, rows.groups, {}, [rows.added(hashed(found["h0"]))])
 
     def _run(self, query: Node) -> tuple[Places, Found]:
         """The sample units of a query's rows, and its columns."""
@@ -294,24 +304,6 @@ class Evaluating:
         self._sample.keep(block.name, text, self._constants, sorted(tables(query)))
 
 
-def _grouped(units: Places, groups: Places, sums: dict[Node, Numbers], hashes: Sequence[Numbers]) -> Grouped:
-    """Rows, added up for each unit in each group."""
-    if not len(units) or np.bincount(units).max() == 1:
-        return Grouped(units, groups, sums, hashes)
-    # a group of -1 is none
-    codes = units * (groups.max() + 2) + groups + 1
-    order = np.argsort(codes, kind="stable") if (np.diff(codes) < 0).any() else np.arange(len(codes))
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-
-    def added(found: Numbers) -> Numbers:
-        return np.asarray(np.add.reduceat(found[order], starts))
-
-    rows = order[starts]
-    return Grouped(
-        units[rows], groups[rows], {tree: added(found) for tree, found in sums.items()}, [*map(added, hashes)]
-    )
-
-
 def _decided(found: Grouped, variants: Sequence[Variant | None]) -> Decided:
     """By variant, of how many units the rows then add something else; and what each unit's rows add as they are."""
     size = int(found.units.max(initial=-1)) + 1
@@ -333,33 +325,16 @@ def _outside(block: Block, variants: Sequence[Variant]) -> list[Variant | None]:
     return [None, *(variant for variant in variants if set_to(source, *variant) == source)]
 
 
-def _in_order(units: Places, groups: Places) -> Places:
-    """The places of rows by their groups, and by their units in each; rows mostly come in the order of units."""
-    short = groups.astype(np.int16) if len(groups) and groups.max() < 2**15 else groups
-    return np.argsort(short, kind="stable") if (np.diff(units) >= 0).all() else np.lexsort((units, groups))
-
-
-def _grouped_keys(units: Places, groups: Places, adds: Numbers, fewest: float) -> list[Keys]:
+def _grouped_keys(units: Places, starts: Places, adds: Numbers, fewest: float) -> list[Keys]:
     """One statistic of rows in order, cut into its groups, without those of fewer sample units."""
     kept = (adds != 0) & ~np.isnan(adds)
-    if fewest > 1:
-        kept[kept] = np.bincount(groups[kept])[groups[kept]] >= fewest if kept.any() else False
-    if not kept.all():
-        units, groups, adds = units[kept], groups[kept], adds[kept]
-    starts = np.flatnonzero(np.diff(groups, prepend=-1))
-    found = keyed(units, adds)
-    return [found[begun:end] for begun, end in pairwise([*starts.tolist(), len(found)])]
-
-
-def _smallest(groups: Places, met: Numbers) -> int:
-    """The fewest units of a group that has any; each unit has one row for each of its groups."""
-    often = np.bincount(groups[met > 0]) if len(groups) else np.zeros(0, dtype=np.int64)
-    return int(often[often > 0].min()) if (often > 0).any() else 0
-
-
-def _people(units: Places) -> int:
-    """Number of sample units."""
-    return int(np.count_nonzero(np.bincount(units))) if len(units) else 0
+    often = counted(starts, kept)
+    if fewest > 1 and (often < fewest).any():
+        kept &= np.repeat(often >= fewest, np.diff(starts, append=len(units)))
+        often = often[often >= fewest]
+    found = keyed(units, adds) if kept.all() else keyed(units[kept], adds[kept])
+    ends = np.cumsum(often[often > 0]).tolist()
+    return [found[begun:end] for begun, end in pairwise([0, *ends])]
 
 
 def _differing(units: Places, one: Numbers, others: Places, other: Numbers, size: int) -> int:
