@@ -26,6 +26,8 @@ MARK = np.dtype([("digest", "<u8"), ("size", "<u4"), ("sketch", "u1", SKETCH_BIT
 """Of one cell. digest: equal for equal keys; size: [sample units] that add something."""
 _MIX = np.uint32(0x9E3779B1)
 """Odd: two keys never become one."""
+_AT_ONCE = 64
+"""Cells whose sketches are made at once."""
 _DIGITS = 300
 """Powers of ten of the largest number that a unit adds, and of its inverse: what is beyond is told no further apart."""
 _WHOLE = 1_000
@@ -57,8 +59,9 @@ def cells(found: Sequence[tuple[str, Keys]], fine: Sequence[Fine] = ()) -> Cells
     marks = np.zeros(len(found), dtype=MARK)
     sizes = np.array([len(keys) for _, keys in found], dtype=np.int64)
     marks["size"], marks["digest"] = sizes, [_digest(keys) for _, keys in found]
-    for place, (_, keys) in enumerate(found):
-        marks["sketch"][place] = _sketch(keys)
+    for begun in range(0, len(found), _AT_ONCE):
+        some = [keys for _, keys in found[begun : begun + _AT_ONCE]]
+        marks["sketch"][begun : begun + len(some)] = _sketches(some)
     return Cells(
         tuple(kind for kind, _ in found), tuple(fine) or ((),) * len(found), marks, lambda place: found[place][1]
     )
@@ -98,10 +101,12 @@ def differing(one: Keys, other: Keys) -> int:
     return len(np.unique(np.setxor1d(one, other, assume_unique=True) >> np.uint32(HASH_BITS)))
 
 
-def _sketch(keys: Keys) -> npt.NDArray[np.uint8]:
-    """A bit for each bucket of keys: 1 where an odd number of them falls in it."""
-    buckets = (keys * _MIX) >> np.uint32(32 - SKETCH_BITS.bit_length() + 1)
-    return np.packbits((np.bincount(buckets, minlength=SKETCH_BITS) & 1).astype(np.uint8))
+def _sketches(found: Sequence[Keys]) -> npt.NDArray[np.uint8]:
+    """Of each cell a bit for each bucket of keys: 1 where an odd number of them falls in it."""
+    buckets = ((np.concatenate(found) * _MIX) >> np.uint32(32 - SKETCH_BITS.bit_length() + 1)).astype(np.int64)
+    buckets += np.repeat(np.arange(len(found)) * SKETCH_BITS, [len(keys) for keys in found])
+    many = np.bincount(buckets, minlength=len(found) * SKETCH_BITS)
+    return np.packbits((many & 1).astype(np.uint8)).reshape(len(found), -1)
 
 
 def _digest(keys: Keys) -> int:

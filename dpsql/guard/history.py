@@ -130,19 +130,19 @@ class History:
         # a difference is known no more exactly than either of the two
         places = places[variances[places] < self._readable**2]
         candidates = others.sketches.among((spreads < self._readable**2) & (others.kind.values == kind))
-        for place in places.tolist():
+        sizes = own.sketches.sizes.values
+        ones, near = candidates.near(sizes[places], own.sketches.words.values[places], most)
+        ones = places[ones]
+        kept = others.digests.values[near] != own.digests.values[ones]
+        kept &= variances[ones] + spreads[near] < self._readable**2
+        for place, other in zip(ones[kept].tolist(), near[kept].tolist(), strict=True):
             check()
-            size, words = int(own.sketches.sizes.values[place]), own.sketches.words.values[place]
-            near = candidates.near(size, words, most)
-            near = near[others.digests.values[near] != own.digests.values[place]]
-            near = near[variances[place] + spreads[near] < self._readable**2]
-            keys = load(*own.source(place)) if len(near) else None
-            for other in near.tolist():
-                check()
-                source = others.source(other)
-                units = differing(keys, load(*source)) if keys is not None else 0
-                if 0 < units < max(size, int(others.sketches.sizes.values[other])) and self._policy.is_few(units):
-                    return Conflict(self._policy.people(units), source[0] or None)
+            source = others.source(other)
+            units = differing(load(*own.source(place)), load(*source))
+            if 0 < units < max(int(sizes[place]), int(others.sketches.sizes.values[other])) and self._policy.is_few(
+                units
+            ):
+                return Conflict(self._policy.people(units), source[0] or None)
         return None
 
     def _within(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.cancellation import check
 from dpsql.guard.cells import SKETCH_BITS
 
 Words = npt.NDArray[np.uint64]
@@ -17,6 +19,10 @@ _SHORT = 4
 """Words of a folded sketch: what is far apart needs no look at the whole."""
 _LATE = 1_024
 """Cells that may stand in no order."""
+_PAIRS = 2**18
+"""Pairs of cells that are compared at once: so many that their words fit where a processor reads fast."""
+_SHORT_DISTANCE = 24
+"""[bits] By more than these differ the words of most cells that have nothing to do with each other."""
 _BITS = np.unpackbits(np.arange(2**16, dtype=np.uint16).view(np.uint8).reshape(-1, 2), axis=1).sum(
     axis=1, dtype=np.uint8
 )
@@ -57,9 +63,7 @@ class Sketches:
 
     def __init__(self) -> None:
         self.sizes, self.words = Growing(np.int64), Growing(np.uint64, WORDS)
-        self._order: Places = np.zeros(0, dtype=np.int64)
-        self._sizes: Places = np.zeros(0, dtype=np.int64)
-        self._folded: Words = np.zeros((_SHORT, 0), dtype=np.uint64)
+        self._ordered = _Ordered.of(self, np.zeros(0, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -70,51 +74,92 @@ class Sketches:
 
     def among(self, able: npt.NDArray[np.bool_]) -> Candidates:
         """Those of some of the cells that are asked for."""
-        if len(self) - len(self._order) > max(_LATE, len(self._order) // 8):
-            self._sort()
-        size = len(self._order)
-        kept = np.flatnonzero(able[self._order])
-        late = np.flatnonzero(able[size:]) + size
-        return Candidates(self, self._order[kept], self._sizes[kept], self._folded[:, kept], late)
+        if len(self) - len(self._ordered) > max(_LATE, len(self._ordered) // 8):
+            self._ordered = _Ordered.of(self, np.arange(len(self)))
+        size = len(self._ordered)
+        late = _Ordered.of(self, np.flatnonzero(able[size:]) + size)
+        return Candidates(self, (self._ordered.among(able), late))
 
-    def _sort(self) -> None:
-        self._order = np.argsort(self.sizes.values, kind="stable")
-        self._sizes = self.sizes.values[self._order]
-        # each word of all cells together: so a range of cells is read at once
-        self._folded = np.ascontiguousarray(_folded(self.words.values)[:, self._order])
+
+@dataclass(frozen=True, slots=True)
+class _Ordered:
+    """Cells by their sizes: their places, sizes, and folded sketches, each word of all of them together."""
+
+    order: Places
+    sizes: Places
+    folded: Words
+
+    @classmethod
+    def of(cls, known: Sketches, places: Places) -> _Ordered:
+        order = places[np.argsort(known.sizes.values[places], kind="stable")]
+        return cls(order, known.sizes.values[order], np.ascontiguousarray(_folded(known.words.values[order])))
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def among(self, able: npt.NDArray[np.bool_]) -> _Ordered:
+        kept = np.flatnonzero(able[self.order])
+        return _Ordered(self.order[kept], self.sizes[kept], self.folded[:, kept])
+
+    def near(self, sizes: Places, folded: Words, most: int) -> Iterator[tuple[Places, Places]]:
+        """Pairs of a given cell and an own one, as far as folded sketches tell: their places in these orders.
+
+        sizes, folded  of the given cells, in the order of their sizes
+        """
+        # the first word tells most pairs apart where few bits may differ
+        pairs = _PAIRS if 2 * most < _SHORT_DISTANCE else _PAIRS // 16
+        begun = 0
+        while begun < len(sizes):
+            check()
+            # of some cells of about one size, which all look at about the same ones
+            alike = int(np.searchsorted(sizes, sizes[begun] + most, side="right"))
+            low = int(np.searchsorted(self.sizes, sizes[begun] - most, side="right"))
+            high = int(np.searchsorted(self.sizes, sizes[alike - 1] + most, side="left"))
+            end = min(alike, begun + max(pairs // max(high - low, 1), 1))
+            first = _bits(folded[0, begun:end, None] ^ self.folded[0, low:high])
+            ones, others = np.divmod(np.flatnonzero(first < 2 * most), max(high - low, 1))
+            ones, others = ones + begun, others + low
+            kept = _distances(folded[:, ones], self.folded[:, others]) < 2 * most
+            yield ones[kept], others[kept]
+            begun = end
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Cells that are compared with others, of all that are known.
-
-    order, sizes, folded  their places in the order of their sizes, with their folded sketches
-    late                  the places of those that stand in no order
-    """
+    """Cells that are compared with others, of all that are known: those in the order of their sizes, and those that came late."""
 
     known: Sketches
-    order: Places
-    sizes: Places
-    folded: Words
-    late: Places
+    parts: tuple[_Ordered, ...]
 
-    def near(self, size: int, words: Words, most: int) -> Places:
-        """The places, in order, of cells that may differ from one by fewer than so many units; equal ones are among them."""
-        low, high = np.searchsorted(self.sizes, (size - most, size + most), side="right")
-        found = self.order[low:high][_distances(self.folded[:, low:high], _folded(words[None])) < 2 * most]
-        found = np.sort(np.concatenate([found, self.late]))
-        found = found[np.abs(self.known.sizes.values[found] - size) < most]
-        return found[_distances(self.known.words.values[found].T, words[:, None]) < 2 * most]
+    def near(self, sizes: Places, words: Words, most: int) -> tuple[Places, Places]:
+        """Pairs of a given cell and a known one that may differ by fewer than so many units, equal ones among them: the places of both,
+        in order."""
+        order = np.argsort(sizes, kind="stable")
+        folded = np.ascontiguousarray(_folded(words[order]))
+        found = [(order[:0], order[:0])]
+        for part in self.parts:
+            for at, other in part.near(sizes[order], folded, most):
+                ones, others = order[at], part.order[other]
+                kept = np.abs(self.known.sizes.values[others] - sizes[ones]) < most
+                kept &= _distances(words[ones].T, self.known.words.values[others].T) < 2 * most
+                found.append((ones[kept], others[kept]))
+        ones, others = (np.concatenate(side) for side in zip(*found, strict=True))
+        order = np.lexsort((others, ones))
+        return ones[order], others[order]
 
 
 def _folded(words: Words) -> Words:
-    return np.asarray(np.bitwise_xor.reduce(words.reshape(len(words), -1, _SHORT), axis=1).T)
+    return np.asarray(np.bitwise_xor.reduce(words.reshape(len(words), WORDS // _SHORT, _SHORT), axis=1).T)
 
 
-def _distances(ones: Words, other: Words) -> Places:
-    """Number of bits in which each column differs from another."""
-    unlike = ones ^ other
+def _distances(ones: Words, others: Words) -> Places:
+    """Number of bits in which each column differs from that of another."""
+    return np.asarray(_bits(ones ^ others).sum(axis=0, dtype=np.int64))
+
+
+def _bits(unlike: Words) -> npt.NDArray[np.uint8]:
+    """Number of set bits of each word."""
     if hasattr(np, "bitwise_count"):
-        return np.asarray(np.bitwise_count(unlike).sum(axis=0, dtype=np.int64))
+        return np.asarray(np.bitwise_count(unlike))
     halves = np.ascontiguousarray(unlike).view(np.uint16).reshape(*unlike.shape, 4)
-    return np.asarray(_BITS[halves].sum(axis=(0, 2), dtype=np.int64))
+    return np.asarray(_BITS[halves].sum(axis=-1, dtype=np.uint8))

@@ -73,7 +73,8 @@ def what_is_packed_hides_the_rest(patch: Patch) -> None:
 
 
 def nothing_is_near(patch: Patch) -> None:
-    patch.setattr(sketches.Candidates, "near", lambda self, size, words, most: np.zeros(0, dtype=np.int64))
+    none = np.zeros(0, dtype=np.int64)
+    patch.setattr(sketches.Candidates, "near", lambda self, sizes, words, most: (none, none))
 
 
 def sizes_alone_are_compared(patch: Patch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 import numpy as np
@@ -91,10 +92,11 @@ def test_nothing_close_is_missed(
     words, sketches = np.ascontiguousarray(marks["sketch"]).view(np.uint64), Sketches()
     sketches.add(marks["size"].astype(np.int64), words)
     candidates = sketches.among(np.ones(len(found), dtype=np.bool_))
-    for i, one in enumerate(found):
-        near = candidates.near(len(one), words[i], most).tolist()
-        assert {j for j, other in enumerate(found) if differing(one, other) < most} <= set(near)
-        assert near == sorted(near)
+    ones, others = candidates.near(marks["size"].astype(np.int64), words, most)
+    near = list(zip(ones.tolist(), others.tolist(), strict=True))
+    every = itertools.product(range(len(found)), repeat=2)
+    assert {(i, j) for i, j in every if differing(found[i], found[j]) < most} <= set(near)
+    assert near == sorted(set(near))
 
 
 def test_bits_are_counted_alike_by_earlier_versions_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
