@@ -93,6 +93,9 @@ def _of_groups(select: exp.Select, sources: Sequence[Shown]) -> Unique:
     """One row for each value of the group keys, where every key is shown."""
     group = select.args["group"]
     projections = _projections(select, sources)
+    if len(select.expressions) > 1 and any(map(_is_star, select.expressions)):
+        # a number in GROUP BY is a place among columns of which a star is several
+        return NOTHING
     if projections is None or any(group.args.get(part) for part in ("all", "rollup", "cube", "grouping_sets")):
         return NOTHING
     places = [_place_of_key(key, select, projections, sources) for key in group.expressions]
@@ -104,12 +107,25 @@ Identity = tuple[str, object]
 
 
 def _projections(select: exp.Select, sources: Sequence[Shown]) -> list[Identity | None] | None:
-    """Columns that a query shows; None where a star hides which columns there are, or shows others than those."""
-    if len(select.expressions) == 1 and _is_whole(select.expressions[0]) and len(sources) == 1:
-        return [("column", (0, i)) for i in range(len(sources[0].columns))]
-    if any(_is_star(projection) for projection in select.expressions):
-        return None
-    return [_identity(unaliased(projection), sources) for projection in select.expressions]
+    """Columns that a query shows, those of a star one by one; None where a star hides which columns there are, or shows others than
+    those."""
+    found: list[Identity | None] = []
+    for projection in select.expressions:
+        if not _is_star(projection):
+            found.append(_identity(unaliased(projection), sources))
+            continue
+        source = _of_star(projection, sources)
+        if source is None:
+            return None
+        found += [("column", (source, i)) for i in range(len(sources[source].columns))]
+    return found
+
+
+def _of_star(star: exp.Expression, sources: Sequence[Shown]) -> int | None:
+    """The one source of which a star shows every column as it is: of several sources, columns may be merged."""
+    table = star.table.lower() if isinstance(star, exp.Column) else ""
+    named = [i for i, source in enumerate(sources) if table in ("", source.name)]
+    return named[0] if len(named) == 1 and len(sources) == 1 and _is_whole(star) else None
 
 
 def _is_star(node: exp.Expression) -> bool:
