@@ -183,11 +183,46 @@ IMAGES = [
     "SELECT age > 50, COUNT(*) FROM customer WHERE age > 60 GROUP BY 1",
     "SELECT quarter(sold_on), month(sold_on), COUNT(*) FROM sale GROUP BY ALL",
 ]
+TEXTS = [
+    ("SELECT UPPER(city), COUNT(*) FROM customer GROUP BY 1", 4),
+    ("SELECT REPLACE(city, 'b', 'a') AS c, COUNT(*) FROM customer GROUP BY c", 3),
+    ("SELECT city || '-' || CAST(female AS VARCHAR), COUNT(*) FROM customer GROUP BY 1", 7),
+    ("SELECT CONCAT(city, '-', site) AS k, COUNT(*) FROM customer WHERE site < 3 GROUP BY k", 8),
+    ("SELECT site || ' ' || city AS k, city, COUNT(*) FROM customer WHERE city > 'a' GROUP BY ALL", 12),
+    (
+        "SELECT LPAD(CAST(age // 10 AS VARCHAR), 2, '0') || 's' AS decade, COUNT(*) FROM customer WHERE age < 30 GROUP BY ALL",
+        3,
+    ),
+    (
+        "SELECT SUBSTRING(k_name, 9) || city AS k, COUNT(*) FROM customer JOIN country ON country = k_id WHERE k_id < 2 GROUP BY 1",
+        7,
+    ),
+    ("SELECT LEFT(monthname(sold_on), 3), COUNT(*) FROM sale GROUP BY 1", 12),
+]
+"""Texts that are computed of columns with lists, and how many there are."""
 
 
 @pytest.mark.parametrize("sql", [*PUBLIC, *CONDITIONS, *IMAGES])
 def test_the_groups_are_those_of_plain_duckdb(sql: str, both: Beside) -> None:
     both.check(sql)
+
+
+@pytest.mark.parametrize(("sql", "groups"), TEXTS)
+def test_a_text_of_listed_columns_is_listed(sql: str, groups: int, both: Beside) -> None:
+    told = both.check(sql)
+    assert "privately" not in " ".join(told)
+    assert len(both.session.execute(sql).rows) == groups
+
+
+def test_texts_of_too_many_combinations_are_selected_privately(both: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_lists, "MOST_TRIED", 5)
+    told = both.check("SELECT city || site AS k, city, COUNT(*) FROM customer WHERE city = 'a' GROUP BY ALL")
+    assert "group key city || TRY_CAST(site AS VARCHAR): selected privately" in told
+
+
+def test_values_that_are_free_to_list_are_so_as_texts(both: Beside) -> None:
+    answer = both.session.execute("SELECT DISTINCT UPPER(city) AS c FROM customer ORDER BY c")
+    assert (answer.rows, answer.receipt.loss.epsilon) == ([("A",), ("B",), ("C",), (None,)], 0)
 
 
 @pytest.mark.parametrize(
@@ -358,4 +393,14 @@ def test_a_planted_fault_loses_a_true_row_or_shows_another(
     with pytest.raises(AssertionError):
         for sql in [*PUBLIC, *CONDITIONS]:
             both.check(f"/* dpsql: fresh */ {sql}")
+    both.session._world.sandbox._known.clear()
+
+
+def test_the_null_of_a_text_is_lost_where_that_of_its_column_is_forgotten(
+    both: Beside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgotten_null(monkeypatch)
+    both.session._world.sandbox._known.clear()
+    with pytest.raises(AssertionError):
+        both.check(f"/* dpsql: fresh */ {TEXTS[0][0]}")
     both.session._world.sandbox._known.clear()

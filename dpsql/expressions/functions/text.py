@@ -80,7 +80,9 @@ def contains(function: str, scalar: Scalar, other: Scalar) -> Scalar:
 
 
 def concatenate(left: Scalar, right: Scalar) -> Scalar:
-    """left || right"""
+    """left || right; beside a text, what is none is cast, as the engine does."""
+    if left.sqltype.is_text or right.sqltype.is_text:
+        left, right = cast(left, VARCHAR), cast(right, VARCHAR)
     left, right = as_text(left, "||"), as_text(right, "||")
     if isinstance(left.value, str) and isinstance(right.value, str):
         return literal(left.value + right.value, VARCHAR)

@@ -70,7 +70,7 @@ def key_lists(
     tried = {i: key for i, one in enumerate(keys) if (key := _tried(one.scalar, public)) is not None}
     found = Listed(tuple(keys))
     for part in together(tried, public, relation.where):
-        found = _narrowed(statement, found, part, {i: tried[i] for i in part.keys})
+        found = _narrowed(statement, found, part, {i: tried[i] for i in part.keys}, public)
     return _with_references(statement, found)
 
 
@@ -82,8 +82,16 @@ def _tried(key: Scalar, public: PublicTables) -> Scalar | None:
     theirs = public.same.get(key.tree)
     if theirs is not None and theirs.sqltype == key.sqltype:
         return theirs
-    leaves = [leaf.tree for leaf in key.leaves()]
-    return key if is_listed(key) or (leaves and all(leaf in public.owner for leaf in leaves)) else None
+    leaves = list(key.leaves())
+    if is_listed(key) or (leaves and all(leaf.tree in public.owner for leaf in leaves)) or _is_image(key, public):
+        return key
+    return None
+
+
+def _is_image(key: Scalar, public: PublicTables) -> bool:
+    """True for a text that is computed of columns with lists, of people and beside them: its values are those that it has of theirs."""
+    own = [leaf for leaf in key.leaves() if leaf.tree not in public.owner]
+    return key.sqltype.is_text and not is_listed(key) and bool(own) and all(map(is_listed, own))
 
 
 def is_listed(scalar: Scalar) -> bool:
@@ -116,13 +124,20 @@ def wire_type(scalar: Scalar) -> SqlType:
 # --- values that are tried ----------------------------------------------------------------------------------------
 
 
-def _narrowed(statement: Statement, found: Listed, part: Together, tried: Mapping[int, Scalar]) -> Listed:
+def _narrowed(
+    statement: Statement, found: Listed, part: Together, tried: Mapping[int, Scalar], public: PublicTables
+) -> Listed:
     """The keys with the values that some combination of their inputs gives them, where conditions are true."""
     if not _can_differ(part, tried):
         return found
     query = _query(part, tried)
     rows = _rows(statement, query, part, tried)
     if rows is None:
+        others = {i: key for i, key in tried.items() if not _is_image(key, public)}
+        if len(others) < len(tried):
+            # texts of too many combinations are selected privately
+            left = replace(part, keys={i: part.keys[i] for i in others})
+            return _narrowed(statement, found, left, others, public) if others else found
         own = all(key is found.keys[i].scalar and is_listed(key) for i, key in tried.items())
         return found if own else _with(found, _bound(statement, query, tried, None))
     if not rows:
