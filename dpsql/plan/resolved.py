@@ -151,6 +151,30 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class SortKey:
+    """A released column that rows are sorted by."""
+
+    column: str
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The rows of one release as they are, in an order: a post-processing query that computes nothing.
+
+    columns  released ones, in the order of the result
+    order    () for that of the release
+    limit    [rows] the most that are shown, after `offset`; None: all
+    """
+
+    columns: tuple[str, ...]
+    order: tuple[SortKey, ...]
+    limit: int | None
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class PostQuery:
     """The query over released and public tables that makes the answer.
 
@@ -161,6 +185,7 @@ class PostQuery:
     direct      for each output column the released column that it shows unchanged, or None
     computed    for each output column its text over a redrawn table, where it is computed from one row of a release; or None
     release     the block whose rows it shows one by one, or None
+    listing     the same question, where it computes nothing; or None
     notes       what is to be known of the answer, by the text alone
     written     the statement for people, where it holds what only dpsql knows and `plain_sql` does not; or None
     notes       what the reader of the answer has to know, by the declarations alone
@@ -179,6 +204,7 @@ class PostQuery:
     spent: tuple[str, ...] = ()
     computed: tuple[str | None, ...] = ()
     release: str | None = None
+    listing: Listing | None = None
     written: str | None = None
     notes: tuple[str, ...] = ()
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpsql.answers.look_up import Held
 from dpsql.core import cancellation
-from dpsql.core.columns import Column
+from dpsql.core.columns import Column, ResultRows
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.plan.compiled import Compiled, CompiledRelease
@@ -21,6 +21,7 @@ from dpsql.plan.releases import Release
 from dpsql.plan.resolved import PostQuery
 from dpsql.plan.tables import ROW_NUMBER, Accuracy, NoisyTable, PublicTable, redrawn_table
 from dpsql.postprocess.declared import DeclaredTables
+from dpsql.postprocess.listing import listed
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.estimating import Estimated, SideTable, beside, empty, end_of, estimate, typical
 from dpsql.release.noisy import KeyTables, key_list, wire_columns
@@ -41,7 +42,7 @@ class Staged:
     max_rows   [groups] the same, of the owner's limits of one statement
     charged    whether the statement was paid for: then an error says that the charge stands
 
-    Each release is loaded into the sandbox once, when something reads it.
+    Each release is loaded into the sandbox once, when something there reads it.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Staged:
         self._bounds = {bound.name: bound for bound in compiled.bounds}
         self._tables: dict[str, PublicTable] = {}
         self._estimated: dict[str, Estimated] = {}
+        self._loaded: set[str] = set()
         self.noisy = {name: there(self._parts[name].release, table) for name, table in held.tables.items()}
         self.charged = False
 
@@ -87,7 +89,7 @@ class Staged:
             self._sandbox.need(bound.public)
             for read in bound.reads:
                 if read in self._parts:
-                    self.estimated(self._parts[read])
+                    self.load(self._parts[read])
                 else:
                     self._sandbox.load(self.bound(read))
             table = self._sandbox.table(name, bound.sql)
@@ -113,9 +115,9 @@ class Staged:
 
     def _check_cells(self, part: CompiledRelease) -> None:
         groups = 1
-        for listed in part.release.limited.block.lists:
-            rows = len(self.bound(listed.bound).data[0]) if self.bound(listed.bound).data else 0
-            if listed.groups is not None and rows > listed.groups:
+        for one in part.release.limited.block.lists:
+            rows = len(self.bound(one.bound).data[0]) if self.bound(one.bound).data else 0
+            if one.groups is not None and rows > one.groups:
                 # what one unit can change was worked out from fewer
                 raise error(901, "a list of group keys is longer than planned")
             groups *= rows
@@ -130,19 +132,39 @@ class Staged:
     def _problem(self, code: int, what: str, hint: str = "") -> Error:
         return error(code, f"{what}; what was charged stays charged") if self.charged else error(code, what, hint=hint)
 
+    def load(self, part: CompiledRelease) -> None:
+        """Put a release's estimates into the sandbox, and what is read beside them."""
+        name = part.release.name
+        if name not in self._loaded:
+            self._loaded.add(name)
+            found = self.estimated(part)
+            self._sandbox.load(found.table)
+            for table in read_beside(self._compiled, part.release, key_types(self._compiled, part, self._columns)):
+                self._sandbox.load(table.make(self._cells(part), found))
+
     def estimated(self, part: CompiledRelease) -> Estimated:
-        """A release's estimates, in the sandbox."""
+        """A release's estimates."""
         name = part.release.name
         if name not in self._estimated:
-            noisy = self.noisy.get(name)
-            if noisy is None:
-                noisy = key_list(part.release, self._lists(part))
             types = key_types(self._compiled, part, self._columns)
-            self._estimated[name] = estimate(part.release, noisy, LEVEL, types)
-            self._sandbox.load(self._estimated[name].table)
-            for table in read_beside(self._compiled, part.release, types):
-                self._sandbox.load(table.make(noisy, self._estimated[name]))
+            self._estimated[name] = estimate(part.release, self._cells(part), LEVEL, types)
         return self._estimated[name]
+
+    def _cells(self, part: CompiledRelease) -> NoisyTable:
+        found = self.noisy.get(part.release.name)
+        return found if found is not None else key_list(part.release, self._lists(part))
+
+    def rows(self, post_query: PostQuery) -> ResultRows:
+        """The rows of the final query: read off the released table where it only lists it, else the sandbox's. Raises 706, 712."""
+        releases = self._compiled.releases
+        if post_query.listing is not None:
+            (part,) = (part for part in releases if part.release.name == post_query.release)
+            found = listed(self.estimated(part).table, post_query.listing, self._max_rows)
+            if found is not None:
+                return found
+        for part in releases:
+            self.load(part)
+        return self._sandbox.run(post_query.sql)
 
     def computed(self, post_query: PostQuery, types: Sequence[str]) -> ComputedIntervals | None:
         """The intervals of what the result computes from the rows of one release; None where it computes nothing."""

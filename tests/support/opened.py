@@ -112,6 +112,11 @@ class Data:
         ):
             return Session(self._opened, ledger, find_analyst(schema, analyst), noise)
 
+    @property
+    def schema(self) -> Schema:
+        """The schema with the columns of its public tables."""
+        return self._opened.schema
+
     def connection(self) -> Connection:
         return Connection(self.session())
 

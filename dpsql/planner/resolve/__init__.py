@@ -8,6 +8,7 @@ public.py         a SELECT over public tables and releases
 subqueries.py     EXISTS, IN and scalar subqueries about a row; correlated.py makes joins of correlated ones
 scalars.py, functions.py, aggregates.py, scope.py   expressions and the names in them
 ends.py           the ends of intervals as columns
+listing.py        the final query as a plain list of released rows
 free.py, catalog.py, grouping_sets.py, pivot.py   statements that are answered, or written out, as others
 """
 
@@ -28,6 +29,7 @@ from dpsql.planner.resolve.catalog import quoted_columns, reads_catalog, spendin
 from dpsql.planner.resolve.ends import computed
 from dpsql.planner.resolve.free import free_answer
 from dpsql.planner.resolve.functions import check_buckets
+from dpsql.planner.resolve.listing import listing
 from dpsql.planner.resolve.people import traced
 from dpsql.planner.resolve.pivot import unpivoted, with_values
 from dpsql.planner.resolve.query import query
@@ -120,13 +122,15 @@ def _text(tree: exp.Expression) -> str:
 def _post_query(statement: Statement, found: Public, plain: str) -> PostQuery:
     """The query that makes the answer; where it shows a release row by row, the row's number goes with it."""
     tree = found.tree
+    rows = listing(tree, found.release, found.direct) if found.release is not None else None
     numbered = found.release is not None and traced(tree, found.release)
     public, _ = statement.reads(tree)
     if not numbered or found.release is None:
         return PostQuery(statement.text(tree), plain, public, found.direct, numbered)
     block = next(b for b in statement.blocks if b.name == found.release)
     texts = tuple(total_text(node) if node is not None else None for node in computed(tree, block, found.direct))
-    return PostQuery(statement.text(tree), plain, public, found.direct, numbered, computed=texts, release=found.release)
+    text, direct = statement.text(tree), found.direct
+    return PostQuery(text, plain, public, direct, numbered, computed=texts, release=found.release, listing=rows)
 
 
 TOO_LONG = "DPSQL-204"

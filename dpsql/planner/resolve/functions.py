@@ -63,7 +63,8 @@ def _compare(operator: str) -> Builder:
                 raise error(102, f"rows are not compared by {operator}", hint="write a < 1 OR (a = 1 AND b < 2)")
             found = _row(left, right, build)
             return found if operator == "=" else logic.negation(found)
-        far = apart(operator, left, right, build)
+        with_interval = isinstance(left, exp.Interval) or isinstance(right, exp.Interval)
+        far = apart(operator, left, right, build) if with_interval else None
         return far if far is not None else logic.compare(operator, build(left), build(right))
 
     return built
