@@ -125,7 +125,8 @@ class Dialect(Protocol):
     """Words that an engine is spoken to in.
 
     engine  its name, in refusals
-    guards  whether an operator that is not proved total can be guarded in place; where not, it is refused
+    guards    whether an operator that is not proved total can be guarded in place; where not, it is refused
+    verbatim  whether a checked statement is written as it is, whatever its constants are
     """
 
     @property
@@ -133,6 +134,9 @@ class Dialect(Protocol):
 
     @property
     def guards(self) -> bool: ...
+
+    @property
+    def verbatim(self) -> bool: ...
 
     def write(self, statement: Checked) -> str:
         """A checked statement in the engine's own words. Raises 104 naming what the engine has not, and the engine."""

@@ -107,7 +107,7 @@ class Buying:
         self._identity = identity
         self._budget = budget_of(dataset.schema, analyst)
         dialect = dataset.engine.dialect
-        self._texts = Texts(dataset.schema, dataset.facts, dialect.write, dialect.guards)
+        self._texts = Texts(dataset.schema, dataset.facts, dialect.write, dialect.guards, dialect.verbatim)
 
     def buy(self, held: Held, judged: Judged, staged: Staged, fresh: bool) -> Bought | None:
         """Every release of a statement: what is missing is charged in one transaction, and run.

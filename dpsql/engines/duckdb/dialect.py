@@ -35,6 +35,7 @@ class DuckDBDialect:
 
     engine: str = "DuckDB"
     guards: bool = True
+    verbatim: bool = True
 
     def write(self, statement: Checked) -> str:
         return statement.text

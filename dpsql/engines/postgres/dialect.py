@@ -19,6 +19,7 @@ class PostgresDialect:
 
     engine: str = ENGINE
     guards: bool = False
+    verbatim: bool = False
 
     def write(self, statement: Checked) -> str:
         tried = statement.tree.find(exp.Try)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -27,8 +28,9 @@ from dpsql.plan.compiled import CompiledRelease, Verified
 from dpsql.plan.resolved import InputTable
 from dpsql.planner.calls import hidden, restored
 from dpsql.planner.total.operators import NAMES
+from dpsql.planner.total.proofs import Proof, proved
 from dpsql.planner.total.relations import Columns, Relations, Tables
-from dpsql.planner.total.shapes import Shapes
+from dpsql.planner.total.shapes import Shapes, lifted
 from dpsql.planner.total.walk import NotTotalError
 from dpsql.schema.model import UNIT_COLUMN, Column, Schema, Table, bounds_fact, with_unit
 
@@ -158,17 +160,26 @@ Bounds = tuple[InputTable, ...]
 class Texts:
     """Engine SQL for a compiled release, on data of which some facts were verified.
 
-    write   the engine's dialect
-    guards  whether it has guards: without them what could fail is refused from the first
+    write     the engine's dialect
+    guards    whether it has guards: without them what could fail is refused from the first
+    verbatim  whether it writes what needed no guard as it is: then a text may be known by the proof of another one (proofs.py)
     """
 
-    def __init__(self, schema: Schema, facts: frozenset[str], write: Callable[[Checked], str], guards: bool) -> None:
-        self._write, self._guards = write, guards
+    def __init__(
+        self,
+        schema: Schema,
+        facts: frozenset[str],
+        write: Callable[[Checked], str],
+        guards: bool,
+        verbatim: bool,
+    ) -> None:
+        self._write, self._guards, self._verbatim = write, guards, verbatim
         self._schema = schema
         self._facts = facts
         self._tables = lru_cache(16)(self._tables_with)
         self._checked = lru_cache(MOST)(self._total)
         self._shapes = Shapes(_parsed)
+        self._proofs: OrderedDict[_Family, Proof | None] = OrderedDict()
 
     def check(self, part: CompiledRelease, bounds: Sequence[InputTable], *, everywhere: bool) -> None:
         """See that all SQL of a release is total, before anything is charged. Raises 902."""
@@ -191,14 +202,33 @@ class Texts:
         return tables_of(self._schema, facts)
 
     def _total(self, sql: str, facts: frozenset[str], bounds: Bounds, everywhere: bool) -> str:
+        shape, values = lifted(sql) or ("", [])
+        family, guarded = (shape, facts, bounds, everywhere), everywhere and self._guards
+        proof = self._proofs.get(family)
+        if proof is not None and proof.covers(values):
+            return sql
         tables = self._tables(facts)
         if bounds:
             tables = {**tables, **{b.name.lower(): input_table(b.columns) for b in bounds}}
 
         def write(checked: Checked) -> str:
-            text = self._write(checked)
+            text, constants = self._write(checked), self._shapes.constants
             if checked.text == sql:
+                if self._verbatim and constants and family not in self._proofs:
+                    found = proved(checked.tree, constants, lambda wide: Relations(tables, guarded, wide))
+                    self._remember(family, found)
+                    if found is None:
+                        return text
                 self._shapes.unchanged()
             return text
 
-        return written(sql, tables, write, everywhere=everywhere and self._guards, parse=self._shapes.tree)
+        return written(sql, tables, write, everywhere=guarded, parse=self._shapes.tree)
+
+    def _remember(self, family: _Family, proof: Proof | None) -> None:
+        self._proofs[family] = proof
+        if len(self._proofs) > MOST:
+            self._proofs.popitem(last=False)
+
+
+_Family = tuple[str, frozenset[str], Bounds, bool]
+"""What a proof is of: a shape, and what else is looked at."""

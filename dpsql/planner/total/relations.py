@@ -24,15 +24,17 @@ _JOINS = {"", "INNER", "CROSS", "LEFT", "FULL", "SEMI", "ANTI", "OUTER"}
 class Relations:
     """Checks queries over known tables.
 
-    tables  by their lower-case name, the columns by theirs
+    tables   by their lower-case name, the columns by theirs
+    assumed  see Walk
     """
 
     tables: Tables
-    walk: Walk = field(init=False)
     everywhere: bool = False
+    assumed: Mapping[int, Known] = field(default_factory=dict)
+    walk: Walk = field(init=False)
 
     def __post_init__(self) -> None:
-        self.walk = Walk(RULES, self.everywhere, self._inside)
+        self.walk = Walk(RULES, self.everywhere, self._inside, self.assumed)
 
     def _inside(self, node: exp.Expression, scope: KnownColumns) -> Sequence[Known]:
         return list(self.query(node, scope, {}).values())

@@ -68,6 +68,11 @@ class Shapes:
         self._lent = key, shape
         return shape.filled(values)
 
+    @property
+    def constants(self) -> tuple[exp.Expression, ...]:
+        """The constants in the tree that was asked last, in the order of its text; none where it is no shape's."""
+        return self._lent[1].constants if self._lent is not None else ()
+
     def unchanged(self) -> None:
         """The tree that was asked last is as it was given, and serves again."""
         if self._lent is not None:

@@ -25,26 +25,36 @@ def column(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
 
 
 def literal(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
-    if node.args.get("is_string"):
-        return Known(VARCHAR, None, null=False, word=node.name)
-    if node.name.isdigit():
-        return integer(int(node.name))
-    digits, _, after = node.name.partition(".")
+    assumed = walk.assumed.get(id(node))
+    if assumed is not None:
+        return assumed
+    found = Known(VARCHAR, None, null=False, word=node.name) if node.args.get("is_string") else number(node.name)
+    if found is None:
+        raise unknown(node)
+    return found
+
+
+def number(text: str) -> Known | None:
+    """A bare number; None where the engine might not read it."""
+    if text.isdigit():
+        return integer(int(text))
+    digits, _, after = text.partition(".")
     if digits.isdigit() and after.isdigit() and len(digits) + len(after) <= 38:
-        number = Fraction(node.name)
-        return Known(decimal(len(digits) + len(after), len(after)), Interval(number, number), null=False)
-    if "e" in node.name.lower():
-        double = float(node.name)
-        point = Interval(Fraction(double), Fraction(double)) if math.isfinite(double) else None
-        return Known(DOUBLE, point, null=False)
-    raise unknown(node)
+        point = Fraction(text)
+        return Known(decimal(len(digits) + len(after), len(after)), Interval(point, point), null=False)
+    if "e" in text.lower():
+        double = float(text)
+        return Known(
+            DOUBLE, Interval(Fraction(double), Fraction(double)) if math.isfinite(double) else None, null=False
+        )
+    return None
 
 
 def cast(walk: Walk, node: exp.Expression, scope: KnownColumns) -> Known:
     target = type_of(node.args["to"])
     inner = node.this
     if isinstance(inner, exp.Literal) and inner.args.get("is_string") and not target.is_text:
-        found = constant(inner.name, target)
+        found = walk.assumed.get(id(inner)) or constant(inner.name, target)
         if found is None:
             raise unknown(node)
         return found

@@ -62,11 +62,13 @@ class Walk:
     around      the nodes that they are
     nullable    the nodes that may be NULL by themselves, whatever the conditions around them
     query       the values of a query inside an expression: the column that it shows
+    assumed     by the `id` of a constant what is taken of it in place of its value (proofs.py)
     """
 
     rules: Mapping[str, Rule]
     everywhere: bool
     query: Callable[[exp.Expression, KnownColumns], Sequence[Known]]
+    assumed: Mapping[int, Known] = field(default_factory=dict)
     guarded: int = 0
     facts: list[Facts] = field(default_factory=list)
     known: dict[int, Known] = field(default_factory=dict)

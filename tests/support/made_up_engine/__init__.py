@@ -29,6 +29,7 @@ class LoudDialect(DuckDBDialect):
 
     engine: str = "Loud"
     guards: bool = False
+    verbatim: bool = False
 
     def write(self, statement: Checked) -> str:
         if statement.tree.find(exp.Try):
