@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ FORM = 1
 """Of what is packed."""
 _WORDS = SKETCH_BITS // 64
 _Array = npt.NDArray[np.generic]
+_Number = TypeVar("_Number", bound=np.generic)
+_Text = TypeVar("_Text", str, Fine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +53,11 @@ class PastAnswers:
         """The answers of one statement: cells, the precision of each, and the fewest sample units of one that is shown."""
         kinds: dict[str, int] = {}
         fine: dict[Fine, int] = {}
-        found: list[tuple[int, int, int, float]] = []
-        for (cells, precision, fewest), begun in zip(released, _begun(released), strict=True):
-            for place in np.flatnonzero(cells.marks["size"] >= fewest).tolist():
-                kind = kinds.setdefault(cells.kinds[place], len(kinds))
-                told = fine.setdefault(cells.fine[place], len(fine))
-                found.append((begun + place, kind, told, precision))
-        at = np.array([one[0] for one in found], dtype=np.int32)
+        kept = [np.flatnonzero(cells.marks["size"] >= fewest) for cells, _, fewest in released]
+        at = _joined([places + begun for places, begun in zip(kept, _begun(released), strict=True)], np.int32)
+        parts = [(cells, places, precision) for (cells, precision, _), places in zip(released, kept, strict=True)]
+        kind = _joined([_numbered(cells.kinds, places, kinds) for cells, places, _ in parts], np.int32)
+        told = _joined([_numbered(cells.fine, places, fine) for cells, places, _ in parts], np.int32)
         marks = np.concatenate([cells.marks for cells, _, _ in released])[at] if len(at) else None
         return PastAnswers(
             tuple(kinds),
@@ -64,12 +65,12 @@ class PastAnswers:
             marks["digest"] if marks is not None else np.zeros(0, dtype=np.uint64),
             marks["size"] if marks is not None else np.zeros(0, dtype=np.uint32),
             _words(marks["sketch"]) if marks is not None else np.zeros((0, _WORDS), dtype=np.uint64),
-            np.arange(len(found), dtype=np.int32),
-            np.array([one[1] for one in found], dtype=np.int32),
-            np.array([one[2] for one in found], dtype=np.int32),
+            np.arange(len(at), dtype=np.int32),
+            kind,
+            told,
             at,
-            np.full(len(found), charge, dtype=np.int64),
-            np.array([one[3] for one in found], dtype=np.float64),
+            np.full(len(at), charge, dtype=np.int64),
+            _joined([np.full(len(places), precision) for _, places, precision in parts], np.float64),
         )
 
 
@@ -109,6 +110,17 @@ def unpacked(body: bytes) -> PastAnswers:
 def _arrays(found: PastAnswers) -> list[_Array]:
     eight = [found.digests, found.words, found.charge, found.precision]
     return [*eight, found.sizes, found.cell, found.kind, found.told, found.at]
+
+
+def _numbered(texts: Sequence[_Text], places: npt.NDArray[np.int64], known: dict[_Text, int]) -> npt.NDArray[np.int64]:
+    """The numbers of the texts at some places, in the order in which they first come."""
+    if len(set(texts)) == 1 and len(places):
+        return np.full(len(places), known.setdefault(texts[0], len(known)), dtype=np.int64)
+    return np.array([known.setdefault(texts[place], len(known)) for place in places.tolist()], dtype=np.int64)
+
+
+def _joined(pieces: Sequence[_Array], kind: type[_Number]) -> npt.NDArray[_Number]:
+    return np.concatenate([np.zeros(0, dtype=kind), *pieces]).astype(kind)
 
 
 def _begun(released: Sequence[tuple[Cells, float, float]]) -> list[int]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -95,10 +97,13 @@ class History:
         """An earlier cell, or other cell of the statement, that one of its cells differs from by few people."""
         own, known = _Answered(), self._known
         own.add(self._answers(asked, OWN))
-        cells = [(one.cells, place) for one in asked for place in range(len(one.cells))]
+        ends = [*accumulate(len(one.cells) for one in asked)]
 
         def load(charge: int, at: int) -> Keys:
-            return cells[at][0].load(cells[at][1]) if charge == OWN else self._load(charge, at)
+            if charge != OWN:
+                return self._load(charge, at)
+            own_cells = asked[bisect(ends, at)].cells
+            return own_cells.load(at - ends[bisect(ends, at)] + len(own_cells))
 
         same = known.same(own)
         precisions = own.precisions.values + np.where(same < 0, 0.0, known.precisions_at(same))
@@ -125,6 +130,9 @@ class History:
         load: Load,
     ) -> Conflict | None:
         """A cell of the statement and another one of a kind, whose difference is few people and could be read."""
+        if not self._policy.is_few(1):
+            # where one sample unit stands for enough people, no difference that the sample sees is few
+            return None
         most = math.ceil(self._policy.k / self._policy.scale)
         variances, spreads = _variance(precisions), _variance(theirs)
         # a difference is known no more exactly than either of the two
@@ -151,19 +159,49 @@ class History:
         """The same for a cell of the statement and one that is the same to the sample. All answers of either are taken for answers of
         each, so that the difference is taken for no less exact than it is."""
         readable = 2 * _variance(precisions) < self._readable**2
-        kept = [
-            place
-            for place in places.tolist()
-            if readable[place] and same[place] >= 0 and not self._policy.is_few(int(own.sketches.sizes.values[place]))
-        ]
-        told, known = own.told(np.array(kept, dtype=np.int64)), others.told(same[np.array(kept, dtype=np.int64)])
-        for place in kept:
-            size = int(own.sketches.sizes.values[place])
-            for text, charge in known.get(int(same[place]), {}).items():
-                past = fine_of(text)
-                if any(one != text and are_apart(fine_of(one), past, size) for one in told[place]):
-                    return Conflict(0, charge or None)
+        sizes = own.sketches.sizes.values
+        few = {size for size in np.unique(sizes[places]).tolist() if self._policy.is_few(size)}
+        kept = places[readable[places] & (same[places] >= 0) & ~np.isin(sizes[places], list(few))]
+        told, known = own.told(kept), others.told(same[kept])
+        fine = {text: fine_of(text) for text in (*told.texts, *known.texts)}
+        for one, other in _unlike(told, known, same):
+            check()
+            place, text, past = int(told.cells[one]), told.texts[told.told[one]], known.texts[known.told[other]]
+            if are_apart(fine[text], fine[past], int(sizes[place])):
+                return Conflict(0, int(known.charges[other]) or None)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Texts that tell apart the answers of some cells, each once a cell, as they were first released.
+
+    cells    the place of the cell of each
+    told     its number in `texts`
+    charges  by which it was released
+    """
+
+    cells: Places
+    told: Places
+    charges: Places
+    texts: tuple[str, ...]
+
+
+def _unlike(told: _Told, known: _Told, same: Places) -> list[tuple[int, int]]:
+    """Pairs of a text about a cell and another one about the cell that is the same: by cells, then as the others came.
+
+    same  by the place of a cell, that of the other one
+    """
+    order = np.argsort(known.cells, kind="stable")
+    low, high = (np.searchsorted(known.cells[order], same[told.cells], side=side) for side in ("left", "right"))
+    ones = np.repeat(np.arange(len(told.cells)), high - low)
+    others = order[np.arange(len(ones)) - np.repeat(np.cumsum(high - low) - high, high - low)]
+    numbers = {text: number for number, text in enumerate(dict.fromkeys((*told.texts, *known.texts)))}
+    here, there = (np.array([numbers[text] for text in side.texts], dtype=np.int64) for side in (told, known))
+    differs = np.flatnonzero(here[told.told[ones]] != there[known.told[others]])
+    ones, others = ones[differs], others[differs]
+    by = np.lexsort((ones, others, told.cells[ones]))
+    return list(zip(ones[by].tolist(), others[by].tolist(), strict=True))
 
 
 class _Answered:
@@ -247,18 +285,21 @@ class _Answered:
     def precisions_at(self, places: Places) -> Precisions:
         return self.precisions.values[places] if len(self.precisions) else np.zeros(len(places))
 
-    def told(self, places: Places) -> dict[int, dict[str, int]]:
-        """By the place of a cell, what tells apart its answers, each with the charge that it was first released by."""
+    def told(self, places: Places) -> _Told:
+        """Texts that tell apart the answers of the cells at some places."""
         asked = np.zeros(len(self.sketches), dtype=np.bool_)
         asked[places] = True
         answers = np.flatnonzero(asked[self._cell.values])
         codes = self._cell.values[answers].astype(np.int64) << 32 | self._told.values[answers]
         answers = answers[np.sort(np.unique(codes, return_index=True)[1])]
-        texts, found = list(self._fine), dict[int, dict[str, int]]()
-        for answer in answers.tolist():
-            told = found.setdefault(int(self._cell.values[answer]), {})
-            told[texts[self._told.values[answer]]] = int(self._charge.values[answer])
-        return found
+        texts, told = np.unique(self._told.values[answers], return_inverse=True)
+        every = list(self._fine)
+        return _Told(
+            self._cell.values[answers].astype(np.int64),
+            told.reshape(-1),
+            self._charge.values[answers],
+            tuple(every[i] for i in texts.tolist()),
+        )
 
     def _salts(self) -> npt.NDArray[np.uint64]:
         return np.array([_salt(kind) for kind in self.kinds], dtype=np.uint64)

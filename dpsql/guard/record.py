@@ -1,8 +1,9 @@
 """Record of the people that a statement was about, in the ledger: text that holds nothing of the data.
 
 Since version 3 it is of cells: a first line of JSON that says what is compared at once, then the keys of all cells, which are read
-where one is close. Version 5 kept more of each cell. Versions 1 and 2 held regions; versions 3 and 4 lack what tells cells apart that
-are the same to the sample: such a statement is evaluated anew from its text, where it can be.
+where one is close. The marks of cells are compressed since version 7: most of small ones is empty. Version 5 kept more of each cell.
+Versions 1 and 2 held regions; versions 3 and 4 lack what tells cells apart that are the same to the sample: such a statement is
+evaluated anew from its text, where it can be.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import numpy as np
 from dpsql.guard.cells import HASH_BITS, MARK, SKETCH_BITS, Cells, Fine, Keys, Marks
 from dpsql.guard.history import BlockQuestion
 
-VERSION = 6
+VERSION = 7
 """Of what is written."""
+_READ = (5, 6, VERSION)
 _MARK_5 = np.dtype([("digest", "<u8"), ("size", "<u4"), ("lowest", "<u4", 16), ("sketch", "u1", SKETCH_BITS // 8)])
 Load = Callable[[int], Keys]
 """The keys of a cell, by its place in the record."""
@@ -32,7 +34,8 @@ def written(asked: Sequence[BlockQuestion], identity: str) -> str:
     identity  of the sample units that the cells are of
     """
     body = [[one.spread, one.people, one.groups, one.about, _runs(one.cells)] for one in asked]
-    marks = base64.b64encode(b"".join(one.cells.marks.tobytes() for one in asked)).decode()
+    packed = zlib.compress(b"".join(one.cells.marks.tobytes() for one in asked), 1)
+    marks = base64.b64encode(packed).decode()
     head = {"version": VERSION, "sample": identity, "asked": body, "marks": marks}
     cells = [one.cells.load(place) for one in asked for place in range(len(one.cells))]
     return (
@@ -72,10 +75,7 @@ def is_of(text: str, identity: str) -> bool:
 def keys(text: str) -> list[Keys]:
     """The keys of every cell of a record. Raises as `read`."""
     ends = np.cumsum(_marks(_head(text))["size"].astype(np.int64))
-    try:
-        found = _unpacked(text.partition("\n")[2])
-    except zlib.error:
-        raise ValueError("keys that cannot be read") from None
+    found = _unpacked(text.partition("\n")[2])
     if len(found) != (ends[-1] if len(ends) else 0):
         raise ValueError("cells without keys")
     return np.split(found, ends)[:-1]
@@ -95,13 +95,15 @@ def _head(text: str) -> Any:
 
 
 def _is_of(head: Any, identity: str) -> bool:
-    return isinstance(head, dict) and head["version"] in (5, VERSION) and bool(head["sample"] == identity)
+    return isinstance(head, dict) and head["version"] in _READ and bool(head["sample"] == identity)
 
 
 def _marks(head: Any) -> Marks:
     """Marks of cells, without what version 5 kept beside them."""
     written = base64.b64decode(head["marks"], validate=True)
     if head["version"] == VERSION:
+        written = _inflated(written)
+    if head["version"] != 5:
         return np.frombuffer(written, dtype=MARK)
     found = np.frombuffer(written, dtype=_MARK_5)
     marks = np.empty(len(found), dtype=MARK)
@@ -128,7 +130,14 @@ def _packed(keys: Keys) -> str:
 
 
 def _unpacked(packed: str) -> Keys:
-    planes = np.frombuffer(zlib.decompress(base64.b64decode(packed, validate=True)), dtype=np.uint8).reshape(5, -1)
+    planes = np.frombuffer(_inflated(base64.b64decode(packed, validate=True)), dtype=np.uint8).reshape(5, -1)
     places = np.cumsum(np.ascontiguousarray(planes[:4].T).view("<u4").reshape(-1), dtype=np.uint32)
     found: Keys = (places << np.uint32(HASH_BITS)) | planes[4].astype(np.uint32)
     return found
+
+
+def _inflated(packed: bytes) -> bytes:
+    try:
+        return zlib.decompress(packed)
+    except zlib.error:
+        raise ValueError("what is packed cannot be read") from None

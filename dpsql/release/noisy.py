@@ -191,11 +191,28 @@ class _Dimension:
 
     def found(self, keys: Columns) -> Places:
         """Of each row of some keys its place in the list; -1: it is not listed."""
+        if len(self.places) == 1:
+            place = _whole_places(self.columns[0], keys[self.places[0]])
+            if place is not None:
+                return place
         listed = {values: i for i, values in enumerate(zip(*self.columns, strict=True))}
         if len(listed) < self.size:
             raise error(901, "a listed group key stands there twice")
         rows = zip(*(keys[place] for place in self.places), strict=True)
         return np.fromiter((listed.get(row, -1) for row in rows), dtype=np.intp, count=len(keys[0]))
+
+
+def _whole_places(listed: Column[KeyValue], keys: Column[KeyValue]) -> Places | None:
+    """The places of whole numbers in a list of them; None where either is of something else, or a number stands there twice."""
+    if listed.nulls is not None or not listed.values.dtype == keys.values.dtype == np.int64 or not len(listed):
+        return None
+    order = np.argsort(listed.values, kind="stable")
+    values = listed.values[order]
+    if (np.diff(values) == 0).any():
+        return None
+    at = np.minimum(np.searchsorted(values, keys.values), len(values) - 1)
+    found = values[at] == keys.values
+    return np.where(found if keys.nulls is None else found & ~keys.nulls, order[at], -1)
 
 
 def _dimensions(asked: Release, lists: KeyTables) -> list[_Dimension]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dpsql.guard import cells as of_cells
 from dpsql.guard.cells import HASH_BITS, Keys, cells, differing
 from dpsql.guard.history import BlockQuestion, History
 from dpsql.guard.leaving_out import Policy
@@ -105,3 +106,20 @@ def test_bits_are_counted_alike_by_earlier_versions_of_numpy(monkeypatch: pytest
     assert _distances(ones, ones[:, :1]).tolist() == expected
     monkeypatch.delattr(np, "bitwise_count", raising=False)
     assert _distances(ones, ones[:, :1]).tolist() == expected
+
+
+def test_where_one_sample_unit_stands_for_enough_people_no_difference_is_looked_for() -> None:
+    """One sample unit of 30 people: what differs by one differs by more than 20."""
+    found = History(Policy(20, 30.0), 10, lambda charge, place: keys(range(1_000)))
+    found.remember([asked(range(1_000))], 1)
+    assert found.conflict([asked(range(999))]) is None
+    closer = History(Policy(20, 19.0), 10, lambda charge, place: keys(range(1_000)))
+    closer.remember([asked(range(1_000))], 1)
+    assert closer.conflict([asked(range(999))]) is not None
+
+
+@given(st.lists(st.lists(st.integers(0, 2**20), unique=True, max_size=30), max_size=20))
+def test_sketches_that_are_made_together_are_those_of_each(units: list[list[int]]) -> None:
+    found = [keys(one) for one in units]
+    marks = cells([("adds", one) for one in found]).marks
+    assert [mark.tobytes() for mark in marks["sketch"]] == [of_cells._sketch(one).tobytes() for one in found]

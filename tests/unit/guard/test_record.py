@@ -63,6 +63,15 @@ def test_version_5_kept_more_of_each_cell() -> None:
     assert [len(one.cells.load(0)) for one in found] == [9, 7]
 
 
+def test_version_6_kept_the_marks_as_they_are() -> None:
+    asked = [BlockQuestion(cells([("adds", np.arange(n, dtype=np.uint32))]), 1.0, 1) for n in (9, 7)]
+    marks = b"".join(one.cells.marks.tobytes() for one in asked)
+    head, _, packed = record.written(asked, "units").partition("\n")
+    text = f"{json.dumps(json.loads(head) | {'version': 6, 'marks': base64.b64encode(marks).decode()})}\n{packed}"
+    found = record.read(text, "units", unread)
+    assert found is not None and b"".join(one.cells.marks.tobytes() for one in found) == marks
+
+
 def unread(place: int) -> Keys:
     raise AssertionError("keys are read only where they are needed")
 
@@ -93,6 +102,7 @@ def test_an_earlier_version_is_evaluated_anew(text: str, spread: float) -> None:
         '{"version": 5}',
         '{"version": 6, "sample": "units", "marks": "", "asked": [[1]]}',
         '{"version": 5, "sample": "units", "marks": "", "asked": [[1, 1, 1, "", [["adds", [], 9], ["adds", [], -9]]]]}',
+        '{"version": 7, "sample": "units", "marks": "AAAA", "asked": [[1, 1, 1, "", [["adds", [], 1]]]]}',
         "17",
     ],
 )
@@ -125,3 +135,9 @@ def test_a_total_is_short() -> None:
         for k in (everybody, half)
     ]
     assert sizes[0] < 1_200 and sizes[1] < 6_000, sizes
+
+
+def test_many_small_cells_are_short() -> None:
+    """Cells of few sample units, as of a breakdown by many values: a fifth of the bytes that their marks take."""
+    many = cells([("adds", np.arange(i, i + 3, dtype=np.uint32) << np.uint32(HASH_BITS)) for i in range(0, 9_000, 3)])
+    assert 5 * len(record.written([BlockQuestion(many, 1.0, 1)], "units")) < many.marks.nbytes

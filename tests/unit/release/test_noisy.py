@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from dpsql.core.columns import Column, objects
+from dpsql.core.errors import Error
 from dpsql.engines.base import ExactTable
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Suppression
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.release.noisy import release
+from dpsql.release.noisy import _Dimension, release
 from tests.support.noise import RecordedNoise, ZeroNoise
 from tests.support.planning import compile_statement
 from tests.support.stages import schema_of
@@ -62,3 +66,12 @@ def test_what_too_few_people_are_in_is_not_shown() -> None:
     part = replace(part, release=replace(part.release, suppressed=(one,)))
     found = release(part, ExactTable(([1, 2, 3],), ([4, 5, 6],)), ZeroNoise())
     assert list(found.cells) == [[None, 5, 6]]
+
+
+def test_whole_numbers_are_found_in_their_list_as_any_value_is() -> None:
+    listed, keys = [7, -3, 2**62, 0], [0, 5, -3, 2**62, 7, 7, None]
+    fast = _Dimension((0,), (Column.of(listed),)).found((Column.of(keys),))
+    slow = _Dimension((0,), (Column(objects(listed)),)).found((Column.of(keys),))
+    assert fast.tolist() == slow.tolist() == [3, -1, 1, 2, 0, 0, -1]
+    with pytest.raises(Error, match="stands there twice"):
+        _Dimension((0,), (Column.of([1, 1]),)).found((Column.of([1]),))
