@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dpsql.accounting.ledger import Ledger
@@ -20,24 +21,39 @@ class VersionRecord:
     declared   the declarations that facts and snapshot are about; "" where there are neither
     facts      names, as schema/model.py gives them
     snapshot   (signature, content) of the prepared snapshot's files, keyed with the ledger's secret; None: there is none
+    files      by table of several files, by the name of each: text that stands for its contents and the table's structure
     """
 
     structure: tuple[str, ...] = ()
     declared: str = ""
     facts: frozenset[str] = frozenset()
     snapshot: tuple[str, str] | None = None
+    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
         """As the ledger keeps it."""
         found = {"verified": self.structure, "declared": self.declared, "facts": sorted(self.facts)}
-        return json.dumps({**found, "snapshot": self.snapshot})
+        return json.dumps({**found, "snapshot": self.snapshot, "files": self.files})
 
 
 def read_record(ledger: Ledger, version: str, declared: str) -> VersionRecord:
     """Read the facts verified of a data version; without facts and snapshot where they are about other declarations."""
     stored = _read(Versions(ledger).facts(version) or "")
-    return stored if stored.declared == declared else VersionRecord(stored.structure)
+    return stored if stored.declared == declared else VersionRecord(stored.structure, files=stored.files)
+
+
+def approved_files(ledger: Ledger, version: str) -> Mapping[str, Mapping[str, str]]:
+    """See VersionRecord.files; nothing where they are not known any more."""
+    return _read(Versions(ledger).facts(version) or "").files
+
+
+def keep_files(ledger: Ledger, version: str, before: str | None, files: Mapping[str, Mapping[str, str]]) -> None:
+    """Know the files of a version that is approved now, and no longer those of the one before: a folder may have thousands."""
+    for each, known in {before or version: {}, version: files}.items():
+        stored = _read(Versions(ledger).facts(each) or "")
+        if stored.files != known:
+            write_record(ledger, each, replace(stored, files=known))
 
 
 def write_record(ledger: Ledger, version: str, record: VersionRecord) -> None:
@@ -57,8 +73,9 @@ def _read(text: str) -> VersionRecord:
         snapshot = found["snapshot"]
         signature, content = snapshot if snapshot is not None else ("", "")
         pair = (str(signature), str(content)) if snapshot is not None else None
+        files = {str(table): dict(files) for table, files in dict(found.get("files", {})).items()}
         return VersionRecord(
-            tuple(map(str, found["verified"])), str(found["declared"]), frozenset(found["facts"]), pair
+            tuple(map(str, found["verified"])), str(found["declared"]), frozenset(found["facts"]), pair, files
         )
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return VersionRecord()

@@ -7,20 +7,21 @@ from dataclasses import dataclass, field
 
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
-from dpsql.accounting.record import VersionRecord, read_record, snapshot_folder
+from dpsql.accounting.record import VersionRecord, keep_files, read_record, snapshot_folder
 from dpsql.accounting.versions import Versions
 from dpsql.core.errors import error
 from dpsql.dataset import binding
+from dpsql.dataset.growing import contents_of_files, contents_of_tables, moved_since, only_added_to, taken
 from dpsql.engines import snapshot
 from dpsql.engines.base import Engine, Identity
 from dpsql.engines.public import fill
 from dpsql.engines.registry import kind_for
 from dpsql.engines.signature import Digests, content
 from dpsql.engines.snapshot import Snapshot
-from dpsql.engines.structure import canonical, canonical_table, declared, verify, verify_public
+from dpsql.engines.structure import NONE_ADDED, Added, canonical, declared, verify, verify_public
 from dpsql.plan.tables import PublicTable
 from dpsql.schema import spent
-from dpsql.schema.model import Schema, Table
+from dpsql.schema.model import Schema
 from dpsql.sql import trees
 
 VERSIONS_TABLE = "versions"
@@ -74,10 +75,15 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
         filled = fill(engine, schema)
         version, moved, older = approved_version(engine, schema, ledger), dict[str, str](), dict[str, str]()
         if version is None and not approve:
-            version, moved = _approved_before(engine, schema, ledger)
+            digests = taken(engine, ledger)
+            version, moved = _approved_before(schema, ledger, digests)
             served = _from_snapshot(engine, version, schema, ledger)
+            only = only_added_to(version, schema, ledger, digests) if served is None else {}
             if served is not None:
                 engine, moved, older = served, older, moved
+            elif only:
+                engine = _from_files(engine, only, schema)
+                older = {table: moved.pop(table) for table in only}
         if version is not None:
             verify_public(engine, filled)
             notes += binding.mark(schema, ledger) if approve else ()
@@ -96,7 +102,7 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
     return Dataset(filled, engine, version, tables, facts, notes, moved=moved, older=older)
 
 
-def _approved_before(engine: Engine, schema: Schema, ledger: Ledger) -> tuple[str, dict[str, str]]:
+def _approved_before(schema: Schema, ledger: Ledger, digests: Digests) -> tuple[str, dict[str, str]]:
     """The version that was approved last, and the private tables that are other ones now. Raises 708 where public tables are too, or
     where there is none.
 
@@ -105,7 +111,7 @@ def _approved_before(engine: Engine, schema: Schema, ledger: Ledger) -> tuple[st
     """
     latest = Versions(ledger).latest()
     if latest is not None:
-        moved = moved_since(latest[0], engine, schema, ledger)
+        moved = moved_since(latest[0], schema, ledger, digests)
         if not any(table.public for table in moved):
             times, tables = Versions(ledger).times(), versions_of_tables(ledger, latest[0], schema)
             return latest[0], {table.name: times[tables[table.name]] for table in moved}
@@ -126,37 +132,33 @@ def _from_snapshot(engine: Engine, version: str, schema: Schema, ledger: Ledger)
     found = _snapshot_of(version, schema, ledger)
     if found is None:
         return None
-    served = kind_for(schema).begin(schema, find=lambda _: found)
-    try:
-        require_unchanged(engine)
-        # a snapshot that lacks columns is not read
-        if served.is_pinned:
-            engine.close()
-            return served
-    except BaseException:
-        served.close()
-        raise
+    served = _in_place_of(engine, kind_for(schema).begin(schema, find=lambda _: found))
+    # a snapshot that lacks columns is not read
+    if served.is_pinned:
+        engine.close()
+        return served
     served.close()
     return None
 
 
-def moved_since(
-    version: str, engine: Engine, schema: Schema, ledger: Ledger, digests: Digests | None = None
-) -> tuple[Table, ...]:
-    """The declared tables whose contents or structure are other ones than in an approved version.
+def _from_files(engine: Engine, only: Mapping[str, Collection[str]], schema: Schema) -> Engine:
+    """The engine over the approved files of tables to which others were added, in place of one over all of them.
 
-    digests  of the engine's contents, where they were taken already
+    Why  it is known by them alone: before it was opened they were the approved ones, and must be the same after
     """
-    now, known = contents_of_tables(engine, schema, ledger, digests), Versions(ledger).contents(version)
-    return tuple(table for table in schema.tables if now[table.name] != known.get(table.name))
+    served = _in_place_of(engine, kind_for(schema).begin(schema, lambda _: None, only=only))
+    engine.close()
+    return served
 
 
-def contents_of_tables(
-    engine: Engine, schema: Schema, ledger: Ledger, digests: Digests | None = None
-) -> dict[str, str]:
-    """Text that stands for the contents and the declared structure of each table; without the ledger's key it says nothing."""
-    found = (digests or taken(engine, ledger)).tables
-    return {t.name: content(found[t.name], ledger.secret, canonical_table(schema, t)) for t in schema.tables}
+def _in_place_of(engine: Engine, served: Engine) -> Engine:
+    """The second engine, if what the first one was opened on is still the same."""
+    try:
+        require_unchanged(engine)
+    except BaseException:
+        served.close()
+        raise
+    return served
 
 
 def versions_of_tables(ledger: Ledger, version: str, schema: Schema) -> Mapping[str, str]:
@@ -219,6 +221,7 @@ def approve_version(
     *,
     new_ledger: bool = False,
     known: Collection[str] = (),
+    added: Added = NONE_ADDED,
     digests: Digests | None = None,
 ) -> tuple[str, tuple[str, ...]]:
     """Verify the structure, bind the data to its ledger and approve the contents; equal contents keep their version, whoever approves
@@ -226,12 +229,13 @@ def approve_version(
 
     new_ledger  this ledger takes the place of another one that the data is bound to
     known       private tables that the last approved version had with the same contents and structure: verified then
+    added       those to which files were only added since
     digests     of the engine's contents, where they were taken already: they are of what is verified, for the contents must be the same
                 after it as when they were opened
     Output      the version, and what has to be told of the ledger
     Errors      804 where the structure is not as declared, 708 where the data changed meanwhile, 714 as `binding`
     """
-    verified = verify(engine, schema, known)
+    verified, latest = verify(engine, schema, known, added), Versions(ledger).latest()
     structure = canonical(schema)
     digests = digests or taken(engine, ledger)
     require_unchanged(engine)
@@ -241,8 +245,10 @@ def approve_version(
     )
     signature = engine.signature.keyed(ledger.secret, structure)
     text = content(digests.whole, ledger.secret, structure)
-    tables = contents_of_tables(engine, schema, ledger, digests)
-    return Versions(ledger).approve(text, signature, VersionRecord(verified).text, tables), told
+    tables, files = contents_of_tables(schema, ledger, digests), contents_of_files(schema, ledger, digests)
+    version = Versions(ledger).approve(text, signature, VersionRecord(verified, files=files).text, tables)
+    keep_files(ledger, version, latest[0] if latest is not None else None, files)
+    return version, told
 
 
 def require_unchanged(engine: Engine) -> None:
@@ -271,12 +277,3 @@ def _snapshot_of(version: str, schema: Schema, ledger: Ledger) -> Snapshot | Non
     if found is None or record.snapshot is None or found.signature.keyed(ledger.secret, about) != record.snapshot[0]:
         return None
     return found
-
-
-def taken(engine: Engine, ledger: Ledger) -> Digests:
-    """Digests of an engine's contents. Raises 707."""
-    try:
-        return engine.signature.digests(ledger.secret)
-    except OSError:
-        pass
-    raise error(707, "a data file cannot be read to its end", hint="see that it is readable and on a healthy disk")

@@ -19,19 +19,28 @@ from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
 from dpsql.dataset import binding
 from dpsql.dataset.doubting import doubts
-from dpsql.dataset.opening import approve_version, approved_version, moved_since, require_unchanged, taken
+from dpsql.dataset.growing import moved_since, only_added_to, taken
+from dpsql.dataset.opening import approve_version, approved_version, require_unchanged
 from dpsql.dataset.preparing import prepare as prepare_snapshot
 from dpsql.dataset.preparing import remove_left, require_place
 from dpsql.engines.base import Engine
-from dpsql.engines.facts import ColumnFacts, TableFacts, UnitFacts, table_facts, verified
+from dpsql.engines.facts import (
+    ColumnFacts,
+    TableFacts,
+    UnitFacts,
+    added_facts,
+    still_verified,
+    table_facts,
+    verified,
+)
 from dpsql.engines.public import fill
 from dpsql.engines.registry import kind_for, kind_of
 from dpsql.engines.snapshot import Snapshot
-from dpsql.engines.structure import declared
+from dpsql.engines.structure import Added, declared
 from dpsql.schema.advice import OUTSIDE_THE_PROMISE
 from dpsql.schema.draft import draft
 from dpsql.schema.mistakes import printable
-from dpsql.schema.model import Schema, Table, facts_about
+from dpsql.schema.model import Schema, Table, facts_about, unit_fact
 
 __all__ = ["CheckReport", "budget", "certificate", "check", "failures", "init", "refresh"]
 
@@ -154,15 +163,20 @@ def refresh(schema: Schema, ledger: Ledger) -> RefreshReport:
     with closing(kind_for(schema).begin(schema, lambda _: None)) as engine:
         filled = fill(engine, schema)
         digests = taken(engine, ledger)
-        moved = {table.name for table in moved_since(latest[0], engine, filled, ledger, digests)}
+        moved = {table.name for table in moved_since(latest[0], filled, ledger, digests)}
         names = [table.name for table in schema.tables]
         unchanged = tuple(name for name in names if name not in moved)
         if not moved and approved_version(engine, schema, ledger) == latest[0]:
             _prepared_on(schema, ledger, latest[0])
             return RefreshReport(schema.name, latest[0], (), unchanged)
         known = {table.name for table in filled.tables if table.name not in moved and not table.public}
-        version, notes = approve_version(engine, filled, ledger, known=known, digests=digests)
-        facts = _facts_anew(engine, filled, moved, read_record(ledger, latest[0], declared(schema)).facts)
+        added = {
+            table: engine.show_files(filled.tables[names.index(table)], digests.files[table].keys() - files)
+            for table, files in only_added_to(latest[0], filled, ledger, digests).items()
+        }
+        version, notes = approve_version(engine, filled, ledger, known=known, added=added, digests=digests)
+        before = read_record(ledger, latest[0], declared(schema)).facts
+        facts = _facts_anew(engine, filled, moved, before, added)
         require_unchanged(engine)
     _record(schema, ledger, version, facts)
     _prepared_on(schema, ledger, version)
@@ -178,18 +192,33 @@ def _prepared_on(schema: Schema, ledger: Ledger, version: str) -> None:
         prepare_snapshot(schema, ledger, version)
 
 
-def _facts_anew(engine: Engine, schema: Schema, moved: Collection[str], before: frozenset[str]) -> frozenset[str]:
-    """Facts of tables that changed or lead to one that did, verified now, and the others' as they were; public tables may bound any."""
+def _facts_anew(
+    engine: Engine, schema: Schema, moved: Collection[str], before: frozenset[str], added: Added
+) -> frozenset[str]:
+    """Facts of tables that changed or lead to one that did, verified now, and the others' as they were; public tables may bound any.
+
+    before  facts of the version that was approved last
+    added   see verify: of these only the added files are read, and the rows of units that have some there
+
+    Why     a row whose way led to a unit leads to the same one when rows are added on that way, for their keys are unique
+    """
     private = [table for table in schema.tables if not table.public]
-    ways = {table.name: {table.name, *(r.table for r in schema.path_to_unit(table))} for table in private}
-    kept = (
-        []
-        if any(t.public and t.name in moved for t in schema.tables)
-        else [t for t in private if not ways[t.name] & set(moved)]
-    )
-    asked = {name for table in private if table not in kept for name in ways[table.name]}
+    ways = {table.name: {r.table for r in schema.path_to_unit(table)} for table in private}
+    found: dict[str, frozenset[str]] = {}
+    bound = not any(t.public and t.name in moved for t in schema.tables)
+    for table in sorted(private, key=lambda t: len(schema.path_to_unit(t))) if bound else ():
+        way = ways[table.name].intersection(moved)
+        led = all(name in added and unit_fact(name) in found.get(name, ()) for name in way)
+        if way and not (led and unit_fact(table.name) in before):
+            continue
+        if table.name not in moved:
+            found[table.name] = before & facts_about(table)
+        elif table.name in added:
+            facts = added_facts(engine, schema, table, added[table.name])
+            found[table.name] = still_verified(schema, facts, before)
+    asked = {name for table in private if table.name not in found for name in {table.name, *ways[table.name]}}
     read = tuple(table_facts(engine, schema, table) for table in private if table.name in asked)
-    return verified(schema, read) | (before & {fact for table in kept for fact in facts_about(table)})
+    return verified(schema, read).union(*found.values())
 
 
 def _steps(told: Callable[[str, int, int], None], total: int) -> Callable[[str], None]:

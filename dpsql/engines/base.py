@@ -21,7 +21,7 @@ that opened it an engine refuses (rule 51).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -182,6 +182,9 @@ class Identity(Protocol):
         ...
 
 
+ALL_FILES: Mapping[str, Collection[str]] = {}
+"""Every table is read from all its files."""
+
 Find = Callable[[Identity], Snapshot | None]
 """Given by what the contents are known, the prepared snapshot to read private tables from."""
 
@@ -228,6 +231,11 @@ class Engine(Protocol):
 
     def owner_rows(self, sql: str) -> list[tuple[object, ...]]:
         """Exact rows, for the owner's check and about public tables; never on an analyst's behalf. Raises 707, 702."""
+        ...
+
+    def show_files(self, table: Table, files: Collection[str]) -> Table:
+        """Show the rows of some of the files of a private table, by their names, as a table of another name beside it: for the owner's
+        questions, before it is limited. Raises 707, 901 where no table has several files."""
         ...
 
     def public_table(self, table: str) -> PublicTable:
@@ -277,10 +285,17 @@ class EngineKind(Protocol):
     @property
     def version(self) -> str: ...
 
-    def begin(self, schema: Schema, find: Find, outputs: Iterable[Path] = ()) -> Engine:
+    def begin(
+        self,
+        schema: Schema,
+        find: Find,
+        outputs: Iterable[Path] = (),
+        only: Mapping[str, Collection[str]] = ALL_FILES,
+    ) -> Engine:
         """Reach the declared tables. It answers the owner's questions, and nothing else before it is limited. Raises 707, 804.
 
         outputs  files that `copy` may write
+        only     by table that is read from all files of a pattern, the names of those to read; its contents give such tables
         """
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.core.domains import Categories, Interval
@@ -89,19 +89,46 @@ def table_facts(engine: Engine, schema: Schema, table: Table) -> TableFacts:
     return TableFacts(table, rows, schema.one_row_per_unit(table), unit, columns, dangling, divided)
 
 
+def added_facts(engine: Engine, schema: Schema, table: Table, shown: Table) -> TableFacts:
+    """Facts of the rows of some files of a table, which another table shows; but the most rows of a unit that has rows there are all
+    that it has in the table."""
+    facts, dialect = table_facts(engine, schema, shown), engine.dialect
+    if facts.unit is None:
+        return replace(facts, table=table)
+    (rows, unit), (part, own) = with_unit(dialect, schema, table), with_unit(dialect, schema, shown)
+    of_units = f"SELECT count(*) AS n FROM {rows} WHERE {unit} IN (SELECT {own} FROM {part}) GROUP BY {unit}"
+    ((most,),) = engine.owner_rows(f"SELECT coalesce(max(n), 0) FROM ({of_units}) AS counted")
+    return replace(facts, table=table, unit=replace(facts.unit, most=_integer(most)))
+
+
+def still_verified(schema: Schema, facts: TableFacts, before: frozenset[str]) -> frozenset[str]:
+    """The names of what held of a table, and holds with the rows of added files.
+
+    facts   as `added_facts` gives them
+    before  what was verified without them; no way from the table to its units may have changed since
+
+    Why     bounds hold of all rows exactly if they do of the older and of the added ones, and so does that each has a unit; and a unit
+            with no added row has as many as before
+    """
+    leads = next(iter(schema.path_to_unit(facts.table)), None)
+    dangles = any(count for reference, count in facts.dangling if reference == leads)
+    return before & frozenset(_holding(facts, dangles))
+
+
 def verified(schema: Schema, tables: tuple[TableFacts, ...]) -> frozenset[str]:
     """The names of what these facts show to hold, as schema/model.py gives them.
 
     tables  the facts of every private table
     """
-    return frozenset(fact for facts in tables for fact in _holding(schema, tables, facts))
+    return frozenset(fact for facts in tables for fact in _holding(facts, _dangles(schema, tables, facts.table)))
 
 
-def _holding(schema: Schema, tables: tuple[TableFacts, ...], facts: TableFacts) -> Iterator[str]:
+def _holding(facts: TableFacts, dangles: bool) -> Iterator[str]:
+    """What holds; `dangles`: a reference on the way to the unit leads nowhere."""
     table = facts.table
     if facts.unit is not None and table.max_rows_per_unit is not None and facts.unit.most <= table.max_rows_per_unit:
         yield rows_fact(table.name)
-    if facts.unit is not None and facts.unit.ownerless == 0 and not _dangles(schema, tables, table):
+    if facts.unit is not None and facts.unit.ownerless == 0 and not dangles:
         yield unit_fact(table.name)
     yield from (bounds_fact(table.name, c.column.name) for c in facts.columns if c.inside)
 

@@ -7,7 +7,7 @@ import hmac
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 CHUNK = 1 << 20  # [bytes]
@@ -51,33 +51,46 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Digests:
-    """Hashes that change with any byte: of all contents, and of what each declared table is read from."""
+    """Hashes that change with any byte: of all contents, of what each declared table is read from, and, by name, of each file of a
+    table that has several."""
 
     whole: bytes
     tables: Mapping[str, bytes]
+    files: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredFiles:
     """Files of declared tables, as an identity of their contents.
 
-    of  by table, the paths of its files
+    of       by table, the paths of its files
+    several  by table that is read from all files of a pattern, that pattern
     """
 
     signature: Signature
     of: tuple[tuple[str, tuple[str, ...]], ...]
+    several: tuple[tuple[str, Path], ...] = ()
 
     def keyed(self, secret: bytes, structure: str) -> str:
         return self.signature.keyed(secret, structure)
 
     def holds(self) -> bool:
-        return self.signature.holds()
+        """See Identity; a file more that a pattern names makes other contents."""
+        of = dict(self.of)
+        return self.signature.holds() and all(tuple(map(str, matching(p))) == of[table] for table, p in self.several)
 
     def digests(self, secret: bytes) -> Digests:
         """See Identity; hashes that are kept under a key need none of their own."""
-        found = self.signature.digests()
+        found, of = self.signature.digests(), dict(self.of)
         tables = {table: b"".join(found.get(path, b"") for path in paths) for table, paths in self.of}
-        return Digests(b"".join(found.values()), tables)
+        files = {t: {Path(path).name: found[path] for path in of[t] if path in found} for t, _ in self.several}
+        return Digests(b"".join(found.values()), tables, files)
+
+
+def matching(pattern: Path) -> tuple[Path, ...]:
+    """The files that a pattern with * in its last part names, by their names; hidden ones are what somebody is still writing."""
+    found = (path for path in pattern.parent.glob(pattern.name) if not path.name.startswith(".") and path.is_file())
+    return tuple(sorted(found))
 
 
 def content(digests: bytes, secret: bytes, structure: str) -> str:

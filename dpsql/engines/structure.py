@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from dpsql.engines.base import Engine
 from dpsql.engines.registry import kind_for
-from dpsql.engines.writing import name, raise_all, undetermined
+from dpsql.engines.writing import name, raise_all, touched, undetermined
 from dpsql.schema.dependences import structural
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Column, Dependence, Schema, Table
 
 FORMAT = "structure 1"
 FACTS_FORMAT = "facts 1"
+Added = Mapping[str, Table]
+"""By private table that had, when it was verified in the same structure, all but some of the files that it has now: the table that
+shows the rows of those."""
+NONE_ADDED: Added = {}
 
 
 def canonical(schema: Schema) -> str:
@@ -56,22 +60,25 @@ def declared(schema: Schema) -> str:
     return hashlib.sha256(whole.encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def verify(engine: Engine, schema: Schema, known: Collection[str] = ()) -> tuple[str, ...]:
+def verify(engine: Engine, schema: Schema, known: Collection[str] = (), added: Added = NONE_ADDED) -> tuple[str, ...]:
     """Check every key on the data, NULL counted as a value; what was verified, one line each.
 
     `schema` has its public columns filled in. Raises 804 naming every table and key that fails, without values or
     counts; 707 where a file cannot be read to its end.
 
     known  private tables of which the same contents were verified before, in the same structure
+    added  of these only groups with a row in an added file are looked at
+
+    Why    each claim is about groups of rows that agree in some columns, and a group without an added row is what it was
     """
-    for table in schema.tables:
-        if table.name not in known:
-            _read_through(engine, table)
-    claims = list(_unique(schema))
-    _verify_unique(engine, [(table, key) for table, key in claims if table.name not in known])
-    _verify_multiplicity(engine, schema)
     left = [table for table in schema.tables if table.name not in known]
-    _verify_determined(engine, [(t, d) for t in left for d in (t.determines if t.public else structural(schema, t))])
+    for table in left:
+        _read_through(engine, added.get(table.name, table))
+    claims = list(_unique(schema))
+    _verify_unique(engine, [(table, key) for table, key in claims if table in left], added)
+    _verify_multiplicity(engine, schema)
+    determined = [(t, d) for t in left for d in (t.determines if t.public else structural(schema, t))]
+    _verify_determined(engine, determined, added)
     return tuple(f"{t.name} ({', '.join(key)}) unique" for t, key in claims)
 
 
@@ -95,12 +102,12 @@ def _verify_multiplicity(engine: Engine, schema: Schema) -> None:
         [
             f"table {printable(t.name)}: more than {rows:,} rows have one value of {printable(column)}; declare a larger multiplicity"
             for t, column, rows in claims
-            if _repeats(engine, t, (column,), rows)
+            if _repeats(engine, engine.dialect.relation(t.name), (column,), rows)
         ],
     )
 
 
-def _verify_determined(engine: Engine, claims: list[tuple[Table, Dependence]]) -> None:
+def _verify_determined(engine: Engine, claims: list[tuple[Table, Dependence]], added: Added = NONE_ADDED) -> None:
     """Check dependences that whose row it is rests on, and those of public tables (rule 60). Raises 804.
 
     Why  the others say that a column is constant per unit, and are enforced whatever the data: their exceptions are a fact for the
@@ -117,13 +124,13 @@ def _verify_determined(engine: Engine, claims: list[tuple[Table, Dependence]]) -
             f"table {printable(t.name)}: rows with one ({', '.join(map(printable, d.columns))}) differ in "
             f"({', '.join(map(printable, d.determined))}), which determines says they do not; correct the rows, or remove it"
             for t, d in claims
-            if engine.owner_rows(f"{undetermined(engine.dialect.relation(t.name), d)} LIMIT 1")
+            if engine.owner_rows(f"{undetermined(_groups(engine, t, d.columns, added), d)} LIMIT 1")
         ],
     )
 
 
-def _verify_unique(engine: Engine, claims: list[tuple[Table, tuple[str, ...]]]) -> None:
-    failed = [(t, key) for t, key in claims if _repeats(engine, t, key)]
+def _verify_unique(engine: Engine, claims: list[tuple[Table, tuple[str, ...]]], added: Added = NONE_ADDED) -> None:
+    failed = [(t, key) for t, key in claims if _repeats(engine, _groups(engine, t, key, added), key)]
     raise_all(804, [_failure(t, key) for t, key in failed])
 
 
@@ -136,9 +143,15 @@ def _unique(schema: Schema) -> Iterator[tuple[Table, tuple[str, ...]]]:
         yield from ((table, key) for key in sorted(keys))
 
 
-def _repeats(engine: Engine, table: Table, key: tuple[str, ...], most: int = 1) -> bool:
+def _groups(engine: Engine, table: Table, columns: Sequence[str], added: Added) -> str:
+    """FROM item of the rows whose groups have to be looked at."""
+    whole, shown = engine.dialect.relation(table.name), added.get(table.name)
+    return whole if shown is None else touched(whole, engine.dialect.relation(shown.name), columns)
+
+
+def _repeats(engine: Engine, relation: str, key: tuple[str, ...], most: int = 1) -> bool:
     columns = ", ".join(name(column) for column in key)
-    sql = f"SELECT 1 FROM {engine.dialect.relation(table.name)} GROUP BY {columns} HAVING count(*) > {most} LIMIT 1"
+    sql = f"SELECT 1 FROM {relation} GROUP BY {columns} HAVING count(*) > {most} LIMIT 1"
     return bool(engine.owner_rows(sql))
 
 

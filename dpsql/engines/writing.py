@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from dpsql.core.domains import Value
@@ -22,6 +23,20 @@ def text(value: str) -> str:
 def too_long(table: Table) -> str:
     """The name of the relation that says, row by row, which texts and lists of a private table are too long."""
     return f"{RESERVED}too long {table.name}"
+
+
+def added(table: Table) -> str:
+    """The name of the relation that shows the rows of some of the files of a private table."""
+    return f"{RESERVED}added {table.name}"
+
+
+def touched(relation: str, part: str, columns: Sequence[str]) -> str:
+    """FROM item of the rows that agree in some columns with a row of a part of them, NULL and NaN being values.
+
+    Why  a group of these columns with no row in the part has the rows that it had without it
+    """
+    equal = " AND ".join(f"part.{name(c)} IS NOT DISTINCT FROM every.{name(c)}" for c in columns)
+    return f"(SELECT * FROM {relation} AS every WHERE EXISTS (SELECT 1 FROM {part} AS part WHERE {equal})) AS touched"
 
 
 def undetermined(relation: str, dependence: Dependence) -> str:

@@ -94,25 +94,48 @@ ROWS = 3_000_000
 
 
 def _beside_check(folder: Path, rounds: int) -> None:
-    """A table of whole units, and one that gets a hundredth of its rows anew."""
+    """A table of whole units, and one that gets a hundredth of its rows anew: as a file beside the others, and as its one file."""
     heading(f"refresh of 1 % new rows beside check, {ROWS:,} rows of Parquet")
-    schema = example("randhie", folder)
-    target, written = folder / "randhie" / "person_year.parquet", duckdb.connect()
+    schema, written = example("randhie", folder), duckdb.connect()
+    place = folder / "randhie" / "years"
+    place.mkdir()
+    several = (replace(t, source="years/*.parquet") if t.name == "person_year" else t for t in schema.tables)
+    schemas = {"one file, written anew": schema, "a file more": replace(schema, tables=tuple(several))}
     columns = (
         "i // 5 AS person_id, i % 5 + 1 AS year, 30.0 AS age, 3 AS family_size, false AS child, i % 7 AS md_visits"
     )
     columns += ", 0 AS other_visits, 0 AS mental_visits, 0 AS admissions, 1.5 AS outpatient_usd, 0.5 AS drug_usd"
     rows = f"{columns}, 0.0 AS inpatient_usd, 2.0 AS medical_usd"
 
-    def grown(to: int) -> None:
-        written.execute(f"COPY (SELECT {rows} FROM range({to}) t(i)) TO '{target}' (FORMAT parquet)")
+    def write(since: int, to: int, target: Path) -> None:
+        written.execute(f"COPY (SELECT {rows} FROM range({since}, {to}) t(i)) TO '{target}' (FORMAT parquet)")
 
-    times: dict[str, Times] = {"check": Times(), "refresh": Times(), "refresh, nothing new": Times()}
+    steps = ("check", "refresh", "refresh, nothing new")
+    times = {(way, step): Times() for way in schemas for step in steps}
     for turn in range(rounds):
-        with closing(Ledger.open(folder / f"ledger{turn}", ledger_identity(schema))) as ledger:
-            grown(ROWS)
-            times["check"].run(partial(owner.check, schema, ledger, new_ledger=True))
-            grown(ROWS * 101 // 100)
-            times["refresh"].run(partial(owner.refresh, schema, ledger))
-            times["refresh, nothing new"].run(partial(owner.refresh, schema, ledger))
-    show(("", "time"), [(name, ms(sorted(found.passed)[rounds // 2])) for name, found in times.items()])
+        for way, declared in schemas.items():
+            with closing(Ledger.open(folder / f"ledger {way} {turn}", ledger_identity(declared))) as ledger:
+                more = ROWS * 101 // 100
+                one, next_file = folder / "randhie" / "person_year.parquet", place / "2.parquet"
+                next_file.unlink(missing_ok=True)
+                write(0, ROWS, one if declared is schema else place / "1.parquet")
+                times[way, "check"].run(partial(owner.check, declared, ledger, new_ledger=True))
+                write(*((0, more, one) if declared is schema else (ROWS, more, next_file)))
+                for step in steps[1:]:
+                    times[way, step].run(partial(owner.refresh, declared, ledger))
+    middle = {key: sorted(found.passed)[rounds // 2] for key, found in times.items()}
+    used = {key: sorted(found.processor)[rounds // 2] for key, found in times.items()}
+    show(
+        ("", "", "time", "share of check", "processor time", "share of check"),
+        [
+            (
+                way,
+                step,
+                ms(middle[way, step]),
+                f"{middle[way, step] / middle[way, 'check']:.0%}",
+                ms(used[way, step]),
+                f"{used[way, step] / used[way, 'check']:.0%}",
+            )
+            for way, step in times
+        ],
+    )

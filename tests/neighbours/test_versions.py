@@ -154,6 +154,6 @@ def test_facts_that_outlive_their_version_are_noticed(tmp_path: Path, monkeypatc
         return violations(one, lived(folder / "without", [without(v) for v in versions], prepare=True))
 
     assert found(tmp_path / "sound") == []
-    monkeypatch.setattr(owner, "_facts_anew", lambda engine, schema, moved, before: before)
+    monkeypatch.setattr(owner, "_facts_anew", lambda engine, schema, moved, before, added: before)
     planted = found(tmp_path / "planted")
     assert any("SUM(cost)" in each for each in planted) and any("COUNT(*)" in each for each in planted)

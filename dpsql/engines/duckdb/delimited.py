@@ -7,6 +7,7 @@ No row raises: one that has too few fields is filled up with NULL, one that cann
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 
 from dpsql.engines.writing import name, text
@@ -48,19 +49,20 @@ def header(path: Path) -> list[str]:
     return names
 
 
-def reader(path: Path, columns: list[str]) -> str:
-    """SQL that reads a CSV file with these columns, all VARCHAR."""
+def reader(paths: Sequence[Path], columns: list[str]) -> str:
+    """SQL that reads CSV files with these columns, all VARCHAR."""
     types = ", ".join(f"{text(c)}: 'VARCHAR'" for c in columns)
-    return f"read_csv({text(str(path))}, columns = {{{types}}}, {_DIALECT})"
+    files = ", ".join(text(str(path)) for path in paths)
+    return f"read_csv([{files}], columns = {{{types}}}, hive_partitioning = false, {_DIALECT})"
 
 
-def inference(path: Path, columns: list[str]) -> str:
+def inference(paths: Sequence[Path], columns: list[str]) -> str:
     """SQL for one row of type names, one a column: the first type in which all its values are written.
 
     Of a public file only, since the type then depends on every row.
     """
     choices = (_choice(name(column)) for column in columns)
-    return f"SELECT {', '.join(choices)} FROM {reader(path, columns)}"
+    return f"SELECT {', '.join(choices)} FROM {reader(paths, columns)}"
 
 
 def _choice(column: str) -> str:

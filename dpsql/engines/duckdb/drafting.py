@@ -35,13 +35,13 @@ def _folder(connection: duckdb.DuckDBPyConnection, path: Path) -> list[DraftTabl
         files = None
     if files is None:
         raise error(707, f"the folder {path} may not be read", hint="allow this user to read it")
-    return [_table(connection, sources.StoredSource(file.stem, file), file.name) for file in files]
+    return [_table(connection, sources.StoredSource(file.stem, (file,)), file.name) for file in files]
 
 
 def _database(connection: duckdb.DuckDBPyConnection, path: Path) -> list[DraftTable]:
     sources.attach(connection, path)
     stored = sources.stored_tables(connection)
-    drafts = [_table(connection, sources.StoredSource(s[1], path, s), sources.dotted(s)) for s in stored]
+    drafts = [_table(connection, sources.StoredSource(s[1], (path,), s), sources.dotted(s)) for s in stored]
     return [_declared(connection, draft, place) for draft, place in zip(drafts, stored, strict=True)]
 
 

@@ -6,8 +6,9 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -17,14 +18,14 @@ from dpsql.core.cancellation import require_process
 from dpsql.core.domains import Value
 from dpsql.core.errors import Error, error
 from dpsql.engines import snapshot
-from dpsql.engines.base import ExactTable, Find, Identity, RaisedError, integers, key_column
+from dpsql.engines.base import ALL_FILES, ExactTable, Find, Identity, RaisedError, integers, key_column
 from dpsql.engines.duckdb import fetch, prepared
 from dpsql.engines.duckdb.dialect import DIALECT, DuckDBDialect, measured, portable
 from dpsql.engines.duckdb.loading import load_beside
 from dpsql.engines.duckdb.locked import ask, connect, ending, one_select, run, settle
-from dpsql.engines.duckdb.views import ShownViews, show
+from dpsql.engines.duckdb.views import ShownViews, show, show_table
 from dpsql.engines.signature import Signature
-from dpsql.engines.writing import name, text, value
+from dpsql.engines.writing import added, name, text, value
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema, Table
 
@@ -89,18 +90,26 @@ class DuckDBEngine:
         return engine
 
     @classmethod
-    def begin(cls, schema: Schema, *, find: Find = lambda _: None, outputs: Iterable[Path] = ()) -> Self:
+    def begin(
+        cls,
+        schema: Schema,
+        *,
+        find: Find = lambda _: None,
+        outputs: Iterable[Path] = (),
+        only: Mapping[str, Collection[str]] = ALL_FILES,
+    ) -> Self:
         """Show the declared tables. Public tables get all columns that dpsql computes with. Raises 707, 804.
 
         It answers the owner's questions, without the limits of statements, and nothing else before it is limited.
 
         find     given the files' signature, the prepared snapshot to read private tables from, or None
         outputs  files that `write` may write
+        only     see EngineKind.begin
         """
         spill = Path(tempfile.mkdtemp(prefix="dpsql-"))
         connection = connect(spill)
         try:
-            shown = show(connection, schema, find, outputs)
+            shown = show(connection, schema, find, outputs, only)
         except BaseException:
             connection.close()
             _remove(spill, os.getpid(), None)
@@ -138,6 +147,20 @@ class DuckDBEngine:
         """Write a private table's rows to one of the outputs, sorted by unit, as Parquet; for the owner. Raises 704, 702, 703, 711."""
         copy = f"COPY ({prepared.rows(schema, table)}) TO {text(str(file))} (FORMAT parquet, USE_TMP_FILE false)"
         self._walled(lambda cursor: cursor.execute(copy).fetchall(), 704)
+
+    def show_files(self, table: Table, files: Collection[str]) -> Table:
+        """See Engine."""
+        shown = replace(table, name=added(table))
+        shapes = []
+        for source, stored in self._shown.shapes[table.name]:
+            paths = tuple(path for path in source.paths if path.name in files)
+            shapes += [(replace(source, paths=paths), stored)] if paths else []
+
+        def work(_: duckdb.DuckDBPyConnection) -> Table:
+            show_table(self._connection, shown, shapes)
+            return shown
+
+        return self._walled(work, 707)
 
     @property
     def shared_views(self) -> tuple[str, ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
-from dpsql.engines.base import Engine, Find, UnitPlace
+from dpsql.engines.base import ALL_FILES, Engine, Find, UnitPlace
 from dpsql.engines.duckdb import drafting, sources
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.schema.drafted import DraftTable
@@ -23,8 +23,14 @@ class DuckDBKind:
     def version(self) -> str:
         return f"{duckdb.__version__}, one zero"
 
-    def begin(self, schema: Schema, find: Find, outputs: Iterable[Path] = ()) -> Engine:
-        return DuckDBEngine.begin(schema, find=find, outputs=outputs)
+    def begin(
+        self,
+        schema: Schema,
+        find: Find,
+        outputs: Iterable[Path] = (),
+        only: Mapping[str, Collection[str]] = ALL_FILES,
+    ) -> Engine:
+        return DuckDBEngine.begin(schema, find=find, outputs=outputs, only=only)
 
     def places(self, schema: Schema) -> tuple[UnitPlace, ...]:
         """The files that hold the units: the unit's table, or, where each row is one, every private table."""
@@ -33,7 +39,9 @@ class DuckDBKind:
             return (UnitPlace(str(path), path),)
         private = [t for t in schema.tables if not t.public]
         own = [t for t in private if t.name == unit] or private
-        files = dict.fromkeys((path / table.source).resolve() for table in own)
+        # the folder of files that a pattern names: which ones they are changes
+        named = [path / table.source for table in own]
+        files = dict.fromkeys((file.parent if "*" in file.name else file).resolve() for file in named)
         return tuple(UnitPlace(str(file), file) for file in files)
 
     def describe(self, source: str) -> tuple[str, str, list[DraftTable]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
@@ -11,6 +11,7 @@ import duckdb
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import VARCHAR, SqlType, parse_type
 from dpsql.engines.duckdb import delimited
+from dpsql.engines.signature import matching
 from dpsql.engines.writing import name, raise_all, text, too_long, unfit
 from dpsql.schema.mistakes import nearest, printable, suggestion
 from dpsql.schema.model import Column, Schema, Table
@@ -24,16 +25,28 @@ _TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_na
 
 @dataclass(frozen=True, slots=True)
 class StoredSource:
-    """The place of one table: a file, or a table (schema, name) inside a DuckDB file."""
+    """The place of one table: a file, all files of a pattern, or a table (schema, name) inside a DuckDB file.
+
+    pattern  that names the files
+    """
 
     table: str
-    path: Path
+    paths: tuple[Path, ...]
     inner: tuple[str, str] | None = None
+    pattern: Path | None = None
 
     @property
     def place(self) -> str:
         """Name of the source in a message."""
-        return f"{self.path}, table {printable(self.table)}"
+        return f"{self.paths[0]}, table {printable(self.table)}"
+
+    @property
+    def is_csv(self) -> bool:
+        return self.inner is None and self.paths[0].suffix.lower() == ".csv"
+
+
+Shape = tuple[StoredSource, list[Typed]]
+"""Files of one table that have the same columns, and these as they are stored."""
 
 
 # --- files --------------------------------------------------------------------------------------------------------
@@ -56,11 +69,44 @@ def bare(source: str) -> str:
     return source.removeprefix("duckdb:")
 
 
-def in_folder(folder: Path, tables: Iterable[Table]) -> list[StoredSource]:
-    """The file of every table. Raises 707 with everything that is missing or cannot be read."""
-    sources = [StoredSource(t.name, (folder / t.source).resolve()) for t in tables]
-    raise_all(707, [f"{s.place}: {what}" for s in sources if (what := unreadable(s.path)) is not None])
+def in_folder(folder: Path, tables: Sequence[Table], only: Mapping[str, Collection[str]]) -> list[StoredSource]:
+    """The files of every table. Raises 707 with everything that is missing or cannot be read.
+
+    only  by table that is read from all files of a pattern, the names of those to read
+    """
+    sources = [_of_file(folder, t) if "*" not in t.source else _of_pattern(folder, t, only.get(t.name)) for t in tables]
+    public = {path for t, s in zip(tables, sources, strict=True) if t.public for path in s.paths}
+    lines = []
+    for table, source in zip(tables, sources, strict=True):
+        what = _wrong(table, source) or next(filter(None, map(unreadable, source.paths)), None)
+        if what is None and not table.public and not public.isdisjoint(path.resolve() for path in source.paths):
+            what = "it takes in the file of a public table; keep that one elsewhere"
+        lines += [f"{source.place}: {what}"] if what is not None else []
+    raise_all(707, lines)
     return sources
+
+
+def _of_file(folder: Path, table: Table) -> StoredSource:
+    return StoredSource(table.name, ((folder / table.source).resolve(),))
+
+
+def _of_pattern(folder: Path, table: Table, only: Collection[str] | None) -> StoredSource:
+    """All files of a pattern, or those of some names; one that names none stands for itself."""
+    written = folder / table.source
+    pattern = written.parent.resolve() / written.name
+    found = tuple(path for path in matching(pattern) if only is None or path.name in only)
+    return StoredSource(table.name, found or (pattern,), pattern=pattern)
+
+
+def _wrong(table: Table, source: StoredSource) -> str | None:
+    """The mistake in a pattern; None for one that names files, and for a file."""
+    if source.pattern is None:
+        return None
+    if table.public:
+        return "a public table is one file; name it without *"
+    if "*" in str(source.pattern.parent):
+        return "* names files of one folder; write it in the last part of source only"
+    return "no file has such a name; correct source, or put one there" if source.paths == (source.pattern,) else None
 
 
 def in_database(path: Path, tables: Iterable[Table], stored: list[tuple[str, str]]) -> list[StoredSource]:
@@ -75,7 +121,7 @@ def in_database(path: Path, tables: Iterable[Table], stored: list[tuple[str, str
             hint = suggestion(table.source, [dotted(s) for s in stored])
             lines.append(f"{path}, table {printable(table.name)}: holds no table {printable(table.source)}; {hint}")
         else:
-            sources.append(StoredSource(table.name, path, inner))
+            sources.append(StoredSource(table.name, (path,), inner))
     raise_all(707, lines)
     return sources
 
@@ -103,16 +149,16 @@ def files(sources: Iterable[StoredSource]) -> list[Path]:
     """Every file that the tables are read from; a DuckDB file's log of changes is one, also while there is none."""
     found: dict[Path, None] = {}
     for source in sources:
-        found[source.path] = None
+        found.update(dict.fromkeys(source.paths))
         if source.inner is not None:
-            found[source.path.with_name(source.path.name + ".wal")] = None
+            found[source.paths[0].with_name(source.paths[0].name + ".wal")] = None
     return list(found)
 
 
 def unreadable(path: Path) -> str | None:
     """Obstacle that keeps a file from being read, or None."""
     if any(c in str(path) for c in "*?["):
-        return "a source is one file, so its path may not contain * ? ["
+        return "the path of a file may not contain * ? [; files of one folder are named by * in the last part of source"
     if not path.is_file():
         beside = {one.stem: one.name for one in path.parent.iterdir()} if path.parent.is_dir() else {}
         meant = nearest(path.stem, list(beside))
@@ -140,12 +186,25 @@ def dotted(stored: tuple[str, str]) -> str:
 # --- columns ------------------------------------------------------------------------------------------------------
 
 
+def shapes(connection: duckdb.DuckDBPyConnection, source: StoredSource) -> list[Shape]:
+    """The columns of a table as they are stored, from its files' descriptions of themselves: once for all files that have the same.
+
+    Why     read together, a file's column would be read in the type that another's has, and a value that does not fit would raise
+    Raises  707
+    """
+    found: dict[tuple[bool, tuple[Typed, ...]], list[Path]] = {}
+    for path in source.paths:
+        one = replace(source, paths=(path,))
+        found.setdefault((one.is_csv, tuple(stored_columns(connection, one))), []).append(path)
+    return [(replace(source, paths=tuple(paths)), list(stored)) for (_, stored), paths in found.items()]
+
+
 def stored_columns(connection: duckdb.DuckDBPyConnection, source: StoredSource) -> list[Typed]:
     """The columns as they are stored, from the file's description of itself. Raises 707."""
     problem: Error | None = None
     try:
-        if source.inner is None and source.path.suffix.lower() == ".csv":
-            return [(column, "VARCHAR") for column in delimited.header(source.path)]
+        if source.is_csv:
+            return [(column, "VARCHAR") for column in delimited.header(source.paths[0])]
         rows = connection.execute(f"DESCRIBE SELECT * FROM {relation(source, [])}").fetchall()
         return [(str(row[0]), str(row[1])) for row in rows]
     except delimited.HeaderError as fault:
@@ -160,10 +219,10 @@ def relation(source: StoredSource, columns: list[Typed]) -> str:
     """SQL for the rows as they are stored; `columns` is needed for CSV only."""
     if source.inner is not None:
         return ".".join(name(part) for part in (ATTACHED, *source.inner))
-    if source.path.suffix.lower() == ".csv":
-        return delimited.reader(source.path, [column for column, _ in columns])
+    if source.is_csv:
+        return delimited.reader(source.paths, [column for column, _ in columns])
     # a folder called year=2020 must not add a column
-    return f"read_parquet({text(str(source.path))}, hive_partitioning = false)"
+    return f"read_parquet([{', '.join(text(str(path)) for path in source.paths)}], hive_partitioning = false)"
 
 
 _NESTED = ("STRUCT", "MAP", "UNION", "BLOB")
@@ -174,26 +233,41 @@ def computable(sqltype: str) -> SqlType | None:
     return VARCHAR if sqltype.startswith("ENUM") else parse_type(sqltype)
 
 
-def view(table: Table, source: StoredSource, stored: list[Typed]) -> str:
+def view(table: Table, shapes: list[Shape]) -> str:
     """SQL that shows a table as it is declared. Call `missing` first."""
-    types = {column.lower(): (column, sqltype) for column, sqltype in stored}
-    items = [_item(table, c, types[c.name.lower()], source) for c in table.columns]
-    return f"CREATE VIEW main.{name(table.name)} AS SELECT {', '.join(items)} FROM {relation(source, stored)}"
+    return _view(table.name, table.columns, shapes, lambda c, stored, source: _item(table, c, stored, source))
 
 
-def too_long_view(table: Table, source: StoredSource, stored: list[Typed]) -> str:
+def too_long_view(table: Table, shapes: list[Shape]) -> str:
     """SQL of that view: for each column of text or lists whether it counts as NULL because of its length. For the owner's check."""
-    types = {column.lower(): (column, sqltype) for column, sqltype in stored}
     cut = [c for c in table.columns if c.is_cut]
-    items = [f"{_is_long(typed(c, types[c.name.lower()]), c)} AS {name(c.name)}" for c in cut]
-    return f"CREATE VIEW main.{name(too_long(table))} AS SELECT {', '.join(items)} FROM {relation(source, stored)}"
+    return _view(
+        too_long(table), cut, shapes, lambda c, stored, _: f"{_is_long(typed(c, stored), c)} AS {name(c.name)}"
+    )
 
 
-def unfit_view(table: Table, source: StoredSource, stored: list[Typed]) -> str:
+def unfit_view(table: Table, shapes: list[Shape]) -> str:
     """SQL of that view: for each column the values that are stored and do not fit its type. For the owner's check."""
-    types = {column.lower(): (column, sqltype) for column, sqltype in stored}
-    items = [f"{unfitting(c, types[c.name.lower()])} AS {name(c.name)}" for c in table.columns]
-    return f"CREATE VIEW main.{name(unfit(table))} AS SELECT {', '.join(items)} FROM {relation(source, stored)}"
+    counted = _view(
+        unfit(table), table.columns, shapes, lambda c, stored, _: f"{unfitting(c, stored)} AS {name(c.name)}"
+    )
+    if len(shapes) == 1:
+        return counted
+    head, _, each = counted.partition(" AS SELECT ")
+    sums = ", ".join(f"sum({name(c.name)}) AS {name(c.name)}" for c in table.columns)
+    return f"{head} AS SELECT {sums} FROM (SELECT {each}) AS counted"
+
+
+def _view(
+    view: str, columns: Iterable[Column], shapes: list[Shape], item: Callable[[Column, Typed, StoredSource], str]
+) -> str:
+    """SQL of a view of all files of a table: of each shape by itself, so that every file is cast from the types that it has."""
+    parts = []
+    for source, stored in shapes:
+        types = {column.lower(): (column, sqltype) for column, sqltype in stored}
+        items = ", ".join(item(column, types[column.name.lower()], source) for column in columns)
+        parts.append(f"SELECT {items} FROM {relation(source, stored)}")
+    return f"CREATE VIEW main.{name(view)} AS {' UNION ALL '.join(parts)}"
 
 
 def unfitting(column: Column, stored: Typed) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from dpsql.engines.writing import name, raise_all
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
 from dpsql.schema.paths import require_agreeing
 
-Part = tuple[Table, sources.StoredSource, list[sources.Typed]]
+Part = tuple[Table, list[sources.Shape]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class ShownViews:
     prepared      of the prepared snapshot that private tables are read from, or None
     public_views  SQL that shows the public tables to another connection; none where they share a file with private ones
     public_files  all that those views read
+    shapes        by table what it is read from
     """
 
     tables: tuple[Table, ...]
@@ -39,36 +40,54 @@ class ShownViews:
     prepared: Signature | None
     public_views: tuple[str, ...]
     public_files: tuple[Path, ...]
+    shapes: Mapping[str, list[sources.Shape]]
 
 
-def show(connection: duckdb.DuckDBPyConnection, schema: Schema, find: Find, outputs: Iterable[Path]) -> ShownViews:
-    """Make the views and wall the connection: it reaches the declared files, and may write to `outputs`. Raises 707, 801, 804."""
+def show(
+    connection: duckdb.DuckDBPyConnection,
+    schema: Schema,
+    find: Find,
+    outputs: Iterable[Path],
+    only: Mapping[str, Collection[str]],
+) -> ShownViews:
+    """Make the views and wall the connection: it reaches the declared files, and may write to `outputs`. Raises 707, 801, 804.
+
+    only  see EngineKind.begin
+    """
     require_agreeing(schema)
-    found, signature = _sources(connection, schema)
+    found, signature = _sources(connection, schema, only)
     parts = _parts(connection, schema, found)
-    declared = DeclaredFiles(signature, tuple((s.table, tuple(map(str, sources.files([s])))) for s in found))
+    declared = _declared(found, signature)
     copy = find(declared)
     copied = prepared.views(connection, schema, copy) if copy is not None else {}
-    for table, source, stored in parts:
-        connection.execute(copied.get(table.name) or sources.view(table, source, stored))
-        if not table.public:
-            connection.execute(sources.unfit_view(table, source, stored))
-            if any(c.is_cut for c in table.columns):
-                connection.execute(sources.too_long_view(table, source, stored))
+    for table, shapes in parts:
+        show_table(connection, table, shapes, copied.get(table.name))
     for table in (t for t in schema.tables if _is_far(schema, t)):
         connection.execute(copied.get(with_unit(table.name)) or unit_view(schema, table))
     reached = copy.files if copy is not None and copied else ()
     wall(connection, [*sources.files(found), *reached, *outputs])
-    public = [part for part in parts if part[0].public and part[1].inner is None]
-    shared = {str(file) for file in sources.files(part[1] for part in parts if part[0].public)}
+    public = [(table, shapes) for table, shapes in parts if table.public and shapes[0][0].inner is None]
+    shared = {str(f) for t, shapes in parts if t.public for f in sources.files(s for s, _ in shapes)}
     return ShownViews(
         tables=tuple(table for table, *_ in parts),
         files=declared,
         read=signature if not copied else Signature(tuple(file for file in signature.files if file[0] in shared)),
         prepared=copy.signature if copy is not None and copied else None,
-        public_views=tuple(sources.view(*part) for part in public),
-        public_files=tuple(source.path for _, source, _ in public),
+        public_views=tuple(sources.view(table, shapes) for table, shapes in public),
+        public_files=tuple(path for _, shapes in public for source, _ in shapes for path in source.paths),
+        shapes={table.name: shapes for table, shapes in parts},
     )
+
+
+def show_table(
+    connection: duckdb.DuckDBPyConnection, table: Table, shapes: list[sources.Shape], copied: str | None = None
+) -> None:
+    """Make the view of a table, and of a private one those that its owner's check reads; `copied` is SQL in place of the first."""
+    connection.execute(copied or sources.view(table, shapes))
+    if not table.public:
+        connection.execute(sources.unfit_view(table, shapes))
+        if any(c.is_cut for c in table.columns):
+            connection.execute(sources.too_long_view(table, shapes))
 
 
 def unit_view(schema: Schema, table: Table) -> str:
@@ -92,25 +111,31 @@ def _is_far(schema: Schema, table: Table) -> bool:
     return not table.public and schema.privacy.unit != ROW and schema.unit_column(table) is None
 
 
-def _sources(connection: duckdb.DuckDBPyConnection, schema: Schema) -> tuple[list[sources.StoredSource], Signature]:
+def _declared(found: list[sources.StoredSource], signature: Signature) -> DeclaredFiles:
+    of = tuple((s.table, tuple(map(str, sources.files([s])))) for s in found)
+    return DeclaredFiles(signature, of, tuple((s.table, s.pattern) for s in found if s.pattern is not None))
+
+
+def _sources(
+    connection: duckdb.DuckDBPyConnection, schema: Schema, only: Mapping[str, Collection[str]]
+) -> tuple[list[sources.StoredSource], Signature]:
     """Sources of the tables, and the files' signature from before anything of them is read."""
     path = sources.root(schema)
     if path.is_dir():
-        found = sources.in_folder(path, schema.tables)
+        found = sources.in_folder(path, schema.tables, only)
         return found, Signature.take(sources.files(found))
-    signature = Signature.take(sources.files([sources.StoredSource("", path, ("", ""))]))
+    signature = Signature.take(sources.files([sources.StoredSource("", (path,), ("", ""))]))
     sources.attach(connection, path)
     return sources.in_database(path, schema.tables, sources.stored_tables(connection)), signature
 
 
 def _parts(connection: duckdb.DuckDBPyConnection, schema: Schema, found: list[sources.StoredSource]) -> list[Part]:
-    stored = [sources.stored_columns(connection, source) for source in found]
+    shapes = [sources.shapes(connection, source) for source in found]
     tables = [
-        _public_columns(connection, t, s, c) if t.public else t
-        for t, s, c in zip(schema.tables, found, stored, strict=True)
+        _public_columns(connection, t, *s[0]) if t.public else t for t, s in zip(schema.tables, shapes, strict=True)
     ]
-    parts = list(zip(tables, found, stored, strict=True))
-    raise_all(804, [line for part in parts for line in sources.missing(*part)])
+    parts = list(zip(tables, shapes, strict=True))
+    raise_all(804, [line for table, shapes in parts for shape in shapes for line in sources.missing(table, *shape)])
     return parts
 
 
@@ -118,8 +143,8 @@ def _public_columns(
     connection: duckdb.DuckDBPyConnection, table: Table, source: sources.StoredSource, stored: list[sources.Typed]
 ) -> Table:
     """A public table with all columns that dpsql computes with; of CSV in the types that all values have."""
-    if source.inner is None and source.path.suffix.lower() == ".csv":
-        row = connection.execute(delimited.inference(source.path, [c for c, _ in stored])).fetchone()
+    if source.is_csv:
+        row = connection.execute(delimited.inference(source.paths, [c for c, _ in stored])).fetchone()
         types = [parse_type(str(sqltype)) for sqltype in row or ()]
     else:
         types = [sources.computable(sqltype) for _, sqltype in stored]

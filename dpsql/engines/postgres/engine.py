@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -120,6 +120,9 @@ class PostgresEngine:
             return reading.rows(self._shown.asked(sql))
 
         return self._walled(read, 707)
+
+    def show_files(self, table: Table, files: Collection[str]) -> Table:
+        raise error(901, "a table of a database has no files")
 
     def public_table(self, table: str) -> PublicTable:
         columns = tuple((c.name, c.sqltype) for c in self._public(table).columns)

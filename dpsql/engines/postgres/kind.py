@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from dpsql.core.errors import error
-from dpsql.engines.base import Engine, Find, UnitPlace
+from dpsql.engines.base import ALL_FILES, Engine, Find, UnitPlace
 from dpsql.engines.postgres import drafting, server
 from dpsql.engines.postgres.engine import PostgresEngine
 from dpsql.schema.drafted import DraftTable
@@ -24,7 +24,13 @@ class PostgresKind:
     def version(self) -> str:
         return "postgresql 1"
 
-    def begin(self, schema: Schema, find: Find, outputs: Iterable[Path] = ()) -> Engine:
+    def begin(
+        self,
+        schema: Schema,
+        find: Find,
+        outputs: Iterable[Path] = (),
+        only: Mapping[str, Collection[str]] = ALL_FILES,
+    ) -> Engine:
         require_agreeing(schema)
         return PostgresEngine(schema)
 

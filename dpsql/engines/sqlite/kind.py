@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpsql.core.domains import UNBOUNDED
-from dpsql.engines.base import Engine, Find, UnitPlace
+from dpsql.engines.base import ALL_FILES, Engine, Find, UnitPlace
 from dpsql.engines.duckdb import sources
 from dpsql.engines.duckdb.copied import Chunk, CopiedEngine
 from dpsql.engines.duckdb.kind import KIND as DUCKDB
@@ -28,7 +28,13 @@ class SQLiteKind:
     def version(self) -> str:
         return f"sqlite 1, {DUCKDB.version}"
 
-    def begin(self, schema: Schema, find: Find, outputs: Iterable[Path] = ()) -> Engine:
+    def begin(
+        self,
+        schema: Schema,
+        find: Find,
+        outputs: Iterable[Path] = (),
+        only: Mapping[str, Collection[str]] = ALL_FILES,
+    ) -> Engine:
         require_agreeing(schema)
         path = _path(schema)
         signature = Signature.take(reading.files(path))

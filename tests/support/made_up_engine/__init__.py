@@ -5,14 +5,14 @@ Its sources are `loud:PATH`. It keeps its data with another engine, has no guard
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sqlglot import exp
 
 from dpsql.core.errors import error
-from dpsql.engines.base import Engine, Find, UnitPlace
+from dpsql.engines.base import ALL_FILES, Engine, Find, UnitPlace
 from dpsql.engines.duckdb.dialect import DuckDBDialect
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.engines.duckdb.kind import KIND
@@ -47,8 +47,14 @@ class LoudKind:
     def version(self) -> str:
         return f"loud {KIND.version}"
 
-    def begin(self, schema: Schema, find: Find, outputs: Iterable[Path] = ()) -> Engine:
-        engine = DuckDBEngine.begin(_quiet(schema), find=find, outputs=outputs)
+    def begin(
+        self,
+        schema: Schema,
+        find: Find,
+        outputs: Iterable[Path] = (),
+        only: Mapping[str, Collection[str]] = ALL_FILES,
+    ) -> Engine:
+        engine = DuckDBEngine.begin(_quiet(schema), find=find, outputs=outputs, only=only)
         engine.dialect = LoudDialect()
         return engine
 

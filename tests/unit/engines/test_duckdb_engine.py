@@ -244,10 +244,11 @@ def test_a_file_of_another_format(tmp_path: Path, suffix: str) -> None:
     assert raised.value.__context__ is None
 
 
-def test_a_pattern_is_not_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pattern", ["t?.parquet", "t[1].parquet"])
+def test_a_pattern_is_not_a_file(tmp_path: Path, pattern: str) -> None:
     write_parquet(tmp_path / "t1.parquet", "SELECT 1::BIGINT AS id")
     with pytest.raises(OperationalError, match="may not contain"):
-        DuckDBEngine.open(one_table(tmp_path, "t*.parquet", {}))
+        DuckDBEngine.open(one_table(tmp_path, pattern, {}))
 
 
 def test_an_address_is_not_a_folder(tmp_path: Path) -> None:

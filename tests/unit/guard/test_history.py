@@ -122,4 +122,4 @@ def test_where_one_sample_unit_stands_for_enough_people_no_difference_is_looked_
 def test_sketches_that_are_made_together_are_those_of_each(units: list[list[int]]) -> None:
     found = [keys(one) for one in units]
     marks = cells([("adds", one) for one in found]).marks
-    assert [mark.tobytes() for mark in marks["sketch"]] == [of_cells._sketch(one).tobytes() for one in found]
+    assert [mark.tobytes() for mark in marks["sketch"]] == [of_cells._sketches([one]).tobytes() for one in found]
