@@ -31,6 +31,7 @@ class Vector:
     noise        (kind, parameter) of the noise in each cell
     rho          what it cost
     fingerprint  of the answer
+    forms        where the statistic is read off cells that it shares with others: the weights of these by which its columns are made
     """
 
     question: str
@@ -41,6 +42,7 @@ class Vector:
     noise: tuple[str, Fraction]
     rho: Fraction
     fingerprint: str = ""
+    forms: tuple[tuple[Fraction, ...], ...] = ()
 
     @property
     def body(self) -> str:
@@ -53,6 +55,7 @@ class Vector:
             kind,
             to_text(parameter),
             to_text(self.rho),
+            *([[[*map(to_text, form)] for form in self.forms]] if self.forms else []),
         ]
         return json.dumps(parts, separators=(",", ":"))
 
@@ -60,17 +63,20 @@ class Vector:
 def read(question: str, body: object, fingerprint: str) -> Vector | None:
     """The vector that was written; None if this is anything else."""
     try:
-        keys, limits, whole, (start, end), kind, parameter, rho = json.loads(body)  # type: ignore[arg-type]
+        keys, limits, whole, (start, end), kind, parameter, rho, *more = json.loads(body)  # type: ignore[arg-type]
+        forms = [[from_text(weight) for weight in form] for found in more for form in found]
     except (ValueError, TypeError, RecursionError):
+        return None
+    known = tuple(tuple(weight for weight in form if weight is not None) for form in forms)
+    if any(len(form) != end - start for form in known):
         return None
     amounts = (from_text(parameter), from_text(rho))
     if amounts[0] is None or amounts[1] is None or not all(isinstance(k, str) for k in keys):
         return None
     if type(start) is not int or type(end) is not int or type(whole) is not bool:
         return None
-    return Vector(
-        question, tuple(keys), str(limits), whole, (start, end), (str(kind), amounts[0]), amounts[1], fingerprint
-    )
+    noise = str(kind), amounts[0]
+    return Vector(question, tuple(keys), str(limits), whole, (start, end), noise, amounts[1], fingerprint, known)
 
 
 def write(connection: sqlite3.Connection, secret: bytes, fingerprint: str, vectors: Sequence[Vector]) -> None:

@@ -81,10 +81,7 @@ class Pair(StatisticDefaults):
         n, total = self.term.count(names[0], kept), self.term.total(names[0], kept)
         if not self.with_rows:
             return UnitSums(n, (("total", total),), (CUT, clamped_total(self.term, TOTAL, ROWS, CUT)))
-        # n is no larger than the rows, so it is at most the cut anyhow: here the text says so
-        share = Bare(Binary("*", Cast(own("n"), HUGEINT, tries=False), CUT))
-        rounded = Binary("+", share, Bare(Binary("//", ROWS, Number(2))))
-        taken = Call("LEAST", (CUT, Bare(Binary("//", rounded, Call("GREATEST", (ROWS, Number(1)))))))
+        taken = kept_with_value(own("n"))
         rows = counting(names[1] if names[1:] else None)
         return UnitSums(
             rows, (("n", n), ("total", total)), (taken, clamped_total(self.term, TOTAL, own("n"), taken), CUT)
@@ -112,6 +109,16 @@ class Pair(StatisticDefaults):
     def told(self, say: Say) -> str:
         beside = ", beside the number of rows" if self.with_rows else ""
         return f"sum and count of {clamped(self.term, say)}{beside}{where(self.counted, say)}"
+
+
+def kept_with_value(n: Node) -> Node:
+    """Of a unit's rows that are cut, how many have a value: round(n CUT / ROWS).
+
+    Why  n is no larger than the rows, so it is at most the cut anyhow: here the text says so
+    """
+    share = Bare(Binary("*", Cast(n, HUGEINT, tries=False), CUT))
+    rounded = Binary("+", share, Bare(Binary("//", ROWS, Number(2))))
+    return Call("LEAST", (CUT, Bare(Binary("//", rounded, Call("GREATEST", (ROWS, Number(1)))))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +174,10 @@ class AvgOf(EstimateDefaults):
     @property
     def over_rows(self) -> Fraction:
         return self.term.quantum
+
+    def errors(self, noise: Noise, level: Fraction) -> tuple[float, ...]:
+        quantum = float(self.term.quantum)
+        return tuple(noise.half_width_of_weights((1 - r, r), level) * quantum for r in (0.0, 0.5, 1.0))
 
     def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         low, spread = float(self.term.lower * self.term.quantum), float(self.term.width * self.term.quantum)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from dpsql.aggregates.telling import Say, has_bounds
 from dpsql.aggregates.term import Term
+from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.scalar import Scalar
 from dpsql.sql.nodes import Node, own
@@ -144,6 +145,16 @@ class Statistic(Protocol):
         ...
 
     @property
+    def number(self) -> Estimate:
+        """A number of units or rows that it is, as what decides by it reads it. Raises 901 where it is none."""
+        ...
+
+    @property
+    def parts(self) -> int:
+        """Statistics that it stands for: where prices are shared equally, it has the shares of so many."""
+        ...
+
+    @property
     def counts_units(self) -> bool:
         """True if it counts units, whose other rows are no matter."""
         ...
@@ -171,6 +182,11 @@ class StatisticDefaults:
     __slots__ = ()
 
     counts_units = False
+    parts = 1
+
+    @property
+    def number(self) -> Estimate:
+        raise error(901, "what decides by a number reads none")
 
     @property
     def cells(self) -> int:
@@ -232,6 +248,12 @@ class Estimate(Protocol):
         """Of every value's interval, in the column's own unit; None where it depends on what is released."""
         ...
 
+    def errors(self, noise: Noise, level: Fraction) -> tuple[float, ...]:
+        """Errors by which ways to make the same column are compared, in its own unit: its half-width, or a little more; of an average,
+        which is divided by the number of rows, that of one row where it is near its lower bound, the middle, and its upper bound;
+        of what is computed of moments that of a cell, of which a row is one. () where nothing is known."""
+        ...
+
     def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn: ...
 
     @property
@@ -263,6 +285,10 @@ class EstimateDefaults:
 
     counts = False
     depends = False
+
+    def errors(self: Estimate, noise: Noise, level: Fraction) -> tuple[float, ...]:
+        width = self.half_width(noise, level)
+        return () if width is None else (width,)
 
     @property
     def remark(self) -> str:

@@ -69,6 +69,10 @@ class Rows(StatisticDefaults):
     def expected(self, units: Fraction, rows: Fraction) -> Fraction:
         return rows
 
+    @property
+    def number(self) -> CountOf:
+        return CountOf(1)
+
     def told(self, say: Say) -> str:
         return f"number of rows{where(self.counted, say)}"
 

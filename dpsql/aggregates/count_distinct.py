@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.aggregates.base import ROWS, Limits, Sensitivity, StatisticDefaults, UnitSums
-from dpsql.aggregates.count import counting
+from dpsql.aggregates.count import CountOf, counting
 from dpsql.aggregates.telling import Say, where
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.sql.nodes import Aggregate, Bare, Binary, Case, Node, Number
@@ -53,6 +53,10 @@ class Units(StatisticDefaults):
     def uncut_sums(self, names: Sequence[Node], unit: Node) -> tuple[Node, ...]:
         one = Bare(Case(((names[0], unit),))) if names else unit
         return (Aggregate("count", (one,), distinct=True),)
+
+    @property
+    def number(self) -> CountOf:
+        return CountOf(1)
 
     def told(self, say: Say) -> str:
         return f"number of people{where(self.counted, say)}"

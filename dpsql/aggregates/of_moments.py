@@ -96,6 +96,9 @@ class OfMoments(EstimateDefaults):
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None
 
+    def errors(self, noise: Noise, level: Fraction) -> tuple[float, ...]:
+        return (noise.half_width_of_sum(1, level) / self.moments.weight,)
+
     @property
     def remark(self) -> str:
         return "NULL where the spread does not stand out of its noise" if self.formula.divides else ""

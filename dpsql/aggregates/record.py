@@ -17,7 +17,7 @@ from typing import Literal
 from dpsql.aggregates.base import Estimate, Limits, Statistic
 from dpsql.aggregates.histogram import OverHistogram, Reading, Value
 from dpsql.aggregates.term import WIDEST, Term, term
-from dpsql.core.errors import Error
+from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span
 from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
 from dpsql.expressions.scalar import Scalar, tree_of
@@ -233,3 +233,10 @@ class Around:
     units: int | None
     beside: Sequence[Aggregate]
     listed: Callable[[Aggregate, Scalar], tuple[Node, tuple[Value, ...]]]
+
+
+def read_off(statistic: Statistic, aggregate: Aggregate) -> Estimate:
+    """The column of an aggregate, off a statistic that holds it."""
+    if aggregate.record.read is None:
+        raise error(901, f"{aggregate.function} is read off no statistic")
+    return aggregate.record.read(statistic, aggregate)

@@ -12,7 +12,9 @@ from dpsql.aggregates.bounds import bounded_sum, clamped
 from dpsql.aggregates.count import CountOf, Rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.distinct_values import DistinctValues, declared_values
+from dpsql.aggregates.forms import AvgOfForms, CountOfForm, SumOfForm
 from dpsql.aggregates.formulas import BY_NAME
+from dpsql.aggregates.joint import Joint, PartOfJoint, ReadOff
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.of_moments import CountOfMoments, OfMoments, SumOfMoments
 from dpsql.aggregates.record import Aggregate, Around, Record, value_key
@@ -25,6 +27,10 @@ from dpsql.core.sqltypes import BIGINT, SqlType
 def unreadable(statistic: Statistic, aggregate: Aggregate) -> Exception:
     """For a statistic that an aggregate is not held by: a fault of planning."""
     return error(901, f"{aggregate.function} is not read off {type(statistic).__name__}")
+
+
+def _seen(statistic: Joint | PartOfJoint, aggregate: Aggregate) -> ReadOff:
+    return statistic.of(aggregate.values[0]) if isinstance(statistic, Joint) else statistic.seen
 
 
 def _integer(_: SqlType) -> SqlType:
@@ -40,6 +46,10 @@ def all_rows(statistic: Statistic, aggregate: Aggregate) -> Estimate:
             return CountOf(1, sqltype=aggregate.sqltype)
         case Pair(with_rows=True):
             return CountOf(3, statistic.term.width, aggregate.sqltype)
+        case Joint():
+            return CountOfForm(statistic.all_rows, aggregate.sqltype)
+        case PartOfJoint():
+            return CountOfForm(statistic.forms[0], aggregate.sqltype)
         case Moments(with_rows=True):
             return CountOfMoments(statistic, True, aggregate.sqltype)
     raise unreadable(statistic, aggregate)
@@ -51,6 +61,10 @@ def _rows_with_value(statistic: Statistic, aggregate: Aggregate) -> Estimate:
             return CountOf(1)
         case Pair():
             return CountOf(2, statistic.term.width)
+        case Joint():
+            return CountOfForm(statistic.of(aggregate.values[0]).count)
+        case PartOfJoint():
+            return CountOfForm(statistic.forms[-2:][0])
         case Moments():
             return CountOfMoments(statistic, False)
     raise unreadable(statistic, aggregate)
@@ -97,6 +111,9 @@ def _sum(statistic: Statistic, aggregate: Aggregate) -> Estimate:
             return SumOf(statistic.term.quantum, aggregate.sqltype)
         case Pair():
             return SumOfPair(statistic.term, aggregate.sqltype)
+        case Joint() | PartOfJoint():
+            seen = _seen(statistic, aggregate)
+            return SumOfForm(seen.total, seen.term.quantum, aggregate.sqltype)
         case Moments():
             return SumOfMoments(statistic, aggregate.sqltype)
     raise unreadable(statistic, aggregate)
@@ -106,6 +123,9 @@ def mean(statistic: Statistic, aggregate: Aggregate) -> Estimate:
     match statistic:
         case Pair():
             return AvgOf(statistic.term)
+        case Joint() | PartOfJoint():
+            seen = _seen(statistic, aggregate)
+            return AvgOfForms(seen.total, seen.count, seen.term)
         case Moments():
             return OfMoments(statistic, BY_NAME["avg"])
     raise unreadable(statistic, aggregate)

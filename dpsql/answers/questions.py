@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.vectors import Vector, Vectors
 from dpsql.aggregates.base import Statistic
+from dpsql.aggregates.joint import parts_of
 from dpsql.expressions.scalar import tree_of
 from dpsql.mechanisms.kept import noise_of
 from dpsql.plan.compiled import CompiledRelease
@@ -70,6 +71,7 @@ class Questions:
         """Vectors of the cells of a release, for those that come after."""
         asked, release = self.asked(part), part.release
         found: list[Vector] = []
+        more: list[Vector] = []
         start = 0
         for place, measure in enumerate(release.measures):
             end = start + measure.statistic.cells
@@ -78,8 +80,16 @@ class Questions:
                 question = asked.questions[place]
                 cells, rho = (start, end), measure.loss.rho
                 found.append(Vector(question, asked.keys, asked.limits, asked.whole, cells, noise, rho))
+                more += self._within(release, measure.statistic, found[-1])
             start = end
-        return found
+        return [*found, *more]
+
+    def _within(self, release: Release, statistic: Statistic, vector: Vector) -> list[Vector]:
+        """The same cells under the questions of the statistics that can be read off them."""
+        return [
+            replace(vector, question=self.question(release, one), forms=tuple(form.weights for form in forms))
+            for one, forms in parts_of(statistic)
+        ]
 
     def asked(self, part: CompiledRelease) -> StatisticsKey | None:
         """Identity of the question of a release; None where keys are selected privately, cells may be suppressed, or
@@ -118,15 +128,16 @@ class Questions:
     def own(self, part: CompiledRelease, fingerprint: str) -> CompiledRelease:
         """A stored release with the noise that it was drawn with: what "auto" would take now may be another."""
         measures = part.release.measures
-        stored = [noise_of(vector.noise) for vector in self.vectors.of(fingerprint)]
+        stored = [noise_of(vector.noise) for vector in self.vectors.of(fingerprint) if not vector.forms]
         if len(stored) != len(measures) or any(noise is None for noise in stored):
             return part
         again = tuple(replace(m, noise=noise) for m, noise in zip(measures, stored, strict=True) if noise is not None)
         return part if again == measures else replace(part, release=replace(part.release, measures=again))
 
     def same(self, asked: StatisticsKey, question: str) -> list[Vector]:
-        """The stored vectors of a question by the same keys, with the same limits."""
-        return [v for v in self.vectors.find(question) if v.keys == asked.keys and v.limits == asked.limits]
+        """The stored vectors of a question by the same keys, with the same limits, whose cells are its own."""
+        same = [v for v in self.vectors.find(question) if v.keys == asked.keys and v.limits == asked.limits]
+        return [vector for vector in same if not vector.forms]
 
 
 def is_whole(release: Release) -> bool:

@@ -24,23 +24,24 @@ from fractions import Fraction
 from itertools import chain
 
 from dpsql.accounting.vectors import Vector
-from dpsql.aggregates.apart import statistics_apart
+from dpsql.aggregates.apart import ways_apart
 from dpsql.aggregates.base import Statistic
-from dpsql.aggregates.record import Part, Record
+from dpsql.aggregates.record import Aggregate
 from dpsql.answers.questions import Questions, StatisticsKey, is_whole
+from dpsql.answers.standing import LEVEL, Again, StoredVector, Wanted, columns_of, parts_apart, relative_error
 from dpsql.core.errors import error
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.kept import noise_of
+from dpsql.mechanisms.side_by_side import SideBySide
 from dpsql.mechanisms.summed import summed
 from dpsql.plan.compiled import CompiledRelease
-from dpsql.plan.releases import NoisyStatistic, Output, Release
+from dpsql.plan.releases import Output, Release
 from dpsql.plan.tables import KeyValue, NoisyTable
 from dpsql.planner.limit import key_count
 from dpsql.planner.slices import Slice, slices
 
 WIDER = 4
 """Largest error of a sum of stored cells, in errors of what would be bought, so that it is given instead, free."""
-_LEVEL = Fraction(95, 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,61 +87,89 @@ class Reusing:
             return None
         chosen = tuple((self._questions.key(one.release, subject.key), subject.allowed) for subject in one.subjects)
         asked = replace(asked, chosen=chosen, whole=is_whole(release))
-        found: list[_StoredVector] = []
-        measures: list[NoisyStatistic] = []
-        outputs: dict[int, list[Output]] = {}
-        present = None
-        for place, measure in enumerate(release.measures):
-            best = self._best(asked, release, measure, asked.questions[place], exact)
-            if best is not None:
-                outputs[place] = [replace(o, measure=len(measures)) for o in release.outputs if o.measure == place]
-                present = len(measures) if place == release.present else present
-                measures.append(replace(measure, noise=best.noise))
-                found.append(best)
-                continue
-            apart = self._apart(asked, release, place) if not exact and not asked.chosen else None
-            if apart is None or place == release.present:
+        again = Again(release)
+        for place in range(len(release.measures)):
+            if not self._found(again, asked, place, exact):
                 return None
-            outputs[place] = _outputs_apart(release, place, len(measures))
-            for statistic, cell in zip(_apart(release, place).values(), apart, strict=True):
-                measures.append(replace(measure, statistic=statistic, noise=cell.noise))
-                found.append(cell)
+        found = again.found
         columns = [self._cells(release, each) for each in found]
         if any(column is None for column in columns):
             return None
         groups = key_count(release.keys) if release.keys else 1
         keys = _declared(release)
         table = NoisyTable(keys, tuple(cell for column in columns for cell in column or ()), groups)
-        columns_of = tuple(o for own in outputs.values() for o in own)
-        again = replace(release, measures=tuple(measures), outputs=columns_of, compared=None, present=present)
         names = tuple(dict.fromkeys(each.vector.fingerprint for each in found))
-        return Reused(replace(part, release=_in_order(again, release)), table, names, _note(found, release))
+        return Reused(replace(part, release=again.release), table, names, _note(found, release))
+
+    def _found(self, again: Again, asked: StatisticsKey, place: int, exact: bool) -> bool:
+        """True if what is made of a measure can be read off what is stored: it is added to the others."""
+        release = again.asked
+        measure = release.measures[place]
+        wanted = Wanted(measure.statistic, measure.noise, measure.loss.rho, tuple(columns_of(release, place)))
+        best = self._best(asked, release, wanted, asked.questions[place], exact)
+        if best is not None:
+            again.add(place, wanted, best)
+            return True
+        if again.is_present(place) or asked.chosen:
+            return False
+        if columns_of(release, place) and all(ways_apart(measure.statistic, a) for _, a in columns_of(release, place)):
+            return all(self._column(again, asked, place, column, exact) for column in columns_of(release, place))
+        apart = self._sum_and_count(asked, release, place) if not exact else None
+        if apart is None:
+            return False
+        again.add_apart(place, apart)
+        return True
+
+    def _column(
+        self, again: Again, asked: StatisticsKey, place: int, column: tuple[Output, Aggregate], exact: bool
+    ) -> bool:
+        """True if one column of a joint vector can be read off what is stored of it apart, as exact as it would be."""
+        release, (output, aggregate) = again.asked, column
+        measure = release.measures[place]
+        for statistics, estimate in ways_apart(measure.statistic, aggregate):
+            if estimate is None:
+                wanted = Wanted(statistics[0], measure.noise, Fraction(0), (column,), apart=True)
+                question = self._questions.question(release, statistics[0])
+                best = self._best(asked, release, wanted, question, True)
+                if best is not None:
+                    again.add(place, wanted, best)
+                    return True
+                continue
+            both = [self._same(asked, release, statistic, Fraction(0)) for statistic in statistics]
+            first, second = both[0], both[-1]
+            if exact or first is None or second is None:
+                continue
+            noise = SideBySide(first.noise, second.noise)
+            if relative_error(estimate, noise, output.estimate, measure.noise) <= 1:
+                again.add_two(place, output, estimate, list(zip(statistics, (first, second), strict=True)))
+                return True
+        return False
 
     def _best(
-        self, asked: StatisticsKey, release: Release, measure: NoisyStatistic, question: str, exact: bool
-    ) -> _StoredVector | None:
-        """The stored vector with the smallest error that may stand for a measure."""
-        found: list[_StoredVector] = []
-        most = measure.noise.half_width(_LEVEL)
+        self, asked: StatisticsKey, release: Release, wanted: Wanted, question: str, exact: bool
+    ) -> StoredVector | None:
+        """The stored vector with the smallest error that may stand for a statistic."""
+        found: list[StoredVector] = []
         for vector in self._questions.vectors.find(question):
             noise = noise_of(vector.noise)
-            if noise is None or vector.rho < measure.loss.rho:
+            if noise is None or vector.rho < wanted.rho:
                 continue
             if sorted(vector.keys) == sorted(asked.keys) and not asked.chosen:
-                if vector.limits == asked.limits and noise.half_width(_LEVEL) <= most:
+                error_of = wanted.error(vector, noise)
+                if vector.limits == asked.limits and error_of <= 1:
                     in_order = None if vector.keys == asked.keys else asked.keys
-                    found.append(_StoredVector(vector, noise, noise.half_width(_LEVEL), in_order))
+                    found.append(StoredVector(vector, noise, error_of, in_order))
                 continue
-            wider = self._rolled_up(asked, release, measure, vector, noise)
-            if wider is not None and wider.half_width <= (1 if exact else WIDER) * most:
+            wider = self._rolled_up(asked, release, wanted, vector, noise)
+            if wider is not None and wider.error <= (1 if exact else WIDER):
                 found.append(wider)
-        return min(found, key=lambda one: one.half_width, default=None)
+        return min(found, key=lambda one: one.error, default=None)
 
     def _rolled_up(
-        self, asked: StatisticsKey, release: Release, measure: NoisyStatistic, vector: Vector, noise: AdditiveNoise
-    ) -> _StoredVector | None:
+        self, asked: StatisticsKey, release: Release, wanted: Wanted, vector: Vector, noise: AdditiveNoise
+    ) -> StoredVector | None:
         """A vector by more keys, added up; None where it is not the same sum."""
-        additive = measure.statistic.adds_up(one_row=not release.limited.enforced)
+        additive = wanted.statistic.adds_up(one_row=not release.limited.enforced)
         needed = {*asked.keys, *(key for key, _ in asked.chosen)}
         if not needed <= set(vector.keys) or not vector.whole or not asked.whole:
             return None
@@ -156,28 +185,26 @@ class Reusing:
         return (
             None
             if sum_of is None
-            else _StoredVector(vector, sum_of, sum_of.half_width(_LEVEL), asked.keys, asked.chosen)
+            else StoredVector(vector, sum_of, wanted.error(vector, sum_of), asked.keys, asked.chosen)
         )
 
-    def _apart(self, asked: StatisticsKey, release: Release, place: int) -> tuple[_StoredVector, _StoredVector] | None:
+    def _sum_and_count(self, asked: StatisticsKey, release: Release, place: int) -> list[StoredVector] | None:
         """A sum and a number of rows, each bought at least as dearly as the pair would be."""
-        parts, measure = _apart(release, place), release.measures[place]
-        if not parts:
-            return None
-        found = []
-        for statistic in parts.values():
-            question = self._questions.question(release, statistic)
-            same = [
-                _StoredVector(v, noise, noise.half_width(_LEVEL))
-                for v in self._questions.same(asked, question)
-                if v.rho >= measure.loss.rho and (noise := noise_of(v.noise)) is not None
-            ]
-            if not same:
-                return None
-            found.append(min(same, key=lambda one: one.half_width))
-        return found[0], found[1]
+        parts, measure = parts_apart(release, place), release.measures[place]
+        found = [self._same(asked, release, statistic, measure.loss.rho) for statistic in parts.values()]
+        known = [one for one in found if one is not None]
+        return known if known and len(known) == len(found) else None
 
-    def _cells(self, release: Release, found: _StoredVector) -> tuple[Sequence[int], ...] | None:
+    def _same(self, asked: StatisticsKey, release: Release, statistic: Statistic, rho: Fraction) -> StoredVector | None:
+        """The most exact vector of a statistic, with cells of its own, by the same keys."""
+        same = [
+            StoredVector(v, noise, float(noise.half_width(LEVEL)))
+            for v in self._questions.same(asked, self._questions.question(release, statistic))
+            if v.rho >= rho and (noise := noise_of(v.noise)) is not None
+        ]
+        return min(same, key=lambda one: one.error, default=None)
+
+    def _cells(self, release: Release, found: StoredVector) -> tuple[Sequence[int], ...] | None:
         """The cells of a found vector for the groups of a release, in their order."""
         table = self._questions.answers.get(found.vector.fingerprint)
         if table is None:
@@ -198,21 +225,6 @@ class Reusing:
             for target, cell in zip(whole, cells_of, strict=True):
                 target[i] += cell[row]
         return whole
-
-
-@dataclass(frozen=True, slots=True)
-class _StoredVector:
-    """A stored vector that may be read, with the noise of what is read.
-
-    kept    the keys that are left; None: all of them
-    chosen  keys of which some values are read
-    """
-
-    vector: Vector
-    noise: AdditiveNoise
-    half_width: int
-    kept: tuple[str, ...] | None = None
-    chosen: tuple[tuple[str, frozenset[KeyValue]], ...] = ()
 
 
 def _chosen_rows(table: NoisyTable, vector: Vector, chosen: Sequence[tuple[str, frozenset[KeyValue]]]) -> Sequence[int]:
@@ -242,37 +254,7 @@ def _declared(release: Release) -> tuple[list[KeyValue], ...]:
     return tuple(columns)
 
 
-def _asked(release: Release, place: int) -> list[tuple[Output, Record]]:
-    """The columns that are read off a measure, and of what aggregates they are."""
-    records = {a.name: a.record for a in release.limited.block.aggregates}
-    return [(output, records[output.name]) for output in release.outputs if output.measure == place]
-
-
-def _apart(release: Release, place: int) -> dict[Part, Statistic]:
-    """The sum and the number of rows that stand for a measure; {} where nothing does."""
-    return statistics_apart(release.measures[place].statistic, [record for _, record in _asked(release, place)])
-
-
-def _outputs_apart(release: Release, place: int, first: int) -> list[Output]:
-    """The columns of a pair, read off the statistics that stand for it, from `first` on."""
-    statistic = release.measures[place].statistic
-    parts = list(_apart(release, place))
-    found: list[Output] = []
-    for output, record in _asked(release, place):
-        assert record.apart is not None
-        needed, estimate = record.apart
-        places = [first + parts.index(part) for part in needed]
-        found.append(Output(output.name, places[0], estimate(statistic.terms[0], output.estimate.sqltype), *places[1:]))
-    return found
-
-
-def _in_order(again: Release, release: Release) -> Release:
-    """The columns in the order in which the release has them."""
-    order = {output.name: i for i, output in enumerate(release.outputs)}
-    return replace(again, outputs=tuple(sorted(again.outputs, key=lambda output: order[output.name])))
-
-
-def _note(found: Sequence[_StoredVector], release: Release) -> str | None:
+def _note(found: Sequence[StoredVector], release: Release) -> str | None:
     if not any(one.chosen or (one.kept is not None and len(one.kept) < len(one.vector.keys)) for one in found):
         return None
     limited = ", each group is after its own limits" if release.limited.enforced else ""

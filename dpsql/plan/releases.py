@@ -146,15 +146,23 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class NoisyCount:
+    """A noisy number of people or rows, read off the cells of one measure."""
+
+    measure: int
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class Suppression:
     """Groups with too few people are shown without their values (rule 44).
 
-    measure  whose noisy number of people decides
+    count    the noisy number of people that decides
     k        [people] where it is smaller, the columns of `outputs` are NULL
     outputs  names of released columns
     """
 
-    measure: int
+    count: NoisyCount
     k: int
     outputs: tuple[str, ...]
 
@@ -167,7 +175,7 @@ class Release:
     compared     why it has its mechanism, where "auto" took it
     entries      the values of the partition column that it is about, as the ledger names them; None: any
     suppressed   what is not shown where the noisy number of people is too small
-    present      the measure whose noisy number says that a group is there; None: every listed group is
+    present      the noisy number that says that a group is there; None: every listed group is
     raised       whether it costs the owner's least, which is more than the accuracy that was asked needs
     tables       the declared ones that it depends on: it stays stored while their versions stay the same
     """
@@ -184,7 +192,7 @@ class Release:
     entries: tuple[str, ...] | None = None
     suppressed: tuple[Suppression, ...] = ()
     raised: bool = False
-    present: int | None = None
+    present: NoisyCount | None = None
     tables: frozenset[str] = frozenset()
 
     @property

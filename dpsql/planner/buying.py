@@ -15,6 +15,8 @@ from dpsql.planner import accurate, shares
 from dpsql.planner.pricing import MECHANISMS, Pricing, noisy, selecting
 from dpsql.planner.request import Parts, Request
 
+NO_MORE = 1.002
+"""Errors in those of another way that are no more: whole scales are off by one in a thousand."""
 MOST_NAMED = 6
 """Number of aggregates that a message names."""
 
@@ -55,7 +57,7 @@ def buy(parts: Parts, request: Request) -> Calibrated:
 
 
 def buy_one(ways: Sequence[Parts], request: Request) -> tuple[int, Calibrated]:
-    """Buy one of several ways to make the same columns: the first, unless another errs no more in any column.
+    """Buy one of several ways to make the same columns: of those that err no more than the first in any column the one that errs least.
 
     For an accuracy it is the cheapest. Where none can be bought, the error is that of the first.
     """
@@ -69,24 +71,28 @@ def buy_one(ways: Sequence[Parts], request: Request) -> tuple[int, Calibrated]:
     if not found:
         dear = len(ways) > 1 and problems[0].code == "DPSQL-502"
         raise (_above_cap(ways, request) if dear else problems[0]).with_traceback(None) from None
-    best = found[0]
-    for other in found[1:]:
-        if request.accuracy_target is not None:
-            better = nominal(other[1].loss) < nominal(best[1].loss)
-        else:
-            better = _errs_no_more(_half_widths(ways[other[0]], other[1]), _half_widths(ways[best[0]], best[1]))
-        best = other if better else best
-    return best
+    if request.accuracy_target is not None:
+        return min(found, key=lambda way: nominal(way[1].loss))
+    if len(found) == 1:
+        return found[0]
+    first = _errors(ways[found[0][0]], found[0][1])
+    relative = [_relative(_errors(ways[place], bought), first) for place, bought in found]
+    _, best = min((sum(each), i) for i, each in enumerate(relative) if max(each, default=1.0) <= NO_MORE)
+    return found[best]
 
 
-def _half_widths(parts: Parts, bought: Calibrated) -> dict[str, float]:
-    """The 95 % half-width of every column that has one before it is released."""
-    found = {a.name: e.half_width(bought.measures[place].noise, shares.LEVEL) for a, place, e in parts.reads}
-    return {name: width for name, width in found.items() if width is not None}
+def _errors(parts: Parts, bought: Calibrated) -> dict[str, tuple[float, ...]]:
+    """The errors of every column, as far as they are known before it is released; of keys that are selected the threshold."""
+    found = {a.name: e.errors(bought.measures[place].noise, shares.LEVEL) for a, place, e in parts.reads}
+    if bought.selection is not None:
+        found[""] = (bought.selection.tau,)
+    return found
 
 
-def _errs_no_more(one: dict[str, float], other: dict[str, float]) -> bool:
-    return all(width <= other[name] for name, width in one.items())
+def _relative(errors: dict[str, tuple[float, ...]], first: dict[str, tuple[float, ...]]) -> list[float]:
+    """Errors in those of the first way; where that has none, as at a large price, 1 for none and more than 1 for some."""
+    pairs = [pair for name in first for pair in zip(errors[name], first[name], strict=False)]
+    return [one / other if other else 1.0 + bool(one) for one, other in pairs]
 
 
 def _above_cap(ways: Sequence[Parts], request: Request) -> Error:
@@ -107,10 +113,11 @@ def _bought(parts: Parts, request: Request, mechanism: str) -> Calibrated:
     whole = request.amount(pricing)
     if request.weights is not None:
         return _with_noise(parts, [whole * s for s in _weighted(parts, request.weights)], pricing)
-    equal = _with_noise(parts, [whole * s for s in shares.equal(len(parts))], pricing)
+    alike = shares.equal(parts.statistics, len(parts.over_histogram))
+    equal = _with_noise(parts, [whole * s for s in alike], pricing)
     in_a_group = shares.people_in_a_group(parts.limited, request.units)
     found = shares.shares(equal.measures, len(parts.over_histogram), parts.limited.limits, in_a_group, pricing)
-    if found == shares.equal(len(parts)):
+    if found == alike:
         return equal
     return _with_noise(parts, [whole * s for s in found], pricing)
 

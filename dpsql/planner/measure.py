@@ -12,12 +12,13 @@ from dpsql.aggregates.count_distinct import Units
 from dpsql.core.loss import NO_LOSS
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.mechanisms.calibration import BY_NAME
-from dpsql.plan.releases import BoundedBlock, Output, Read, Release, SmallCell, Suppression
+from dpsql.plan.releases import BoundedBlock, NoisyCount, Output, Read, Release, SmallCell, Suppression
 from dpsql.plan.resolved import Block
 from dpsql.planner.buying import buy_one
 from dpsql.planner.request import Parts, Request
-from dpsql.planner.statistics import Statistics, statistics_of, sums_beside_rows
+from dpsql.planner.statistics import Statistics, statistics_of, ways_of
 from dpsql.schema.model import Schema, Table, with_unit
+from dpsql.sql.nodes import Node
 from dpsql.sql.trees import VERSION, fingerprint
 
 
@@ -47,10 +48,11 @@ def measure(
     """
     block = limited.block
     deciding = {name: tree_of(one.condition) for one in few.small for name in one.outputs}
-    ways = [statistics_of(limited, request.units, deciding)]
-    if request.weights is None and sums_beside_rows(block.aggregates):
-        ways.append(statistics_of(limited, request.units, deciding, together=True))
-    counts = [[way.place(_people(limited, small.condition)) for small in few.small] for way in ways]
+    if request.weights is None:
+        ways = ways_of(limited, request.units, deciding, _counted(limited, few))
+    else:
+        ways = [statistics_of(limited, request.units, deciding)]
+    counts = [[_number(limited, way, small.condition) for small in few.small] for way in ways]
     present = [_present(limited, way) if block.present else None for way in ways]
     asked = [way.parts() for way in ways]
     if not len(asked[0]):
@@ -69,7 +71,7 @@ def measure(
         bought.compared,
         raised=bought.raised,
         present=present[taken],
-        suppressed=tuple(Suppression(place, few.k, one.outputs) for place, one in small),
+        suppressed=tuple(Suppression(count, few.k, one.outputs) for count, one in small),
     )
 
 
@@ -78,10 +80,23 @@ def _people(limited: BoundedBlock, condition: Scalar | None) -> Statistic:
     return Units(condition) if limited.enforced or (limited.block.selects and condition is None) else Rows(condition)
 
 
-def _present(limited: BoundedBlock, way: Statistics) -> int:
+def _number(limited: BoundedBlock, way: Statistics, condition: Scalar | None) -> NoisyCount:
+    """The number of people with a row that a condition keeps, by which it is decided whether what is about them is shown."""
+    people, tree = _people(limited, condition), tree_of(condition)
+    return way.count(people, way.joined.get((tree, tree)) if not people.counts_units else None)
+
+
+def _present(limited: BoundedBlock, way: Statistics) -> NoisyCount:
     """The count by which a group is there: one that is asked for anyway, else the number of people."""
-    asked = [way.place(one) for one in (Rows(None), Units(None)) if one.identity in way.found]
-    return asked[0] if asked else way.place(_people(limited, None))
+    asked = [one for one in (Rows(None), Units(None)) if one.identity in way.found]
+    joint = next((joint for (condition, _), joint in way.joined.items() if condition is None), None)
+    return way.count(asked[0], None) if asked else way.count(_people(limited, None), joint)
+
+
+def _counted(limited: BoundedBlock, few: MinimumCellSize) -> frozenset[Node | None]:
+    """The conditions of rows whose number is needed, as that of the people who have them, or as what says that a group is there."""
+    found = {tree_of(small.condition) for small in few.small if not _people(limited, small.condition).counts_units}
+    return frozenset(found | ({None} if limited.block.present else set()))
 
 
 def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[str, str], few: MinimumCellSize) -> str:

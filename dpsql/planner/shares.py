@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
-from dpsql.aggregates.base import Limits
+from dpsql.aggregates.base import Limits, Statistic
 from dpsql.core.wording import number
 from dpsql.mechanisms.calibration import BY_NAME
 from dpsql.plan.compiled import Compiled
@@ -58,8 +58,10 @@ def sizes(measures: Sequence[NoisyStatistic], limits: Limits, in_a_group: Fracti
     return known if len(known) == len(found) else None
 
 
-def equal(parts: int) -> tuple[Fraction, ...]:
-    return (Fraction(1, parts),) * parts
+def equal(measures: Sequence[Statistic], histograms: int) -> tuple[Fraction, ...]:
+    """The same for each statistic, by so many as one stands for, and for what is chosen of each histogram."""
+    whole = sum(m.parts for m in measures) + histograms
+    return (*(Fraction(m.parts, whole) for m in measures), *(Fraction(1, whole),) * histograms)
 
 
 def shares(
@@ -69,16 +71,16 @@ def shares(
 
     measures  as they are at equal shares
     """
-    parts = len(measures) + histograms
+    alike = equal([m.statistic for m in measures], histograms)
     values = sizes(measures, limits, in_a_group)
     if values is None or len(measures) < 2:
-        return equal(parts)
+        return alike
     floored = [max(value, Fraction(m.noise.half_width(LEVEL))) for value, m in zip(values, measures, strict=True)]
     squares = [_square(m, pricing.mechanism) / value**2 for value, m in zip(floored, measures, strict=True)]
     if len(set(squares)) == 1:
-        return equal(parts)
-    own = Fraction(len(measures), parts)
-    return (*(own * share for share in by_error(squares, pricing.by_rho)), *equal(parts)[:histograms])
+        return alike
+    own = sum(alike[: len(measures)], Fraction(0))
+    return (*(own * share for share in by_error(squares, pricing.by_rho)), *alike[len(measures) :])
 
 
 def by_error(squares: Sequence[Fraction], by_rho: bool = False) -> tuple[Fraction, ...]:

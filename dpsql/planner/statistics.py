@@ -18,15 +18,16 @@ from dpsql.aggregates.base import Estimate, Statistic
 from dpsql.aggregates.count import Rows, counted_rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.histogram import OverHistogram, Reading, Value
+from dpsql.aggregates.joint import LAYOUTS, Joint, Layout, joint
 from dpsql.aggregates.mode import VALUE
 from dpsql.aggregates.moments import Moments, widest
-from dpsql.aggregates.record import Aggregate, Around, value_key
+from dpsql.aggregates.record import Aggregate, Around, read_off, value_key
 from dpsql.aggregates.term import WIDEST, Term
 from dpsql.core.cancellation import check
 from dpsql.core.domains import LARGEST_DOUBLE
 from dpsql.core.errors import error
 from dpsql.expressions.scalar import Scalar, tree_of
-from dpsql.plan.releases import BoundedBlock
+from dpsql.plan.releases import BoundedBlock, NoisyCount
 from dpsql.plan.resolved import GroupKey
 from dpsql.planner.limit import as_listed
 from dpsql.planner.lower.rows import travelling
@@ -37,6 +38,21 @@ from dpsql.sql.nodes import Node
 _MOST_DRAWN = 20_000_000
 """[numbers] Drawn for one histogram of all declared groups: some ten seconds."""
 ALL_SHOWN: Mapping[str, Node | None] = MappingProxyType({})
+_SHOWN = "shown"
+Alike = tuple[Node | None, Hashable]
+"""The rows that aggregates are of, and by whose people they are suppressed, if they are: those that may share a vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellSharing:
+    """Way to make the columns of aggregates whose values share cells.
+
+    layout   of the joint vectors of several values; None: each value has cells of its own, COUNT(*) and a SUM a pair
+    counted  conditions of rows of which a number is needed beside what is asked, so that one value has a joint vector too
+    """
+
+    layout: Layout | None = None
+    counted: frozenset[Node | None] = frozenset()
 
 
 @dataclass(slots=True)
@@ -45,6 +61,7 @@ class Statistics:
 
     deciding  by aggregate, the rows whose people decide whether it is shown; none for those that are
     paired    by their condition, pairs and moments that have COUNT(*) of the same rows as a cell
+    joined    joint vectors
     """
 
     limited: BoundedBlock
@@ -54,6 +71,10 @@ class Statistics:
     reads: list[tuple[Aggregate, int, Estimate]] = field(default_factory=list)
     readings: list[tuple[Aggregate, int, Reading]] = field(default_factory=list)
     paired: dict[Node | None, Pair | Moments] = field(default_factory=dict)
+    joined: dict[Alike, Joint] = field(default_factory=dict)
+
+    def alike(self, one: Aggregate) -> Alike:
+        return tree_of(one.condition), self.deciding.get(one.name, _SHOWN)
 
     def shows_alike(self, one: Aggregate, other: Aggregate) -> bool:
         """True if two aggregates are shown or suppressed together."""
@@ -65,9 +86,12 @@ class Statistics:
         return list(self.found).index(statistic.identity)
 
     def read(self, aggregate: Aggregate, statistic: Statistic) -> None:
-        if aggregate.record.read is None:
-            raise error(901, f"{aggregate.function} is read off no statistic")
-        self.reads.append((aggregate, self.place(statistic), aggregate.record.read(statistic, aggregate)))
+        self.reads.append((aggregate, self.place(statistic), read_off(statistic, aggregate)))
+
+    def count(self, statistic: Statistic, joint: Joint | None) -> NoisyCount:
+        """A number of people or rows that nobody asks for by itself: off a joint vector of these rows, where there is one."""
+        held = statistic if joint is None else joint
+        return NoisyCount(self.place(held), held.number)
 
     def choose(self, aggregate: Aggregate, over_histogram: OverHistogram, reading: Reading) -> None:
         groups = self.limited.block.groups
@@ -82,10 +106,35 @@ class Statistics:
         return Parts(self.limited, found, over_histogram, tuple(self.reads), tuple(self.readings))
 
 
-def sums_beside_rows(aggregates: Sequence[Aggregate]) -> bool:
+def ways_of(
+    limited: BoundedBlock, units: int | None, deciding: Mapping[str, Node | None], counted: frozenset[Node | None]
+) -> list[Statistics]:
+    """The statistics of a block in each way that there is to make its columns: first every one by itself.
+
+    counted  conditions of rows of which a number is needed beside what is asked
+    """
+    ways = [statistics_of(limited, units, deciding)]
+    if _sums_beside_rows(limited.block.aggregates):
+        ways.append(statistics_of(limited, units, deciding, CellSharing()))
+    joint_ways: dict[Hashable, Statistics] = {}
+    for layout in LAYOUTS if _may_join(limited.block.aggregates, counted) else ():
+        way = statistics_of(limited, units, deciding, CellSharing(layout, counted))
+        if not way.joined:
+            break
+        joint_ways.setdefault(tuple(way.found), way)
+    return [*ways, *joint_ways.values()]
+
+
+def _sums_beside_rows(aggregates: Sequence[Aggregate]) -> bool:
     """True if COUNT(*) and some SUM are of the same rows."""
     rows = {tree_of(a.condition) for a in aggregates if _counts_rows(a)}
     return any(a.record.alone is not None and tree_of(a.condition) in rows for a in aggregates)
+
+
+def _may_join(aggregates: Sequence[Aggregate], counted: frozenset[Node | None]) -> bool:
+    """False if no values can share a vector: there are fewer than two, or one and no number of rows beside it."""
+    values = {(value_key(a.values[0]), tree_of(a.condition)) for a in aggregates if a.record.degree == 1 and a.values}
+    return len(values) + bool(counted) > 1
 
 
 def _counts_rows(aggregate: Aggregate) -> bool:
@@ -94,17 +143,36 @@ def _counts_rows(aggregate: Aggregate) -> bool:
 
 
 def statistics_of(
-    limited: BoundedBlock, units: int | None, deciding: Mapping[str, Node | None] = ALL_SHOWN, *, together: bool = False
+    limited: BoundedBlock,
+    units: int | None,
+    deciding: Mapping[str, Node | None] = ALL_SHOWN,
+    together: CellSharing | None = None,
 ) -> Statistics:
     """The statistics of a block.
 
     deciding  by aggregate that may be suppressed, the condition of the people who decide: it shares no cells with what they do not
-    together  COUNT(*) and a SUM of the same rows share a pair
+    together  how values share cells; None: each has a statistic of its own, COUNT(*) another
     """
     statistics = Statistics(limited, deciding)
     if limited.block.selects:
         statistics.place(Units(None))
-    around = _around(limited, units)
+    by_value, by_two, others = _grouped(limited, _around(limited, units), statistics)
+    left = [rest for group in by_value.values() if (rest := _beside_unit_totals(group, statistics))]
+    if together is not None and together.layout is not None:
+        left = _joined(left, others, statistics, together, together.layout)
+    for group in left:
+        _of_value(group, others, statistics, together is not None)
+    for group in by_two.values():
+        _of_two(group, statistics)
+    for aggregate in others:
+        _of_rows(aggregate, statistics)
+    return statistics
+
+
+def _grouped(
+    limited: BoundedBlock, around: Around, statistics: Statistics
+) -> tuple[dict[Hashable, list[Aggregate]], dict[Hashable, list[Aggregate]], list[Aggregate]]:
+    """Aggregates of one value each, of two, and of rows; those that share nothing with others are read here."""
     by_value: dict[Hashable, list[Aggregate]] = {}
     by_two: dict[Hashable, list[Aggregate]] = {}
     others: list[Aggregate] = []
@@ -123,15 +191,7 @@ def statistics_of(
             # the grid of higher powers is so coarse that rounding to it would show in a sum
             key = values, tree_of(aggregate.condition), record.degree > 2
             alike.setdefault(key, []).append(aggregate)
-    for group in by_value.values():
-        rest = _beside_unit_totals(group, statistics)
-        if rest:
-            _of_value(rest, others, statistics, together)
-    for group in by_two.values():
-        _of_two(group, statistics)
-    for aggregate in others:
-        _of_rows(aggregate, statistics)
-    return statistics
+    return by_value, by_two, others
 
 
 def _around(limited: BoundedBlock, units: int | None) -> Around:
@@ -147,7 +207,9 @@ def _listed(aggregate: Aggregate, value: Scalar) -> tuple[Node, tuple[Value, ...
 def _of_rows(aggregate: Aggregate, statistics: Statistics) -> None:
     """COUNT(*) and COUNT(DISTINCT unit)."""
     condition, enforced = tree_of(aggregate.condition), statistics.limited.enforced
-    statistic: Statistic | None = None if aggregate.record.units else statistics.paired.get(condition)
+    statistic: Statistic | None = None
+    if not aggregate.record.units and not _counts_selected(condition, statistics.limited):
+        statistic = statistics.joined.get(statistics.alike(aggregate)) or statistics.paired.get(condition)
     if statistic is None:
         by_unit = (aggregate.record.units and enforced) or _counts_selected(condition, statistics.limited)
         statistic = (Units if by_unit else Rows)(aggregate.condition)
@@ -175,12 +237,11 @@ def _beside_unit_totals(group: list[Aggregate], statistics: Statistics) -> list[
 def _of_value(group: list[Aggregate], others: list[Aggregate], statistics: Statistics, together: bool) -> None:
     """Aggregates of one value over the same rows: the fewest cells that hold them all."""
     first, degree = group[0], max(a.record.degree for a in group)
-    assert first.argument is not None
     if degree == 0:
         for aggregate in group:
-            statistics.read(aggregate, Rows(counted_rows(first.argument, first.condition)))
+            statistics.read(aggregate, Rows(counted_rows(_value(group), first.condition)))
         return
-    value = _needing(group).term(first.argument, widest(degree) if degree > 1 else WIDEST)
+    value = _needing(group).term(_value(group), widest(degree) if degree > 1 else WIDEST)
     condition = tree_of(first.condition)
     beside = any(
         _counts_rows(o) and tree_of(o.condition) == condition and statistics.shows_alike(o, first) for o in others
@@ -201,6 +262,38 @@ def _of_value(group: list[Aggregate], others: list[Aggregate], statistics: Stati
         statistic = shared
     for aggregate in group:
         statistics.read(aggregate, statistic)
+
+
+def _joined(
+    groups: list[list[Aggregate]],
+    others: list[Aggregate],
+    statistics: Statistics,
+    together: CellSharing,
+    layout: Layout,
+) -> list[list[Aggregate]]:
+    """Joint vectors of the values that may share one; those that share none are given back."""
+    alike: dict[Alike, list[list[Aggregate]]] = {}
+    for group in groups:
+        if max(a.record.degree for a in group) == 1:
+            alike.setdefault(statistics.alike(group[0]), []).append(group)
+    beside = {statistics.alike(o) for o in others if _counts_rows(o)}
+    for key, members in alike.items():
+        condition = key[0]
+        rows = key in beside or condition in together.counted
+        if len(members) + (condition in together.counted) < 2:
+            continue
+        terms = [_needing(group).term(_value(group)) for group in members]
+        one = joint(terms, members[0][0].condition, layout, len(members) + rows)
+        statistics.joined[key] = one
+        for aggregate in (a for group in members for a in group):
+            statistics.read(aggregate, one)
+    return [group for group in groups if group not in [m for key in statistics.joined for m in alike[key]]]
+
+
+def _value(group: list[Aggregate]) -> Scalar:
+    value = group[0].argument
+    assert value is not None
+    return value
 
 
 def _needing(group: list[Aggregate]) -> Aggregate:

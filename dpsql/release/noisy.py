@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from math import prod
 
@@ -23,9 +24,11 @@ from dpsql.core.errors import error
 from dpsql.engines.base import ExactTable
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan.compiled import CompiledRelease
-from dpsql.plan.releases import Release
+from dpsql.plan.releases import NoisyCount, Release
 from dpsql.plan.tables import KeyValue, NoisyTable, PublicTable
 
+LEVEL = Fraction(95, 100)
+"""The level of every interval."""
 Columns = tuple[Column[KeyValue], ...]
 Sums = tuple[Column[int], ...]
 
@@ -70,11 +73,23 @@ def _suppressed(asked: Release, noisy: NoisyTable) -> NoisyTable:
     cells = list(map(Column.of, noisy.cells))
     starts = asked.cell_starts
     for one in asked.suppressed:
-        few = _fewer(Column.of(noisy.cells[starts[one.measure]]), one.k)
-        for part in {one.measure, *asked.read_by(one.outputs)}:
+        place = one.count.measure
+        few = _fewer(counts(asked, noisy, one.count), one.k)
+        for part in {place, *asked.read_by(one.outputs)}:
             for place in range(starts[part], starts[part + 1]):
                 cells[place] = cells[place].without(few)
     return NoisyTable(noisy.keys, tuple(cells), noisy.groups)
+
+
+def counts(asked: Release, noisy: NoisyTable, count: NoisyCount) -> Column[int | None]:
+    """A noisy number of each group, as it would be shown; NULL where it is suppressed."""
+    starts = asked.cell_starts
+    cells = [Column.of(cell) for cell in noisy.cells[starts[count.measure] : starts[count.measure + 1]]]
+    nulls = [cell.nulls for cell in cells if cell.nulls is not None]
+    known = [cell if cell.nulls is None else Column.of([value or 0 for value in cell]) for cell in cells]
+    found = count.estimate.column(known, asked.measures[count.measure].noise, LEVEL).values  # type: ignore[arg-type]
+    column: Column[int | None] = Column.of(found)  # type: ignore[arg-type]
+    return column.without(np.logical_or.reduce(nulls)) if nulls else column
 
 
 def _fewer(people: Column[int | None], k: int) -> Flags:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from fractions import Fraction
 from typing import overload
 
 import numpy as np
@@ -24,12 +23,9 @@ from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.listing import listed
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.estimating import Estimated, SideTable, beside, empty, end_of, estimate, typical
-from dpsql.release.noisy import KeyTables, key_list, wire_columns
+from dpsql.release.noisy import LEVEL, KeyTables, counts, key_list, wire_columns
 from dpsql.schema.model import RESERVED
 from dpsql.sql.duckdb import quoted
-
-LEVEL = Fraction(95, 100)
-"""The level of every interval."""
 
 
 class Staged:
@@ -191,9 +187,11 @@ def there(asked: Release, noisy: NoisyTable) -> NoisyTable:
     """
     if asked.present is None:
         return noisy
-    width = asked.measures[asked.present].noise.half_width(LEVEL)
-    counts = Column.of(noisy.cells[asked.cell_starts[asked.present]])
-    return noisy.take(np.array([count is not None and count > width for count in counts], dtype=np.bool_))
+    width = asked.present.estimate.half_width(asked.measures[asked.present.measure].noise, LEVEL)
+    if width is None:
+        raise error(901, "a group is there by a number without a half-width")
+    found = counts(asked, noisy, asked.present)
+    return noisy.take(np.array([count is not None and count > width for count in found], dtype=np.bool_))
 
 
 def read_beside(compiled: Compiled, asked: Release, types: dict[str, SqlType]) -> list[SideTable]:

@@ -32,7 +32,8 @@ from dpsql.planner.resolve import resolve
 from dpsql.planner.resolve.catalog import catalog_text
 from dpsql.planner.shares import expected
 from dpsql.release.buying import Bought, Patience
-from dpsql.release.staging import LEVEL, Accuracies, Columns, Staged, describe
+from dpsql.release.noisy import LEVEL
+from dpsql.release.staging import Accuracies, Columns, Staged, describe
 from dpsql.schema.model import Schema
 from dpsql.session.result import Answer
 from dpsql.session.world import World

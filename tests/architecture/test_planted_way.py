@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.accounting.charging import request_of
 from dpsql.aggregates.count import CountOf
-from dpsql.answers import recent, reusing
+from dpsql.answers import recent, standing
 from dpsql.answers.look_up import Stored
 from dpsql.core.errors import Error
 from dpsql.core.loss import EpsilonDelta
@@ -107,12 +107,12 @@ def an_answer_naming_the_moment_is_kept(patch: Patch) -> None:
 
 def a_derived_answer_has_another_estimate(patch: Patch) -> None:
     """An average that is read off a sum and a count is the count."""
-    known = reusing._outputs_apart
+    known = standing._outputs_apart
 
-    def count(release: Release, place: int, first: int) -> list[Output]:
-        return [Output(o.name, first + 1, CountOf(1)) for o in known(release, place, first)]
+    def count(release: Release, place: int, measures: Sequence[int]) -> list[Output]:
+        return [Output(o.name, measures[1], CountOf(1)) for o in known(release, place, measures)]
 
-    patch.setattr(reusing, "_outputs_apart", count)
+    patch.setattr(standing, "_outputs_apart", count)
 
 
 def the_cap_is_removed(patch: Patch) -> None:

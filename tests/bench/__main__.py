@@ -16,6 +16,7 @@ from tests.bench import (
     dashboard,
     growing,
     guard,
+    joint,
     large,
     memory,
     small,
@@ -42,6 +43,7 @@ PARTS = (
     "dashboard",
     "growing",
     "workloads",
+    "joint",
 )
 
 
@@ -91,6 +93,8 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
         dashboard.viewed()
     if "growing" in parts:
         growing.measure(options.rounds)
+    if "joint" in parts:
+        joint.compare()
     if "workloads" in parts:
         workloads.compare(options.workloads, options.cache)
 

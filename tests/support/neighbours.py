@@ -22,6 +22,7 @@ import duckdb
 
 from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.grid import Grid
+from dpsql.aggregates.joint import Joint
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.sum import Total
 from dpsql.aggregates.term import Term
@@ -163,10 +164,37 @@ def _compare(
         raise Violation(
             f"one person moved {told(measure.statistic.identity)} by {measured}, claimed {allowed}, in {sql}"
         )
+    if isinstance(measure.statistic, Joint):
+        _compare_blocks(measure, one, other, sql)
     if isinstance(measure.statistic, Pair | Moments):
         for cells in (*one.values(), *other.values()):
             if min(cells) < 0:
                 raise Violation(f"a cell of {told(measure.statistic.identity)} is negative in {sql}")
+
+
+def _compare_blocks(
+    measure: NoisyStatistic, one: dict[Key, tuple[int, ...]], other: dict[Key, tuple[int, ...]], sql: str
+) -> None:
+    """Every block of a joint vector moves by no more than its own weight for each row; so does the cell of rows."""
+    statistic = measure.statistic
+    assert isinstance(statistic, Joint)
+    zero, rows = (
+        (0,) * statistic.cells,
+        measure.sensitivity.l1 // (statistic.rows + sum(b.weight for b in statistic.blocks)),
+    )
+    parts = [(statistic.rows, 1)] if statistic.rows else []
+    parts += [(block.weight, block.cells) for block in statistic.blocks]
+    start = 0
+    for weight, cells in parts:
+        moved = 0
+        for key in {*one, *other}:
+            pairs = zip(
+                one.get(key, zero)[start : start + cells], other.get(key, zero)[start : start + cells], strict=True
+            )
+            moved += sum(abs(x - y) for x, y in pairs)
+        if moved > rows * weight:
+            raise Violation(f"one person moved a block of a joint vector by {moved}, {rows} rows of {weight}, in {sql}")
+        start += cells
 
 
 def _check_noise(part: CompiledRelease, sql: str) -> None:
@@ -223,7 +251,7 @@ def _terms(part: CompiledRelease) -> list[Term]:
     for measure in part.release.measures:
         if isinstance(measure.statistic, Pair | Total):
             found.append(measure.statistic.term)
-        elif isinstance(measure.statistic, Moments):
+        elif isinstance(measure.statistic, Joint | Moments):
             found += measure.statistic.terms
     return found + [tally.histogram.term for tally in part.histograms if isinstance(tally.histogram, Grid)]
 
@@ -276,6 +304,8 @@ def _check_void(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, da
         names = ("income", "weight", "cost") + (("age", "score", "days", "amount") if void is None else ())
         for measure, found in zip(part.release.measures, vectors(connection, part, sql), strict=True):
             statistic = measure.statistic
+            if isinstance(statistic, Joint):
+                _check_joint_void(statistic, found, names, sql)
             if not isinstance(statistic, Pair | Total | Moments):
                 continue
             terms = statistic.terms if isinstance(statistic, Moments) else (statistic.term,)
@@ -284,3 +314,13 @@ def _check_void(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, da
             if bare & set(names) and any(any(cells[: len(cells) - with_rows]) for cells in found.values()):
                 raise Violation(f"{bare} without a value adds to {told(statistic.identity)} in {sql}")
         tallies.check_empty(part, tallies.tallies(connection, part, sql), names, sql)
+
+
+def _check_joint_void(statistic: Joint, found: dict[Key, tuple[int, ...]], names: tuple[str, ...], sql: str) -> None:
+    """Of a value that is NULL or NaN everywhere, the cells hold nothing but the number of rows without it."""
+    start = int(statistic.rows > 0)
+    for block in statistic.blocks:
+        own = slice(start, start + 1 + block.split)
+        if name_of(block.term.scalar) in names and any(any(cells[own]) for cells in found.values()):
+            raise Violation(f"{name_of(block.term.scalar)} without a value adds to a joint vector in {sql}")
+        start += block.cells

@@ -49,6 +49,12 @@ def told(identity: Hashable) -> str:
             return f"{kind}({_told(value)}; {_told(condition)})"
         case (("pair" | "moments") as kind, with_rows, values, condition):
             return f"{kind}{' with rows' if with_rows else ''}({_told(values)}; {_told(condition)})"
+        case ("joint", blocks, rows, condition):
+            each = [
+                f"{_told(value)} {'as a pair' if split else 'centred'} * {s}{', gaps' * gaps}"
+                for value, s, split, gaps in blocks
+            ]
+            return f"joint({'; '.join([*each, *([f'rows * {rows}'] if rows else [])])}; {_told(condition)})"
         case ("distinct", value, condition, most):
             return f"distinct({_told(value)}; {_told(condition)}; {most} of a unit)"
         case ("unit total", low, high, value, condition):

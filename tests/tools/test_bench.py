@@ -30,7 +30,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, value)
 
 
-@pytest.mark.parametrize("part", ["small", "startup", "dashboard", "statistics"])
+@pytest.mark.parametrize("part", ["small", "startup", "dashboard", "statistics", "joint"])
 def test_part_runs(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

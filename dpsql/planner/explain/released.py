@@ -72,7 +72,7 @@ def keys(release: Release, bounds: tuple[InputTable, ...], words: Words) -> list
     lists = {i: found.bound for found in block.lists for i in found.keys}
     lines = [_key(key, lists.get(i), bounds, words) for i, key in enumerate(release.keys)]
     if release.present is not None:
-        count = release.measures[release.present].name
+        count = release.measures[release.present.measure].name
         lines.append(f"groups whose {count} may be 0 are left out of what is computed over them; groups=all keeps them")
     elif len(release.keys) > 1 and block.groups is not None:
         lines.append(f"groups: {block.groups:,}, all shown, with noise where there is nobody")

@@ -132,12 +132,19 @@ def error(measures: tuple[NoisyStatistic, ...], asked: Release, schema: Schema) 
     return found
 
 
+APART = (
+    "COUNT(*), dp_sum(age, lower := 0, upper := 50) FILTER (WHERE female), "
+    "dp_sum(income, lower := 0, upper := 80) FILTER (WHERE NOT female)"
+)
+"""A count and sums of other rows each, so that none shares a vector with another."""
+
+
 # --- exact, and short ---------------------------------------------------------------------------------------------
 
 
 def test_shares_add_up_and_are_short(schema: Schema) -> None:
     """COUNT(*) errs by 1 of n, the sums by up to 2 of n: 2^(2/3) as much for each."""
-    sql = "SELECT COUNT(*), dp_sum(age, lower := 0, upper := 50), dp_sum(income, lower := 0, upper := 80) FROM patient"
+    sql = f"SELECT {APART} FROM patient"
     assert losses(sql, schema) == ["19/50", "19/50", "6/25"]
 
 
@@ -184,10 +191,7 @@ def test_gaussian_noise_shares_delta_equally(schema: Schema) -> None:
 
 def test_rho_is_shared_by_the_error_itself(by_rho: Schema) -> None:
     """COUNT(*) moves by 1 of n, and each sum by twice as large a part of what is expected of it."""
-    sql = (
-        "/* dpsql: mechanism=gaussian */ SELECT COUNT(*), dp_sum(age, lower := 0, upper := 50), "
-        "dp_sum(income, lower := 0, upper := 80) FROM patient"
-    )
+    sql = f"/* dpsql: mechanism=gaussian */ SELECT {APART} FROM patient"
     found = release(sql, by_rho)
     rho = rho_at_most(Fraction(1))
     assert sorted(m.loss.rho / rho for m in found.measures) == [Fraction(1, 5), Fraction(2, 5), Fraction(2, 5)]

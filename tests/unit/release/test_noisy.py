@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from dpsql.aggregates.count import CountOf
 from dpsql.core.columns import Column, objects
 from dpsql.core.errors import Error
 from dpsql.engines.base import ExactTable
 from dpsql.plan.compiled import CompiledRelease
-from dpsql.plan.releases import Suppression
+from dpsql.plan.releases import NoisyCount, Suppression
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.release.noisy import _Dimension, release
@@ -62,7 +63,7 @@ def test_a_group_with_nobody_is_not_selected_whatever_its_noise() -> None:
 
 def test_what_too_few_people_are_in_is_not_shown() -> None:
     part = compiled("SELECT site, COUNT(*) FROM patient GROUP BY site")
-    one = Suppression(0, 5, (part.release.outputs[0].name,))
+    one = Suppression(NoisyCount(0, CountOf(1)), 5, (part.release.outputs[0].name,))
     part = replace(part, release=replace(part.release, suppressed=(one,)))
     found = release(part, ExactTable(([1, 2, 3],), ([4, 5, 6],)), ZeroNoise())
     assert list(found.cells) == [[None, 5, 6]]

@@ -1,0 +1,150 @@
+"""Weighted sums of the cells of one vector, and the columns that are made of them: COUNT, SUM and AVG. Post-processing of noisy cells.
+
+All cells of a vector have the same independent noise, so a sum with the weights w has a deviation of |w|, in those of one cell, and
+its interval follows from the exact distribution (mechanisms/weighted.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dpsql.aggregates.base import EstimateDefaults, Floats, Noise, ReleasedColumn
+from dpsql.aggregates.count import counted
+from dpsql.aggregates.ends import ConfidenceBounds
+from dpsql.aggregates.ratios import average
+from dpsql.aggregates.sum import column_in_type
+from dpsql.aggregates.term import Term
+from dpsql.core.columns import Column
+from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A weighted sum of cells."""
+
+    weights: tuple[Fraction, ...]
+
+    @staticmethod
+    def of(width: int, weights: Mapping[int, Fraction]) -> Form:
+        """The weights at some places among so many."""
+        return Form(tuple(weights.get(i, Fraction(0)) for i in range(width)))
+
+    def times(self, factor: Fraction) -> Form:
+        return Form(tuple(w * factor for w in self.weights))
+
+    def plus(self, other: Form) -> Form:
+        return Form(tuple(v + w for v, w in zip(self.weights, other.weights, strict=True)))
+
+    @property
+    def square(self) -> Fraction:
+        """Its variance, in that of one cell."""
+        return sum((w * w for w in self.weights), Fraction(0))
+
+    def value(self, cells: Sequence[Sequence[int]]) -> Floats:
+        """Of each group. Why  noise is so much larger than the last digit of a DOUBLE that exact sums would tell no more"""
+        found = np.zeros(len(cells[0]))
+        for weight, cell in zip(self.weights, cells, strict=True):
+            if weight:
+                found += np.array(cell, dtype=float) * float(weight)
+        return found
+
+    def half_width(self, noise: Noise, level: Fraction) -> float:
+        return noise.half_width_of_weights(tuple(float(w) for w in self.weights if w), level)
+
+    def at_most(self, noise: Noise, level: Fraction) -> float:
+        """The same, or a few percent more, without working out the sum of more than two draws.
+
+        Why  of independent draws of one kind a sum has lighter tails than one draw of the same variance: at 95 % its half-width is no
+             more deviations than that of one draw
+        """
+        if sum(w != 0 for w in self.weights) <= 2:
+            return self.half_width(noise, level)
+        return math.sqrt(self.square) * noise.half_width_of_sum(1, level)
+
+
+@dataclass(frozen=True, slots=True)
+class CountOfForm(EstimateDefaults):
+    """COUNT as a weighted sum, rounded."""
+
+    form: Form
+    sqltype: SqlType = BIGINT
+
+    counts = True
+
+    def half_width(self, noise: Noise, level: Fraction) -> float:
+        return self.form.half_width(noise, level)
+
+    def errors(self, noise: Noise, level: Fraction) -> tuple[float, ...]:
+        return (self.form.at_most(noise, level),)
+
+    def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
+        return counted(self.form.value(cells), self.half_width(noise, level))
+
+
+@dataclass(frozen=True, slots=True)
+class SumOfForm(EstimateDefaults):
+    """SUM as a weighted sum, rounded to the quantum."""
+
+    form: Form
+    quantum: Fraction
+    sqltype: SqlType
+
+    def half_width(self, noise: Noise, level: Fraction) -> float:
+        return self.form.half_width(noise, level) * float(self.quantum)
+
+    def errors(self, noise: Noise, level: Fraction) -> tuple[float, ...]:
+        return (self.form.at_most(noise, level) * float(self.quantum),)
+
+    def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
+        quanta, h = np.rint(self.form.value(cells)), self.half_width(noise, level)
+        if np.all(np.abs(quanta) < 2.0**62):
+            return ReleasedColumn(*column_in_type(Column(quanta.astype(np.int64)), self.quantum, self.sqltype, h))
+        return ReleasedColumn(*column_in_type([int(q) for q in quanta.tolist()], self.quantum, self.sqltype, h))
+
+
+@dataclass(frozen=True, slots=True)
+class AvgOfForms(EstimateDefaults):
+    """AVG as T / n within the bounds; NULL where the noisy count is below 1. Its interval is that of a ratio (ratios.py)."""
+
+    total: Form
+    count: Form
+    term: Term
+    sqltype: SqlType = DOUBLE
+
+    def half_width(self, noise: Noise, level: Fraction) -> None:
+        return None
+
+    def _at(self, ratio: Fraction) -> Form:
+        """T - r n: its error over n is that of an average near r."""
+        return self.total.plus(self.count.times(-ratio))
+
+    @property
+    def over_rows(self) -> Fraction:
+        """Of the bound where it errs more."""
+        ends = (self._at(Fraction(self.term.lower)), self._at(Fraction(self.term.upper)))
+        return Fraction(math.sqrt(max(form.square for form in ends))) * self.term.quantum
+
+    def errors(self, noise: Noise, level: Fraction) -> tuple[float, ...]:
+        middle = Fraction(self.term.lower + self.term.upper, 2)
+        quantum = float(self.term.quantum)
+        ratios = (Fraction(self.term.lower), middle, Fraction(self.term.upper))
+        return tuple(self._at(ratio).at_most(noise, level) * quantum for ratio in ratios)
+
+    def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
+        total, count = self.total.value(cells), self.count.value(cells)
+        top, below = np.array([float(w) for w in self.total.weights]), np.array([float(w) for w in self.count.weights])
+
+        def width(ratio: float) -> float:
+            return noise.half_width_of_weights(tuple((top - ratio * below).tolist()), level)
+
+        shown, value, low, high = average(total, count, self.term, width)
+        quantum = float(self.term.quantum)
+        values: Column[object] = Column(np.where(shown, value * quantum, 0.0), ~shown)
+        ends = ConfidenceBounds(*(np.where(shown, end * quantum, np.nan) for end in (low, high)))
+        least, most = float(self.term.lower) * quantum, float(self.term.upper) * quantum
+        return ReleasedColumn(values, ends.within(least, most, quantum))

@@ -1,0 +1,378 @@
+"""COUNT, SUM and AVG of several values of the same rows: one vector, of one price.
+
+Of a group let M be its rows, n_i those with a value of x_i, T_i the sum of the clamped values v_i in [L_i, U_i], W_i = U_i - L_i. The
+cells are whole: each value has a block of them, on a scale s_i of its own, and one cell more may count rows.
+
+    rows           a M
+    a pair         s (T - L n)  and  s (U n - T)
+    one centred    s (2 T - (L + U) n)
+    gaps           s W (M - n)                      beside either, where there may be rows without a value
+
+A row with a value adds to a pair two numbers >= 0 that are s W together, to a centred cell a number in [-s W, s W], and nothing to the
+gap; a row without one adds s W to the gap and nothing else. So it moves a block by at most s W in L1, and in L2 too, and all cells by
+
+    L1 <= a + sum of s_i W_i        L2^2 <= a^2 + sum of (s_i W_i)^2
+
+and a unit with at most K rows moves them by at most K times that: the sum of K vectors that are no longer is no longer than K of them.
+A unit with m rows in a group that is cut to m_c of them has n_c = round(n m_c / m) <= m_c with a value and its total clamped to
+[L n_c, U n_c], so its cells are such a sum too.
+
+n_i is counted, never taken to be M: where a value was declared to be there and is not, with M in its place the row would move the cell
+by L + U, whatever W is (rule 57). That n_i = M is used afterwards alone, to read the cells.
+
+What is read off them is a weighted sum (forms.py) with the least variance there is, all cells having the same noise. Each of these
+tells M without the others: the cell of rows; a pair (A, B) without a gap, by (A + B) / (s W); one with a gap N, by (A + B + N) / (s W).
+They are averaged, weighted by their precision. n_i is M where there are no gaps, else of M - N / (s W) and of (A + B) / (s W) the
+average; T_i = ((L + U) n_i + d) / 2 where d is (A - B) / s, or the centred cell over s: neither says anything of n_i.
+Source: Kulesza, Suresh, Wang 2024 (arXiv 2312.06658) for pairs; the rest is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from math import isqrt
+from typing import Literal
+
+from dpsql.aggregates.avg import Pair, kept_with_value
+from dpsql.aggregates.base import CUT, Estimate, Limits, Sensitivity, Statistic, StatisticDefaults, UnitSums
+from dpsql.aggregates.count import Rows, counted_rows, counting
+from dpsql.aggregates.forms import CountOfForm, Form
+from dpsql.aggregates.record import value_key
+from dpsql.aggregates.sum import Total, clamped_total, filtered
+from dpsql.aggregates.telling import Say, clamped, where
+from dpsql.aggregates.term import Term
+from dpsql.core.columns import combined
+from dpsql.core.errors import error
+from dpsql.core.wording import listed
+from dpsql.expressions.scalar import Scalar, tree_of
+from dpsql.sql.nodes import Node, own
+
+_FINE = 2**40
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCells:
+    """The cells of one value.
+
+    scale   s: a quantum is so much in its cells
+    split   whether it is a pair; else it is one centred cell
+    gaps    whether a cell counts the rows without a value
+    """
+
+    term: Term
+    scale: int
+    split: bool
+    gaps: bool
+
+    @property
+    def weight(self) -> int:
+        """Distance by which one row moves its cells at most."""
+        return self.scale * self.term.width
+
+    @property
+    def cells(self) -> int:
+        return 1 + self.split + self.gaps
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOff:
+    """The number of rows, of those with a value, and the sum of the values [quanta], as weighted sums of cells."""
+
+    rows: Form
+    count: Form
+    total: Form
+    term: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Choice of the cells of a joint vector.
+
+    pairs  which values have a pair: all, those with gaps, or none
+    root   the cell of rows weighs the root of this degree of the number of values, in blocks; 0: there is none
+    """
+
+    pairs: Literal["all", "gaps", "none"]
+    root: Literal[0, 2, 4]
+
+
+LAYOUTS = (Layout("all", 0), Layout("none", 4), Layout("none", 2), Layout("gaps", 4), Layout("gaps", 2))
+"""Those that are tried.
+
+Why  of k values without gaps all blocks weigh the same, 1, and let the cell of rows weigh a. Under Laplace noise a centred cell has
+     the scale k + a, the rows (k + a) / a; under Gaussian noise they have the squares k + a^2 and (k + a^2) / a^2. Their relative
+     variances, added up, are smallest near a = k^(1/2) and a = k^(1/4). Pairs have the scale k: less for a few values, under Laplace
+     noise. Where there are gaps a pair also tells how many they are
+"""
+_BITS, _MOST_BITS = 10, 40
+
+
+def joint(terms: Sequence[Term], counted: Scalar | None, layout: Layout, parts: int) -> Joint:
+    """A joint vector of some values.
+
+    Why  scales are whole: rounded down from so fine a weight that blocks weigh the same but for one in a thousand
+    """
+    widest = max(t.width for t in terms)
+    each = widest << max(0, min(_BITS, _MOST_BITS - widest.bit_length()))
+    blocks = []
+    for term in terms:
+        gaps = term.scalar.nullable or term.scalar.sqltype.is_float
+        split = layout.pairs == "all" or (layout.pairs == "gaps" and gaps)
+        blocks.append(ValueCells(term, each // term.width, split, gaps))
+    k = len(blocks)
+    rows = {0: 0, 2: isqrt(each**2 * k), 4: isqrt(isqrt(each**4 * k))}[layout.root]
+    return Joint(tuple(blocks), counted, rows, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint(StatisticDefaults):
+    """The cells of some values over the rows for which `counted` is true.
+
+    rows   a: what a row adds to the first cell; 0: there is none
+    parts  statistics that it stands for, by which it shares the price with others
+    """
+
+    blocks: tuple[ValueCells, ...]
+    counted: Scalar | None
+    rows: int
+    parts: int
+
+    @property
+    def identity(self) -> Hashable:
+        blocks = tuple((b.term.identity, b.scale, b.split, b.gaps) for b in self.blocks)
+        return "joint", blocks, self.rows, tree_of(self.counted)
+
+    @property
+    def inputs(self) -> tuple[Scalar, ...]:
+        values = tuple(b.term.scalar for b in self.blocks)
+        return values if self.counted is None else (*values, self.counted)
+
+    @property
+    def cells(self) -> int:
+        return bool(self.rows) + sum(b.cells for b in self.blocks)
+
+    @property
+    def sums(self) -> int:
+        return 1 + 2 * len(self.blocks)
+
+    def sensitivity(self, limits: Limits) -> Sensitivity:
+        each = [self.rows, *(b.weight for b in self.blocks)]
+        k = limits.rows
+        moved = min(limits.rows, limits.groups) * self.cells
+        return Sensitivity(moved, k * max(each), k * sum(each), k * k * sum(w * w for w in each))
+
+    def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
+        kept = filtered(names[len(self.blocks) :])
+        found: list[Node] = [counting(kept)]
+        for block, name in zip(self.blocks, names, strict=False):
+            found += [block.term.count(name, kept), block.term.total(name, kept)]
+        return tuple(found)
+
+    def unit_sums(self, names: Sequence[Node]) -> UnitSums:
+        kept = filtered(names[len(self.blocks) :])
+        inner: list[tuple[str, Node]] = []
+        outer: list[Node] = [CUT]
+        for i, (block, name) in enumerate(zip(self.blocks, names, strict=False)):
+            n, total = f"n{i}_", f"t{i}_"
+            inner += [(n, block.term.count(name, kept)), (total, block.term.total(name, kept))]
+            taken = kept_with_value(own(n))
+            outer += [taken, clamped_total(block.term, own(total), own(n), taken)]
+        return UnitSums(counting(kept), tuple(inner), tuple(outer))
+
+    def to_cells(self, sums: Sequence[Sequence[int]]) -> tuple[Sequence[int], ...]:
+        rows = sums[0]
+        cells: list[Sequence[int]] = [combined((self.rows, rows))] if self.rows else []
+        for block, n, total in zip(self.blocks, sums[1::2], sums[2::2], strict=True):
+            s, low, high = block.scale, block.term.lower, block.term.upper
+            if block.split:
+                cells += [combined((s, total), (-s * low, n)), combined((s * high, n), (-s, total))]
+            else:
+                cells.append(combined((2 * s, total), (-s * (low + high), n)))
+            if block.gaps:
+                cells.append(combined((block.weight, rows), (-block.weight, n)))
+        return tuple(cells)
+
+    def adds_up(self, one_row: bool) -> bool:
+        return True
+
+    def expected(self, units: Fraction, rows: Fraction) -> Fraction:
+        """The size at which noise of a cell is as large, relative to it, as that of all columns together, in squares."""
+        precise = self.all_rows.square / rows**2
+        for i, block in enumerate(self.blocks):
+            precise += self.sum_of(i).square / (rows * block.term.typical) ** 2
+        return Fraction(max(1, isqrt(int(_FINE**2 / precise))), _FINE)
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return tuple(b.term for b in self.blocks)
+
+    def without_clamp(self) -> Joint:
+        return replace(self, blocks=tuple(replace(b, term=b.term.without_clamp()) for b in self.blocks))
+
+    def told(self, say: Say) -> str:
+        values = listed([clamped(b.term, say) for b in self.blocks])
+        return f"one vector: number of rows, sums and counts of {values}{where(self.counted, say)}"
+
+    @property
+    def number(self) -> Estimate:
+        """Of all rows, also where nobody asks for it by itself."""
+        return CountOfForm(self.all_rows)
+
+    def of(self, value: Scalar) -> ReadOff:
+        """The forms of one of its values."""
+        key = value_key(value)
+        place = next(i for i, b in enumerate(self.blocks) if value_key(b.term.scalar) == key)
+        return ReadOff(self.all_rows, self.count_of(place), self.sum_of(place), self.blocks[place].term)
+
+    # --- what the cells say -----------------------------------------------------------------------------------------------
+
+    @property
+    def all_rows(self) -> Form:
+        """M"""
+        return _forms(self._shape).rows
+
+    def count_of(self, place: int) -> Form:
+        """n_i"""
+        return _forms(self._shape).counts[place]
+
+    def sum_of(self, place: int) -> Form:
+        """T_i [quanta]"""
+        return _forms(self._shape).sums[place]
+
+    @property
+    def _shape(self) -> _Shape:
+        each = tuple((b.scale, b.term.lower, b.term.upper, b.split, b.gaps) for b in self.blocks)
+        return self.rows, each
+
+    def same(self) -> Iterator[tuple[Statistic, tuple[Form, ...]]]:
+        """The statistics of the same rows that can be read off its cells, and what their columns are made of: M, n, T; as stored
+        answers keep them."""
+        rows = self.all_rows
+        yield Rows(self.counted), (rows,)
+        for i, block in enumerate(self.blocks):
+            term, n, total = block.term, self.count_of(i), self.sum_of(i)
+            yield Rows(counted_rows(term.scalar, self.counted)), (n,)
+            yield Total(term, self.counted), (rows, n, total)
+            yield Pair(term, self.counted, False), (rows, n, total)
+            yield Pair(term, self.counted, True), (rows, n, total)
+
+
+def parts_of(statistic: Statistic) -> Iterator[tuple[Statistic, tuple[Form, ...]]]:
+    """The statistics that can be read off the cells of another, and by what forms (PartOfJoint); none of most."""
+    if isinstance(statistic, Joint):
+        yield from statistic.same()
+
+
+@dataclass(frozen=True, slots=True)
+class PartOfJoint(StatisticDefaults):
+    """A statistic as it is read off the cells of a stored joint vector: never asked of data.
+
+    forms  what its columns are made of: M or n of a number of rows; else M, n and T
+    """
+
+    statistic: Statistic
+    forms: tuple[Form, ...]
+
+    @property
+    def cells(self) -> int:
+        return len(self.forms[0].weights)
+
+    @property
+    def number(self) -> Estimate:
+        """A number of rows, as it is read off."""
+        return CountOfForm(self.forms[0])
+
+    @property
+    def seen(self) -> ReadOff:
+        rows, count, total = self.forms
+        return ReadOff(rows, count, total, self.terms[0])
+
+    @property
+    def identity(self) -> Hashable:
+        return "part", self.statistic.identity, self.forms
+
+    @property
+    def inputs(self) -> tuple[Scalar, ...]:
+        return self.statistic.inputs
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return self.statistic.terms
+
+    def sensitivity(self, limits: Limits) -> Sensitivity:
+        return self.statistic.sensitivity(limits)
+
+    def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
+        raise error(901, "what is stored was about to be asked anew")
+
+    def unit_sums(self, names: Sequence[Node]) -> UnitSums:
+        raise error(901, "what is stored was about to be asked anew")
+
+    def adds_up(self, one_row: bool) -> bool:
+        return True
+
+    def expected(self, units: Fraction, rows: Fraction) -> None:
+        return None
+
+    def told(self, say: Say) -> str:
+        return f"{self.statistic.told(say)}, read off one vector with others"
+
+
+_Shape = tuple[int, tuple[tuple[int, int, int, bool, bool], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Forms:
+    rows: Form
+    counts: tuple[Form, ...]
+    sums: tuple[Form, ...]
+
+
+@lru_cache(maxsize=256)
+def _forms(shape: _Shape) -> _Forms:
+    """The weighted sums with the least variance, where all cells have the same noise."""
+    a, blocks = shape
+    width = bool(a) + sum(1 + split + gaps for *_, split, gaps in blocks)
+    start = int(bool(a))
+    starts: list[int] = []
+    # by block, or -1 for the cell of rows: what tells M, and its variance
+    tells: dict[int, tuple[Form, Fraction]] = {}
+    if a:
+        tells[-1] = (Form.of(width, {0: Fraction(1, a)}), Fraction(1, a * a))
+    for i, (s, low, high, split, gaps) in enumerate(blocks):
+        starts.append(start)
+        if split:
+            one = Form.of(width, {start + j: Fraction(1, s * (high - low)) for j in range(2 + gaps)})
+            tells[i] = (one, one.square)
+        start += 1 + split + gaps
+    rows = _averaged(list(tells.values()))
+    counts: list[Form] = []
+    sums: list[Form] = []
+    for i, (s, low, high, split, gaps) in enumerate(blocks):
+        at, weight = starts[i], s * (high - low)
+        n = rows
+        if gaps:
+            others = [told for place, told in tells.items() if place != i]
+            own_count = Form.of(width, {at: Fraction(1, weight), at + 1: Fraction(1, weight)}) if split else None
+            ways = [(own_count, own_count.square)] if own_count is not None else []
+            if others:
+                less = _averaged(others).plus(Form.of(width, {at + 1 + split: Fraction(-1, weight)}))
+                ways.append((less, less.square))
+            n = _averaged(ways)
+        half = Fraction(1, 2 * s)
+        apart = Form.of(width, {at: half, at + 1: -half} if split else {at: half})
+        counts.append(n)
+        sums.append(n.times(Fraction(low + high, 2)).plus(apart))
+    return _Forms(rows, tuple(counts), tuple(sums))
+
+
+def _averaged(told: Sequence[tuple[Form, Fraction]]) -> Form:
+    """Independent estimates of one number, weighted by their precision."""
+    whole = sum((1 / variance for _, variance in told), Fraction(0))
+    first, *rest = [form.times(1 / variance / whole) for form, variance in told]
+    for form in rest:
+        first = first.plus(form)
+    return first

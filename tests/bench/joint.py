@@ -1,0 +1,34 @@
+"""Errors of six columns in one statement, beside those of the same columns bought apart. From declarations alone: nothing is drawn."""
+
+from __future__ import annotations
+
+from tests.bench.timing import heading, show
+from tests.support.joint import SIX, apart, bought, errors, nhefs
+
+UNITS = (None, 1600)
+
+
+def compare() -> None:
+    """COUNT(*) with six sums, then six averages, over NHEFS at epsilon 0.5: for an average at a bound and in the middle."""
+    heading(
+        "COUNT(*) and six columns of NHEFS at epsilon 0.5: 95 % half-widths, as a part of those of the same columns bought apart"
+    )
+    lines = []
+    for function in ("SUM", "AVG"):
+        for mechanism in ("laplace", "gaussian"):
+            for accounting in ("sequential", "zcdp"):
+                for units in UNITS:
+                    lines.append(_line(function, mechanism, accounting, units))
+    show(("", "accounting", "declared units", "COUNT(*)", *SIX, ""), lines)
+
+
+def _line(function: str, mechanism: str, accounting: str, units: int | None) -> tuple[str, ...]:
+    schema = nhefs(accounting, units)
+    columns = ", ".join(f"{function}({name})" for name in SIX)
+    sql = f"/* dpsql: epsilon=0.5, mechanism={mechanism} */ SELECT {columns}, COUNT(*) FROM patients"
+    together, separate = errors(bought(sql, schema)), errors(apart(sql, schema))
+    *six, rows = (
+        " ".join(f"{a / b:.2f}" for a, b in list(zip(together[name], separate[name], strict=True))[:2])
+        for name in sorted(together)
+    )
+    return (f"{function}, {mechanism}", accounting, str(units or "-"), rows, *six, "")

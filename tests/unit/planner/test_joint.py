@@ -1,0 +1,97 @@
+"""Values of the same rows share one vector where no column errs more by that; EXPLAIN's half-widths say so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dpsql.aggregates.joint import Joint
+from dpsql.planner.buying import NO_MORE
+from dpsql.planner.explain import explain
+from dpsql.planner.options import Options
+from dpsql.planner.parse import parse
+from tests.support import clinic
+from tests.support.joint import LEVEL, NHEFS, SIX, apart, bought, errors, nhefs
+from tests.support.planning import compile_statement
+
+
+@pytest.mark.parametrize("units", [None, 1600])
+@pytest.mark.parametrize("accounting", ["sequential", "zcdp"])
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_six_sums_beside_count_err_at_most_three_quarters(mechanism: str, accounting: str, units: int | None) -> None:
+    """Under Gaussian noise three quarters of the error of sums without gaps, at equal shares. Where the declared number of people gives
+    sums more of the price than COUNT(*), up to 0.78, and 0.43 of that of COUNT(*): (1 + sqrt 6) / 2 is the least that six sums of
+    values from 0 on can have."""
+    schema = nhefs(accounting, units)
+    sums = ", ".join(f"SUM({name})" for name in SIX)
+    sql = f"/* dpsql: epsilon=0.5, mechanism={mechanism} */ SELECT COUNT(*), {sums} FROM patients"
+    one, other = errors(bought(sql, schema)), errors(apart(sql, schema))
+    assert len(one) == 7
+    most = 0.75 if mechanism == "laplace" else 0.78 if units else 0.76
+    assert all(one[name][0] <= most * other[name][0] for name in one)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "COUNT(*), SUM(age), SUM(weight)",
+        "SUM(age), SUM(weight)",
+        "AVG(age), AVG(weight)",
+        "COUNT(*), AVG(age), AVG(income), AVG(weight)",
+        "COUNT(*), SUM(income), dp_clamped(age), STDDEV(score)",
+        "COUNT(*), SUM(age - 50), SUM(weight - 240)",
+        "COUNT(income), SUM(income), SUM(age), MEDIAN(age)",
+        "COUNT(*), SUM(age) FILTER (WHERE female), SUM(weight) FILTER (WHERE female)",
+    ],
+)
+@pytest.mark.parametrize("table", ["patient", "visit"])
+def test_no_column_errs_more(tmp_path: Path, asked: str, mechanism: str, table: str) -> None:
+    if table == "visit":
+        for old, new in (
+            ("age", "days"),
+            ("weight", "cost"),
+            ("income", "cost"),
+            ("score", "days"),
+            ("female", "year = 2"),
+        ):
+            asked = asked.replace(old, new)
+    sql = f"/* dpsql: mechanism={mechanism} */ SELECT {asked} FROM {table}"
+    schema = clinic.schema(tmp_path)
+    one, other = errors(bought(sql, schema)), errors(apart(sql, schema))
+    assert one.keys() == other.keys() and one
+    for name in one:
+        assert all(a <= b * NO_MORE for a, b in zip(one[name], other[name], strict=True)), name
+
+
+def test_symmetric_bounds_stay_apart(tmp_path: Path) -> None:
+    """A sum of values around zero errs by its bound alone, apart; a centred cell has the same bound, and a share with more."""
+    schema = clinic.schema(tmp_path)
+    asked = bought("SELECT SUM(age - 50), SUM(weight - 240) FROM patient", schema)
+    assert not any(isinstance(m.statistic, Joint) for m in asked.measures)
+
+
+def test_explain_says_which_was_taken(tmp_path: Path) -> None:
+    schema = clinic.schema(tmp_path)
+    text = explain(
+        compile_statement(parse("SELECT COUNT(*), SUM(age), SUM(weight) FROM patient"), Options(), schema), schema
+    )
+    assert re.search(r"measure m0: one vector: number of rows, sums and counts of .*age.* and .*weight", text)
+    assert "measure m1" not in text
+
+
+def test_weights_are_of_statistics_bought_apart(tmp_path: Path) -> None:
+    asked = bought(
+        "/* dpsql: weights=1:1:1 */ SELECT COUNT(*), SUM(age), SUM(weight) FROM patient", clinic.schema(tmp_path)
+    )
+    assert not any(isinstance(m.statistic, Joint) for m in asked.measures)
+
+
+def test_an_accuracy_of_averages_of_one_vector_is_priced() -> None:
+    asked = bought("/* dpsql: error=20 */ SELECT AVG(age), AVG(school_years), AVG(smoking_years) FROM patients", NHEFS)
+    for output in asked.outputs:
+        measured = asked.measures[output.measure].noise
+        assert output.estimate.over_rows is not None
+        assert measured.half_width(LEVEL) * output.estimate.over_rows / 1600 <= 20
