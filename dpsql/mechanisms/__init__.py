@@ -8,6 +8,8 @@ additive        what any additive noise offers
 laplace         discrete Laplace, for pure differential privacy
 gaussian_tail   the exact tail of the discrete Gaussian
 gaussian        discrete Gaussian, for zero-concentrated differential privacy
+helmert         the coordinates of a cube in which its marginals are told apart
+residual        discrete Gaussians for these, of which every marginal is read off
 weighted        how wide a weighted sum of several draws is
 threshold       which private group keys may be shown
 truncated       discrete Laplace cut off on both sides, for a count that selects its own key

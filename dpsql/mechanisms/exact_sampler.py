@@ -53,6 +53,47 @@ def gaussian(sigma: Fraction, size: int) -> Column[int]:
     return _collect(lambda wanted: _gaussian_attempts(a, b, wanted * 21 // 10), size)
 
 
+def gaussians(sigmas: Integers) -> Column[int]:
+    """Independent integers, the i-th with P(z) proportional to exp(-z^2 / (2 sigmas[i]^2)).
+
+    Input   whole sigmas, 0 < sigma <= 2^52  [quanta]
+    Why     as gaussian, with b = 1: i = k * sigma + rest, and what is drawn of `rest` is drawn of as many bits as the largest sigma
+            has: an attempt with too large a one is refused whole, so what is accepted is uniform below its own sigma. Who has no value
+            yet tries again, and others' attempts tell nothing of it
+    """
+    if sigmas.size and not 0 < sigmas.min() <= sigmas.max() <= MOST_SCALE:
+        raise error(901, "a noise scale is out of range")
+    found = np.zeros(sigmas.size, dtype=np.int64)
+    waiting = np.arange(sigmas.size)
+    while waiting.size:
+        check()
+        late = []
+        for start in range(0, waiting.size, MOST_AT_ONCE):
+            trying = waiting[start : start + MOST_AT_ONCE]
+            values, accepted = _attempts(sigmas[trying])
+            found[trying[accepted]] = values[accepted]
+            late.append(trying[~accepted])
+        waiting = np.concatenate(late)
+    return Column(found)
+
+
+def _attempts(sigmas: Integers) -> tuple[Integers, Flags]:
+    """One attempt at each sigma, and whether it is accepted."""
+    k = _geometric(_fair, sigmas.size)
+    rest = uniform(1 << int(sigmas.max() - 1).bit_length(), sigmas.size)
+    accepted = _all_succeed(_always, k * (k - 1) // 2) & (rest < sigmas)
+    alive = np.flatnonzero(accepted)
+    own, left = sigmas[alive], rest[alive]
+    kept = _all_succeed(lambda at: coins(left[at], own[at]), k[alive])
+    kept &= exp_coin(lambda at: coins(left[at], own[at]) & coins(left[at], own[at]) & _fair(at), alive.size)
+    accepted[alive] = kept
+    negative = uniform(2, sigmas.size) == 1
+    values = k * sigmas + np.where(accepted, rest, 0)
+    # of the two zeros one is refused
+    accepted &= ~(negative & (values == 0))
+    return np.where(negative, -values, values), accepted
+
+
 def uniform(below: int, size: int) -> Integers:
     """iid uniform integers in [0, below), below <= 2^62: as many random bits as needed, too large ones drawn again."""
     bits = (below - 1).bit_length()
@@ -68,8 +109,8 @@ def uniform(below: int, size: int) -> Integers:
     return found
 
 
-def coins(tops: Integers, bottom: int) -> Flags:
-    """Flips that succeed with probability tops / bottom, 0 <= tops < bottom <= 2^52.
+def coins(tops: Integers, bottom: int | Integers) -> Flags:
+    """Flips that succeed with probability tops / bottom, 0 <= tops < bottom <= 2^52; one bottom for all, or one for each.
 
     Why  a uniform number of [0, 1) is drawn digit after digit to the base 256, and is below tops / bottom iff its first digit that
          differs from that number's is the smaller one. The next digit of r / bottom is the whole part of 256 r / bottom, and the
@@ -83,6 +124,7 @@ def coins(tops: Integers, bottom: int) -> Flags:
         drawn = np.frombuffer(os.urandom(alive.size), dtype=np.uint8)
         outcome[alive] = drawn < digits
         tied = np.flatnonzero(drawn == digits)
+        bottom = bottom if isinstance(bottom, int) else bottom[tied]
         alive, rest = alive[tied], shifted[tied] - digits[tied] * bottom
     return outcome
 

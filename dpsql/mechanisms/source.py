@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Protocol
 
+import numpy as np
+
+from dpsql.core.columns import Column
 from dpsql.core.errors import error
 from dpsql.mechanisms import exact_choice, exact_sampler
 from dpsql.mechanisms.exact_choice import Integers, Kind
@@ -23,6 +26,10 @@ class NoiseSource(Protocol):
 
     def gaussian(self, sigma_squared: Fraction, size: int) -> Sequence[int]:
         """iid integers with P(z) proportional to exp(-z^2 / (2 drawn_sigma(sigma_squared)^2))."""
+        ...
+
+    def gaussians(self, sigmas: Column[int]) -> Sequence[int]:
+        """Independent integers, the i-th with P(z) proportional to exp(-z^2 / (2 sigmas[i]^2)); sigmas are whole."""
         ...
 
     def choose(self, costs: Integers, weights: Integers, rate: Fraction, kind: Kind) -> int:
@@ -59,6 +66,9 @@ class SystemNoise:
         _check(0 < sigma_squared <= MOST_SCALE**2)
         drawn = drawn_sigma(sigma_squared)
         return exact_sampler.gaussian(drawn, size) if size > MOST_BY_OPENDP else _opendp_gaussian(drawn, size)
+
+    def gaussians(self, sigmas: Column[int]) -> Sequence[int]:
+        return exact_sampler.gaussians(np.asarray(sigmas.values, dtype=np.int64))
 
     def choose(self, costs: Integers, weights: Integers, rate: Fraction, kind: Kind) -> int:
         return exact_choice.choose(costs, weights, rate, kind)

@@ -6,6 +6,7 @@ import math
 import random
 from fractions import Fraction
 
+from dpsql.core.columns import Column
 from dpsql.mechanisms.exact_choice import Integers, Kind
 
 
@@ -17,6 +18,9 @@ class ZeroNoise:
 
     def gaussian(self, sigma_squared: Fraction, size: int) -> list[int]:
         return [0] * size
+
+    def gaussians(self, sigmas: Column[int]) -> list[int]:
+        return [0] * len(sigmas)
 
     def choose(self, costs: Integers, weights: Integers, rate: Fraction, kind: Kind) -> int:
         entries = list(zip(costs.tolist(), weights.tolist(), strict=True))
@@ -52,6 +56,10 @@ class RecordedNoise(ZeroNoise):
         self.drawn.append(("gaussian", sigma_squared, size))
         return [0] * size
 
+    def gaussians(self, sigmas: Column[int]) -> list[int]:
+        self.drawn += [("gaussian", Fraction(sigma) ** 2, 1) for sigma in sigmas]
+        return [0] * len(sigmas)
+
     def choose(self, costs: Integers, weights: Integers, rate: Fraction, kind: Kind) -> int:
         self.drawn.append((kind, rate, len(costs)))
         return super().choose(costs, weights, rate, kind)
@@ -73,6 +81,9 @@ class SeededNoise:
 
     def gaussian(self, sigma_squared: Fraction, size: int) -> list[int]:
         return [round(self._random.gauss(0, float(sigma_squared) ** 0.5)) for _ in range(size)]
+
+    def gaussians(self, sigmas: Column[int]) -> list[int]:
+        return [round(self._random.gauss(0, sigma)) for sigma in sigmas]
 
     def choose(self, costs: Integers, weights: Integers, rate: Fraction, kind: Kind) -> int:
         """By the exponential mechanism, whatever the kind."""

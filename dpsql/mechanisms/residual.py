@@ -1,0 +1,188 @@
+"""Residual noise: a cube bought once, of which every marginal is read off with about the same error.
+
+Every coefficient of the cube (helmert.py) gets a discrete Gaussian of its own. With A the axes on which it is a contrast, its
+variance is sigma_A^2 * prod over A of k (k + 1). For the row of any one cell the squares of its coefficients over these
+variances add up to
+
+    sum over A of prod over A of (1 - 1 / n) / sigma_A^2                                                                (1)
+
+since along an axis the sum over k >= 1 of H[k, y]^2 / (k (k + 1)) telescopes to 1 - 1 / n, for every y alike. So rho is half of it. The
+marginal of a set S of axes is read off the coefficients with A within S, and a question with one weight for each value of each axis has
+the variance
+
+    sum over A of sigma_A^2 prod over A of (|w|^2 - (sum w)^2 / n) prod over the others of ((sum w) / n)^2              (2)
+
+where w is all ones on an axis that is summed: then a set A with that axis adds nothing.
+
+Source  Xiao, He, Zhang, Kifer 2023, An Optimal and Scalable Matrix Mechanism for Noisy Marginals under Convex Loss Functions
+        (ResidualPlanner: sigma_A in closed form); Canonne, Kamath, Steinke 2020, The Discrete Gaussian, theorem 4 (rho of a
+        vector whose coordinates have noise of their own)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from math import fsum, prod, sqrt
+
+import numpy as np
+
+from dpsql.core.columns import Column, combined, whole
+from dpsql.core.errors import error
+from dpsql.mechanisms import helmert
+from dpsql.mechanisms.bounds import up
+from dpsql.mechanisms.source import NoiseSource
+
+Axes = frozenset[int]
+Weights = Sequence[Sequence[float] | None]
+"""Of each axis the weight of each of its values; None: it is summed."""
+MOST_AXES = 10
+FINEST_SIGMA = Fraction(1, 2**20)
+_ABOVE = 1 + 2.0**-46
+_ROUNDING = Fraction(1, 12)
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """Variances of a cube's coefficients for a row that adds at most 1 to one cell.
+
+    shape    number of values of each axis
+    squared  sigma_A^2 by A; what has none is not released
+    """
+
+    shape: tuple[int, ...]
+    squared: Mapping[Axes, Fraction]
+
+    def rho(self, rows: int) -> Fraction:
+        """The zCDP loss where a unit has at most so many rows: rows^2 times half of (1).
+
+        Why  the coefficients of several rows are the sum of theirs: by the triangle inequality their norm, each over its own deviation,
+             is at most `rows` times that of one, and it is where all are in one cell
+        """
+        return rows**2 * sum((self.share(axes) / (2 * squared) for axes, squared in self.squared.items()), Fraction(0))
+
+    def share(self, axes: Axes) -> Fraction:
+        """The product of 1 - 1 / n over some axes."""
+        return prod((1 - Fraction(1, self.shape[axis]) for axis in axes), start=Fraction(1))
+
+    def answers(self, axes: Axes) -> bool:
+        """True if the marginal of some axes can be read off."""
+        wide = [axis for axis in axes if self.shape[axis] > 1]
+        return all(
+            frozenset(part) in self.squared for size in range(len(wide) + 1) for part in combinations(wide, size)
+        )
+
+    def variance(self, weights: Weights) -> Fraction:
+        """(2), with what rounding a coefficient to a whole number adds: 1 / 12 or less over a square of at least 2 for each axis."""
+        spread, level = _moments(weights, self.shape)
+        found = []
+        for axes, squared in self.squared.items():
+            rounded = float(squared + _ROUNDING / 2 ** len(axes))
+            found.append(rounded * prod(spread[i] if i in axes else level[i] for i in range(len(self.shape))))
+        return Fraction(fsum(found)) * (1 + Fraction(1, 10**12))
+
+    def of_marginal(self, axes: Axes) -> Fraction:
+        """The variance of each cell of a marginal: the same for all."""
+        return self.variance([[1.0, *[0.0] * (n - 1)] if i in axes else None for i, n in enumerate(self.shape)])
+
+    def scales(self, weight: int) -> tuple[Column[int], Column[int]]:
+        """Of every coefficient how it is drawn where a row adds at most `weight`: a sigma and j, in units of 2^-j. 0 where it is not.
+
+        Why  the root of sigma_A^2 k (k + 1) ... is off by less than a part of 2^-47 in DOUBLE; made larger by 2^-46 and rounded up to a
+             whole number it is never below what is owed. Of 51 or 52 binary digits, so that rounding to 2^-j is what the continuous
+             Gaussian would be rounded to (gaussian.TOTAL_VARIATION)
+        """
+        table = np.zeros(2 ** len(self.shape))
+        for axes, squared in self.squared.items():
+            table[sum(1 << axis for axis in axes)] = float(squared) * weight**2
+        sigmas = np.sqrt(table[helmert.supports(self.shape)] * helmert.squares(self.shape)).ravel() * _ABOVE
+        _, exponents = np.frexp(np.where(sigmas > 0, sigmas, 1.0))
+        places = (52 - exponents).astype(np.int64)
+        if np.any(places < 0) or np.any(places > 62):
+            raise error(901, "a noise scale is out of range")
+        drawn = np.ceil(np.ldexp(sigmas, places)).astype(np.int64)
+        return Column(drawn), Column(places)
+
+    def noisy(self, cells: Sequence[int], weight: int, source: NoiseSource) -> Column[int | None]:
+        """The coefficients of a cube with their noise; None in place of those that are not released."""
+        sigmas, places = self.scales(weight)
+        kept = whole(sigmas) > 0
+        exact = helmert.coefficients(cells, self.shape).take(kept)
+        shift = whole(places)[kept]
+        drawn = whole(source.gaussians(sigmas.take(kept)))
+        # ties are rounded up; j = 0 where it is whole already
+        halves = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
+        noise = (drawn + halves) >> shift
+        added = whole(combined((1, exact), (1, Column(noise))))
+        found = np.zeros(len(kept), dtype=added.dtype)
+        found[kept] = added
+        return Column(found, ~kept)
+
+
+def _moments(weights: Weights, shape: Sequence[int]) -> tuple[list[float], list[float]]:
+    """Of each axis |w|^2 - (sum w)^2 / n, and ((sum w) / n)^2."""
+    spread, level = [], []
+    for w, n in zip(weights, shape, strict=True):
+        total = fsum(w) if w is not None else float(n)
+        squares = fsum(x * x for x in w) if w is not None else float(n)
+        spread.append(max(squares - total**2 / n, 0.0) if w is not None else 0.0)
+        level.append((total / n) ** 2)
+    return spread, level
+
+
+def subsets(count: int, ways: int) -> Iterator[Axes]:
+    """The sets of at most `ways` of some axes, smaller ones first."""
+    for size in range(min(count, ways) + 1):
+        yield from map(frozenset, combinations(range(count), size))
+
+
+def residual(shape: Sequence[int], ways: int, rho: Fraction, rows: int) -> Residual:
+    """The variances that make the mean variance of a cell, over all marginals of at most `ways` axes, least at this rho.
+
+    rows  of one unit, at most
+    Why   with v_A the factor of sigma_A^2 in the sum of the marginals' variances, and p_A the product of 1 - 1 / n, the least of
+          sum v s under sum p / s = 2 rho is at s_A = sqrt(p_A / v_A) * (sum sqrt(p v)) / (2 rho). Floats find it; what is charged is
+          worked out of the variances themselves, each rounded up
+    """
+    sets = [axes for axes in subsets(len(shape), ways) if all(shape[axis] > 1 for axis in axes)]
+    wanted = list(subsets(len(shape), ways))
+    v = {axes: _factor(shape, axes, wanted) for axes in sets}
+    p = {axes: prod(1 - 1 / shape[axis] for axis in axes) for axes in sets}
+    whole_of = fsum(sqrt(p[axes] * v[axes]) for axes in sets)
+    found = {axes: up(Fraction(sqrt(p[axes] / v[axes]) * whole_of * rows**2) / (2 * rho)) for axes in sets}
+    made = Residual(tuple(shape), found)
+    over = made.rho(rows) / rho
+    if over > 1:
+        found = {axes: up(squared * over) for axes, squared in found.items()}
+        made = Residual(tuple(shape), found)
+    if made.rho(rows) > rho or min(found.values()) < FINEST_SIGMA**2:
+        raise error(901, "the variances of a cube do not cost what is asked")
+    return made
+
+
+def _factor(shape: Sequence[int], axes: Axes, wanted: Sequence[Axes]) -> float:
+    """By how much sigma_A^2 counts in the sum of the variances of some marginals' cells."""
+    inside = prod(1 - 1 / shape[axis] for axis in axes)
+    return inside * fsum(prod(1 / shape[axis] ** 2 for axis in one - axes) for one in wanted if axes <= one)
+
+
+def read_off(
+    coefficients: Column[int | None], shape: Sequence[int], weights: Weights, kept: Sequence[int]
+) -> helmert.Floats:
+    """Sums of a cube's cells with weights, by the values of some axes.
+
+    kept    the axes whose values are told apart: each has its weights where they are 0 or 1, and all its values in the output
+    Output  the last of `kept` first to change
+    """
+    tensor = np.asarray(coefficients.values, dtype=np.float64).reshape(tuple(shape))
+    for axis, w in enumerate(weights):
+        if axis in kept:
+            tensor = helmert.restored(tensor, axis)
+        elif w is None:
+            tensor = np.take(tensor, [0], axis=axis)
+        else:
+            along = np.moveaxis(helmert.restored(tensor, axis), axis, -1) @ np.asarray(w, dtype=np.float64)
+            tensor = np.expand_dims(along, axis)
+    return np.transpose(tensor, [*kept, *(i for i in range(len(shape)) if i not in kept)]).ravel()

@@ -1,0 +1,152 @@
+"""A cube's noise: variances in closed form beside the algebra of what is read off, what is released, and how it is drawn."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from math import prod, sqrt
+
+import numpy as np
+import pytest
+
+from dpsql.core.columns import Column, whole
+from dpsql.core.errors import Error
+from dpsql.core.loss import EpsilonDelta
+from dpsql.mechanisms import exact_sampler, helmert
+from dpsql.mechanisms.reach import largest_rho
+from dpsql.mechanisms.residual import Residual, Weights, read_off, residual, subsets
+from tests.noise.goodness import gaussian_above, p_value
+from tests.support.noise import RecordedNoise, ZeroNoise
+
+RHO = Fraction(1, 5000)
+SHAPES = [(2,), (5,), (3, 4), (2, 1, 3), (2, 3, 4)]
+
+
+def weights_of(shape: tuple[int, ...]) -> list[Weights]:
+    """Cells of every marginal, and sums over some of their values."""
+    one: list[list[list[float] | None]] = [
+        [None, [1.0] + [0.0] * (n - 1), [float(i % 2) for i in range(n)], [1.0] * n] for n in shape
+    ]
+    return [list(found) for found in product(*one)]
+
+
+def exact_variance(made: Residual, weights: Weights) -> float:
+    """Of a linear question: its value for each coefficient alone, squared, times that coefficient's own variance."""
+    n = prod(made.shape)
+    sigmas, places = made.scales(1)
+    variances = (np.asarray(sigmas.values, dtype=float) / 2.0 ** np.asarray(places.values, dtype=float)) ** 2
+    values = [read_off(Column(row), made.shape, weights, [])[0] for row in np.eye(n, dtype=np.int64)]
+    return float(np.sum(np.square(values) * variances))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_variance_is_that_of_what_is_read_off(shape: tuple[int, ...]) -> None:
+    made = residual(shape, len(shape), RHO, 1)
+    for weights in weights_of(shape):
+        told, exact = float(made.variance(weights)), exact_variance(made, weights)
+        # rounding adds at most 1 / 12 for a sigma of 1 that is 50 here
+        assert exact <= told * (1 + 1e-9) and told <= exact * (1 + 1 / 12 / 25) + 1e-9
+
+
+@pytest.mark.parametrize("ways", [1, 2, 3])
+def test_what_is_not_of_so_many_ways_is_not_released(ways: int) -> None:
+    shape = (3, 4, 2)
+    made = residual(shape, ways, RHO, 1)
+    noisy = made.noisy([5] * 24, 1, ZeroNoise())
+    released = [value is not None for value in noisy]
+    assert released == [sum(k > 0 for k in place) <= ways for place in np.ndindex(shape)]
+    assert [made.answers(axes) for axes in subsets(3, 3)] == [len(axes) <= ways for axes in subsets(3, 3)]
+
+
+def test_without_noise_every_marginal_is_exact() -> None:
+    shape = (3, 4, 2)
+    cells = np.array([(7 * i) % 11 for i in range(24)])
+    noisy = residual(shape, 3, RHO, 1).noisy(Column(cells), 1, ZeroNoise())
+    tensor = cells.reshape(shape)
+    assert np.allclose(read_off(noisy, shape, [None, None, None], [0, 2]), tensor.sum(axis=1).ravel())
+    assert np.allclose(read_off(noisy, shape, [None, None, None], [2, 0]), tensor.sum(axis=1).T.ravel())
+    some: Weights = [[1, 0, 1], None, None]
+    assert np.allclose(read_off(noisy, shape, some, [2]), tensor[[0, 2]].sum(axis=(0, 1)))
+
+
+def test_each_coefficient_is_drawn_at_no_less_than_it_owes() -> None:
+    shape, noise = (3, 5, 2), RecordedNoise()
+    made = residual(shape, 3, RHO, 1)
+    made.noisy([0] * 30, 7, noise)
+    _, places = made.scales(7)
+    for (_, squared, _), place, shift in zip(noise.drawn, np.ndindex(shape), places, strict=True):
+        axes = frozenset(i for i, k in enumerate(place) if k)
+        owed = made.squared[axes] * 49 * prod(k * (k + 1) for k in place if k) * 4**shift
+        assert owed <= squared <= owed * (1 + Fraction(1, 2**44))
+        assert 2**102 <= squared <= 2**104
+
+
+def test_a_planted_scale_that_is_rounded_down_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsql.mechanisms.residual._ABOVE", 1 - 2.0**-40)
+    with pytest.raises(AssertionError):
+        test_each_coefficient_is_drawn_at_no_less_than_it_owes()
+
+
+def test_noise_that_is_too_wide_is_refused() -> None:
+    made = residual((2, 2), 2, RHO, 1)
+    with pytest.raises(Error, match="DPSQL-901"):
+        made.scales(2**50)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_no_more_is_charged_than_asked_and_nearly_all(rows: int) -> None:
+    made = residual((8, 20, 12, 4), 4, RHO, rows)
+    assert RHO * (1 - Fraction(1, 10**9)) <= made.rho(rows) <= RHO
+
+
+def test_of_all_variances_these_have_the_least_mean() -> None:
+    """Moved a little, and back to the same rho, the mean variance over all marginals is larger."""
+    shape = (2, 3, 5)
+    made = residual(shape, 3, RHO, 1)
+
+    def mean(one: Residual) -> float:
+        return sum(float(one.of_marginal(axes)) for axes in subsets(3, 3))
+
+    for moved in made.squared:
+        for factor in (Fraction(4, 5), Fraction(5, 4)):
+            other = Residual(shape, {**made.squared, moved: made.squared[moved] * factor})
+            scale = other.rho(1) / made.rho(1)
+            assert mean(Residual(shape, {axes: s * scale for axes, s in other.squared.items()})) > mean(made)
+
+
+def test_the_cube_of_the_page_errs_as_it_says() -> None:
+    rho = largest_rho(EpsilonDelta(Fraction(1), Fraction(1, 10**6)))
+    made = residual((8, 20, 12, 4), 4, rho, 1)
+    found = [sqrt(made.of_marginal(axes)) for axes in subsets(4, 4)]
+    assert 12 < min(found) <= max(found) < 16
+
+
+SIGMAS = [1, 3, 1000, 2**33 + 12345, 2**51 + 1, 2**52]
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_gaussians_of_their_own_sigma_are_distributed_so(sigma: int) -> None:
+    """Half of the draws have another sigma, at most twice as large."""
+    others = min(2 * sigma, 2**52)
+    drawn = exact_sampler.gaussians(np.tile(np.array([sigma, others], dtype=np.int64), 40_000))
+    values = whole(drawn)
+    for part, own in ((values[::2], sigma), (values[1::2], others)):
+        if own < 2**20:
+            assert p_value(part.tolist(), gaussian_above(float(own)), float(own)) > 1e-9
+        else:
+            scaled = np.rint(np.asarray(part, dtype=float) / own * 1000).astype(int).tolist()
+            assert p_value(scaled, gaussian_above(1000.0), 1000.0) > 1e-9
+
+
+def test_sigmas_out_of_range_are_refused() -> None:
+    for sigma in (0, -1, 2**52 + 1):
+        with pytest.raises(Error, match="DPSQL-901"):
+            exact_sampler.gaussians(np.array([5, sigma], dtype=np.int64))
+    assert exact_sampler.gaussians(np.zeros(0, dtype=np.int64)).tolist() == []
+
+
+def test_axes_of_one_value_cost_nothing() -> None:
+    one, other = residual((3, 1, 4), 3, RHO, 1), residual((3, 4), 2, RHO, 1)
+    assert set(one.squared) == {frozenset(), frozenset({0}), frozenset({2}), frozenset({0, 2})}
+    assert one.rho(1) <= RHO and other.rho(1) <= RHO
+    assert helmert.supports((1, 2)).ravel().tolist() == [0, 2]
