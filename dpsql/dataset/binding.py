@@ -118,7 +118,7 @@ def _aside(place: UnitPlace, schema: Schema) -> Path | None:
     return _kept(f"mark\n{place.text}\n{_unit(schema)}".encode("utf-8", "backslashreplace"))
 
 
-def _state() -> Path | None:
+def state_folder() -> Path | None:
     """The owner's state folder; None where there is no home."""
     named = os.environ.get("XDG_STATE_HOME", "")
     if os.path.isabs(named):
@@ -130,7 +130,7 @@ def _state() -> Path | None:
 
 def _kept(what: bytes) -> Path | None:
     """Path in the state folder, under a name that says nothing without its key."""
-    folder = _state()
+    folder = state_folder()
     if folder is None:
         return None
     key = folder / "key"

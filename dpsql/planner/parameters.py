@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -132,6 +133,20 @@ def _number(value: int | float | Decimal | Fraction, name: str) -> exp.Expressio
     return exp.Neg(this=found) if value < 0 else found
 
 
+_CLOSE_PARAMETERS = re.compile(r"\$\d+[^\s$]*\$")
+_PIECE = re.compile(
+    r"""(?:\b[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|\$(?:[^\W\d]\w*)?\$.*?\$(?:[^\W\d]\w*)?\$)|\$(\d+)""",
+    re.DOTALL,
+)
+"""What may hold a dollar that is none of a parameter's, or a parameter with its number."""
+
+
+def _has_number(tokens: list[Token], position: int) -> bool:
+    """True if a number follows a `?` at once."""
+    after = tokens[position + 1] if position + 1 < len(tokens) else None
+    return after is not None and after.token_type == TokenType.NUMBER and after.start == tokens[position].end + 1
+
+
 def _names_parameter(tokens: list[Token], position: int) -> bool:
     """True if a colon stands before a parameter's name; in `SELECT n: COUNT(*)` it stands behind an alias."""
     if tokens[position].token_type != TokenType.COLON or position + 1 == len(tokens):
@@ -141,12 +156,25 @@ def _names_parameter(tokens: list[Token], position: int) -> bool:
     return not named and after.token_type == TokenType.VAR and after.start == tokens[position].end + 1
 
 
+def apart(sql: str) -> str:
+    """The same text, as long, where `$1,$2` is not read as the beginning of a text in dollars: with `?` for each `$` before a number.
+
+    >>> apart("SELECT 'a$1,$2' WHERE x IN ($1,$2)")
+    "SELECT 'a$1,$2' WHERE x IN (?1,?2)"
+    """
+    if not _CLOSE_PARAMETERS.search(sql):
+        return sql
+    return _PIECE.sub(lambda found: f"?{found[1]}" if found[1] else found[0], sql)
+
+
 def numbered(tokens: list[Token]) -> list[Token]:
-    """Each `?` as `$1`, `$2`, ... in the order of the text, which the tree does not keep."""
+    """Each `?` as `$1`, `$2`, ... in the order of the text, which the tree does not keep; `?1` as `$1`."""
     found: list[Token] = []
     count = 0
     for position, token in enumerate(tokens):
-        if _names_parameter(tokens, position):
+        if _names_parameter(tokens, position) or (
+            token.token_type == TokenType.PLACEHOLDER and _has_number(tokens, position)
+        ):
             found.append(Token(TokenType.PARAMETER, "$", token.line, token.col, token.start, token.end))
         elif token.token_type == TokenType.PLACEHOLDER:
             count += 1

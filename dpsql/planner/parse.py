@@ -19,7 +19,7 @@ from dpsql.core.spans import Span
 from dpsql.planner.calls import check_calls, hidden, listing, respelt, restored, with_tops
 from dpsql.planner.grammar import check_nodes
 from dpsql.planner.options import Options, read_comment, read_piece, set_option
-from dpsql.planner.parameters import bind, is_text, names_the_moment, numbered
+from dpsql.planner.parameters import apart, bind, is_text, names_the_moment, numbered
 from dpsql.planner.unreadable import not_a_question, unreadable
 from dpsql.schema import spent
 
@@ -104,6 +104,23 @@ def parse(sql: str, parameters: Sequence[object] | Mapping[str, object] = (), no
     raise error(107, "the statement is nested too deeply", hint="write fewer nested expressions")
 
 
+def unbound(sql: str) -> exp.Expression | None:
+    """A question with its placeholders as they stand, `?` as `$1`, `$2`, ...; None of a statement that takes no parameters. Raises as
+    `parse`."""
+    try:
+        tokens = _one_statement(_tokens(sql))
+        if tokens[0].text.upper() == "EXPLAIN":
+            tokens = _explained(sql, tokens[0])
+        if tokens[0].text.upper() not in QUESTIONS:
+            return None
+        tree = _tree(sql, numbered(with_tops(_lift_clause(tokens, _comment_options(tokens))[0])))
+        check_nodes(tree)
+        return tree
+    except RecursionError:
+        pass
+    raise error(107, "the statement is nested too deeply", hint="write fewer nested expressions")
+
+
 def _parse(sql: str, parameters: Sequence[object] | Mapping[str, object], now: datetime) -> Parsed:
     tokens = _one_statement(_tokens(sql))
     first = tokens[0].text.upper()
@@ -142,7 +159,7 @@ def _tokens(sql: str) -> list[Token]:
         raise error(101, what, hint="remove it")
     tokens: list[Token] | None
     try:
-        tokens = list(DUCKDB.tokenize(sql))
+        tokens = list(DUCKDB.tokenize(apart(sql)))
     except TokenError:
         tokens = None
     if tokens is None:

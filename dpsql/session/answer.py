@@ -17,6 +17,7 @@ from dpsql.core.columns import ResultRows
 from dpsql.core.errors import BudgetError, Error
 from dpsql.core.escaping import harmless
 from dpsql.core.loss import NO_LOSS, total
+from dpsql.core.sqltypes import SqlType
 from dpsql.core.wording import number
 from dpsql.expressions.scalar import Scalar
 from dpsql.guard.guarding import Judged
@@ -26,6 +27,7 @@ from dpsql.plan.releases import Release
 from dpsql.planner import explain as words
 from dpsql.planner.accurate import name_of
 from dpsql.planner.parse import Catalog, Explain, Parsed, Query, Setting, parse
+from dpsql.planner.placeholders import inferred, samples
 from dpsql.planner.planning import bound, calibrate
 from dpsql.planner.qualified import in_main
 from dpsql.planner.resolve import resolve
@@ -116,6 +118,33 @@ def columns(text: str, parameters: Parameters, world: World) -> Columns:
         if isinstance(statement, Catalog):
             return tuple(world.catalog.rows(catalog_text(statement, world.schema))[0])
         return (("plan", "VARCHAR"),) if isinstance(statement, Explain) else ()
+
+
+def prepare(text: str, world: World) -> tuple[tuple[SqlType | None, ...], Columns]:
+    """Types of a statement's parameters, None where nothing says one, and its columns, before anybody gives values; free.
+
+    Why  the columns are those of values that the parameters could have: where the first are refused, the last declared ones are tried
+    """
+    with cancellation.current().planning():
+        parameters = inferred(text, world.schema)
+    types = tuple(one.type for one in parameters)
+    try:
+        return types, columns(text, samples(parameters), world)
+    except Error as raised:
+        if not parameters or raised.code in cancellation.ENDED:
+            raise
+        refused = raised
+    try:
+        return types, columns(text, samples(parameters, last=True), world)
+    except Error:
+        pass
+    raise refused.with_traceback(None)
+
+
+def parameter_types(text: str, world: World) -> tuple[SqlType | None, ...]:
+    """The types of a statement's parameters alone."""
+    with cancellation.current().planning():
+        return tuple(one.type for one in inferred(text, world.schema))
 
 
 def read(text: str, parameters: Parameters, world: World) -> Parsed:

@@ -12,6 +12,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.core import cancellation
 from dpsql.core.cancellation import Cancellation, Worker, require_process
 from dpsql.core.errors import Error, error
+from dpsql.core.sqltypes import SqlType
 from dpsql.dataset.opening import Dataset
 from dpsql.guard.guarding import Remembered
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
@@ -52,6 +53,18 @@ class Session:
     def describe(self, sql: str, parameters: Parameters = ()) -> Columns:
         """The columns that a statement would have, without running or charging it."""
         return self._guarded(sql, lambda: stages.columns(sql, parameters, self._world))
+
+    def prepare(self, sql: str) -> tuple[tuple[SqlType | None, ...], Columns]:
+        """The types of a statement's parameters and its columns, before values are given; free. See stages.prepare."""
+        return self._guarded(sql, lambda: stages.prepare(sql, self._world))
+
+    def parameter_types(self, sql: str) -> tuple[SqlType | None, ...]:
+        """The types of a statement's parameters alone; free."""
+        return self._guarded(sql, lambda: stages.parameter_types(sql, self._world))
+
+    def reset(self) -> None:
+        """Forget what SET has left."""
+        self._world.settings.clear()
 
     def _guarded(self, sql: str, work: Callable[[], Result]) -> Result:
         """Errors show the place; an exception that nobody foresaw is a constant text, without its chain: it may hold values.

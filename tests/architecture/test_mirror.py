@@ -18,6 +18,7 @@ ROOMS = {
     "clients/dbapi": "tests/clients/test_pep249.py",
     "clients/harlequin": "tests/clients/test_harlequin.py",
     "clients/repl": "tests/clients/repl",
+    "clients/server": "tests/clients/server",
     "clients/sqlalchemy": "tests/clients/alchemy",
     "clients/superset": "tests/superset",
     "engines/duckdb": "tests/unit/engines",

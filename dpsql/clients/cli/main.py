@@ -1,4 +1,4 @@
-"""The command line: `dpsql SCHEMA -c SQL`, and the owner's verbs init, check, tune, practice, refresh, budget and guard.
+"""The command line: `dpsql SCHEMA -c SQL`, and the owner's verbs init, check, tune, practice, refresh, budget, guard, serve and user.
 
 Exit codes: 0 answered, 1 refused, 2 usage or schema, 3 budget exhausted, 4 engine or ledger failure, 130 interrupted.
 """
@@ -17,6 +17,7 @@ from dpsql.clients.terminal.show import MODES
 
 OPTIONS = ("--accuracy", "--analyst", "--help", "--ledger", "--mode", "--no-status", "--status", "--version")
 VERBS = ("init", "check", "tune", "practice", "refresh", "budget", "guard")
+SERVING = ("serve", "user")
 EPILOG = """without -c and -f, statements are read from standard input; in a terminal, a session opens.
 
 owner's verbs:
@@ -32,6 +33,8 @@ owner's verbs:
   dpsql budget SCHEMA   what is spent and what is left; --json prints all of it, --plot draws it over time;
                         --failures shows what failed after the charge, and lets its analysts ask again
   dpsql guard SCHEMA    what the guard remembers of charged statements; --forget 3,5-7 lets it forget some
+  dpsql serve SCHEMA... answer analysts who come with PostgreSQL's protocol: psql, any driver, any tool
+  dpsql user VERB ...   add, list, remove: who may log in to the server, and with which password
 
 exit codes: 0 answered, 1 refused, 2 usage or schema, 3 budget exhausted, 4 engine or ledger failure, 130 interrupted"""
 
@@ -65,6 +68,10 @@ def _run(given: list[str]) -> int:
             from dpsql.clients.cli.verbs import run
 
             return run(given[0], given[1:])
+        if given and given[0] in SERVING:
+            from dpsql.clients.cli.serving import run as run_server
+
+            return run_server(given[0], given[1:])
         return _ask(given)
     except Error as problem:
         return complain(problem, str(problem))
@@ -92,7 +99,7 @@ def _meant(word: str, schema: str) -> str:
     if word.startswith("-"):
         near = difflib.get_close_matches(word.partition("=")[0], OPTIONS, 1, 0.7)
         return f"there is no option {word}; " + (f"did you mean {near[0]}?" if near else "dpsql --help lists them")
-    verb = difflib.get_close_matches(schema, VERBS, 1, 0.7)
+    verb = difflib.get_close_matches(schema, (*VERBS, *SERVING), 1, 0.7)
     return f"did you mean dpsql {verb[0]}?" if verb else f"{word} has no option before it; write a statement behind -c"
 
 

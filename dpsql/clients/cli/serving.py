@@ -1,0 +1,117 @@
+"""The verbs of the server: serve, and user add, list and remove."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dpsql.clients.server import users
+from dpsql.clients.server.options import PORT, Address, ServeOptions
+from dpsql.core.errors import error
+from dpsql.core.escaping import harmless
+from dpsql.schema.toml import read_schema
+
+
+def run(verb: str, given: Sequence[str]) -> int:
+    """Run one verb with what stands behind it, and return the exit code. Raises dpsql.Error."""
+    return _serve(given) if verb == "serve" else _user(given)
+
+
+def _say(line: str) -> None:
+    print(harmless(line, kept="\n"), file=sys.stderr, flush=True)
+
+
+# --- serve ----------------------------------------------------------------------------------------------------------------
+
+
+def _serve(given: Sequence[str]) -> int:
+    from dpsql.clients.server.supervisor import Supervisor
+
+    options = _serve_parser().parse_args(given)
+    return Supervisor(
+        ServeOptions(
+            schemas=tuple(map(Path, options.schemas)),
+            listen=Address.read(options.listen),
+            users=options.users,
+            certificate=options.tls_cert,
+            key=options.tls_key,
+            account=options.account,
+            workers=options.workers,
+            log_statements=options.log_statements,
+        ),
+        _say,
+    ).run()
+
+
+def _serve_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dpsql serve",
+        description="Answer analysts over PostgreSQL's protocol; data, ledger and budgets stay here.",
+    )
+    parser.add_argument("schemas", metavar="SCHEMA", nargs="+", help="path of a schema.toml that declares [analysts]")
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", default=f"127.0.0.1:{PORT}", help="127.0.0.1:5439 if it is not given"
+    )
+    parser.add_argument("--tls-cert", metavar="FILE", type=Path, help="certificate in PEM; needed but on the loopback")
+    parser.add_argument("--tls-key", metavar="FILE", type=Path, help="its key")
+    parser.add_argument("--users", metavar="FILE", type=Path, help="one file of users for all datasets")
+    parser.add_argument(
+        "--account", metavar="NAME", help="the system's account of the front, where root starts the server"
+    )
+    parser.add_argument("--workers", metavar="N", type=_count, default=2, help="processes that answer, a dataset")
+    parser.add_argument("--log-statements", action="store_true", help="write the text of statements to the log too")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text[:6]) <= 256:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 256")
+    return int(text)
+
+
+# --- user -----------------------------------------------------------------------------------------------------------------
+
+
+def _user(given: Sequence[str]) -> int:
+    options = _user_parser().parse_args(given)
+    schema = read_schema(options.schema)
+    path = options.users or users.users_file(schema)
+    match options.verb:
+        case "add":
+            users.add(path, schema, options.name, _password(options.name))
+            _say(f"{options.name} may log in to {schema.name}")
+        case "remove":
+            users.remove(path, options.name)
+            _say(f"{options.name} may log in no more")
+        case _:
+            for name in sorted(users.read_users(path)):
+                print(harmless(name))
+    return 0
+
+
+def _password(name: str) -> str:
+    """The password as it is typed twice, or as the first line of standard input. Raises 802."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return (sys.stdin.readline() if sys.stdin is not None else "").rstrip("\r\n")
+    first = getpass.getpass(f"password of {name}: ")
+    if getpass.getpass("once more: ") != first:
+        raise error(802, "the two passwords differ", hint="type it again")
+    return first
+
+
+def _user_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dpsql user", description="Who may log in to the server: analysts of a schema."
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for verb, what in (("add", "let an analyst log in; asks for a password"), ("list", "show who may log in"),
+                       ("remove", "let a user log in no more")):  # fmt: skip
+        one = verbs.add_parser(verb, help=what, description=what)
+        if verb != "list":
+            one.add_argument("name", metavar="NAME")
+        one.add_argument("schema", metavar="SCHEMA")
+        one.add_argument("--users", metavar="FILE", type=Path, help="one file of users for all datasets")
+    return parser

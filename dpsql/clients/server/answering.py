@@ -1,0 +1,187 @@
+"""Requests of the front, answered by sessions on one dataset: a session an analyst, with the settings of whichever client asks."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+from dpsql.clients.dbapi.packed import Json, pack, pack_error, packed_rows, read_parameters
+from dpsql.clients.server.frames import Message
+from dpsql.core.errors import Error, error
+from dpsql.mechanisms.prices import nominal
+from dpsql.plan.charges import Receipt
+from dpsql.planner.parse import Setting, parse
+from dpsql.schema.toml import read_schema
+from dpsql.session.opening import open_session
+from dpsql.session.result import Answer
+from dpsql.session.session import Session
+
+MOST_SESSIONS = 32
+"""Sessions of analysts that are kept open."""
+Send = Callable[[Message], None]
+
+
+class Answering:
+    """Answers the requests of one worker."""
+
+    def __init__(self, schema: Path) -> None:
+        self._schema = read_schema(schema)
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._set: dict[str, tuple[str, ...]] = {}
+        """Settings that the sessions have now."""
+        self._current: Session | None = None
+
+    def __enter__(self) -> Answering:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for session in self._sessions.values():
+            session.close()
+
+    def shape(self) -> Message:
+        """Open the data for the first analyst, and tell what is declared; or why it cannot be opened."""
+        try:
+            first = (self._schema.analysts or ())[0].name
+            self._session(first)
+        except Error as problem:
+            return {"error": pack_error(problem)}
+        except IndexError:
+            return {"error": pack_error(error(803, "the schema declares no analysts"))}
+        return {"name": self._schema.name}
+
+    def interrupt(self) -> None:
+        current = self._current
+        if current is not None:
+            current.interrupt()
+
+    def answer(self, asked: Message, send: Send) -> None:
+        """Answer one request. What goes wrong is an error of dpsql's own, in which no value of the data stands."""
+        problem: Error
+        try:
+            self._current = self._session(str(asked.get("analyst")))
+            self._settle(str(asked.get("analyst")), asked.get("settings"))
+            self._requests[str(asked.get("op"))](self, asked, send)
+            return
+        except Error as raised:
+            problem = raised
+        except KeyError:
+            problem = error(802, "the server has no such request")
+        finally:
+            self._current = None
+        send({"error": pack_error(problem)})
+
+    # --- sessions -----------------------------------------------------------------------------------------------------
+
+    def _session(self, analyst: str) -> Session:
+        if analyst not in self._sessions:
+            self._sessions[analyst] = open_session(self._schema, analyst, None)
+            self._set[analyst] = ()
+            if len(self._sessions) > MOST_SESSIONS:
+                name, oldest = self._sessions.popitem(last=False)
+                del self._set[name]
+                oldest.close()
+        self._sessions.move_to_end(analyst)
+        return self._sessions[analyst]
+
+    def _settle(self, analyst: str, settings: Json) -> None:
+        """Give a session the settings of the client who asks: texts of SET, each with its own name."""
+        wanted = tuple(map(str, settings)) if isinstance(settings, list) else ()
+        if self._set[analyst] == wanted:
+            return
+        session = self._sessions[analyst]
+        session.reset()
+        # what comes in between leaves nothing half set
+        self._set[analyst] = ("",)
+        for text in wanted:
+            session.execute(text)
+        self._set[analyst] = wanted
+
+    # --- requests -------------------------------------------------------------------------------------------------------
+
+    def _execute(self, asked: Message, send: Send) -> None:
+        session = self._opened()
+        answer = session.execute(str(asked.get("sql")), read_parameters(asked.get("parameters")))
+        told = packed_answer(answer)
+        if not answer.columns:
+            setting = parse(str(asked.get("sql")))
+            assert isinstance(setting, Setting)
+            told["setting"] = [setting.name, setting.options is not None]
+            # it is the client's, who sends it along from now on
+            session.reset()
+            self._set[str(asked.get("analyst"))] = ()
+        send({**told, "in_memory": session.in_memory, "more": True})
+        bars = answer.accuracy if asked.get("accuracy") is True else None
+        at = 0
+        for rows in packed_rows(answer.rows):
+            part: Message = {"rows": list(rows), "more": True}
+            if bars is not None:
+                part["accuracy"] = [
+                    [None if c is None else [pack(c.low), pack(c.high), c.level] for c in row]
+                    for row in bars[at : at + len(rows)]
+                ]
+            at += len(rows)
+            send(part)
+        send({})
+
+    def _describe(self, asked: Message, send: Send) -> None:
+        columns = self._opened().describe(str(asked.get("sql")), read_parameters(asked.get("parameters")))
+        send({"columns": _columns(columns)})
+
+    def _prepare(self, asked: Message, send: Send) -> None:
+        types, columns = self._opened().prepare(str(asked.get("sql")))
+        send({"parameters": [None if one is None else str(one) for one in types], "columns": _columns(columns)})
+
+    def _types(self, asked: Message, send: Send) -> None:
+        types = self._opened().parameter_types(str(asked.get("sql")))
+        send({"parameters": [None if one is None else str(one) for one in types]})
+
+    def _explain(self, asked: Message, send: Send) -> None:
+        send({"text": self._opened().explain(str(asked.get("sql")), read_parameters(asked.get("parameters")))})
+
+    def _price(self, asked: Message, send: Send) -> None:
+        receipt, releases = self._opened().price(str(asked.get("sql")), read_parameters(asked.get("parameters")))
+        send({"price": packed_receipt(receipt, releases=releases)})
+
+    def _opened(self) -> Session:
+        assert self._current is not None
+        return self._current
+
+    _requests: ClassVar[dict[str, Callable[[Answering, Message, Send], None]]] = {
+        "execute": _execute,
+        "describe": _describe,
+        "prepare": _prepare,
+        "types": _types,
+        "explain": _explain,
+        "price": _price,
+    }
+
+
+def _columns(columns: tuple[tuple[str, str], ...]) -> Json:
+    return [[name, sqltype] for name, sqltype in columns]
+
+
+def packed_answer(answer: Answer) -> Message:
+    """All of an answer but its rows."""
+    return {
+        "columns": _columns(answer.columns),
+        "count": len(answer.rows),
+        "price": packed_receipt(answer.receipt, answer.cached, answer.releases, answer.as_of),
+        "notes": list(answer.notes),
+        "remarks": list(answer.remarks),
+        "errors": [None if e is None else pack(e) for e in answer.errors()]
+        if answer.releases or answer.cached
+        else None,
+        "noisy": list(answer.accuracy.noisy),
+        "fingerprints": list(answer.fingerprints),
+    }
+
+
+def packed_receipt(receipt: Receipt, cached: bool = False, releases: int = 0, as_of: str = "") -> Message:
+    loss, left = receipt.loss, receipt.remaining
+    return {
+        "epsilon": str(nominal(loss)), "delta": str(loss.delta), "rho": str(loss.rho),
+        "remaining": str(left.epsilon), "remaining_delta": str(left.delta),
+        "cached": cached, "releases": releases, "as_of": as_of,
+    }  # fmt: skip

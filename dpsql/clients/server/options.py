@@ -1,0 +1,76 @@
+"""Options of a server."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpsql.core.errors import error
+
+PORT, HTTP_PORT = 5439, 8439
+_LISTEN = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):(\d{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Address of a listener."""
+
+    host: str
+    port: int
+
+    @staticmethod
+    def read(text: str) -> Address:
+        """Raises 802.
+
+        >>> Address.read("[::1]:5439")
+        Address(host='::1', port=5439)
+        """
+        found = _LISTEN.fullmatch(text)
+        if found is None or int(found[3]) > 65535:
+            raise error(802, f"{text[:60]!r} is no address to listen on", hint=f"write --listen 127.0.0.1:{PORT}")
+        return Address(found[1] or found[2], int(found[3]))
+
+    @property
+    def is_loopback(self) -> bool:
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """Options of `dpsql serve`.
+
+    users            one file of users for all datasets; None: each has its own beside its ledger
+    certificate, key of TLS, in PEM; None: no TLS, which is for the loopback alone
+    account          system's user that the front becomes, where root starts it
+    workers          processes that answer, a dataset
+    most_clients     connections at once, and of one user
+    """
+
+    schemas: tuple[Path, ...]
+    listen: Address = Address("127.0.0.1", PORT)
+    users: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    account: str | None = None
+    workers: int = 2
+    most_clients: int = 200
+    most_of_user: int = 100
+    log_statements: bool = False
+
+    def check(self) -> None:
+        """Raise 802 for what cannot be served safely."""
+        if (self.certificate is None) != (self.key is None):
+            raise error(802, "a certificate and its key go together", hint="write --tls-cert FILE --tls-key FILE")
+        if self.certificate is None and not self.listen.is_loopback:
+            what = (
+                f"{self.listen} can be reached from other machines, and without TLS anybody between reads the answers"
+            )
+            raise error(802, what, hint="write --tls-cert FILE --tls-key FILE, or listen on 127.0.0.1")

@@ -1,0 +1,264 @@
+"""The process that `dpsql serve` starts as: it starts the front and, when that asks, workers, ends them, and tells verifiers of users.
+
+It speaks with nobody but the front, and answers three requests: a worker for a dataset, the end of a worker, the verifier of a name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dpsql.accounting.ledger import Ledger
+from dpsql.clients.dbapi.packed import Json
+from dpsql.clients.server import reaching
+from dpsql.clients.server.options import ServeOptions
+from dpsql.clients.server.scram import Verifier
+from dpsql.clients.server.users import read_users, require_served, users_file
+from dpsql.core.errors import Error, error
+from dpsql.schema.model import Schema
+from dpsql.schema.toml import read_schema
+from dpsql.session.opening import default_ledger, ledger_identity
+
+PACKET = 65536
+PAUSE_SECONDS = 1.0
+"""Between two looks at the memory of the workers."""
+SPARE = 1_500_000_000
+"""[bytes] that a worker may take beyond the owner's limit, for Python and the libraries."""
+_PYTHON = (sys.executable, "-P", "-X", "utf8", "-m")
+
+
+@dataclass(slots=True)
+class ServedDataset:
+    """One dataset of the server, and where its users are."""
+
+    schema: Schema
+    path: Path
+    ledger: Ledger
+    users: Path
+
+
+@dataclass(slots=True)
+class RunningWorker:
+    """A worker process, its folder for what does not fit into memory, and the most memory that it may take [bytes]."""
+
+    process: subprocess.Popen[bytes]
+    spill: Path
+    most: int
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """Supervisor of one server.
+
+    told  is given a line for whoever started the server
+    """
+
+    options: ServeOptions
+    told: Callable[[str], None]
+    datasets: list[ServedDataset] = field(default_factory=list)
+    workers: dict[int, RunningWorker] = field(default_factory=dict)
+    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    _ended: bool = False
+
+    def run(self) -> int:
+        """Serve until SIGTERM or Ctrl-C. Output: the exit code. Raises dpsql's errors before anything is served."""
+        self.options.check()
+        for path in self.options.schemas:
+            self.datasets.append(_served(path, self.options.users, self.datasets))
+        control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with _listener(self.options) as listener:
+            front = self._front(other, listener)
+            other.close()
+            self._announce(listener.getsockname()[1])
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: self._end(control))
+        try:
+            self._attend(control)
+        finally:
+            self._finish(front)
+        if not self._ended:
+            self.told("the front of the server ended by itself")
+            return 4
+        return 0
+
+    def _announce(self, port: int) -> None:
+        host, mode = self.options.listen.host, "require" if self.options.certificate else "disable"
+        for dataset in self.datasets:
+            for name in read_users(dataset.users) or {"NAME": ""}:
+                shown = f"host={host} port={port} user={name} dbname={dataset.schema.name} sslmode={mode}"
+                self.told(f'psql "{shown}"')
+            if not read_users(dataset.users):
+                self.told(f"nobody can log in yet: dpsql user add NAME {dataset.path}")
+        if os.geteuid() == 0 and self.options.account is None:
+            self.told("started by root: the front keeps root's account; --account NAME gives it another")
+
+    # --- the front's requests -------------------------------------------------------------------------------------------
+
+    def _attend(self, control: socket.socket) -> None:
+        """Answer the front until it is gone."""
+        control.settimeout(PAUSE_SECONDS)
+        while not self._ended:
+            try:
+                packet = control.recv(PACKET)
+            except TimeoutError:
+                self._look()
+                continue
+            except OSError:
+                return
+            if not packet:
+                return
+            answer, passed = self._answer(json.loads(packet))
+            try:
+                socket.send_fds(control, [json.dumps(answer).encode()], [one.fileno() for one in passed])
+            except OSError:
+                return
+            finally:
+                for one in passed:
+                    one.close()
+
+    def _answer(self, asked: dict[str, Json]) -> tuple[dict[str, Json], list[socket.socket]]:
+        match asked:
+            case {"op": "worker", "dataset": int(index)} if 0 <= index < len(self.datasets):
+                return self._start(self.datasets[index])
+            case {"op": "kill", "process": int(process)} if process in self.workers:
+                self._remove(process)
+                return {}, []
+            case {"op": "verifier", "dataset": int(index), "user": str(name)}:
+                return {"verifier": str(self._verifier(index, name))}, []
+        return {}, []
+
+    def _verifier(self, index: int, name: str) -> Verifier:
+        """The verifier of a user, who is an analyst too; else one that nothing meets."""
+        found: Verifier | None = None
+        if 0 <= index < len(self.datasets):
+            dataset = self.datasets[index]
+            if any(analyst.name == name for analyst in dataset.schema.analysts or ()):
+                try:
+                    found = Verifier.read(read_users(dataset.users).get(name, ""))
+                except Error as problem:
+                    self.told(str(problem))
+        return found or Verifier.of_nobody(f"{index} {name}", self._secret)
+
+    def _start(self, dataset: ServedDataset) -> tuple[dict[str, Json], list[socket.socket]]:
+        own, theirs = socket.socketpair()
+        spill = Path(tempfile.mkdtemp(prefix="dpsql-worker-"))
+        told: dict[str, Json] = {
+            "schema": str(dataset.path),
+            **reaching.of_worker(dataset.schema, dataset.ledger, spill),
+        }
+        with theirs:
+            command = (*_PYTHON, "dpsql.clients.server.worker", str(theirs.fileno()), json.dumps(told))
+            process = _process(command, [theirs], {"TMPDIR": str(spill)}, quiet=True)
+        self.workers[process.pid] = RunningWorker(process, spill, dataset.schema.limits.memory + SPARE)
+        return {"process": process.pid}, [own]
+
+    def _front(self, control: socket.socket, listener: socket.socket) -> subprocess.Popen[bytes]:
+        told = {
+            "datasets": [
+                {
+                    "name": one.schema.name,
+                    "seconds": float(one.schema.limits.seconds),
+                    "plan_seconds": float(one.schema.limits.plan_seconds),
+                }
+                for one in self.datasets
+            ],
+            "control": control.fileno(),
+            "listener": listener.fileno(),
+            "certificate": str(self.options.certificate or ""),
+            "key": str(self.options.key or ""),
+            "account": self.options.account or "",
+            "workers": self.options.workers,
+            "most_clients": self.options.most_clients,
+            "most_of_user": self.options.most_of_user,
+            "log_statements": self.options.log_statements,
+            "tls_required": not self.options.listen.is_loopback,
+        }
+        command = (*_PYTHON, "dpsql.clients.server.front", json.dumps(told))
+        return _process(command, [control, listener], {}, quiet=False)
+
+    # --- the end of processes -------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Bury workers that ended, and end those that take too much memory."""
+        for pid, worker in list(self.workers.items()):
+            if worker.process.poll() is not None or _memory(pid) > worker.most:
+                self._remove(pid)
+
+    def _remove(self, pid: int) -> None:
+        worker = self.workers.pop(pid)
+        worker.process.kill()
+        worker.process.wait()
+        shutil.rmtree(worker.spill, ignore_errors=True)
+
+    def _end(self, control: socket.socket) -> None:
+        self._ended = True
+        control.shutdown(socket.SHUT_RDWR)
+
+    def _finish(self, front: subprocess.Popen[bytes]) -> None:
+        front.terminate()
+        front.wait()
+        for pid in list(self.workers):
+            self._remove(pid)
+        for dataset in self.datasets:
+            dataset.ledger.close()
+
+
+def _served(path: Path, users: Path | None, others: Sequence[ServedDataset]) -> ServedDataset:
+    """A dataset, with its ledger open for as long as it is served: so the files beside the ledger stay there for the workers."""
+    schema = read_schema(path)
+    require_served(schema)
+    if any(other.schema.name == schema.name for other in others):
+        raise error(802, f"two datasets have the name {schema.name}", hint="give one of them another [dataset] name")
+    place = users if users is not None else users_file(schema)
+    read_users(place)
+    ledger = Ledger.open(default_ledger(schema), ledger_identity(schema))
+    ledger.store.write(lambda connection: None)
+    return ServedDataset(schema, path.resolve(), ledger, place)
+
+
+def _listener(options: ServeOptions) -> socket.socket:
+    """Raises 802 where the address cannot be had."""
+    family = socket.AF_INET6 if ":" in options.listen.host else socket.AF_INET
+    try:
+        return socket.create_server((options.listen.host, options.listen.port), family=family)
+    except OSError as problem:
+        why = problem.strerror or "it is no address of this machine"
+    raise error(802, f"{options.listen} cannot be listened on: {why}", hint="choose another with --listen")
+
+
+def _process(
+    command: Sequence[str], passed: Sequence[socket.socket], environment: dict[str, str], *, quiet: bool
+) -> subprocess.Popen[bytes]:
+    """Start a process of the server's own, in a session of its own, so that Ctrl-C in a terminal reaches the supervisor alone.
+
+    quiet  whether it may write nowhere: a trace could hold what it computed
+    """
+    nowhere = subprocess.DEVNULL
+    return subprocess.Popen(
+        command,
+        pass_fds=[one.fileno() for one in passed],
+        stdin=nowhere,
+        stdout=nowhere,
+        stderr=nowhere if quiet else None,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        start_new_session=True,
+    )
+
+
+def _memory(process: int) -> int:
+    """[bytes] that a process holds; 0 where it cannot be told."""
+    try:
+        with open(f"/proc/{process}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -1,0 +1,183 @@
+"""Statements that end early, clients that go away, and processes that are killed: what was charged stands, and the server serves on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.served import RawClient, Served, dataset, errors, message, rows, served, until
+
+PUBLIC = "SELECT COUNT(*) FROM " + ", ".join(f"plan AS p{i}" for i in range(9))
+"""Free, and takes minutes."""
+CHARGED = "SELECT COUNT(*) AS n, (SELECT COUNT(*) FROM {crossed}) AS m FROM person WHERE income > {{}}".format(
+    crossed=", ".join(f"plan AS p{i}" for i in range(9))
+)
+"""Charged, and then takes minutes."""
+
+
+def running(client: RawClient, sql: str) -> tuple[threading.Thread, list[list[tuple[bytes, bytes]]]]:
+    """Ask in another thread."""
+    found: list[list[tuple[bytes, bytes]]] = []
+    asking = threading.Thread(target=lambda: found.append(client.query(sql)))
+    asking.start()
+    return asking, found
+
+
+def charged(server: Served, income: int) -> bool:
+    return any(f"> {income}" in str(row) for row in server.charges())
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [(PUBLIC, "interrupted; nothing was charged"), (CHARGED.format(11), "interrupted; the charge stands")],
+)
+def test_cancel_by_key(server: Served, client: RawClient, sql: str, told: str) -> None:
+    before = len(server.charges())
+    asking, found = running(client, sql)
+    if sql != PUBLIC:
+        until(lambda: len(server.charges()) > before)
+    time.sleep(0.2)
+    client.cancel()
+    asking.join(60)
+    assert [(one["C"], one["M"]) for one in errors(found[0])] == [("DP703", told)]
+    assert rows(client.query("SELECT COUNT(*) FROM plan")) == [["18"]]
+
+
+def test_cancel_while_waiting_for_a_worker(server: Served, client: RawClient) -> None:
+    with RawClient(server.port) as one, RawClient(server.port) as two:
+        one.login("bob")
+        two.login("carol")
+        busy = [running(one, PUBLIC), running(two, PUBLIC)]
+        time.sleep(0.3)
+        asking, found = running(client, "SELECT COUNT(*) FROM person WHERE income > 21")
+        time.sleep(0.3)
+        before = len(server.charges())
+        client.cancel()
+        asking.join(30)
+        assert [one["M"] for one in errors(found[0])] == ["interrupted; nothing was charged"]
+        assert len(server.charges()) == before
+        one.cancel()
+        two.cancel()
+        for asking, _ in busy:
+            asking.join(60)
+
+
+def test_cancel_with_a_wrong_key(server: Served, client: RawClient) -> None:
+    asking, found = running(client, PUBLIC)
+    time.sleep(0.3)
+    right = client.key
+    client.key = (right[0], right[1] ^ 1)
+    client.cancel()
+    time.sleep(0.3)
+    assert asking.is_alive()
+    client.key = right
+    client.cancel()
+    asking.join(60)
+    assert errors(found[0])[0]["C"] == "DP703"
+
+
+def test_cancel_of_nothing(server: Served, client: RawClient) -> None:
+    client.cancel()
+    assert rows(client.query("SELECT COUNT(*) FROM plan")) == [["18"]]
+
+
+def test_statement_timeout(server: Served, client: RawClient) -> None:
+    client.query("SET statement_timeout = '300ms'")
+    assert errors(client.query(PUBLIC))[0]["M"] == "interrupted; nothing was charged"
+    client.query("RESET statement_timeout")
+    assert rows(client.query("SHOW statement_timeout")) == [["0"]]
+
+
+def test_a_client_that_goes_away(server: Served) -> None:
+    """What it asked is finished, and stored: asked again it is free."""
+    sql = "SELECT COUNT(*) AS n, AVG(income) AS a FROM person WHERE income > 31"
+    one = RawClient(server.port)
+    one.login()
+    one.send(message(b"Q", sql.encode() + b"\0"))
+    one.socket.close()
+    until(lambda: charged(server, 31))
+    with RawClient(server.port) as other:
+        other.login()
+        found = other.query(sql)
+        assert len(rows(found)) == 1
+        assert any(b'"cached": true' in body for kind, body in found if kind == b"N")
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    return dataset(tmp_path)
+
+
+def test_a_worker_that_is_killed(own: Path) -> None:
+    """Its statement is told that the charge stands; the next has a new worker; the same is not begun a third time."""
+    with served(own, "--workers", "1") as server, RawClient(server.port) as client:
+        client.login()
+        for attempt in range(2):
+            before = len(server.charges())
+            asking, found = running(client, "/* dpsql: fresh */ " + CHARGED.format(41))
+            until(lambda before=before: len(server.charges()) > before)  # type: ignore[misc]
+            os.kill(server.workers()[0], signal.SIGKILL)
+            asking.join(60)
+            told = errors(found[0])[0]
+            assert (told["C"], told["M"]) == (
+                "DP701", "the process that ran the statement was ended; what was charged stays charged"), attempt  # fmt: skip
+            assert rows(client.query("SELECT COUNT(*) FROM plan")) == [["18"]]
+            assert len(server.charges()) == before + 1
+        before = len(server.charges())
+        assert errors(client.query("/* dpsql: fresh */ " + CHARGED.format(41)))[0]["C"] == "DP709"
+        assert len(server.charges()) == before
+
+
+def test_a_server_that_is_killed_between_charge_and_answer(own: Path) -> None:
+    """The charge is in the ledger, and a new server opens it."""
+    with served(own) as server:
+        client = RawClient(server.port)
+        client.login()
+        asking, _ = running(client, CHARGED.format(51))
+        until(lambda: charged(server, 51))
+        workers = server.workers()
+        server.process.kill()
+        server.process.wait()
+        asking.join(60)
+        client.socket.close()
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    with served(own) as again, RawClient(again.port) as client:
+        client.login()
+        assert charged(again, 51)
+        assert len(rows(client.query("SELECT COUNT(*) AS n FROM person WHERE income > 51"))) == 1
+
+
+def test_the_owners_limit_of_seconds(tmp_path: Path) -> None:
+    with served(dataset(tmp_path, seconds=1)) as server, RawClient(server.port) as client:
+        client.login()
+        told = errors(client.query(CHARGED.format(61)))[0]
+        assert (told["C"], told["M"]) == (
+            "DP710",
+            "the statement ran for more than 1 s, the owner's limit; the charge stands",
+        )
+
+
+def test_it_ends_when_it_is_told_to(own: Path) -> None:
+    with served(own) as server:
+        workers = server.workers()
+        assert server.stop() == 0
+        assert workers
+        assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+def test_data_that_is_refreshed(own: Path) -> None:
+    """Workers that opened what was approved before are replaced when a statement meets the change."""
+    with served(own) as server, RawClient(server.port) as client:
+        client.login()
+        assert len(rows(client.query("SELECT COUNT(*) AS n FROM person WHERE income > 71"))) == 1
+        other = own.with_name("new.parquet")
+        shutil.copy(own.with_name("person.parquet"), other)
+        os.replace(other, own.with_name("person.parquet"))
+        found = client.query("SELECT COUNT(*) AS n FROM person WHERE income > 72")
+        assert len(rows(found)) == 1, errors(found)

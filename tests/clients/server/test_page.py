@@ -1,0 +1,53 @@
+"""The page of the server shows what psql prints."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.served import PASSWORD, ROOT, dataset, served
+
+PAGE = ROOT / "grammar_notes" / "server" / "serving.md"
+_NUMBER = re.compile(r"[+-]?\d[\d,.e+-]*")
+
+
+def transcripts() -> list[tuple[str, str]]:
+    """Commands of psql and their outputs: indented, each behind `$ `."""
+    blocks = re.findall(r"^    \$ (psql .*)\n((?:    (?!\$ ).*\n)+)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return [(command, re.sub(r"^    ", "", output, flags=re.MULTILINE)) for command, output in blocks]
+
+
+def masked(text: str) -> list[str]:
+    """Lines in any order of the two streams, with one letter for each number and without what aligns them."""
+    return sorted(
+        re.sub(r"\s+|-{2,}", " ", _NUMBER.sub("N", line)).strip() for line in text.splitlines() if line.strip()
+    )
+
+
+def test_the_page_shows_what_psql_prints(tmp_path: Path) -> None:
+    if shutil.which("psql") is None:
+        pytest.skip("psql is not installed")
+    assert len(transcripts()) == 2
+    with served(dataset(tmp_path)) as server:
+        for command, output in transcripts():
+            words = ["psql", "-X", server.address(), *shlex.split(command)[1:]]
+            environment = {**os.environ, "PGPASSWORD": PASSWORD, "PAGER": "cat"}
+            done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+            assert masked(done.stdout + done.stderr) == masked(output)
+
+
+def test_the_example_starts(tmp_path: Path) -> None:
+    """The README's one command, up to its first answer."""
+    psycopg = pytest.importorskip("psycopg")
+    from tests.support.served import example
+
+    with example(tmp_path) as port:
+        address = f"host=127.0.0.1 port={port} user=alice dbname=randhie password={PASSWORD.replace(' ', '')}"
+        with psycopg.connect(address, autocommit=True) as connection:
+            assert connection.execute("SELECT COUNT(*) FROM plan").fetchall() == [(18,)]
