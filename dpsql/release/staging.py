@@ -12,7 +12,7 @@ import numpy as np
 
 from dpsql.answers.look_up import Held
 from dpsql.core import cancellation
-from dpsql.core.columns import Column, ResultRows
+from dpsql.core.columns import ResultRows
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.plan.compiled import Compiled, CompiledRelease
