@@ -124,7 +124,7 @@ def verified(schema: Schema, tables: tuple[TableFacts, ...]) -> frozenset[str]:
 
 
 def _holding(facts: TableFacts, dangles: bool) -> Iterator[str]:
-    """What holds; `dangles`: a reference on the way to the unit leads nowhere."""
+    """Facts that hold; `dangles`: a reference on the way to the unit leads nowhere."""
     table = facts.table
     if facts.unit is not None and table.max_rows_per_unit is not None and facts.unit.most <= table.max_rows_per_unit:
         yield rows_fact(table.name)
