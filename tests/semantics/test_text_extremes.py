@@ -46,12 +46,14 @@ max_rows_per_unit = 4
 line = { type = "BIGINT" }
 id = { type = "BIGINT" }
 item = { type = "VARCHAR" }
+half = { type = "INTEGER", domain = [0, 1] }
 """
 CUSTOMER = """SELECT i::BIGINT AS id, (i % 3 + 1)::INTEGER AS site,
     CASE WHEN i % 7 = 0 THEN NULL WHEN i % 2 = 0 THEN 'basic' ELSE 'gold' END AS plan,
     CASE i % 5 WHEN 0 THEN NULL WHEN 1 THEN 'Oslo' WHEN 2 THEN 'Bern' WHEN 3 THEN 'Århus' ELSE 'Wien' END AS city,
     (i % 90)::INTEGER AS age FROM range(600) AS r(i)"""
-LINE = "SELECT i::BIGINT AS line, (i % 600)::BIGINT AS id, chr((97 + i % 5)::INTEGER) AS item FROM range(1200) AS r(i)"
+LINE = """SELECT i::BIGINT AS line, (i % 600)::BIGINT AS id, chr((97 + i % 5)::INTEGER) AS item, (i // 600)::INTEGER AS half
+    FROM range(1200) AS r(i)"""
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +119,53 @@ def test_nobody_has_no_text(opened: tuple[Session, duckdb.DuckDBPyConnection]) -
     ):
         answer = session.execute(sql)
         assert (list(answer.rows), answer.receipt.loss.epsilon) == (rows, 0), sql
+
+
+ONE_VALUE = """/* dpsql: max_groups=1 */ SELECT age, MAX(CASE WHEN half = 0 THEN item END) FROM line JOIN customer AS c USING (id)
+    WHERE c.id < 180 GROUP BY age ORDER BY age"""
+"""Of each age there are two people, with one item each, and as many rows without any."""
+
+
+def test_null_takes_no_place_of_a_value(
+    opened: tuple[Session, duckdb.DuckDBPyConnection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, plain = opened
+    expected = [(age, item) for age, item in plain.execute(ONE_VALUE).fetchall()]
+    assert len(expected) == 90 and None not in dict(expected).values()
+    shown = [row for row in session.execute(ONE_VALUE).rows if row[0] < 90]
+    assert shown == expected
+    monkeypatch.setattr("dpsql.planner.resolve.text_extremes._with_value", lambda source, value: source)
+    fault = session.execute(ONE_VALUE.replace("/*", "/* dpsql: fresh */ /*")).rows
+    assert [row for row in fault if row[0] < 90] != expected
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT MIN(city) FILTER (WHERE site = 9) AS m FROM customer",
+        "SELECT MAX(CASE WHEN site = 9 THEN city END) AS m FROM customer WHERE age > 3",
+        "SELECT plan, MAX(city) FILTER (WHERE plan = 'lead') AS m FROM customer GROUP BY plan ORDER BY plan",
+    ],
+)
+def test_a_text_that_no_declared_value_can_have_is_free(
+    opened: tuple[Session, duckdb.DuckDBPyConnection], sql: str
+) -> None:
+    session, plain = opened
+    answer = session.execute(sql)
+    found = [row for row in answer.rows if row[0] != "silver"]
+    assert (found, answer.receipt.loss.epsilon) == (plain.execute(sql).fetchall(), 0)
+    assert any("so nobody is counted in" in note for note in (*answer.notes, *answer.remarks))
+
+
+def test_a_text_that_somebody_may_have_is_bought_alone(opened: tuple[Session, duckdb.DuckDBPyConnection]) -> None:
+    session, plain = opened
+    sql = "SELECT MIN(city) FILTER (WHERE site = 9) AS none, MIN(city) FILTER (WHERE site = 2) AS some, COUNT(*) AS n FROM customer"
+    assert list(session.execute(sql).rows) == plain.execute(sql).fetchall()
+    bought = [line for line in session.explain(sql).splitlines() if line.startswith("release_")]
+    assert [line.partition(":")[2] for line in bought] == [
+        " the number of people, for each city",
+        " the number of rows",
+    ]
 
 
 def test_the_limit_is_that_of_groups_and_values_together(opened: tuple[Session, duckdb.DuckDBPyConnection]) -> None:

@@ -78,18 +78,36 @@ def _decided(statement: Statement, relation: Relation, aggregate: Aggregate) -> 
     Notes  BOOL_OR and its kin keep their price: a condition that nobody meets leaves them FALSE, or NULL where there is no row at all
     """
     record = aggregate.record
-    if record.deciding is not None or statement.lists is None:
+    if record.deciding is not None:
         return None
     idle: list[tuple[frozenset[Value | None], str]] = [(frozenset({None}), _of_nobody(aggregate))]
     idle += [(frozenset({None, 0}), "0")] if record.exact == "sum" else []
     for constants, value in idle:
-        chosen = (is_other(v, constants) for v in aggregate.values)
-        asked = [part for c in (aggregate.condition, *chosen) if c is not None for part in conjuncts(c)]
-        identifies = any(map(_asks_of_identifiers, (*relation.predicates, *asked)))
-        told = _unmet(statement, (*relation.where, *asked), asked) if asked and not identifies else None
+        told = never_counted(statement, relation, aggregate.condition, aggregate.values, constants)
         if told is not None:
             return value, told
     return None
+
+
+def never_counted(
+    statement: Statement,
+    relation: Relation,
+    condition: Scalar | None,
+    values: Sequence[Scalar],
+    idle: frozenset[Value | None],
+) -> str | None:
+    """Declarations by which no row meets a condition and has values that are none of some constants; None where there are none."""
+    chosen = (is_other(value, idle) for value in values)
+    asked = [part for c in (condition, *chosen) if c is not None for part in conjuncts(c)]
+    if statement.lists is None or not asked or any(map(_asks_of_identifiers, (*relation.predicates, *asked))):
+        return None
+    return _unmet(statement, (*relation.where, *asked), asked)
+
+
+def note_decided(statement: Statement, told: str, written: str) -> None:
+    """Note that the declarations decide an aggregate."""
+    shown = written[:_LONGEST_SHOWN]
+    statement.notes.append(f"declared: {told}, so nobody is counted in {shown}; rows with other values are left out")
 
 
 def _asks_of_identifiers(condition: Scalar) -> bool:
@@ -200,10 +218,7 @@ def without_decided(
     values |= {end_column(name, low): _nothing("DOUBLE", "NULL") for name in found for low in (True, False)}
     own = (pending, intervals_table(pending), redrawn_table(pending))
     for name, (_, told) in found.items():
-        written = collector.written[name].sql(dialect="duckdb", comments=False)[:_LONGEST_SHOWN]
-        statement.notes.append(
-            f"declared: {told}, so nobody is counted in {written}; rows with other values are left out"
-        )
+        note_decided(statement, told, collector.written[name].sql(dialect="duckdb", comments=False))
     _without_lists(tree, pending, {a.name: a for a in collector.found.values() if a.name in found})
     collector.found = {asked: a for asked, a in collector.found.items() if a.name not in found}
     if not collector.found:

@@ -188,6 +188,7 @@ def release(
 
 
 def _look_up(statement: Statement, select: exp.Select, tree: exp.Select, texts: TextExtremes, block: Block) -> None:
+    texts.without_decided(statement, block.source, tree)
     for text in texts.keys(block.keys):
         _check_groups(select, [*block.keys, text], block.source, aggregated=True)
     texts.look_up(statement, tree, PENDING, block)
