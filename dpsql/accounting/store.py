@@ -43,6 +43,7 @@ class Store:
     def __init__(self, path: str, identity: str) -> None:
         self.path = path
         self.file: Path | None = None
+        self._log: Path | None = None
         self._identity = identity
         self._lock = threading.RLock()  # the guard looks into a charge while it is decided
         self._connection: sqlite3.Connection | None = None
@@ -113,7 +114,7 @@ class Store:
         found = _prepared(self.path, self._identity)
         if isinstance(found, Error):
             raise found
-        self.file = found
+        self.file, self._log = found, found.with_name(found.name + "-wal")
 
     def _connected(self) -> sqlite3.Connection:
         if self._closed:
@@ -143,8 +144,7 @@ class Store:
     def _places(self) -> tuple[_Place | None, _Place | None]:
         """Identities of the files that stand at the paths of the ledger and of its log now: SQLite keeps the log for as
         long as somebody reads."""
-        log = None if self.file is None else self.file.with_name(self.file.name + "-wal")
-        return _place(self.file), _place(log)
+        return _place(self.file), _place(self._log)
 
     def _recognised(self, connection: sqlite3.Connection) -> bytes:
         connection.execute("PRAGMA synchronous = FULL")

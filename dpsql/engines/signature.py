@@ -38,7 +38,7 @@ class Signature:
 
     def holds(self) -> bool:
         """True if the files still look the same."""
-        return all(_look(Path(file[0])) == file for file in self.files)
+        return all(_look(file[0]) == file for file in self.files)
 
     def keyed(self, secret: bytes, structure: str) -> str:
         """Text that stands for these files and for what is declared about them; without the key it says nothing."""
@@ -98,7 +98,7 @@ def content(digests: bytes, secret: bytes, structure: str) -> str:
     return hmac.new(secret, f"content\n{structure}\n".encode() + digests, hashlib.sha256).hexdigest()
 
 
-def _look(path: Path) -> tuple[str, int, int, int, int]:
+def _look(path: str | Path) -> tuple[str, int, int, int, int]:
     try:
         found = os.stat(path)
     except OSError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from dpsql.core.errors import error
 from dpsql.mechanisms import exact_choice, exact_sampler
 from dpsql.mechanisms.exact_choice import Integers, Kind
 from dpsql.mechanisms.rounding import MOST_SCALE, drawn_scale, drawn_sigma
+
+if TYPE_CHECKING:
+    from opendp.mod import Domain
 
 MOST_BY_OPENDP = 1000
 
@@ -84,18 +87,25 @@ def _check(in_range: bool) -> None:
 
 def _opendp_laplace(scale: Fraction, size: int) -> list[int]:
     """`float` is exact here: drawn_scale gives a double."""
-    import opendp.prelude as dp
+    from opendp.measurements import make_laplace
+    from opendp.metrics import l1_distance
 
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-    drawn: list[int] = dp.m.make_laplace(*space, scale=float(scale))([0] * size)
+    drawn: list[int] = make_laplace(_integers(), l1_distance(T="i64"), scale=float(scale))([0] * size)
     return drawn
 
 
 def _opendp_gaussian(sigma: Fraction, size: int) -> list[int]:
-    import opendp.prelude as dp
+    from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
 
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-    drawn: list[int] = dp.m.make_gaussian(*space, scale=float(sigma))([0] * size)
+    drawn: list[int] = make_gaussian(_integers(), l2_distance(T="f64"), scale=float(sigma))([0] * size)
     return drawn
+
+
+def _integers() -> Domain:
+    """Vectors of 64-bit integers, as OpenDP names them; its prelude would load data frames too, which takes longer than a statement."""
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    return vector_domain(atom_domain(T="i64"))

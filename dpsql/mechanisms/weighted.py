@@ -17,15 +17,15 @@ _SMALL = 1e-3
 
 
 @lru_cache(maxsize=4096)
-def laplace_half_width(scale: float, weights: tuple[float, ...], level: Fraction) -> float:
-    """h with P(|w1 * Z1 + w2 * Z2 + ...| > h) <= 1 - level for discrete Laplace Z of that scale.
+def laplace_half_width(sizes: tuple[float, ...], level: Fraction) -> float:
+    """h with P(|w1 * X1 + w2 * X2 + ...| > h) <= 1 - level for continuous Laplace X of scale 1.
 
-    Why     for continuous noise the probability is known: in closed form for two draws, as an integral over the characteristic
-            function for more. Rounding a continuous draw to an integer moves it by at most 1/2, which half the sum of the
-            weights covers, and discrete Laplace is no wider than that rounding
+    Why     that probability is known: in closed form for two draws, as an integral over the characteristic function for more. Of scale
+            1, because that is what statements of one kind share
     Source  Gil-Pelaez 1951, Note on the Inversion Theorem
+
+    sizes  of the weights, the largest first
     """
-    sizes = sorted((abs(w) for w in weights), reverse=True)
     largest = sizes[0] if sizes else 0.0
     if largest == 0:
         return 0.0
@@ -37,7 +37,7 @@ def laplace_half_width(scale: float, weights: tuple[float, ...], level: Fraction
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (middle, high) if beyond(middle) > outside else (low, middle)
-    return scale * (largest * high + rest * -math.log(outside)) + sum(sizes) / 2
+    return largest * high + rest * -math.log(outside)
 
 
 def _outside(sizes: list[float]) -> Callable[[float], float]:

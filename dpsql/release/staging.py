@@ -330,7 +330,7 @@ def describe(compiled: Compiled, plain: str | None, catalog: DeclaredTables, san
     post_query = compiled.plan.post_query
     if post_query.plain_sql is None:
         return sandbox.describe(post_query.sql)
-    named = catalog.describe(post_query.plain_sql)
+    named = catalog.columns(post_query.plain_sql)
     written = _named(plain, catalog) if plain is not None else ()
     if len(written) == len(named):
         named = tuple((name, sqltype) for (name, _), (_, sqltype) in zip(written, named, strict=True))
@@ -349,6 +349,6 @@ def describe(compiled: Compiled, plain: str | None, catalog: DeclaredTables, san
 def _named(plain: str, catalog: DeclaredTables) -> Columns:
     """The columns of the statement as it was written; none where DuckDB does not read it as the parser did."""
     try:
-        return catalog.describe(plain)
+        return catalog.columns(plain)
     except Error:
         return ()
