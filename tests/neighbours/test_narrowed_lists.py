@@ -14,6 +14,7 @@ from dpsql.aggregates.base import Limits
 from dpsql.core.sqltypes import BOOLEAN
 from dpsql.engines.duckdb.loading import load_beside
 from dpsql.plan.compiled import Compiled
+from dpsql.planner import lower
 from dpsql.planner.lower import cutting, rows
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
@@ -100,7 +101,8 @@ def rows_off_the_list_stay(patch: Patch) -> None:
     """The price is for the narrowed list, and the engine knows the declared one."""
     patch.setattr(rows, "declared", lambda key: Literal(True, BOOLEAN))
     patch.setattr(rows, "_on_list", lambda release, listed: Literal(True, BOOLEAN))
-    patch.setattr(rows, "only_declared", lambda keys: None)
+    for room in (rows, lower):
+        patch.setattr(room, "only_declared", lambda keys: None)
 
 
 def the_cut_knows_no_list(patch: Patch) -> None:

@@ -139,13 +139,14 @@ def total_and_count_clamped_apart(patch: Patch) -> None:
 
 def keys_folded_after_the_cut(patch: Patch) -> None:
     """Undeclared keys are not dropped before the limits; afterwards they join the first declared key."""
-    original = lower._per_unit
+    original, listed_only = lower._per_unit, lower.only_declared
 
     def folded(release: Release, statistics: list[Statistic], names: list[list[Node]], rows: Node) -> Node:
         whole = [key for key in release.keys if key.values is not None and isinstance(key.values[0], int)]
-        found = original(
-            release, statistics, names, rewritten(rows, {declared(key): Literal(True, BOOLEAN) for key in whole})
-        )
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(lower, "only_declared", lambda keys: listed_only(tuple(k for k in keys if k not in whole)))
+            every = rewritten(rows, {declared(key): Literal(True, BOOLEAN) for key in whole})
+            found = original(release, statistics, names, every)
         assert isinstance(found, Select)
         folds: dict[Node, Node] = {}
         for key in whole:

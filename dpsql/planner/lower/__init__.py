@@ -4,8 +4,9 @@ Where one unit has one row (row level, or verified keys) the rows of a group are
 key is not declared may be left out after the sums. Otherwise the sums are made per (unit, group) first, and there every unit is cut to
 its limits:
 
-    1. rows: WHERE, rows without a unit left out, rows whose key is not declared left out - all before anything is cut (rule 13);
-    2. sums of each (unit, group), a function of that unit's own rows;
+    1. rows: WHERE, rows without a unit left out;
+    2. sums of each (unit, group), a function of that unit's own rows; those of groups whose key is not declared are left out as
+       a whole, before anything is cut (rule 13);
     3. a unit's groups in the order of a keyed hash of (unit, key), then of the key: `turn` numbers them, and only the first
        `groups` stay. The order reads nothing of other units;
     4. per statistic, `before` rows were already used in earlier groups, so this group keeps cut = clamp(rows - before, 0, its rows);
@@ -62,7 +63,9 @@ def lower(release: Release, bounds: Sequence[InputTable] = ()) -> CompiledReleas
     matched = {matching.measure for matching in taken}
     statistics = [m.statistic for i, m in enumerate(release.measures) if i not in matched]
     names, inputs = inputs_of(statistics)
-    rows = worked_out(rows_of(release, inputs), statistics, names)
+    # per unit, groups that are not declared are left out after the sums
+    whole = True if release.limited.enforced else None
+    rows = worked_out(rows_of(release, inputs, unit=whole), statistics, names)
     if not statistics:
         sql = ""
     elif release.limited.enforced:
@@ -88,7 +91,7 @@ def _per_unit(release: Release, statistics: list[Statistic], names: list[list[No
     inner = [Item(part.rows, Own(f"r{i}")) for i, part in enumerate(parts)]
     inner += [Item(tree, Own(f"{name}{i}")) for i, part in enumerate(parts) for name, tree in part.inner]
     owners = (UNIT, *keys)
-    by_unit = over(rows, "counted", [*owners, *inner], group=owners)
+    by_unit = replace(over(rows, "counted", [*owners, *inner], group=owners), having=only_declared(release.keys))
     limited = cut(by_unit, keys, limits, len(parts))
     outer: list[Node] = []
     for i, part in enumerate(parts):

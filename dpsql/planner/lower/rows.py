@@ -70,10 +70,10 @@ def _inside(scalar: Scalar, values: tuple[Value, ...]) -> Node:
 
 
 def only_declared(keys: tuple[GroupKey, ...]) -> Node | None:
-    """Leave out the groups whose key is not declared, where nothing is cut and so no row has to go before.
+    """Leave out the groups whose key is not declared, of everybody's sums or of each unit's: all rows of a group have its key.
 
-    Why  a condition on rows costs more than the sums. As it stands DuckDB cannot move this one below GROUP BY; it is
-         always the condition itself, because every group has a row
+    Why  a condition on rows costs more than the sums, and makes DuckDB expect so few of them that it joins the wrong way round.
+         As it stands DuckDB cannot move this one below GROUP BY; it is always the condition itself, because every group has a row
     """
     conditions = tuple(_among(own(key.name), key.values) for key in keys if key.values is not None)
     there = Bare(Binary(">", Aggregate("count", (Star(),)), Number(0)))
@@ -111,8 +111,8 @@ UNIT, ROW_VALUE, ONE, ZERO = own("u"), own("v"), Number(1), Number(0)
 def rows_of(release: Release, inputs: list[Scalar], *, unit: bool | None = None) -> Node:
     """The rows that count, with the unit, the keys and the inputs as columns.
 
-    unit  whether the unit is a column; by default where the limits are enforced. Without it, rows that belong to nobody are
-          kept out by the data's own structure: only for verified data
+    unit  whether the unit is a column; by default where the limits are enforced, and then rows whose key is not declared are left
+          out here. Without it, rows that belong to nobody are kept out by the data's own structure: only for verified data
     """
     block = release.limited.block
     enforced = release.limited.enforced
