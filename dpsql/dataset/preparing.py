@@ -15,18 +15,15 @@ from dpsql.engines.registry import kind_for
 from dpsql.engines.signature import content
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import declared
-from dpsql.schema.model import ROW, Schema
+from dpsql.schema.model import Schema
 
 
 def require_place(schema: Schema, ledger: Ledger) -> Path:
-    """The folder of all snapshots. Raises 802 for a ledger in memory, 801 where there is no unit to sort by."""
+    """The folder of all snapshots. Raises 802 for a ledger in memory, 801 where the engine makes none."""
     kind_for(schema).require_copies()
     root = snapshot_folder(ledger)
     if root is None:
         raise error(802, "a ledger in memory has no place for a prepared snapshot", hint="name a file for the ledger")
-    if schema.privacy.unit == ROW:
-        what = 'unit = "row" has no units to sort by, so there is nothing to prepare'
-        raise error(801, what, hint="run the check without preparing")
     return root
 
 

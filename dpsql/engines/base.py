@@ -247,7 +247,8 @@ class Engine(Protocol):
         ...
 
     def copy(self, schema: Schema, table: Table, file: Path) -> None:
-        """Write a private table's rows with their units, sorted by these, into a file that it was opened for. Raises 704, 702, 703."""
+        """Write a private table's rows into a file that it was opened for; with their units and sorted by these, where people are
+        units. Raises 704, 702, 703."""
         ...
 
     @property

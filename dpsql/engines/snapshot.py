@@ -1,4 +1,5 @@
-"""The prepared snapshot: the private tables once more, each row with its unit and sorted by it, for faster statements.
+"""The prepared snapshot: the private tables once more in their declared types, for faster statements; where people are units, each row
+with its unit and sorted by it.
 
 It holds what the engine's views show of one approved version, so that no answer depends on whether it is there.
 """
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from dpsql.core.errors import error
 from dpsql.engines.signature import Signature
-from dpsql.schema.model import ROW, Schema
+from dpsql.schema.model import Schema
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -44,9 +45,7 @@ class Snapshot:
 
 
 def files(folder: Path, schema: Schema) -> tuple[Path, ...]:
-    """The file of every private table; none where a row is its own unit."""
-    if schema.privacy.unit == ROW:
-        return ()
+    """The file of every private table."""
     private = [t.name for t in schema.tables if not t.public]
     names = (table if _PLAIN.fullmatch(table) else f"table {i}" for i, table in enumerate(private))
     return tuple(folder / f"{file}.parquet" for file in names)

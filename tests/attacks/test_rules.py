@@ -1129,6 +1129,7 @@ def test_rule_35_the_shorter_sql_gives_the_same_sums(tmp_path: Path, seed: int) 
         "SELECT year, SUM(days), COUNT(days), COUNT(*) FROM visit GROUP BY year",
         "SELECT tag, COUNT(*), SUM(cost) FROM visit GROUP BY tag",
         "SELECT drug, SUM(amount) FROM item GROUP BY drug",
+        "SELECT site, SUM(age), COUNT(*), AVG(score), VARIANCE(weight) FROM patient GROUP BY site",
         "SELECT site, SUM(days), COUNT(*) FROM patient LEFT JOIN visit USING (patient_id) GROUP BY site",
     ):
         part = compiled_by(session, parse(sql)).releases[0]

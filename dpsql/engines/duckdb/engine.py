@@ -144,7 +144,8 @@ class DuckDBEngine:
         return self._walled(lambda cursor: cursor.execute(one_select(cursor, sql)).fetchall(), 707)
 
     def copy(self, schema: Schema, table: Table, file: Path) -> None:
-        """Write a private table's rows to one of the outputs, sorted by unit, as Parquet; for the owner. Raises 704, 702, 703, 711."""
+        """Write a private table's rows to one of the outputs as Parquet, sorted by unit where there are units; for the owner. Raises
+        704, 702, 703, 711."""
         copy = f"COPY ({prepared.rows(schema, table)}) TO {text(str(file))} (FORMAT parquet, USE_TMP_FILE false)"
         self._walled(lambda cursor: cursor.execute(copy).fetchall(), 704)
 

@@ -11,7 +11,7 @@ from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.writing import name, text
-from dpsql.schema.model import UNIT_COLUMN, Schema, Table, with_unit
+from dpsql.schema.model import ROW, UNIT_COLUMN, Schema, Table, with_unit
 
 
 def views(connection: duckdb.DuckDBPyConnection, schema: Schema, found: Snapshot) -> dict[str, str]:
@@ -21,10 +21,10 @@ def views(connection: duckdb.DuckDBPyConnection, schema: Schema, found: Snapshot
     for table, file in zip(private, found.files, strict=True):
         if _described(connection, file) != [(n, str(_stored(t))) for n, t in _columns(schema, table)]:
             return {}
-        *declared, unit = (_item(n, t) for n, t in _columns(schema, table))
-        result[table.name] = _view(table.name, declared, file)
-        if schema.unit_column(table) is None:
-            result[with_unit(table.name)] = _view(with_unit(table.name), [*declared, unit], file)
+        items = [_item(n, t) for n, t in _columns(schema, table)]
+        result[table.name] = _view(table.name, items[: len(table.columns)], file)
+        if schema.privacy.unit != ROW and schema.unit_column(table) is None:
+            result[with_unit(table.name)] = _view(with_unit(table.name), items, file)
     return result
 
 
@@ -44,13 +44,16 @@ def _relation(file: Path) -> str:
 
 
 def _columns(schema: Schema, table: Table) -> list[tuple[str, SqlType]]:
-    """The declared columns, then the unit."""
+    """The declared columns, then the unit, where a row is not its own."""
+    columns = [(c.name, c.sqltype) for c in table.columns]
+    if schema.privacy.unit == ROW:
+        return columns
     path = schema.path_to_unit(table)
     here = schema.table(path[-2].table) if len(path) > 1 else table
     unit = None if here is None else here.column(path[-1].columns[0] if path else schema.privacy.unit_column or "")
     if unit is None:
         raise error(901, "a private table does not reach the unit")
-    return [*((c.name, c.sqltype) for c in table.columns), (UNIT_COLUMN, unit.sqltype)]
+    return [*columns, (UNIT_COLUMN, unit.sqltype)]
 
 
 def _stored(sqltype: SqlType) -> SqlType:
@@ -65,6 +68,8 @@ def _item(column: str, sqltype: SqlType) -> str:
 
 def rows(schema: Schema, table: Table) -> str:
     """SQL of what a table's file holds, over the engine's views: rows that reach no unit are left out of every answer."""
+    if schema.privacy.unit == ROW:
+        return f"SELECT {', '.join(_written(name(n), t, name(n)) for n, t in _columns(schema, table))} FROM main.{name(table.name)}"
     own = schema.unit_column(table)
     source = name(table.name if own is not None else with_unit(table.name))
     unit = name(own if own is not None else UNIT_COLUMN)

@@ -11,7 +11,7 @@ from dpsql.expressions.arithmetic import narrow
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.compiled import Verified
 from dpsql.plan.releases import Release
-from dpsql.planner.lower.rows import ONE, UNIT, ZERO, over, per_row, rows_of
+from dpsql.planner.lower.rows import ONE, UNIT, ZERO, over, per_row, rows_of, worked_out
 from dpsql.schema.model import bounds_fact
 from dpsql.sql.nodes import (
     Aggregate,
@@ -95,22 +95,31 @@ def verified(
     """Shorter SQL for data on which the limits, and then also the clamps, were verified to change nothing (rule 35).
 
     Why  where no unit has more rows than the limit that is enforced, and no more groups than that can be, every cut keeps
-         everything: the sums per unit add up to the sums of the rows
+         everything: the sums per unit add up to the sums of the rows. Where a unit has one row there is no cut, and the clamps
+         alone may be left out
     """
-    source = release.limited.block.source
-    sums = _uncut_sums(statistics, names)
-    if sums is None or not (release.limited.enforced and nothing_cut(release)):
+    enforced = release.limited.enforced
+    needed = release.limited.block.source.facts if enforced else frozenset[str]()
+    if enforced and not nothing_cut(release):
         return ()
-    unit = any(s.counts_units for s in statistics)
-    rows = rows_of(release, inputs, unit=unit)
-    found = [Verified(per_row(release, sums, rows), source.facts)]
+    whole = _uncut_sums(release, statistics, names)
+    if whole is None:
+        return ()
+    found = [Verified(per_row(release, whole, _uncut_rows(release, statistics, inputs)), needed)] if enforced else []
     bounded = [s.without_clamp() for s in statistics]
-    sums, facts = _uncut_sums(bounded, names), [_bounds_facts(t) for s in statistics for t in s.terms]
+    sums, facts = _uncut_sums(release, bounded, names), [_bounds_facts(t) for s in statistics for t in s.terms]
     if bounded != statistics and sums is not None and all(f is not None for f in facts):
-        more = source.facts.union(*(f for f in facts if f is not None))
-        rows = rows_of(release, _narrowed(inputs, bounded), unit=unit)
+        more = needed.union(*(f for f in facts if f is not None))
+        rows = worked_out(_uncut_rows(release, statistics, _narrowed(inputs, bounded)), bounded, names)
         found.insert(0, Verified(per_row(release, sums, rows), more))
     return tuple(found)
+
+
+def _uncut_rows(release: Release, statistics: list[Statistic], inputs: list[Scalar]) -> Node:
+    """The rows that count, with the unit where it is counted; where nothing is enforced just as they are read without facts."""
+    if not release.limited.enforced:
+        return rows_of(release, inputs)
+    return rows_of(release, inputs, unit=any(s.counts_units for s in statistics))
 
 
 def _narrowed(inputs: list[Scalar], bounded: list[Statistic]) -> list[Scalar]:
@@ -124,8 +133,12 @@ def _narrowed(inputs: list[Scalar], bounded: list[Statistic]) -> list[Scalar]:
     return found
 
 
-def _uncut_sums(statistics: list[Statistic], names: list[list[Node]]) -> list[tuple[Node, ...]] | None:
+def _uncut_sums(
+    release: Release, statistics: list[Statistic], names: list[list[Node]]
+) -> list[tuple[Node, ...]] | None:
     """Sums over rows as they are, people counted once each; None where one of them is no such sum."""
+    if not release.limited.enforced:
+        return [s.row_sums(columns) for s, columns in zip(statistics, names, strict=True)]
     found = [s.uncut_sums(columns, UNIT) for s, columns in zip(statistics, names, strict=True)]
     known = [sums for sums in found if sums is not None]
     return known if len(known) == len(found) else None

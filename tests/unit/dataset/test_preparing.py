@@ -21,6 +21,8 @@ from dpsql.dataset.opening import Dataset, open_dataset
 from dpsql.engines.duckdb import prepared
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.schema.model import Schema, Table
+from dpsql.session.opening import ledger_identity, open_session
+from tests.support.noise import ZeroNoise
 from tests.unit.engines.clinic_files import (
     FAR_ROWS,
     FAR_UNITS,
@@ -324,10 +326,64 @@ def test_a_ledger_in_memory_has_no_place(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_rows_that_are_their_own_units_are_not_prepared(tmp_path: Path, ledger: Ledger) -> None:
-    clinic(tmp_path)
-    text = HEAD.format(source=".").replace("person.person_id", "row") + TABLES.format(suffix=".parquet")
+# --- rows that are their own units --------------------------------------------------------------------------------
+
+
+def by_row(folder: Path, kind: str = "parquet", rows: dict[str, str] | None = None) -> Schema:
+    """The clinic, each person's row its own unit; without visits."""
+    clinic(folder, kind, rows)
+    suffix, source = ("", "clinic.duckdb") if kind == "duckdb" else (f".{kind}", ".")
+    text = HEAD.format(source=source).replace("person.person_id", "row") + TABLES.format(suffix=suffix)
     start, stop = text.index("[tables.visit]"), text.index("[tables.ward]")
-    with pytest.raises(Error) as raised:
-        owner.check(declare(tmp_path, text[:start] + text[stop:]), ledger, prepare=True)
-    assert raised.value.code == "DPSQL-801"
+    return declare(folder, text[:start] + text[stop:])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_are_their_own_units_are_prepared_as_they_are(
+    tmp_path: Path, ledger: Ledger, root: Path, kind: str
+) -> None:
+    schema = by_row(tmp_path, kind)
+    owner.check(schema, ledger)
+    before, used = opened(schema, ledger)
+    assert not used
+    report = owner.check(schema, ledger, prepare=True)
+    assert [p.name for p in (root / report.version).iterdir()] == ["person.parquet"]
+    after, used = opened(schema, ledger)
+    assert used and before.version == after.version == report.version
+    asked = "SELECT COLUMNS(*)::VARCHAR FROM person ORDER BY ALL"
+    assert after.engine.owner_rows(asked) == before.engine.owner_rows(asked) != []
+    types = "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
+    assert after.engine.owner_rows(types) == before.engine.owner_rows(types)
+    before.engine.close()
+    after.engine.close()
+
+
+INSIDE = {
+    "person": """SELECT range::BIGINT AS person_id, 1::INTEGER AS ward, 10.0::DOUBLE AS income, DATE '1950-01-01' AS born,
+        'x' AS name, (range % 51)::INTEGER AS age FROM range(100)"""
+}
+OUTSIDE = {"person": INSIDE["person"].replace("range % 51", "range * 10")}
+
+
+@pytest.mark.parametrize("rows, facts, total", [(INSIDE, True, 2_451), (OUTSIDE, False, 4_850)])
+def test_a_clamp_is_left_out_where_every_row_was_verified_to_be_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: dict[str, str], facts: bool, total: int
+) -> None:
+    """The answer is the clamped one either way, whether the snapshot is read or the file."""
+    by_row(tmp_path, rows=rows)
+    text = (tmp_path / "schema.toml").read_text()
+    schema = declare(
+        tmp_path, text.replace("\nincome =", '\nage = { type = "INTEGER", bounds = [0, 50] }\nincome =', 1)
+    )
+    ran: list[str] = []
+    exact = DuckDBEngine.exact
+    monkeypatch.setattr(DuckDBEngine, "exact", lambda *given: (ran.append(given[1]), exact(*given))[1])
+    for prepare in (False, True):
+        ledger = Ledger.open(tmp_path / "rows.ledger", ledger_identity(schema))
+        owner.check(schema, ledger, prepare=prepare)
+        ledger.close()
+        session = open_session(schema, None, tmp_path / "rows.ledger", ZeroNoise())
+        price = "/* dpsql: epsilon=0.2 */" if prepare else "/* dpsql: epsilon=0.1 */"
+        found = session.execute(f"{price} SELECT SUM(age) FROM person")
+        assert int(str(found.rows[0][0])) == total and ("BETWEEN" not in ran[-1]) == (facts and prepare)
+        session.close()
