@@ -13,6 +13,7 @@ from pathlib import Path
 from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, Value
 from dpsql.core.loss import EpsilonDelta
 from dpsql.core.sqltypes import SqlType
+from dpsql.schema.purchases import Purchases
 
 ROW = "row"
 RESERVED = "dpsql "
@@ -307,6 +308,7 @@ class Schema:
     reservations: tuple[Reservation, ...] = ()
     folder: Path = Path(".")
     limits: StatementLimits = StatementLimits()
+    refresh: Purchases | None = None
 
     def table(self, name: str) -> Table | None:
         """The table of that name; SQL names do not depend on case."""

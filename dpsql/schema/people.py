@@ -71,6 +71,10 @@ def check_people(schema: Schema, mistakes: Mistakes) -> None:
         if analyst.name.startswith(RESERVED):
             what = "has a name that dpsql keeps for itself"
             mistakes.add(f"analyst {printable(analyst.name)}", what, "give them another name")
+    if schema.refresh is not None and not schema.privacy.shared_answers:
+        mistakes.add(
+            "[refresh]", "buys answers for nobody: shared_answers is false", "remove [refresh], or shared_answers"
+        )
     first: dict[str, str] = {}
     for reservation in schema.reservations:
         _check_analyst(schema.analysts, reservation, first, mistakes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 from dpsql.core.domains import Categories, Interval
@@ -16,15 +17,19 @@ from dpsql.schema.mistakes import Mistakes, place_of, printable, shown, suggesti
 from dpsql.schema.model import GUARD_MODES, ROW, Column, Guard, Privacy, Schema, StatementLimits, Table
 from dpsql.schema.people import check_people, read_analysts, read_reservations, read_roles
 from dpsql.schema.privacy import read_privacy
+from dpsql.schema.purchases import Purchases
 from dpsql.schema.roles import default_role
 from dpsql.schema.section import Section
 from dpsql.schema.sizes import size
 from dpsql.schema.tables import Declared, read_columns, read_tables, spelt_column
 from dpsql.schema.write import quoted
 
-TOP = dict.fromkeys(("dataset", "privacy", "guard", "limits", "roles", "analysts", "reservations", "tables"), "{ ... }")
+TOP = dict.fromkeys(
+    ("dataset", "privacy", "guard", "limits", "refresh", "roles", "analysts", "reservations", "tables"), "{ ... }"
+)
 DATASET = {"name": '"clinic"', "source": '"."', "ledger": '"clinic.ledger"'}
 GUARD = {"mode": '"block"', "k": "20", "readable": "10"}
+PURCHASES = {"epsilon": "0.5", "statements": '["SELECT COUNT(*) FROM person"]'}
 NOT_IN_A_FILE_NAME = '/\\:*?"<>|'
 
 
@@ -38,8 +43,8 @@ def read(document: Mapping[str, object], folder: Path, mistakes: Mistakes) -> Sc
     declared = read_tables(top, source)
     tables = tuple(read_columns(declared))
     privacy = _spelt(privacy, declared)
-    limits = read_limits(top)
-    schema = Schema(name, source or "", ledger, privacy, guard, tables, analysts, roles, reservations, folder, limits)
+    schema = Schema(name, source or "", ledger, privacy, guard, tables, analysts, roles, reservations, folder)
+    schema = replace(schema, limits=read_limits(top), refresh=_purchases(top))
     schema = replace(schema, tables=tuple(_with_roles(schema, t) for t in tables))
     check_people(schema, mistakes)
     check(schema, frozenset(d.table.name for d in declared if d.broken), mistakes)
@@ -83,6 +88,14 @@ def _guard(top: Section) -> Guard:
     if mode not in GUARD_MODES:
         section.wrong(f"mode {shown(mode)} is unknown", suggestion(mode, list(GUARD_MODES)))
     return Guard(mode, section.count("k") or Guard().k, section.positive("readable") or Guard().readable)
+
+
+def _purchases(top: Section) -> Purchases | None:
+    section = top.inner("refresh", PURCHASES, "[refresh]")
+    if section is None:
+        return None
+    section.require("epsilon", "statements")
+    return Purchases(section.positive("epsilon") or Fraction(1), section.texts("statements"))
 
 
 LIMITS = {"seconds": "60", "memory": '"2GB"', "rows": "1000000", "plan_seconds": "5"}

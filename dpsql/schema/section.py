@@ -133,6 +133,16 @@ class Section:
         self.misfit(key, "a list of different column names")
         return ()
 
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of different texts; () where it is absent."""
+        value = self.values.get(key, [])
+        if isinstance(value, list) and all(isinstance(v, str) and v.strip() for v in value):
+            texts = tuple(cast(list[str], value))
+            if len(set(texts)) == len(texts) and (texts or key not in self.values):
+                return texts
+        self.misfit(key, "a list of different texts")
+        return ()
+
     def inner(self, key: str, examples: Mapping[str, str], place: str) -> Section | None:
         """A table inside this one, its unknown keys reported; None where it is absent or no table."""
         found = self.free(key, place, "")

@@ -25,6 +25,7 @@ from dpsql.schema.model import (
     StatementLimits,
     Table,
 )
+from dpsql.schema.purchases import Purchases
 from dpsql.schema.roles import default_role
 from dpsql.schema.sizes import written
 
@@ -42,7 +43,13 @@ def write(schema: Schema) -> str:
 
     Raises SchemaError (DPSQL-801) where a number has no exact decimal: the file could not say it.
     """
-    parts = [_dataset(schema), _privacy(schema.privacy), _guard(schema), *_limits(schema.limits)]
+    parts = [
+        _dataset(schema),
+        _privacy(schema.privacy),
+        _guard(schema),
+        *_limits(schema.limits),
+        *_purchases(schema.refresh),
+    ]
     parts += map(_role, schema.roles)
     parts += [*_analysts(schema.analysts), *map(_reservation, schema.reservations)]
     parts += [_table(schema, t) for t in schema.tables]
@@ -205,6 +212,13 @@ def _limits(limits: StatementLimits) -> list[str]:
     if limits.plan_seconds != own.plan_seconds:
         pairs.append(("plan_seconds", exact(limits.plan_seconds)))
     return [_lines("[limits]", pairs)] if pairs else []
+
+
+def _purchases(refresh: Purchases | None) -> list[str]:
+    if refresh is None:
+        return []
+    statements = ", ".join(map(quoted, refresh.statements))
+    return [_lines("[refresh]", [("epsilon", exact(refresh.epsilon)), ("statements", f"[{statements}]")])]
 
 
 def _analysts(analysts: tuple[Analyst, ...] | None) -> list[str]:

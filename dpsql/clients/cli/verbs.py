@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -127,8 +128,7 @@ def _report(verb: str, options: argparse.Namespace) -> str:
         if verb == "tune":
             return _tuned(schema, ledger, options)
         if verb == "refresh":
-            refreshed = owner.refresh(schema, ledger)
-            return refreshed.json if options.json else str(refreshed)
+            return _refreshed(schema, ledger, options)
         return _checked(schema, ledger, options)
     finally:
         ledger.close()
@@ -139,6 +139,26 @@ def _practised(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> s
 
     path = practice(schema, ledger, Path(options.folder or f"{schema.name}-practice"))
     return f"written: invented data of {schema.name}, which tells nothing of people; ask it with: dpsql {path}"
+
+
+def _refreshed(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str:
+    """The report of `refresh`, and of what `[refresh]` lists. Raises what the first of its statements raised, after all of them."""
+    from dpsql.dataset import owner
+
+    report = owner.refresh(schema, ledger)
+    if schema.refresh is None:
+        return report.json if options.json else str(report)
+    from dpsql.session.refreshing import buy
+
+    if not options.json and str(report):
+        _print(str(report))
+    purchases = buy(schema, ledger, lambda text: None if options.json else _print(text))
+    if options.json:
+        _print(json.dumps({**json.loads(report.json), "statements": [one.fields for one in purchases]}, indent=2))
+    for one in purchases:
+        if one.problem is not None:
+            raise one.problem
+    return ""
 
 
 def _tuned(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str:

@@ -1,0 +1,110 @@
+"""refreshing: buys the statements that the owner's `[refresh]` lists of the version that was approved, in their order.
+
+Each is charged and stored as any other, under a name of its own, so that whoever asks the same is answered free. What they cost is said
+before the first is bought, and hangs on no row: prices are made of declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.accounting.ledger import Ledger
+from dpsql.core.errors import Error
+from dpsql.core.escaping import harmless
+from dpsql.core.wording import counted
+from dpsql.dataset.opening import open_dataset
+from dpsql.mechanisms.prices import nominal
+from dpsql.mechanisms.source import NoiseSource
+from dpsql.schema.mistakes import printable
+from dpsql.schema.model import RESERVED, Analyst, Schema
+from dpsql.schema.purchases import Purchases
+from dpsql.session.session import Session
+
+BUYER = Analyst(f"{RESERVED}refresh")
+"""Who is charged: nobody's cap, the dataset's total alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """A listed statement.
+
+    price    [nats] that it costs in this version: 0 where it is stored
+    problem  that keeps it from being bought; None where it is stored or bought, or does not fit
+    fits     whether it is bought, or need not be
+    """
+
+    statement: str
+    price: Fraction
+    fits: bool = True
+    problem: Error | None = None
+
+    @property
+    def fields(self) -> dict[str, object]:
+        state = (
+            "refused" if self.problem is not None else "left" if not self.fits else "bought" if self.price else "stored"
+        )
+        problem = {"problem": str(self.problem)} if self.problem is not None else {}
+        return {"statement": self.statement, "epsilon": float(self.price), "state": state, **problem}
+
+
+def buy(
+    schema: Schema, ledger: Ledger, told: Callable[[str], None] = lambda text: None, noise: NoiseSource | None = None
+) -> tuple[Purchase, ...]:
+    """Buy what the approved version lacks of the listed statements: each that still fits into what one version may spend.
+
+    told    is called with what will be charged, before it is; not where nothing will
+    noise   where randomness comes from; tests alone pass one
+    Errors  as open_dataset; what one statement raises stands with it
+    """
+    if schema.refresh is None:
+        return ()
+    dataset = open_dataset(schema, ledger, approve=False)
+    with closing(Session(dataset, ledger, BUYER, noise)) as session:
+        # a refresh that was killed, or comes again, goes on with what is left
+        charged = (nominal(e.loss) for e in ledger.history(BUYER.name) if e.version == dataset.version)
+        left = schema.refresh.epsilon - sum(charged, Fraction(0))
+        planned = _planned(session, schema.refresh, left)
+        if any(one.fits and one.price for one in planned):
+            told(text_of(schema, planned))
+        return tuple(_bought(session, one) for one in planned)
+
+
+def text_of(schema: Schema, planned: tuple[Purchase, ...]) -> str:
+    """Text of the charges that are made, and of what is left."""
+    wanted = [one for one in planned if one.fits and one.price]
+    whole = sum((one.price for one in wanted), Fraction(0))
+    lines = [f"{printable(schema.name)}: buys {counted(len(wanted), 'statement')}, epsilon {float(whole):.6g} together"]
+    lines += [f"left, epsilon {float(one.price):.6g}: {printable(one.statement)}" for one in planned if not one.fits]
+    return harmless("\n".join(lines), kept="\n")
+
+
+def _planned(session: Session, purchases: Purchases, left: Fraction) -> tuple[Purchase, ...]:
+    """Each statement at its price now; one that does not fit makes room for those after it."""
+    found = []
+    for statement in purchases.statements:
+        try:
+            price = nominal(session.price(statement)[0].loss)
+        except Error as problem:
+            found.append(Purchase(statement, Fraction(0), problem=problem))
+            continue
+        fits = price <= left
+        left -= price if fits else 0
+        found.append(Purchase(statement, price, fits))
+    return tuple(found)
+
+
+def _bought(session: Session, planned: Purchase) -> Purchase:
+    """The statement bought at most at the price that was told; what others bought meanwhile is free."""
+    if not (planned.fits and planned.price):
+        return planned
+    try:
+        price = nominal(session.price(planned.statement)[0].loss)
+        if price > planned.price:
+            return Purchase(planned.statement, price, fits=False)
+        session.execute(planned.statement)
+    except Error as problem:
+        return Purchase(planned.statement, planned.price, problem=problem)
+    return planned
