@@ -9,7 +9,7 @@ from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import VersionRecord, keep_files, read_record, snapshot_folder
 from dpsql.accounting.versions import Versions
-from dpsql.core.errors import error
+from dpsql.core.errors import Error, error
 from dpsql.dataset import binding
 from dpsql.dataset.growing import contents_of_files, contents_of_tables, moved_since, only_added_to, taken
 from dpsql.engines import snapshot
@@ -70,14 +70,14 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
     """
     binding.require(schema, ledger)
     notes: tuple[str, ...] = (binding.IN_MEMORY,) if ledger.store.file is None else ()
-    engine = kind_for(schema).begin(schema, find=lambda signature: _snapshot(signature, schema, ledger))
+    engine = _begun(schema, ledger, approve)
     try:
         filled = fill(engine, schema)
         version, moved, older = approved_version(engine, schema, ledger), dict[str, str](), dict[str, str]()
         if version is None and not approve:
             digests = taken(engine, ledger)
             version, moved = _approved_before(schema, ledger, digests)
-            served = _from_snapshot(engine, version, schema, ledger)
+            served = engine if engine.is_pinned else _from_snapshot(engine, version, schema, ledger)
             only = only_added_to(version, schema, ledger, digests) if served is None else {}
             if served is not None:
                 engine, moved, older = served, older, moved
@@ -100,6 +100,22 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
         engine.close()
         raise
     return Dataset(filled, engine, version, tables, facts, notes, moved=moved, older=older)
+
+
+def _begun(schema: Schema, ledger: Ledger, approve: bool) -> Engine:
+    """The engine over the declared files, or over the snapshot of the version that these are known to hold.
+
+    Where files of private tables are gone it is over the snapshot of the version that was approved last; not where the owner approves.
+    """
+    try:
+        return kind_for(schema).begin(schema, find=lambda signature: _snapshot(signature, schema, ledger))
+    except Error as problem:
+        fault = problem
+    latest = Versions(ledger).latest() if fault.code == "DPSQL-707" and not approve else None
+    found = _snapshot_of(latest[0], schema, ledger) if latest is not None else None
+    if found is None:
+        raise fault
+    return kind_for(schema).begin(schema, find=lambda _: found)
 
 
 def _approved_before(schema: Schema, ledger: Ledger, digests: Digests) -> tuple[str, dict[str, str]]:

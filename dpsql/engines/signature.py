@@ -84,7 +84,9 @@ class DeclaredFiles:
         found, of = self.signature.digests(), dict(self.of)
         tables = {table: b"".join(found.get(path, b"") for path in paths) for table, paths in self.of}
         files = {t: {Path(path).name: found[path] for path in of[t] if path in found} for t, _ in self.several}
-        return Digests(b"".join(found.values()), tables, files)
+        # which of several files are whose counts: one that moves from a table's folder to the next table's changes both
+        each = (hashlib.sha256(tables[table]).digest() for table in tables) if self.several else found.values()
+        return Digests(b"".join(each), tables, files)
 
 
 def matching(pattern: Path) -> tuple[Path, ...]:

@@ -69,21 +69,26 @@ def bare(source: str) -> str:
     return source.removeprefix("duckdb:")
 
 
-def in_folder(folder: Path, tables: Sequence[Table], only: Mapping[str, Collection[str]]) -> list[StoredSource]:
-    """The files of every table. Raises 707 with everything that is missing or cannot be read.
+def in_folder(
+    folder: Path, tables: Sequence[Table], only: Mapping[str, Collection[str]]
+) -> tuple[list[StoredSource], dict[str, str]]:
+    """The files of every table, and by private table whose files cannot be read one line that says why. Raises 707 with all such lines
+    where public tables have some.
 
     only  by table that is read from all files of a pattern, the names of those to read
     """
     sources = [_of_file(folder, t) if "*" not in t.source else _of_pattern(folder, t, only.get(t.name)) for t in tables]
     public = {path for t, s in zip(tables, sources, strict=True) if t.public for path in s.paths}
-    lines = []
+    lost = {}
     for table, source in zip(tables, sources, strict=True):
         what = _wrong(table, source) or next(filter(None, map(unreadable, source.paths)), None)
         if what is None and not table.public and not public.isdisjoint(path.resolve() for path in source.paths):
             what = "it takes in the file of a public table; keep that one elsewhere"
-        lines += [f"{source.place}: {what}"] if what is not None else []
-    raise_all(707, lines)
-    return sources
+        if what is not None:
+            lost[table.name] = f"{source.place}: {what}"
+    if any(table.public and table.name in lost for table in tables):
+        raise_all(707, list(lost.values()))
+    return sources, lost
 
 
 def _of_file(folder: Path, table: Table) -> StoredSource:

@@ -55,11 +55,13 @@ def show(
     only  see EngineKind.begin
     """
     require_agreeing(schema)
-    found, signature = _sources(connection, schema, only)
-    parts = _parts(connection, schema, found)
+    found, signature, lost = _sources(connection, schema, only)
     declared = _declared(found, signature)
     copy = find(declared)
     copied = prepared.views(connection, schema, copy) if copy is not None else {}
+    # what became of the files of private tables is nothing to the copy
+    raise_all(707, list(lost.values()) if not copied else [])
+    parts = _parts(connection, schema, found, lost)
     for table, shapes in parts:
         show_table(connection, table, shapes, copied.get(table.name))
     for table in (t for t in schema.tables if _is_far(schema, t)):
@@ -84,7 +86,7 @@ def show_table(
 ) -> None:
     """Make the view of a table, and of a private one those that its owner's check reads; `copied` is SQL in place of the first."""
     connection.execute(copied or sources.view(table, shapes))
-    if not table.public:
+    if not table.public and shapes:
         connection.execute(sources.unfit_view(table, shapes))
         if any(c.is_cut for c in table.columns):
             connection.execute(sources.too_long_view(table, shapes))
@@ -118,19 +120,23 @@ def _declared(found: list[sources.StoredSource], signature: Signature) -> Declar
 
 def _sources(
     connection: duckdb.DuckDBPyConnection, schema: Schema, only: Mapping[str, Collection[str]]
-) -> tuple[list[sources.StoredSource], Signature]:
-    """Sources of the tables, and the files' signature from before anything of them is read."""
+) -> tuple[list[sources.StoredSource], Signature, dict[str, str]]:
+    """Sources of the tables, the files' signature from before anything of them is read, and by private table whose files are lost a
+    line that says so."""
     path = sources.root(schema)
     if path.is_dir():
-        found = sources.in_folder(path, schema.tables, only)
-        return found, Signature.take(sources.files(found))
+        found, lost = sources.in_folder(path, schema.tables, only)
+        return found, Signature.take(sources.files(found)), lost
     signature = Signature.take(sources.files([sources.StoredSource("", (path,), ("", ""))]))
     sources.attach(connection, path)
-    return sources.in_database(path, schema.tables, sources.stored_tables(connection)), signature
+    return sources.in_database(path, schema.tables, sources.stored_tables(connection)), signature, {}
 
 
-def _parts(connection: duckdb.DuckDBPyConnection, schema: Schema, found: list[sources.StoredSource]) -> list[Part]:
-    shapes = [sources.shapes(connection, source) for source in found]
+def _parts(
+    connection: duckdb.DuckDBPyConnection, schema: Schema, found: list[sources.StoredSource], lost: Collection[str]
+) -> list[Part]:
+    """Each table with what it is read from; nothing of those that are lost."""
+    shapes = [sources.shapes(connection, source) if source.table not in lost else [] for source in found]
     tables = [
         _public_columns(connection, t, *s[0]) if t.public else t for t, s in zip(schema.tables, shapes, strict=True)
     ]

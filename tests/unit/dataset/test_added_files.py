@@ -168,6 +168,19 @@ def test_files_that_are_not_those_that_were_approved_are_not_read(folder: Path, 
     assert raised.value.code == "DPSQL-708"
 
 
+def test_a_file_that_moves_to_another_table_is_another_version(tmp_path: Path) -> None:
+    """All files in their order are the same; whose they are is not."""
+    schema = clinic(tmp_path)
+    both = "person_id,ward,visit_id,cost,amount\n7,1,70,5,1\n"
+    (tmp_path / "person" / "9.csv").write_text(both)
+    with opened_ledger(tmp_path, schema) as ledger:
+        owner.check(schema, ledger)
+    (tmp_path / "person" / "9.csv").rename(tmp_path / "visit" / "0.csv")
+    with closing(opened(tmp_path)) as session, pytest.raises(Error) as raised:
+        session.execute(VISITS)
+    assert raised.value.code == "DPSQL-708"
+
+
 def test_an_approved_file_that_changes_ends_a_session_over_the_approved_ones(folder: Path) -> None:
     put(folder, "visit", "2", ["12,3,9"])
     with closing(opened(folder)) as session:
