@@ -64,8 +64,8 @@ def read(question: str, body: object, fingerprint: str) -> Vector | None:
     """The vector that was written; None if this is anything else."""
     try:
         keys, limits, whole, (start, end), kind, parameter, rho, *more = json.loads(body)  # type: ignore[arg-type]
-        forms = [[from_text(weight) for weight in form] for found in more for form in found]
-    except (ValueError, TypeError, RecursionError):
+        forms = [[_weight(text) for text in form] for found in more for form in found]
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
     known = tuple(tuple(weight for weight in form if weight is not None) for form in forms)
     if any(len(form) != end - start for form in known):
@@ -77,6 +77,12 @@ def read(question: str, body: object, fingerprint: str) -> Vector | None:
         return None
     noise = str(kind), amounts[0]
     return Vector(question, tuple(keys), str(limits), whole, (start, end), noise, amounts[1], fingerprint, known)
+
+
+def _weight(text: str) -> Fraction | None:
+    """A weight, which may be negative."""
+    found = from_text(text.removeprefix("-"))
+    return found if found is None or not text.startswith("-") else -found
 
 
 def write(connection: sqlite3.Connection, secret: bytes, fingerprint: str, vectors: Sequence[Vector]) -> None:

@@ -37,16 +37,24 @@ def statistics_apart(statistic: Statistic, asked: Sequence[Record]) -> dict[Part
     return {"sum": Total(statistic.term, statistic.counted), count: Rows(rows)}
 
 
-def ways_apart(statistic: Statistic, aggregate: Aggregate) -> list[tuple[tuple[Statistic, ...], Estimate | None]]:
+def ways_apart(
+    statistic: Statistic, aggregate: Aggregate, *, cut: bool
+) -> list[tuple[tuple[Statistic, ...], Estimate | None]]:
     """The statistics that a column of a joint vector can be read off as well, and how: of two at once by that estimate, of one as
-    the aggregate reads it."""
+    the aggregate reads it.
+
+    cut  whether rows of a unit may be cut: then not those that count rows with a value alone towards its limit
+    """
     apart = aggregate.record.apart
     if not isinstance(statistic, Joint) or apart is None:
         return []
     counted = statistic.counted
     if not aggregate.values:
         return [((Rows(counted),), None)]
-    term = statistic.of(aggregate.values[0]).term
+    seen = statistic.of(aggregate.values[0])
+    term = seen.term
+    if cut and seen.count != seen.rows:
+        return [((Pair(term, counted, True),), None)]
     own: dict[Part, Statistic] = {"sum": Total(term, counted), "count": Rows(counted_rows(term.scalar, counted))}
     pairs = [((Pair(term, counted, with_rows),), None) for with_rows in (False, True)]
     parts = tuple(own[part] for part in apart[0])

@@ -247,23 +247,28 @@ class Joint(StatisticDefaults):
         each = tuple((b.scale, b.term.lower, b.term.upper, b.split, b.gaps) for b in self.blocks)
         return self.rows, each
 
-    def same(self) -> Iterator[tuple[Statistic, tuple[Form, ...]]]:
+    def same(self, *, cut: bool) -> Iterator[tuple[Statistic, tuple[Form, ...]]]:
         """The statistics of the same rows that can be read off its cells, and what their columns are made of: M, n, T; as stored
-        answers keep them."""
+        answers keep them.
+
+        cut  whether rows of a unit may be cut: those without a value count towards its limit here, so then not what leaves them out
+        """
         rows = self.all_rows
         yield Rows(self.counted), (rows,)
         for i, block in enumerate(self.blocks):
             term, n, total = block.term, self.count_of(i), self.sum_of(i)
+            yield Pair(term, self.counted, True), (rows, n, total)
+            if cut and block.gaps:
+                continue
             yield Rows(counted_rows(term.scalar, self.counted)), (n,)
             yield Total(term, self.counted), (rows, n, total)
             yield Pair(term, self.counted, False), (rows, n, total)
-            yield Pair(term, self.counted, True), (rows, n, total)
 
 
-def parts_of(statistic: Statistic) -> Iterator[tuple[Statistic, tuple[Form, ...]]]:
+def parts_of(statistic: Statistic, *, cut: bool) -> Iterator[tuple[Statistic, tuple[Form, ...]]]:
     """The statistics that can be read off the cells of another, and by what forms (PartOfJoint); none of most."""
     if isinstance(statistic, Joint):
-        yield from statistic.same()
+        yield from statistic.same(cut=cut)
 
 
 @dataclass(frozen=True, slots=True)

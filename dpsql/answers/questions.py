@@ -88,7 +88,7 @@ class Questions:
         """The same cells under the questions of the statistics that can be read off them."""
         return [
             replace(vector, question=self.question(release, one), forms=tuple(form.weights for form in forms))
-            for one, forms in parts_of(statistic)
+            for one, forms in parts_of(statistic, cut=release.limited.enforced)
         ]
 
     def asked(self, part: CompiledRelease) -> StatisticsKey | None:

@@ -8,8 +8,10 @@ which rows, on which data version; the group keys and the price apart. A release
    declared keys, and only where no unit's groups were cut. What the finer keys leave out (NULL or a value that is not declared)
    stays left out, a unit's rows are cut in the finer groups, and a note says both (rule 41). A sum of very many
    cells is much less exact than what could be bought: then it is bought
-3. AVG(x) of a stored SUM(x) and COUNT(x) of the same rows, never of COUNT(*); SUM(x) beside COUNT(*) of a stored one of each
-4. what a condition on declared values keeps, such as site = 1: the groups with these values of a stored answer without the condition
+3. columns of a stored vector of several values: free, unless it is much less exact than what could be bought, and a note says how
+   much; and a statement of several values, of what is stored of each
+4. AVG(x) of a stored SUM(x) and COUNT(x) of the same rows, never of COUNT(*); SUM(x) beside COUNT(*) of a stored one of each
+5. what a condition on declared values keeps, such as site = 1: the groups with these values of a stored answer without the condition
    that has their column among its keys, and as in 2
 
 Each of them is post-processing of released numbers, with the noise that is really in them. What is stored with Gaussian noise at a
@@ -41,7 +43,8 @@ from dpsql.planner.limit import key_count
 from dpsql.planner.slices import Slice, slices
 
 WIDER = 4
-"""Largest error of a sum of stored cells, in errors of what would be bought, so that it is given instead, free."""
+"""Largest error of a sum of stored cells, or of what shares them with other columns, in errors of what would be bought, so that it is
+given instead, free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,9 @@ class Reusing:
             return True
         if again.is_present(place) or asked.chosen:
             return False
-        if columns_of(release, place) and all(ways_apart(measure.statistic, a) for _, a in columns_of(release, place)):
+        if columns_of(release, place) and all(
+            ways_apart(measure.statistic, a, cut=release.limited.enforced) for _, a in columns_of(release, place)
+        ):
             return all(self._column(again, asked, place, column, exact) for column in columns_of(release, place))
         apart = self._sum_and_count(asked, release, place) if not exact else None
         if apart is None:
@@ -126,11 +131,11 @@ class Reusing:
         """True if one column of a joint vector can be read off what is stored of it apart, as exact as it would be."""
         release, (output, aggregate) = again.asked, column
         measure = release.measures[place]
-        for statistics, estimate in ways_apart(measure.statistic, aggregate):
+        for statistics, estimate in ways_apart(measure.statistic, aggregate, cut=release.limited.enforced):
             if estimate is None:
                 wanted = Wanted(statistics[0], measure.noise, Fraction(0), (column,), apart=True)
                 question = self._questions.question(release, statistics[0])
-                best = self._best(asked, release, wanted, question, True)
+                best = self._best(asked, release, wanted, question, exact)
                 if best is not None:
                     again.add(place, wanted, best)
                     return True
@@ -156,7 +161,8 @@ class Reusing:
                 continue
             if sorted(vector.keys) == sorted(asked.keys) and not asked.chosen:
                 error_of = wanted.error(vector, noise)
-                if vector.limits == asked.limits and error_of <= 1:
+                most = WIDER if vector.forms and not exact else 1
+                if vector.limits == asked.limits and error_of <= most:
                     in_order = None if vector.keys == asked.keys else asked.keys
                     found.append(StoredVector(vector, noise, error_of, in_order))
                 continue
@@ -255,10 +261,16 @@ def _declared(release: Release) -> tuple[list[KeyValue], ...]:
 
 
 def _note(found: Sequence[StoredVector], release: Release) -> str | None:
-    if not any(one.chosen or (one.kept is not None and len(one.kept) < len(one.vector.keys)) for one in found):
+    if any(one.chosen or (one.kept is not None and len(one.kept) < len(one.vector.keys)) for one in found):
+        limited = ", each group is after its own limits" if release.limited.enforced else ""
+        return (
+            f"made of stored answers by more keys: rows without a declared key of theirs are left out{limited}, and the error is that "
+            "of the sum; write /* dpsql: fresh */ to ask and pay anew"
+        )
+    wider = max((one.error for one in found if one.vector.forms), default=0.0)
+    if wider <= 1:
         return None
-    limited = ", each group is after its own limits" if release.limited.enforced else ""
     return (
-        f"made of stored answers by more keys: rows without a declared key of theirs are left out{limited}, and the error is that of "
-        "the sum; write /* dpsql: fresh */ to ask and pay anew"
+        f"read off a stored answer with other columns: the error is up to {wider:.1f} times that of asking this alone; "
+        "write /* dpsql: fresh */ to ask and pay anew"
     )
