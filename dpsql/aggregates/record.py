@@ -27,6 +27,8 @@ Adds = Literal["rows", "values", "values and rows", "itself"]
 """Amount that one row adds to what is released: 1, its value, both, or something of the aggregate's own."""
 Part = Literal["sum", "count", "rows"]
 """A stored statistic of the same rows: SUM(x), COUNT(x), COUNT(*)."""
+OfCube = Literal["centred", "count", "rows"]
+"""What is read off a cube: the sum of x around its middle (centred.py), COUNT(x), COUNT(*)."""
 Words = str | Callable[[str, Fraction | None], str]
 Constant = int | Fraction | str | tuple["Constant", ...] | None
 """A whole number, another, a text, a list of them; None for anything else."""
@@ -94,6 +96,7 @@ class Record:
     own         a statistic that it shares with nothing else
     histogram       what is released of the values themselves
     apart       the stored statistics that it can be read off together, and by what
+    of_cube     what of a cube it is read off, and by what, of the terms of its values; None: a cube has nothing of it
     units       whether it counts units, so that a unit's rows are no matter
     spread      whether it divides by a variance, and is NULL where that does not stand out of its noise (rule 44)
     only_counts whether it shows how many there are, and no value
@@ -129,6 +132,7 @@ class Record:
     own: Callable[[Aggregate, Around], Statistic] | None = None
     histogram: Callable[[Aggregate, Scalar, Around], tuple[OverHistogram, Reading]] | None = None
     apart: tuple[tuple[Part, ...], Callable[[Term, SqlType], Estimate]] | None = None
+    of_cube: tuple[tuple[OfCube, ...], Callable[[Sequence[Term], SqlType], Estimate]] | None = None
     units: bool = False
     spread: bool = False
     only_counts: bool = False

@@ -9,6 +9,7 @@ from dpsql.aggregates.apart import AvgOfTwo
 from dpsql.aggregates.avg import AvgOf, Pair, SumOfPair
 from dpsql.aggregates.base import Estimate, Statistic
 from dpsql.aggregates.bounds import bounded_sum, clamped
+from dpsql.aggregates.centred import AvgOfCentred, SumOfCentred
 from dpsql.aggregates.count import CountOf, Rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.distinct_values import DistinctValues, declared_values
@@ -81,6 +82,7 @@ def _different(aggregate: Aggregate, around: Around) -> DistinctValues:
 ROWS = Record(
     "rows", {"COUNT(*)": "the number of rows", "COUNT_IF(condition)": ""}, "the number of rows", "COUNT(*)", "COUNT(*)",
     takes=0, degree=0, sqltype=_integer, read=all_rows, apart=(("rows",), lambda _, sqltype: CountOf(1, sqltype=sqltype)),
+    of_cube=(("rows",), lambda _, sqltype: CountOf(1, sqltype=sqltype)),
     only_counts=True, adds="rows", sampled="count(*){kept}", grows=True,
 )  # fmt: skip
 UNITS = Record(
@@ -92,6 +94,7 @@ UNITS = Record(
 COUNT = Record(
     "count", {"COUNT(x)": "the number of rows with a value"}, "the number of rows with {value}", 
     degree=0, sqltype=_integer, read=_rows_with_value, apart=(("count",), lambda _, sqltype: CountOf(1, sqltype=sqltype)),
+    of_cube=(("count",), lambda _, sqltype: CountOf(1, sqltype=sqltype)),
     only_counts=True, adds="rows", sampled="count({v}){kept}", grows=True,
 )  # fmt: skip
 DISTINCT = Record(
@@ -135,14 +138,17 @@ SUM = Record(
     "sum", {"SUM(x)": "a number like x, which needs bounds"}, "the sum of {value}",
     bounded="dp_sum({value}, lower := 0, upper := 100), or bounds := 'auto'", exact="sum", over_parts="sum",
     sqltype=sum_type, booleans=True, read=_sum, alone=Total, unit_total=lambda value, counted: unit_total(value, counted, "SUM"),
-    apart=(("sum",), lambda term, sqltype: SumOf(term.quantum, sqltype)), adds="values", sampled="sum({v}){kept}", grows=True,
+    apart=(("sum",), lambda term, sqltype: SumOf(term.quantum, sqltype)),
+    of_cube=(("centred", "count"), lambda terms, sqltype: SumOfCentred(terms[0], sqltype)),
+    adds="values", sampled="sum({v}){kept}", grows=True,
 )  # fmt: skip
 BOUNDED_SUM = replace(
     SUM, calls={"dp_sum(x, lower := 0, upper := 100)": "a sum within bounds of its own"}, build=bounded_sum
 )
 AVG = Record(
     "avg", {"AVG(x)": "DOUBLE, within the bounds", "MEAN(x)": ""}, "the average of {value}", exact="avg", over_parts="mean",
-    read=mean, apart=(("sum", "count"), lambda term, _: AvgOfTwo(term)), adds="values and rows", sampled="avg({v}){kept}",
+    read=mean, apart=(("sum", "count"), lambda term, _: AvgOfTwo(term)),
+    of_cube=(("centred", "count"), lambda terms, _: AvgOfCentred(terms[0])), adds="values and rows", sampled="avg({v}){kept}",
 )  # fmt: skip
 CLAMPED = replace(
     AVG, name="clamped", calls={"dp_clamped(x)": "DOUBLE, the share of rows that a clamp changes"}, written="AVG({value})",

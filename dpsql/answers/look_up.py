@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpsql.accounting.answers import Answers
+from dpsql.accounting.cubes import CubeNames
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.vectors import Vector, Vectors
+from dpsql.answers.cubes import WIDER, Cubes
 from dpsql.answers.questions import AnswerScope, Questions
 from dpsql.answers.refining import Refinement, dearer, refine
 from dpsql.answers.reusing import Reused, Reusing
@@ -56,6 +58,8 @@ class Held:
     fingerprints  of the answers that are read or bought
     notes         what the reader of the answer has to know
     as_of         the approval of the version that it is of, where a table changed since; else ""
+    cubes         by release, the cube that it is read off
+    narrow        the releases that are read off cubes with so little noise that they are compared like what is bought
     """
 
     plan: Compiled
@@ -64,6 +68,13 @@ class Held:
     fingerprints: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     as_of: str = ""
+    cubes: Mapping[str, str] = field(default_factory=dict)
+    narrow: tuple[Release, ...] = ()
+
+    @property
+    def is_off_cubes(self) -> bool:
+        """True if all of it is read off cubes, with so much noise that no difference of answers can be read (rule 69)."""
+        return not self.missing and len(self.cubes) == len(self.tables) > 0 and not self.narrow
 
 
 class Stored:
@@ -89,11 +100,16 @@ class Stored:
         self._answers = Answers(ledger)
         alone = "" if schema.privacy.shared_answers else f":{analyst.name}"
         self.questions = Questions(self._answers, Vectors(ledger), identities, AnswerScope(versions, alone))
+        whose = CubeNames(ledger, "" if schema.privacy.shared_answers else analyst.name)
+        self.cubes = Cubes(self.questions, whose, schema.guard.readable)
 
-    def look_up(self, plan: Compiled, fresh: bool) -> Held:
+    def look_up(self, plan: Compiled, fresh: bool, *, cubes: bool = True) -> Held:
         """Look up the releases of a statement that are stored, and list those still to buy; with `fresh` nothing is
-        read. Raises 708 where one that is to be bought reads a table that changed."""
-        found = [self._one(part, plan, fresh) for part in plan.releases if part.release.parts]
+        read. Raises 708 where one that is to be bought reads a table that changed.
+
+        cubes  whether it may be read off cubes
+        """
+        found = [self._one(part, plan, fresh, cubes) for part in plan.releases if part.release.parts]
         self._require_approved([one.part.release for one in found if isinstance(one, Missing)])
         reused = {one.part.release.name: one for one in found if isinstance(one, Reused)}
         missing, notes = self._at_least([one for one in found if isinstance(one, Missing)])
@@ -112,6 +128,8 @@ class Stored:
             tuple(names),
             (*_dated(changed), *told, *notes),
             min(map(_minute, changed.values()), default=""),
+            {name: one.cube for name, one in reused.items() if one.cube},
+            tuple(one.part.release for one in reused.values() if one.narrow),
         )
 
     def _require_approved(self, releases: Sequence[Release]) -> None:
@@ -131,18 +149,33 @@ class Stored:
         since = {**self._moved, **self._older}
         return {name: time for name, time in since.items() if any(name in release.tables for release in releases)}
 
-    def _one(self, part: CompiledRelease, plan: Compiled, fresh: bool) -> Reused | Missing:
+    def _one(self, part: CompiledRelease, plan: Compiled, fresh: bool, cubes: bool) -> Reused | Missing:
         fingerprint = self.fingerprint(part)
         if fresh:
             return Missing(part, part, fingerprint)
         table = self._answers.get(fingerprint)
         if table is not None:
             return Reused(self.questions.own(part, fingerprint), table, (fingerprint,))
+        if part.release.is_cube:
+            return Missing(part, part, fingerprint)
+        viewed = self.cubes.find(part, self._wider(plan)) if cubes else None
+        if viewed is not None:
+            return viewed
         derived = Reusing(self.questions).find(part, plan.plan.accuracy_target is not None)
         if derived is not None:
             return derived
         topped = refine(self.questions, part)
         return Missing(topped.part if topped is not None else part, part, fingerprint, topped)
+
+    def cube_of(self, part: CompiledRelease, plan: Compiled) -> Reused | None:
+        """The release as it is read off a cube; None where it is stored itself, or no cube answers it."""
+        stored = self._answers.get(self.fingerprint(part)) is not None
+        return None if stored or part.release.is_cube else self.cubes.find(part, self._wider(plan))
+
+    def _wider(self, plan: Compiled) -> int:
+        """The most that what is read off a cube may err, in errors of what would be bought: more only where nothing was asked."""
+        default = plan.plan.price.epsilon == self._schema.privacy.query.epsilon
+        return WIDER if default and plan.plan.accuracy_target is None else 1
 
     def _at_least(self, missing: list[Missing]) -> tuple[tuple[Missing, ...], tuple[str, ...]]:
         """Differences to what was bought before are made up to the owner's least price of a statement (rule 74); and what is told."""

@@ -11,7 +11,8 @@ from dpsql.accounting.answers import Answers
 from dpsql.accounting.vectors import Vector, Vectors
 from dpsql.aggregates.base import Statistic
 from dpsql.aggregates.joint import parts_of
-from dpsql.expressions.scalar import tree_of
+from dpsql.aggregates.record import value_key
+from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.mechanisms.kept import noise_of
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Release
@@ -19,7 +20,7 @@ from dpsql.plan.resolved import GroupKey
 from dpsql.plan.tables import KeyValue
 from dpsql.planner.lower.cutting import groups_kept
 from dpsql.planner.measure import Identities
-from dpsql.sql.trees import fingerprint
+from dpsql.sql.trees import fingerprint, numbered, spelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,30 @@ class StatisticsKey:
     limits: str
     whole: bool
     chosen: tuple[tuple[str, frozenset[KeyValue]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowsKey:
+    """Identity of some rows.
+
+    question  a hash
+    names     of the aliases of their source: what is asked of them is spelled with these
+    """
+
+    question: str
+    names: Mapping[str, str]
+
+    def value(self, value: Scalar) -> str:
+        """A hash of a value that is added up, with its bounds."""
+        return self._hash("value", value_key(value))
+
+    def key(self, key: GroupKey) -> str:
+        """A hash of a group key, with its declared values."""
+        return self._hash("key", (key.scalar.tree, key.values))
+
+    def _hash(self, kind: str, what: Hashable) -> str:
+        text = "\n".join([self.question, kind, spelled(what, self.names)])
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
 class AnswerScope:
@@ -108,6 +133,10 @@ class Questions:
     def question(self, release: Release, statistic: Statistic) -> str:
         """A hash of a statistic and of the rows that it is of."""
         return self._hash(release, statistic.identity)
+
+    def rows(self, release: Release) -> RowsKey:
+        """Identity of the rows of a release and of what one unit may contribute; not of what is asked of them."""
+        return RowsKey(self._hash(release, "rows of a cube"), numbered(release.limited.block.source.read()))
 
     def key(self, release: Release, key: GroupKey) -> str:
         """A hash of a group key, with its declared values."""

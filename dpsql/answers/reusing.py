@@ -55,12 +55,16 @@ class Reused:
     table         the cells
     fingerprints  of the answers that it was read off
     note          what the reader of it has to know, or None
+    cube          the name of the cube that it was read off, or ""
+    narrow        whether its noise is so narrow that a difference from other answers could be read
     """
 
     part: CompiledRelease
     table: NoisyTable
     fingerprints: tuple[str, ...]
     note: str | None = None
+    cube: str = ""
+    narrow: bool = False
 
 
 class Reusing:
@@ -99,7 +103,7 @@ class Reusing:
         if any(column is None for column in columns):
             return None
         groups = key_count(release.keys) if release.keys else 1
-        keys = _declared(release)
+        keys = declared_columns(release)
         table = NoisyTable(keys, tuple(cell for column in columns for cell in column or ()), groups)
         names = tuple(dict.fromkeys(each.vector.fingerprint for each in found))
         return Reused(replace(part, release=again.release), table, names, _note(found, release))
@@ -221,7 +225,7 @@ class Reusing:
         places = [found.vector.keys.index(key) for key in found.kept]
         order: dict[tuple[KeyValue, ...], int] = {(): 0}
         if places:
-            order = {key: i for i, key in enumerate(zip(*_declared(release), strict=True))}
+            order = {key: i for i, key in enumerate(zip(*declared_columns(release), strict=True))}
         keys, cells_of = [list(table.keys[place]) for place in places], [cell.tolist() for cell in cells]
         whole = tuple([0] * len(order) for _ in cells)
         for row in _chosen_rows(table, found.vector, found.chosen):
@@ -248,7 +252,7 @@ def _reached(table: NoisyTable, vector: Vector, keys: Sequence[str], rows: Seque
     return len({tuple(column[row] for column in columns) for row in rows})
 
 
-def _declared(release: Release) -> tuple[list[KeyValue], ...]:
+def declared_columns(release: Release) -> tuple[list[KeyValue], ...]:
     """All combinations of the declared keys, in their order."""
     columns: list[list[KeyValue]] = [[] for _ in release.keys]
     rows: list[tuple[KeyValue, ...]] = [()]

@@ -107,7 +107,7 @@ class Again:
         if self.is_present(place) and self.asked.present is not None:
             statistic = wanted.read(best.vector)
             counted = statistic.number if best.vector.forms else self.asked.present.estimate
-            self._present = NoisyCount(measure, counted)
+            self._present = NoisyCount(measure, counted, self.asked.present.of)
 
     def add_two(
         self, place: int, output: Output, estimate: Estimate, parts: Sequence[tuple[Statistic, StoredVector]]

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.columns import Column, combined
 from dpsql.core.events import Event
 from dpsql.core.loss import PrivacyLoss
 from dpsql.mechanisms.source import NoiseSource
@@ -53,6 +54,10 @@ class AdditiveNoise(Protocol):
         """Independent draws."""
         ...
 
+    def added(self, cells: Sequence[Sequence[int]], source: NoiseSource) -> list[Column[int | None]]:
+        """The exact cells of all groups with their noise: one column a cell."""
+        ...
+
     def describe(self) -> str:
         """Name and parameter, for the plan and the receipt."""
         ...
@@ -77,6 +82,12 @@ class AdditiveNoise(Protocol):
         ...
 
 
+class Sampling(Protocol):
+    """Noise that is drawn as independent integers."""
+
+    def sample(self, source: NoiseSource, size: int) -> Sequence[int]: ...
+
+
 class AdditiveDefaults:
     """Defaults of most noise."""
 
@@ -92,6 +103,12 @@ class AdditiveDefaults:
 
     def at_rho(self, l2_squared: int, rho: Fraction) -> AdditiveNoise | None:
         return None
+
+    def added(self: Sampling, cells: Sequence[Sequence[int]], source: NoiseSource) -> list[Column[int | None]]:
+        """Independent noise in every cell: one vector of draws over all of them."""
+        groups = len(cells[0])
+        draws = self.sample(source, len(cells) * groups)
+        return [combined((1, cell), (1, draws[i * groups : (i + 1) * groups])) for i, cell in enumerate(cells)]
 
 
 def half_width_of(tail: Callable[[int], Fraction], level: Fraction, guess: int) -> int:

@@ -22,7 +22,7 @@ Source  Xiao, He, Zhang, Kifer 2023, An Optimal and Scalable Matrix Mechanism fo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
 from math import fsum, prod, sqrt
@@ -38,7 +38,7 @@ from dpsql.mechanisms.source import NoiseSource
 Axes = frozenset[int]
 Weights = Sequence[Sequence[float] | None]
 """Of each axis the weight of each of its values; None: it is summed."""
-MOST_AXES = 10
+MOST_AXES = 8
 FINEST_SIGMA = Fraction(1, 2**20)
 _ABOVE = 1 + 2.0**-46
 _ROUNDING = Fraction(1, 12)
@@ -53,7 +53,7 @@ class Residual:
     """
 
     shape: tuple[int, ...]
-    squared: Mapping[Axes, Fraction]
+    squared: Mapping[Axes, Fraction] = field(hash=False)
 
     def rho(self, rows: int) -> Fraction:
         """The zCDP loss where a unit has at most so many rows: rows^2 times half of (1).
@@ -168,21 +168,22 @@ def _factor(shape: Sequence[int], axes: Axes, wanted: Sequence[Axes]) -> float:
     return inside * fsum(prod(1 / shape[axis] ** 2 for axis in one - axes) for one in wanted if axes <= one)
 
 
-def read_off(
-    coefficients: Column[int | None], shape: Sequence[int], weights: Weights, kept: Sequence[int]
-) -> helmert.Floats:
+def read_off(coefficients: helmert.Floats, weights: Weights, kept: Sequence[int]) -> helmert.Floats:
     """Sums of a cube's cells with weights, by the values of some axes.
 
-    kept    the axes whose values are told apart: each has its weights where they are 0 or 1, and all its values in the output
-    Output  the last of `kept` first to change
+    coefficients  a cube of them; what is not released is not read
+    kept          the axes whose values are told apart: each has all of its values in the output, whatever its weights are
+    Output        the last of `kept` first to change
     """
-    tensor = np.asarray(coefficients.values, dtype=np.float64).reshape(tuple(shape))
+    tensor, count = coefficients, coefficients.ndim
+    # fewer axes are left at first, so that there is less to restore
+    for axis, w in enumerate(weights):
+        if axis not in kept and w is None:
+            tensor = np.take(tensor, [0], axis=axis)
     for axis, w in enumerate(weights):
         if axis in kept:
             tensor = helmert.restored(tensor, axis)
-        elif w is None:
-            tensor = np.take(tensor, [0], axis=axis)
-        else:
+        elif w is not None:
             along = np.moveaxis(helmert.restored(tensor, axis), axis, -1) @ np.asarray(w, dtype=np.float64)
             tensor = np.expand_dims(along, axis)
-    return np.transpose(tensor, [*kept, *(i for i in range(len(shape)) if i not in kept)]).ravel()
+    return np.transpose(tensor, [*kept, *(i for i in range(count) if i not in kept)]).ravel()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -147,10 +147,14 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class NoisyCount:
-    """A noisy number of people or rows, read off the cells of one measure."""
+    """A noisy number of people or rows, read off the cells of one measure.
+
+    of  identity of the statistic that this number is
+    """
 
     measure: int
     estimate: Estimate
+    of: Hashable = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +182,7 @@ class Release:
     present      the noisy number that says that a group is there; None: every listed group is
     raised       whether it costs the owner's least, which is more than the accuracy that was asked needs
     tables       the declared ones that it depends on: it stays stored while their versions stay the same
+    is_cube      whether its cells are the coefficients of a cube, which have no group keys
     """
 
     limited: BoundedBlock
@@ -194,6 +199,7 @@ class Release:
     raised: bool = False
     present: NoisyCount | None = None
     tables: frozenset[str] = frozenset()
+    is_cube: bool = False
 
     @property
     def parts(self) -> tuple[NoisyStatistic | Selected, ...]:

@@ -24,6 +24,7 @@ NAMES = (
     "confidence",
     "weights",
     "groups",
+    "cube",
 )
 ALL, PRESENT = "all", "present"
 """Of what is computed over groups: every listed group, or those that do not seem to be empty."""
@@ -46,6 +47,7 @@ class Options:
     error, relative       an accuracy in place of epsilon, in the columns' own unit, or as a share of the declared people
     confidence            [probability] with which it is kept
     weights               in which proportions the aggregates share the price
+    cube                  "off": nothing is read off cubes
     groups                "all" or "present": which listed groups take part in what is computed over groups
     fresh                 whether to ask and pay anew what is stored
     """
@@ -61,6 +63,7 @@ class Options:
     confidence: Fraction | None = None
     weights: tuple[Fraction, ...] | None = None
     groups: str | None = None
+    cube: str | None = None
     fresh: bool = False
 
     def over(self, base: Options) -> Options:
@@ -78,6 +81,7 @@ class Options:
             self.confidence if self.confidence is not None else base.confidence,
             self.weights if self.weights is not None else base.weights,
             self.groups or base.groups,
+            self.cube or base.cube,
             self.fresh,
         )
 
@@ -87,6 +91,11 @@ class Options:
         if self.error is None:
             return None
         return AccuracyTarget(self.error, self.relative, self.confidence if self.confidence is not None else CONFIDENCE)
+
+    @property
+    def reads_cubes(self) -> bool:
+        """True if what is asked may be read off cubes."""
+        return self.cube != "off"
 
     def price(self, schema: Schema) -> EpsilonDelta:
         """The price asked for; for an accuracy the most that it may cost.
@@ -135,12 +144,8 @@ def set_option(options: Options, name: str, text: str, *, long_names: bool = Fal
             return replace(options, confidence=_confidence(value))
         case "weights":
             return replace(options, weights=_weights(value))
-        case "groups":
-            if value.lower() not in (ALL, PRESENT):
-                raise error(
-                    104, f"groups {value[:30]!r} does not exist", hint=f"write groups={ALL} or groups={PRESENT}"
-                )
-            return replace(options, groups=value.lower())
+        case "groups" | "cube":
+            return replace(options, **{field: _word(field, value.lower())})  # type: ignore[arg-type]
         case "mechanism":
             if value.lower() not in mechanisms():
                 hint = f"write mechanism={', mechanism='.join(mechanisms()[:-1])} or mechanism={mechanisms()[-1]}"
@@ -149,6 +154,14 @@ def set_option(options: Options, name: str, text: str, *, long_names: bool = Fal
     if not re.fullmatch(r"[1-9]\d{0,6}", value):
         raise error(104, f"{field} must be a whole number from 1 to 9999999", hint=f"write {field}=3")
     return replace(options, **{field: int(value)})  # type: ignore[arg-type]
+
+
+def _word(name: str, value: str) -> str:
+    """A value that is one of two words."""
+    words = {"groups": (ALL, PRESENT), "cube": ("on", "off")}[name]
+    if value not in words:
+        raise error(104, f"{name} {value[:30]!r} does not exist", hint=f"write {name}={words[0]} or {name}={words[1]}")
+    return value
 
 
 def _positive(name: str, text: str) -> Fraction:

@@ -17,6 +17,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from dpsql.core.errors import error
 from dpsql.core.spans import Span
 from dpsql.planner.calls import check_calls, hidden, listing, respelt, restored, with_tops
+from dpsql.planner.cube_terms import CubeTerms, NamedCube, check_alone, read_named, read_terms
 from dpsql.planner.grammar import check_nodes
 from dpsql.planner.options import Options, read_comment, read_piece, set_option
 from dpsql.planner.parameters import apart, bind, is_text, names_the_moment, numbered
@@ -57,10 +58,22 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Explain:
-    """EXPLAIN of a query."""
+class CreateCube:
+    """CREATE PRIVATE CUBE.
 
+    query  its question, grouped by its keys
+    """
+
+    name: str
+    terms: CubeTerms
     query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN of a query, or of what buys a cube."""
+
+    query: Query | CreateCube | NamedCube
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +99,7 @@ class Catalog:
     table: tuple[str, ...] = ()
 
 
-Parsed = Query | Explain | Setting | Catalog
+Parsed = Query | Explain | Setting | Catalog | CreateCube | NamedCube
 
 
 def parse(sql: str, parameters: Sequence[object] | Mapping[str, object] = (), now: datetime | None = None) -> Parsed:
@@ -129,8 +142,21 @@ def _parse(sql: str, parameters: Sequence[object] | Mapping[str, object], now: d
     if first in ("SHOW", "DESCRIBE", "DESC"):
         return _catalog(sql, first, tokens)
     if first == "EXPLAIN":
-        return Explain(_query(sql, _explained(sql, tokens[0]), parameters, now))
-    return _query(sql, tokens, parameters, now)
+        inner = _explained(sql, tokens[0])
+        return Explain(_of_cube(sql, inner, parameters, now) or _query(sql, inner, parameters, now))
+    return _of_cube(sql, tokens, parameters, now) or _query(sql, tokens, parameters, now)
+
+
+def _of_cube(
+    sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping[str, object], now: datetime
+) -> CreateCube | NamedCube | None:
+    """A statement about a cube; None for any other."""
+    words = [token.text.upper() for token in tokens[:3]]
+    if words != ["CREATE", "PRIVATE", "CUBE"]:
+        return read_named(tokens) if words[:2] in (["DROP", "CUBE"], ["REFRESH", "CUBE"]) else None
+    check_alone(_comment_options(tokens), bool(parameters))
+    name, terms, rest = read_terms(tokens)
+    return CreateCube(name, terms, _query(sql, rest, parameters, now))
 
 
 def _query(sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping[str, object], now: datetime) -> Query:
@@ -235,7 +261,9 @@ def _setting(word: str, tokens: list[Token]) -> Setting:
     value = (
         match[2]
         if match[2]
-        else {"mechanism": "laplace", "delta": "1e-9", "confidence": "0.95", "groups": "all"}.get(name, "1")
+        else {"mechanism": "laplace", "delta": "1e-9", "confidence": "0.95", "groups": "all", "cube": "on"}.get(
+            name, "1"
+        )
     )
     if name == "weights":
         raise error(104, "weights belong to one statement", hint="write /* dpsql: weights=2:1 */ in it")
@@ -261,7 +289,9 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Query | Catalog:
         named = all(t.token_type in (*Parser.ID_VAR_TOKENS, TokenType.IDENTIFIER) for t in names)
         if named and len(dots) == len(names) - 1 < 3 and all(t.token_type == TokenType.DOT for t in dots):
             return Catalog(sql, tuple(t.text for t in names))
-    shows = "SHOW TABLES, SHOW FUNCTIONS, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS, SHOW GUARD or SHOW VERSIONS"
+    shows = (
+        "SHOW TABLES, SHOW FUNCTIONS, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS, SHOW GUARD, SHOW VERSIONS or SHOW CUBES"
+    )
     raise error(
         103,
         f"{word} can only name the declared tables and what was spent",

@@ -74,6 +74,11 @@ def accounted(privacy: Privacy) -> Accounted:
     return Accounted(epsilon, False, ("laplace",))
 
 
+def accounts_for_rho(privacy: Privacy) -> bool:
+    """True if some accountant adds up what Gaussian noise costs, so that it may be charged by its rho."""
+    return any(one.measure.gaussian is not None for one in filter_of(privacy.budget, privacy.accounting).accounts)
+
+
 def _fit(accounts: Sequence[Account], event: Event) -> Fraction:
     """The number of such events that the best of some accountants admits."""
     amounts = [(account.most, account.measure.adds(event)) for account in accounts]

@@ -14,7 +14,7 @@ from dpsql.plan.releases import BoundedBlock
 from dpsql.plan.resolved import AccuracyTarget
 from dpsql.planner.pricing import Accounted, Pricing
 
-_FOR_GRIDS = Fraction(1, 1024)
+FOR_GRIDS = Fraction(1, 1024)
 """Of a statement's delta, where Gaussian noise is priced in rho."""
 
 
@@ -53,7 +53,7 @@ class Request:
     def pricing(self, parts: Parts, mechanism: str) -> Pricing:
         """Pricing that the budget is divided in. Where nothing has noise added, everything has an epsilon."""
         by_rho = self.accounted.by_rho and not BY_NAME[mechanism].pure and bool(parts.statistics)
-        grid = self.price.delta * _FOR_GRIDS / max(1, len(parts.statistics))
+        grid = self.price.delta * FOR_GRIDS / max(1, len(parts.statistics))
         return Pricing(mechanism, by_rho, parts.delta(self.price, mechanism, by_rho), grid, self.accounted.epsilon)
 
     def amount(self, pricing: Pricing) -> Fraction:
@@ -89,7 +89,7 @@ class Parts:
         by_rho  Gaussian noise then spends next to nothing of it: it stands for noise that is not on a grid
         """
         count = len(self.statistics) * (not BY_NAME[mechanism].pure and not by_rho) + self.selects
-        rest = price.delta * (1 - _FOR_GRIDS) if by_rho else price.delta
+        rest = price.delta * (1 - FOR_GRIDS) if by_rho else price.delta
         return rest / count if count else Fraction(0)
 
     def estimates(self, place: int) -> list[Estimate]:

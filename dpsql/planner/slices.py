@@ -6,12 +6,14 @@ groups answers it (answers/reusing.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import combinations
 from math import prod
+from operator import ge, gt, le, lt
 
-from dpsql.core.domains import Categories, Value
+from dpsql.core.domains import Categories, Value, hull, integers
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import GroupKey
@@ -21,6 +23,9 @@ from dpsql.sql.nodes import Node
 
 MOST_SUBJECTS = 4
 """Columns whose conditions are looked at."""
+MOST_VALUES = 10_000
+"""Of a column that is listed by its bounds."""
+_ORDERED: Mapping[str, Callable[[Fraction | int, Fraction | int], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,13 @@ def slices(release: Release) -> Iterator[Slice]:
     Why  only where nobody's rows are cut: else those of all groups share one limit, and what is left of one group is not what the
          statement itself would leave of it
     """
-    subjects = _subjects(release) if _cuts_nobody(release) else []
+    if _cuts_nobody(release):
+        yield from every_slice(release)
+
+
+def every_slice(release: Release) -> Iterator[Slice]:
+    """The same wherever such conditions stand: what is left of one group is then after the limits of all of them."""
+    subjects = _subjects(release)
     for size in range(len(subjects), 0, -1):
         for chosen in combinations(subjects, size):
             yield Slice(_without(release, chosen), chosen)
@@ -95,24 +106,51 @@ def _subjects(release: Release) -> list[Subject]:
 def _chosen(condition: Scalar) -> tuple[Scalar | None, tuple[Value, ...]]:
     """The column that a condition chooses declared values of, and these values; (None, ()) for any other condition.
 
-    Why  only where every value that the condition names is a declared one: the rows that it keeps are then those of these groups,
-         up to rows with an undeclared value, which no group holds
+    Why  only where every value that `=`, `<>` and IN name is a declared one: the rows that a condition keeps are then those of these
+         groups, up to rows with an undeclared value, which no group holds
     """
     negated = condition.function == "not"
     inner = condition.args[0] if negated else condition
     subject = inner if inner.is_column else inner.args[0] if inner.args else inner
-    if not subject.is_column or not isinstance(subject.domain, Categories) or subject.sqltype.is_float:
+    declared = _declared(subject)
+    if not declared:
         return None, ()
-    declared = subject.domain.values
     if inner.is_column:
         return (subject, (not negated,)) if subject.sqltype.is_boolean else (None, ())
     named = [arg.value for arg in inner.args[1:]]
-    if inner.function not in ("=", "<>", "in") or not all(arg.is_literal for arg in inner.args[1:]):
+    if not all(arg.is_literal for arg in inner.args[1:]):
+        return None, ()
+    if inner.function in _ORDERED:
+        return _beyond(subject, declared, inner.function, named[0], negated)
+    if inner.function not in ("=", "<>", "in"):
         return None, ()
     if not all(value in declared for value in named):
         return None, ()
     left_out = negated != (inner.function == "<>")
     return subject, tuple(value for value in declared if (value in named) != left_out)
+
+
+def _declared(subject: Scalar) -> tuple[Value, ...]:
+    """The listed values of a column; () where it has none that its groups could have."""
+    if not subject.is_column or subject.sqltype.is_float:
+        return ()
+    if isinstance(subject.domain, Categories):
+        return subject.domain.values
+    within = hull(subject.domain)
+    if not subject.integral or within is None or within.upper - within.lower > MOST_VALUES:
+        return ()
+    found = integers(subject.domain)
+    return found.values if found is not None else ()
+
+
+def _beyond(
+    subject: Scalar, declared: tuple[Value, ...], function: str, end: Value | None, negated: bool
+) -> tuple[Scalar | None, tuple[Value, ...]]:
+    """The numbers among declared values that a comparison keeps; text has an order of its own in each engine."""
+    numbers = [value for value in declared if isinstance(value, int | Fraction) and not isinstance(value, bool)]
+    if len(numbers) < len(declared) or not isinstance(end, int | Fraction) or isinstance(end, bool):
+        return None, ()
+    return subject, tuple(value for value in numbers if _ORDERED[function](value, end) != negated)
 
 
 def _without(release: Release, subjects: tuple[Subject, ...]) -> Release:

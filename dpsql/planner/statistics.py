@@ -91,7 +91,7 @@ class Statistics:
     def count(self, statistic: Statistic, joint: Joint | None) -> NoisyCount:
         """A number of people or rows that nobody asks for by itself: off a joint vector of these rows, where there is one."""
         held = statistic if joint is None else joint
-        return NoisyCount(self.place(held), held.number)
+        return NoisyCount(self.place(held), held.number, statistic.identity)
 
     def choose(self, aggregate: Aggregate, over_histogram: OverHistogram, reading: Reading) -> None:
         groups = self.limited.block.groups

@@ -117,9 +117,11 @@ class Buying:
         Raises 50x where it does not fit the budget, 60x where the guard refuses, 7xx from the charge on
         """
         with cancellation.current().planning():
-            warned = self._guarding.settled(judged.findings)
+            findings = [one for one in judged.findings if not (held.is_off_cubes and one.code == "DPSQL-602")]
+            warned = self._guarding.settled(findings)
             asked = self._guarding.asked(judged.asked, [one.part.release for one in held.missing])
-            compared = self._guarding.compare(asked) if not warned else ()
+            narrow = self._guarding.asked(judged.asked, held.narrow)
+            compared = self._guarding.compare([*asked, *narrow]) if not warned else ()
         notes = (*map(str, warned), *held.notes, *map(str, compared))
         staged.bind_public()
         if not held.missing:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
 from math import prod
 
@@ -19,16 +18,15 @@ import numpy as np
 
 from dpsql.aggregates.distinct_values import matched
 from dpsql.aggregates.histogram import Counts
-from dpsql.core.columns import Column, Flags, Places, combined, ones, whole
+from dpsql.core.columns import Column, Places, ones, whole
 from dpsql.core.errors import error
 from dpsql.engines.base import ExactTable
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan.compiled import CompiledRelease
-from dpsql.plan.releases import NoisyCount, Release
+from dpsql.plan.releases import Release
+from dpsql.plan.suppressing import suppressed
 from dpsql.plan.tables import KeyValue, NoisyTable, PublicTable
 
-LEVEL = Fraction(95, 100)
-"""The level of every interval."""
 Columns = tuple[Column[KeyValue], ...]
 Sums = tuple[Column[int], ...]
 
@@ -58,45 +56,13 @@ def release(
     if asked.selection is None:
         keys, sums = _fill(asked, keys, sums, lists or {})
         groups = len(keys[0]) if keys else 1
-        noisy = NoisyTable(
-            keys, tuple(c for i in range(len(asked.measures)) for c in _noisy(asked, i, sums, groups, noise)), groups
-        )
+        cells = tuple(c for i in range(len(asked.measures)) for c in _noisy(asked, i, sums, noise))
+        noisy = NoisyTable(() if asked.is_cube else keys, cells, groups)
     else:
         noisy = _select(asked, keys, sums, noise, lists or {})
     if asked.chosen:
         noisy = NoisyTable(noisy.keys, (*noisy.cells, *_chosen(compiled, noisy, noise, histograms)), noisy.groups)
-    return _suppressed(asked, noisy)
-
-
-def _suppressed(asked: Release, noisy: NoisyTable) -> NoisyTable:
-    """The table without the cells of groups whose noisy number of people is too small: post-processing of released numbers."""
-    cells = list(map(Column.of, noisy.cells))
-    starts = asked.cell_starts
-    for one in asked.suppressed:
-        place = one.count.measure
-        few = _fewer(counts(asked, noisy, one.count), one.k)
-        for part in {place, *asked.read_by(one.outputs)}:
-            for place in range(starts[part], starts[part + 1]):
-                cells[place] = cells[place].without(few)
-    return NoisyTable(noisy.keys, tuple(cells), noisy.groups)
-
-
-def counts(asked: Release, noisy: NoisyTable, count: NoisyCount) -> Column[int | None]:
-    """A noisy number of each group, as it would be shown; NULL where it is suppressed."""
-    starts = asked.cell_starts
-    cells = [Column.of(cell) for cell in noisy.cells[starts[count.measure] : starts[count.measure + 1]]]
-    nulls = [cell.nulls for cell in cells if cell.nulls is not None]
-    known = [cell if cell.nulls is None else Column.of([value or 0 for value in cell]) for cell in cells]
-    found = count.estimate.column(known, asked.measures[count.measure].noise, LEVEL).values  # type: ignore[arg-type]
-    column: Column[int | None] = Column.of(found)  # type: ignore[arg-type]
-    return column.without(np.logical_or.reduce(nulls)) if nulls else column
-
-
-def _fewer(people: Column[int | None], k: int) -> Flags:
-    """The groups whose number is below k, or is not known."""
-    if people.nulls is None:
-        return np.asarray(people.values < k, dtype=np.bool_)  # type: ignore[operator]
-    return np.array([count is None or count < k for count in people], dtype=np.bool_)
+    return suppressed(asked, noisy)
 
 
 def _sums(compiled: CompiledRelease, exact: ExactTable | None, matchings: Sequence[ExactTable]) -> tuple[Columns, Sums]:
@@ -271,20 +237,18 @@ def _filled(groups: int, places: Places, column: Column[int]) -> Column[int]:
     return Column(target)
 
 
-def _noisy(asked: Release, index: int, sums: Sums, groups: int, noise: NoiseSource) -> list[Column[int]]:
-    """The noisy cells of one measure: one vector of draws over all its cells and groups."""
+def _noisy(asked: Release, index: int, sums: Sums, noise: NoiseSource) -> list[Column[int | None]]:
+    """The noisy cells of one measure, of all groups."""
     measure = asked.measures[index]
     start = sum(m.statistic.sums for m in asked.measures[:index])
-    cells = measure.statistic.to_cells(sums[start : start + measure.statistic.sums])
-    draws = measure.noise.sample(noise, len(cells) * groups)
-    return [combined((1, cell), (1, draws[i * groups : (i + 1) * groups])) for i, cell in enumerate(cells)]
+    return measure.noise.added(measure.statistic.to_cells(sums[start : start + measure.statistic.sums]), noise)
 
 
 def _select(asked: Release, keys: Columns, sums: Sums, noise: NoiseSource, lists: KeyTables) -> NoisyTable:
     """Keep the groups with units whose noisy number reaches tau; draw the other measures' noise for those alone."""
     selection = asked.selection
     assert selection is not None and selection.measure == 0
-    units = _noisy(asked, 0, sums, len(keys[0]), noise)[0]
+    units: Column[int] = _noisy(asked, 0, sums, noise)[0]  # type: ignore[assignment]
     kept = np.flatnonzero(np.asarray((whole(units) >= selection.tau) & (whole(sums[0]) > 0), dtype=np.bool_))
     for dimension in _dimensions(asked, lists):
         kept = kept[dimension.found(tuple(column.take(kept) for column in keys)) >= 0]
@@ -292,9 +256,9 @@ def _select(asked: Release, keys: Columns, sums: Sums, noise: NoiseSource, lists
     for column in reversed(keys):
         kept = kept[column.take(kept).order()]
     chosen_sums = tuple(column.take(kept) for column in sums)
-    cells = [units.take(kept)]
+    cells: list[Column[int | None]] = [units.take(kept)]
     for index in range(1, len(asked.measures)):
-        cells += _noisy(asked, index, chosen_sums, len(kept), noise)
+        cells += _noisy(asked, index, chosen_sums, noise)
     return NoisyTable(tuple(column.take(kept) for column in keys), tuple(cells), len(kept))
 
 

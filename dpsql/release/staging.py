@@ -18,12 +18,13 @@ from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import PostQuery
+from dpsql.plan.suppressing import LEVEL, counts
 from dpsql.plan.tables import ROW_NUMBER, Accuracy, NoisyTable, PublicTable, redrawn_table
 from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.listing import listed
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.estimating import Estimated, SideTable, beside, empty, end_of, estimate, typical
-from dpsql.release.noisy import LEVEL, KeyTables, counts, key_list, wire_columns
+from dpsql.release.noisy import KeyTables, key_list, wire_columns
 from dpsql.schema.model import RESERVED
 from dpsql.sql.duckdb import quoted
 

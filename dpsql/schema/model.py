@@ -192,6 +192,7 @@ class Privacy:
     partition       (table, column) that is constant for a unit: each of its values has a total of its own; or None
     shared_answers  whether an analyst is given the answers that another one paid for
     least           [nats] the least epsilon that a statement may cost, as the owner wrote it; None: a hundredth of the default price
+    cube            the most that one cube may spend, as the owner wrote it; None: as one statement
     """
 
     unit: str
@@ -207,6 +208,7 @@ class Privacy:
     partition: tuple[str, str] | None = None
     shared_answers: bool = True
     least: Fraction | None = None
+    cube: EpsilonDelta | None = None
 
     @property
     def floor(self) -> Fraction:

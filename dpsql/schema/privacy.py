@@ -14,6 +14,7 @@ from dpsql.schema.section import Section
 from dpsql.schema.write import exact
 
 LOSS = {"epsilon": "0.5", "delta": "1e-8"}
+CAPS = {**LOSS, "cube": "{ epsilon = 1.0, delta = 1e-7 }"}
 PRIVACY = {
     "unit": '"person.person_id"',
     "epsilon": "4.0",
@@ -52,7 +53,7 @@ def read_privacy(top: Section) -> Privacy:
     A price that is not written is epsilon 0.1 and a thousandth of delta; a cap 5 and 10 times it, within the total.
     """
     section = _section(top)
-    query, caps = (section.inner(key, LOSS, f"[privacy], {key}") for key in ("query", "caps"))
+    query, caps = section.inner("query", LOSS, "[privacy], query"), section.inner("caps", CAPS, "[privacy], caps")
     epsilon = _amounts(section, _epsilons(section, query, caps), PRICE, 5)
     deltas = _deltas(section, query, caps)
     delta = _amounts(section, deltas, (deltas.total or STAND_IN) / 1000, 10)
@@ -71,7 +72,20 @@ def read_privacy(top: Section) -> Privacy:
         column_name(section, "partition"),
         "shared_answers" not in section or section.flag("shared_answers"),
         _least(section, price.epsilon),
+        _cube(caps, total) if caps is not None else None,
     )
+
+
+def _cube(caps: Section, total: EpsilonDelta) -> EpsilonDelta | None:
+    """The most that a cube may spend; what is not written of it is the dataset's total."""
+    section = caps.inner("cube", LOSS, "[privacy], caps, cube")
+    if section is None:
+        return None
+    epsilon, delta = section.positive("epsilon"), section.share("delta")
+    for name, found, most in (("epsilon", epsilon, total.epsilon), ("delta", delta, total.delta)):
+        if found is not None and found > most:
+            section.wrong(f"a cube has more {name} than the dataset's total", f"write {name} = {exact(most)} or less")
+    return EpsilonDelta(epsilon or total.epsilon, total.delta if delta is None else delta)
 
 
 def _least(section: Section, price: Fraction) -> Fraction | None:

@@ -1,12 +1,14 @@
-"""The tables that show what was spent, what the guard remembers, and which versions of the data are asked: dpsql.budget, dpsql.ledger,
-dpsql.analysts, dpsql.guard and dpsql.versions. Any statement may read them, free."""
+"""The tables that show what was spent, what the guard remembers, which versions of the data are asked, and which cubes there are:
+dpsql.budget, dpsql.ledger, dpsql.analysts, dpsql.guard, dpsql.versions and dpsql.cubes. Any statement may read them, free."""
 
 from __future__ import annotations
 
-from dpsql.core.sqltypes import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, SqlType
+from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP, VARCHAR, SqlType
 
 SCHEMA = "dpsql"
 """The SQL schema that they are in; declared tables are in main."""
+
+CUBES = "cubes"
 
 TABLES: dict[str, tuple[tuple[str, SqlType], ...]] = {
     "budget": (
@@ -48,6 +50,19 @@ TABLES: dict[str, tuple[tuple[str, SqlType], ...]] = {
     ),
     "guard": (("id", BIGINT), ("people", BIGINT), ("about", VARCHAR), ("statement", VARCHAR)),
     "versions": (("table_name", VARCHAR), ("version", VARCHAR), ("approved", TIMESTAMP)),
+    CUBES: (
+        ("name", VARCHAR),
+        ("keys", VARCHAR),
+        ("numbers", VARCHAR),
+        ("ways", BIGINT),
+        ("cells", BIGINT),
+        ("epsilon", DOUBLE),
+        ("delta", DOUBLE),
+        ("rho", DOUBLE),
+        ("error", DOUBLE),
+        ("made", TIMESTAMP),
+        ("current", BOOLEAN),
+    ),
 }
 """Their columns. All may be NULL."""
 
@@ -58,6 +73,7 @@ SHOWN = {
     "ANALYSTS": "SELECT * FROM dpsql.analysts",
     "GUARD": "SELECT * FROM dpsql.guard ORDER BY id",
     "VERSIONS": "SELECT * FROM dpsql.versions",
+    "CUBES": "SELECT * FROM dpsql.cubes ORDER BY name",
 }
 """The statement that each SHOW stands for."""
 

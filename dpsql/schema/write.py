@@ -168,8 +168,14 @@ def _privacy(privacy: Privacy) -> str:
     ]
     if privacy.units is not None:
         pairs.append(("units", str(privacy.units)))
-    pairs += [("query", _loss(privacy.query)), ("caps", _loss(privacy.caps)), ("max_cells", str(privacy.max_cells))]
+    pairs += [("query", _loss(privacy.query)), ("caps", _caps_of(privacy)), ("max_cells", str(privacy.max_cells))]
     return _lines("[privacy]", pairs + _choices(privacy))
+
+
+def _caps_of(privacy: Privacy) -> str:
+    """The most that one statement may spend and, where the owner wrote it, that one cube may."""
+    written = _loss(privacy.caps)
+    return written if privacy.cube is None else f"{written.removesuffix(' }')}, cube = {_loss(privacy.cube)} }}"
 
 
 def _choices(privacy: Privacy) -> list[tuple[str, str]]:

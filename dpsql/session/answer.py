@@ -7,10 +7,11 @@ has touched data: its errors are constant text, and the charge stands.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.accounting.amounts import at_most
+from dpsql.answers.look_up import Missing
 from dpsql.answers.recent import MOST_ROWS, asked_for, is_plain
 from dpsql.core import cancellation
 from dpsql.core.columns import ResultRows
@@ -20,13 +21,15 @@ from dpsql.core.loss import NO_LOSS, total
 from dpsql.core.sqltypes import SqlType
 from dpsql.core.wording import number
 from dpsql.expressions.scalar import Scalar
-from dpsql.guard.guarding import Judged
 from dpsql.plan.charges import Receipt
 from dpsql.plan.compiled import Compiled
 from dpsql.plan.releases import Release
+from dpsql.plan.suppressing import LEVEL
+from dpsql.plan.tables import PublicTable
 from dpsql.planner import explain as words
 from dpsql.planner.accurate import name_of
-from dpsql.planner.parse import Catalog, Explain, Parsed, Query, Setting, parse
+from dpsql.planner.cube_terms import NamedCube
+from dpsql.planner.parse import Catalog, CreateCube, Explain, Parsed, Query, Setting, parse
 from dpsql.planner.placeholders import inferred, samples
 from dpsql.planner.planning import bound, calibrate
 from dpsql.planner.qualified import in_main
@@ -34,23 +37,16 @@ from dpsql.planner.resolve import resolve
 from dpsql.planner.resolve.catalog import catalog_text
 from dpsql.planner.shares import expected
 from dpsql.release.buying import Bought, Patience
-from dpsql.release.noisy import LEVEL
 from dpsql.release.staging import Accuracies, Columns, Staged, describe
+from dpsql.schema import spent
 from dpsql.schema.model import Schema
+from dpsql.session import cubes
+from dpsql.session.planned import Planned
 from dpsql.session.result import Answer
 from dpsql.session.world import World
 from dpsql.sql.nodes import Case
 
 Parameters = Sequence[object] | Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A query up to its noise."""
-
-    query: Query
-    judged: Judged
-    plan: Compiled
 
 
 def answer(text: str, parameters: Parameters, world: World) -> Answer:
@@ -62,8 +58,14 @@ def answer(text: str, parameters: Parameters, world: World) -> Answer:
         return replace(kept, rows=list(kept.rows), receipt=world.receipt(NO_LOSS), cached=True, releases=0)
     with cancellation.current().planning():
         statement = read(text, parameters, world)
-        if not isinstance(statement, Query):
+        if isinstance(statement, Explain | Setting | Catalog):
             return _without_releases(statement, world)
+    if not isinstance(statement, Query):
+        asked_cube = cubes.asked(statement, world)
+        if isinstance(asked_cube, Answer):
+            return asked_cube
+        return cubes.named(asked_cube, _bought(asked_cube.planned, (), world), world)
+    with cancellation.current().planning():
         planned = plan(statement, world)
         columns = describe(planned.plan, statement.plain, world.catalog, world.sandbox)
     told = _remarks(planned.plan, world.schema)
@@ -103,10 +105,18 @@ def price(text: str, parameters: Parameters, world: World) -> tuple[Receipt, int
         return world.receipt(NO_LOSS), 0
     with cancellation.current().planning():
         statement = read(text, parameters, world)
-        if not isinstance(statement, Query):
+        if isinstance(statement, Explain | Setting | Catalog):
             return world.receipt(NO_LOSS), 0
-        missing = world.stored.look_up(plan(statement, world).plan, statement.options.fresh).missing
+        missing = _missing(statement, world)
     return world.receipt(total(one.part.release.loss for one in missing)), len(missing)
+
+
+def _missing(statement: Query | CreateCube | NamedCube, world: World) -> tuple[Missing, ...]:
+    if not isinstance(statement, Query):
+        return cubes.missing(statement, world)
+    options = statement.options
+    held = world.stored.look_up(plan(statement, world).plan, options.fresh, cubes=statement.settled.reads_cubes)
+    return held.missing
 
 
 def columns(text: str, parameters: Parameters, world: World) -> Columns:
@@ -117,6 +127,8 @@ def columns(text: str, parameters: Parameters, world: World) -> Columns:
             return describe(plan(statement, world).plan, statement.plain, world.catalog, world.sandbox)
         if isinstance(statement, Catalog):
             return tuple(world.catalog.rows(catalog_text(statement, world.schema))[0])
+        if isinstance(statement, CreateCube | NamedCube):
+            return cubes.columns(statement, world)
         return (("plan", "VARCHAR"),) if isinstance(statement, Explain) else ()
 
 
@@ -152,7 +164,7 @@ def read(text: str, parameters: Parameters, world: World) -> Parsed:
     statement = parse(text, parameters)
     if isinstance(statement, Query):
         return replace(in_main(statement, world.schema), session=world.options)
-    if isinstance(statement, Explain):
+    if isinstance(statement, Explain) and isinstance(statement.query, Query):
         return Explain(replace(in_main(statement.query, world.schema), session=world.options))
     return statement
 
@@ -171,11 +183,11 @@ def _bought(planned: Planned, columns: Columns, world: World) -> Bought:
     While somebody else works one of them out, their answer is waited for; where they fail, or take longer than they may, it is
     charged here.
     """
-    limits, fresh = world.schema.limits, planned.query.options.fresh
+    limits, fresh, cubed = world.schema.limits, planned.query.options.fresh, planned.query.settled.reads_cubes
     patience = Patience(float(limits.seconds))
     while True:
         with cancellation.current().planning():
-            held = world.stored.look_up(planned.plan, fresh)
+            held = world.stored.look_up(planned.plan, fresh, cubes=cubed)
         staged = Staged(held, columns, world.sandbox, world.schema.privacy.max_cells, limits.rows)
         bought = world.release.buy(held, planned.judged, staged, fresh)
         if bought is not None:
@@ -287,21 +299,29 @@ def _without_releases(statement: Explain | Setting | Catalog, world: World) -> A
 def _from_declared(plan: Compiled, columns: Columns, world: World) -> Answer:
     """From the declared tables, which are empty, or from the ledger."""
     if plan.plan.post_query.spent:
-        world.catalog.spent(world.spent(plan.plan.post_query.spent))
+        world.catalog.spent(_spent(plan.plan.post_query.spent, world))
     held = world.catalog.shown if plan.plan.post_query.catalog else world.catalog
     return _free(columns, held.rows(plan.plan.post_query.sql)[1], world)
+
+
+def _spent(names: Sequence[str], world: World) -> list[PublicTable]:
+    others = world.spent([name for name in names if name != spent.CUBES])
+    return [*others, *([cubes.table(world)] if spent.CUBES in names else [])]
 
 
 def _free(columns: Sequence[tuple[str, str]], rows: list[tuple[object, ...]], world: World) -> Answer:
     return Answer(tuple(columns), rows, Accuracies.nothing(len(columns), len(rows)), world.receipt(NO_LOSS))
 
 
-def _explained(query: Query, world: World) -> str:
+def _explained(query: Query | CreateCube | NamedCube, world: World) -> str:
+    if not isinstance(query, Query):
+        return cubes.explain(query, world)
     planned = plan(query, world)
     describe(planned.plan, query.plain, world.catalog, world.sandbox)
     guarded = map(harmless, world.guard.lines(planned.judged, planned.plan.plan.releases))
     dated = world.stored.as_of([part.release for part in planned.plan.releases])
-    return "\n".join([words.explain(planned.plan, world.schema), *guarded, *dated])
+    off = cubes.read_off(planned, world)
+    return "\n".join([words.explain(planned.plan, world.schema), *guarded, *dated, *off])
 
 
 # --- a price that does not fit ----------------------------------------------------------------------------------------

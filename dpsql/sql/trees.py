@@ -125,9 +125,14 @@ def fingerprint(source: Node, *parts: Hashable) -> str:
     >>> fingerprint(rows, Column("p", "site")) == fingerprint(other, Column("p", "site"))
     False
     """
-    names = _numbered(source, _NONE)
+    names = numbered(source)
     text = "\n".join([spelled(source), *(spelled(part, names) for part in parts)])
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def numbered(source: Node) -> Mapping[str, str]:
+    """The names that the aliases of a source have in what is spelled of it."""
+    return _numbered(source, _NONE)
 
 
 def spelled(value: Hashable, known: Mapping[str, str] = _NONE) -> str:

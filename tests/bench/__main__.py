@@ -13,6 +13,7 @@ import sqlglot
 from tests.bench import (
     accounting,
     aims,
+    cubes,
     dashboard,
     growing,
     guard,
@@ -42,6 +43,7 @@ PARTS = (
     "start",
     "dashboard",
     "growing",
+    "cubes",
     "workloads",
     "joint",
 )
@@ -95,6 +97,8 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
         growing.measure(options.rounds)
     if "joint" in parts:
         joint.compare()
+    if "cubes" in parts:
+        cubes.measure()
     if "workloads" in parts:
         workloads.compare(options.workloads, options.cache)
 

@@ -32,6 +32,16 @@ def explain(compiled: Compiled, schema: Schema) -> str:
     return "\n".join(map(harmless, _lines(compiled, schema)))
 
 
+def explain_cube(compiled: Compiled, schema: Schema) -> str:
+    """The release of a cube as text, and how one person can change it."""
+    (part,) = compiled.releases
+    release, words = part.release, Words.of_relation(part.release.limited.block.source)
+    lines = [*story(release.limited.block.source, words, schema), limits(release), *keys(release, (), words)]
+    lines += [line for one in release.measures for line in measure(one, release, words)]
+    lines += [*(f"engine: {text}" for text in part.texts), *price(compiled, schema)]
+    return "\n".join(map(harmless, lines))
+
+
 def _lines(compiled: Compiled, schema: Schema) -> list[str]:
     post_query = compiled.plan.post_query
     if post_query.spent:

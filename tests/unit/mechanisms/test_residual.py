@@ -35,7 +35,7 @@ def exact_variance(made: Residual, weights: Weights) -> float:
     n = prod(made.shape)
     sigmas, places = made.scales(1)
     variances = (np.asarray(sigmas.values, dtype=float) / 2.0 ** np.asarray(places.values, dtype=float)) ** 2
-    values = [read_off(Column(row), made.shape, weights, [])[0] for row in np.eye(n, dtype=np.int64)]
+    values = [read_off(row.reshape(made.shape), weights, [])[0] for row in np.eye(n)]
     return float(np.sum(np.square(values) * variances))
 
 
@@ -61,12 +61,13 @@ def test_what_is_not_of_so_many_ways_is_not_released(ways: int) -> None:
 def test_without_noise_every_marginal_is_exact() -> None:
     shape = (3, 4, 2)
     cells = np.array([(7 * i) % 11 for i in range(24)])
-    noisy = residual(shape, 3, RHO, 1).noisy(Column(cells), 1, ZeroNoise())
+    released = residual(shape, 3, RHO, 1).noisy(Column(cells), 1, ZeroNoise())
+    noisy = np.asarray(released.values, dtype=float).reshape(shape)
     tensor = cells.reshape(shape)
-    assert np.allclose(read_off(noisy, shape, [None, None, None], [0, 2]), tensor.sum(axis=1).ravel())
-    assert np.allclose(read_off(noisy, shape, [None, None, None], [2, 0]), tensor.sum(axis=1).T.ravel())
+    assert np.allclose(read_off(noisy, [None, None, None], [0, 2]), tensor.sum(axis=1).ravel())
+    assert np.allclose(read_off(noisy, [None, None, None], [2, 0]), tensor.sum(axis=1).T.ravel())
     some: Weights = [[1, 0, 1], None, None]
-    assert np.allclose(read_off(noisy, shape, some, [2]), tensor[[0, 2]].sum(axis=(0, 1)))
+    assert np.allclose(read_off(noisy, some, [2]), tensor[[0, 2]].sum(axis=(0, 1)))
 
 
 def test_each_coefficient_is_drawn_at_no_less_than_it_owes() -> None:

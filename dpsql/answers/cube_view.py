@@ -1,0 +1,69 @@
+"""Views of a stored cube: which of its values are told apart, which are summed, and with which weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import sqrt
+from statistics import NormalDist
+
+import numpy as np
+
+from dpsql.accounting.cubes import CubeStatistic, StoredCube
+from dpsql.mechanisms.helmert import Floats
+from dpsql.mechanisms.residual import read_off
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A part of a cube.
+
+    weights  of the values of each axis; None: it is summed
+    kept     the axes whose values are told apart
+    places   of each of them the values that are shown, in their order
+    allowed  by axis, the values that conditions leave
+    """
+
+    cube: StoredCube
+    weights: tuple[list[float] | None, ...]
+    kept: tuple[int, ...]
+    places: tuple[tuple[int, ...], ...]
+    allowed: Mapping[int, frozenset[int]]
+
+    def variance(self, statistic: CubeStatistic, cell: int) -> Fraction:
+        """Of each number of a statistic's cell: the same for all of them [quanta^2]."""
+        shape = self.cube.shape
+        of_one = [[1.0, *[0.0] * (shape[i] - 1)] if i in self.kept else w for i, w in enumerate(self.weights)]
+        return statistic.residual.variance(of_one) * statistic.weights[cell] ** 2
+
+    @property
+    def involved(self) -> frozenset[int]:
+        """The axes that are not just summed."""
+        return frozenset(self.kept) | {axis for axis, w in enumerate(self.weights) if w is not None}
+
+    def numbers(self, coefficients: Floats) -> Floats:
+        """Of every group that is shown; 0 where conditions leave nobody."""
+        shape = self.cube.shape
+        found = read_off(coefficients, self.weights, self.kept).reshape([shape[axis] for axis in self.kept])
+        for place, axis in enumerate(self.kept):
+            chosen = self.allowed.get(axis)
+            if chosen is not None:
+                along = np.array([float(value in chosen) for value in range(shape[axis])])
+                found = found * along.reshape([-1 if i == place else 1 for i in range(len(self.kept))])
+        return found[np.ix_(*self.places)].ravel() if self.kept else found.ravel()
+
+
+_NORMAL = NormalDist().inv_cdf(0.975)
+
+
+def marginal_errors(cube: StoredCube, axes: Iterable[int]) -> list[float]:
+    """The 95 % half-widths of COUNT(*) and of each SUM by some keys: the same for all groups [each its own unit]."""
+    view = View(cube, (None,) * len(cube.keys), tuple(axes), (), {})
+    rows, *values = cube.statistics
+    of_rows = view.variance(rows, 0)
+    found = [of_rows]
+    for one in values:
+        of_count = of_rows + (view.variance(one, 1) if one.missing else 0)
+        found.append(one.middle**2 * of_count + (one.quantum / 2) ** 2 * view.variance(one, 0))
+    return [_NORMAL * sqrt(variance) for variance in found]

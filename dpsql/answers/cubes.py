@@ -1,0 +1,151 @@
+"""cubes: what is read off a stored cube, free, with its error in closed form.
+
+A statement whose rows, limits and keys are a cube's is not bought: its groups are marginals of the cube, summed over the keys that are
+not asked. A condition that chooses among a key's declared values gives each of them the weight 1 or 0. Numbers of rows, sums and
+averages are made of what the cube holds (aggregates/centred.py). All of it is post-processing of released coefficients.
+
+It is read off the cube where the error of each column is at most the one that was asked for, or, at the default price, at most twice
+the error that this price buys.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from fractions import Fraction
+from itertools import chain
+from math import prod
+
+import numpy as np
+
+from dpsql.accounting.cubes import CubeNames, StoredCube
+from dpsql.aggregates.record import Aggregate
+from dpsql.answers.cube_columns import Columns, suppressions
+from dpsql.answers.cube_view import View
+from dpsql.answers.questions import Questions, RowsKey
+from dpsql.answers.reusing import Reused, declared_columns
+from dpsql.core.columns import Column
+from dpsql.core.errors import error
+from dpsql.mechanisms.helmert import Floats
+from dpsql.plan.compiled import CompiledRelease
+from dpsql.plan.releases import Release
+from dpsql.plan.suppressing import suppressed
+from dpsql.plan.tables import NoisyTable
+from dpsql.planner.slices import Slice, every_slice
+from dpsql.schema.mistakes import printable
+
+WIDER = 2
+"""The largest error of what is read off a cube, in errors of what the default price buys."""
+MOST_OPEN = 4
+"""Cubes whose coefficients stay in memory."""
+
+
+class Cubes:
+    """Looks for cubes that a release can be read off.
+
+    readable  a noise that deviates by fewer units than this can tell about one of them
+    """
+
+    def __init__(self, questions: Questions, names: CubeNames, readable: Fraction) -> None:
+        self._questions, self.names, self._readable = questions, names, readable
+        self._open: OrderedDict[str, tuple[Floats, ...]] = OrderedDict()
+
+    def find(self, part: CompiledRelease, wider: int) -> Reused | None:
+        """A release that is read off a cube; None where there is none, or it errs more than it may.
+
+        wider  the most that its error may be, in errors of the release as it would be bought
+        """
+        release = part.release
+        known = self.names.all() if _is_of_cells(part) else []
+        for one in chain([Slice(release, ())], every_slice(release)) if known else ():
+            rows = self._questions.rows(one.release)
+            for cube in known:
+                view = _view(release, one, rows, cube) if cube.question == rows.question else None
+                found = self._read(part, rows, view, wider) if view is not None else None
+                if found is not None:
+                    return found
+        return None
+
+    def _read(self, part: CompiledRelease, rows: RowsKey, view: View, wider: int) -> Reused | None:
+        release = part.release
+        columns = Columns(view)
+        count = columns.rows()
+        for output in release.outputs:
+            aggregate = next(a for a in release.limited.block.aggregates if a.name == output.name)
+            if not columns.add(output, aggregate, _statistic(aggregate, rows, view.cube)):
+                return None
+        few = suppressions(release, count)
+        if few is None or not columns.errs_at_most(wider, release):
+            return None
+        present = count if release.present is not None else None
+        again = columns.of(replace(release, compared=None, present=present, suppressed=few))
+        cells = columns.cells(self._coefficients(view.cube))
+        table = suppressed(again, NoisyTable(declared_columns(release), cells, prod(map(len, view.places))))
+        read = replace(part, release=again)
+        narrow = not columns.deviates_by(self._readable)
+        return Reused(read, table, (view.cube.fingerprint,), _note(view, release), view.cube.name, narrow)
+
+    def _coefficients(self, cube: StoredCube) -> tuple[Floats, ...]:
+        """Of every cell of its statistics, in DOUBLE: what is lost of a number is far less than its noise."""
+        if cube.fingerprint not in self._open:
+            table = self._questions.answers.get(cube.fingerprint)
+            if table is None:
+                raise error(901, "a cube's answer is not stored")
+            found = tuple(np.asarray(Column.of(c).values, dtype=np.float64).reshape(cube.shape) for c in table.cells)
+            self._open[cube.fingerprint] = found
+            if len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)
+        self._open.move_to_end(cube.fingerprint)
+        return self._open[cube.fingerprint]
+
+
+def _view(release: Release, one: Slice, rows: RowsKey, cube: StoredCube) -> View | None:
+    """The part of a cube that is asked for; None where it has no such keys, or not together."""
+    axes = {key: axis for axis, key in enumerate(cube.keys)}
+    weights: list[list[float] | None] = [None] * len(cube.keys)
+    kept: list[int] = []
+    places: list[list[int]] = []
+    for key, full in zip(release.keys, one.release.keys, strict=True):
+        axis = axes.get(rows.key(full))
+        if axis is None or axis in kept:
+            return None
+        listed = {value: place for place, value in enumerate(full.values or ())}
+        kept.append(axis)
+        places.append([listed.get(value, -1) for value in key.values or ()])
+    allowed: dict[int, frozenset[int]] = {}
+    for subject in one.subjects:
+        axis = axes.get(rows.key(subject.key))
+        if axis is None:
+            return None
+        places_of = frozenset(i for i, value in enumerate(subject.key.values or ()) if value in subject.allowed)
+        allowed[axis] = allowed.get(axis, places_of) & places_of
+    for axis, chosen in allowed.items():
+        if axis not in kept:
+            weights[axis] = [float(place in chosen) for place in range(cube.shape[axis])]
+    view = View(cube, tuple(weights), tuple(kept), tuple(map(tuple, places)), allowed)
+    known = all(place >= 0 for own in places for place in own)
+    return view if known and all(one.residual.answers(view.involved) for one in cube.statistics) else None
+
+
+def _statistic(aggregate: Aggregate, rows: RowsKey, cube: StoredCube) -> int | None:
+    """The place of the statistic of an aggregate's value; 0 where it has none, None where the cube has not."""
+    if aggregate.argument is None:
+        return 0
+    question = rows.value(aggregate.argument)
+    return next((i for i, one in enumerate(cube.statistics) if one.question == question), None)
+
+
+def _is_of_cells(part: CompiledRelease) -> bool:
+    """True if a release is of numbers of listed groups alone, as a cube's are."""
+    release, block = part.release, part.release.limited.block
+    others = release.chosen or release.selection is not None or part.bounds or block.lists or release.is_cube
+    return bool(release.measures) and not others
+
+
+def _note(view: View, release: Release) -> str:
+    filtered = any(w is not None for w in view.weights) or bool(view.allowed)
+    limited = ", each person's rows are limited before the condition" if filtered and release.limited.enforced else ""
+    return (
+        f"read off the cube {printable(view.cube.name)}, free: rows without a declared key of its own are left out{limited}; write "
+        "/* dpsql: cube=off */ to ask and pay anew"
+    )

@@ -1,0 +1,159 @@
+"""Noise of a cube's cells: as it is bought, on the coefficients of all of them together, and as it is in what is read off.
+
+What is read off is a weighted sum of many coefficients, each with a discrete Gaussian on a grid so fine that it is the continuous one
+(gaussian.TOTAL_VARIATION): a Gaussian of the sum of their variances, rounded to whole numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil, erfc, hypot, prod, sqrt
+from statistics import NormalDist
+
+from dpsql.core.columns import Column
+from dpsql.core.errors import error
+from dpsql.core.events import Event
+from dpsql.core.loss import PrivacyLoss
+from dpsql.mechanisms.additive import AdditiveDefaults, Floats
+from dpsql.mechanisms.bounds import up
+from dpsql.mechanisms.conversions import gaussian
+from dpsql.mechanisms.gaussian import DiscreteGaussian, event_of
+from dpsql.mechanisms.residual import Residual, subsets
+from dpsql.mechanisms.source import NoiseSource
+from dpsql.mechanisms.weighted import gaussian_quantiles
+
+_ABOVE = 1 + 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedGaussian(AdditiveDefaults):
+    """Gaussian noise of a known variance, rounded to a whole number: what is in a cell that was read off, and never drawn as one.
+
+    variance  [quanta^2]
+    """
+
+    variance: Fraction
+
+    @property
+    def sigma(self) -> float:
+        return sqrt(self.variance)
+
+    def tail(self, m: int) -> Fraction:
+        return min(Fraction(1), Fraction(erfc((m - 0.5) / (self.sigma * sqrt(2))) / 2 * _ABOVE))
+
+    def half_width(self, level: Fraction) -> int:
+        """The smallest h with 2 P(X > h + 1/2) <= 1 - level."""
+        return max(0, ceil(_normal(level) * self.sigma - 0.5))
+
+    def half_width_of_sum(self, copies: int, level: Fraction) -> int:
+        return self.half_width(level) if copies == 1 else ceil(self.half_width_of_weights((1.0,) * copies, level))
+
+    def half_width_of_weights(self, weights: Sequence[float], level: Fraction) -> float:
+        """Half a quantum more for the rounding of each."""
+        return hypot(*weights) * _normal(level) * self.sigma + sum(abs(w) for w in weights) / 2
+
+    def at(self, points: Floats) -> Floats:
+        return gaussian_quantiles(self.sigma, points)
+
+    def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
+        """False: what is read off was released, and is no mechanism."""
+        return False
+
+    def event(self, l1: int, loss: PrivacyLoss) -> Event:
+        raise error(901, "noise that is read off was to be charged")
+
+    def sample(self, source: NoiseSource, size: int) -> Sequence[int]:
+        raise error(901, "noise that is read off was to be drawn")
+
+    def describe(self) -> str:
+        return f"Gaussian of a cube, sigma {self.sigma:.6g}"
+
+    @property
+    def squared_scale(self) -> Fraction:
+        return self.variance
+
+
+def _normal(level: Fraction) -> float:
+    return NormalDist().inv_cdf((1 + float(level)) / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class ResidualGaussian(AdditiveDefaults):
+    """Discrete Gaussians on the coefficients of a statistic's cells, over all groups of a cube (residual.py).
+
+    residual  the variances, for a row that adds 1
+    weights   the most that a row adds to each of the statistic's cells [quanta]; a row adds to one of them alone
+    Input     squared sensitivity (rows * weights[0])^2, where the other cells count weights[0] / weight times
+    Output    rho = residual.rho(rows) of zCDP, exactly; mu^2 = 2 rho of GDP, after approximation_delta; no epsilon without a delta
+    Why       of a row, either its part of the first cell, over weights[0], is at most 1 and the others are 0, or the other way
+              round: in the scale of the noise it moves the coefficients of all cells together as one row of a count does
+    """
+
+    residual: Residual
+    weights: tuple[int, ...]
+    least: Fraction = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        axes = range(len(self.residual.shape))
+        found = (self.residual.of_marginal(one) for one in subsets(len(axes), len(axes)) if self.residual.answers(one))
+        object.__setattr__(self, "least", min(found) * self.weights[0] ** 2)
+
+    def rho(self, l2_squared: int) -> Fraction:
+        return self.residual.rho(1) * l2_squared / self.weights[0] ** 2
+
+    def loss(self, l2_squared: int, most: Fraction) -> PrivacyLoss:
+        """The loss of a statistic with this squared sensitivity [quanta^2].
+
+        most  [nats] the dataset's epsilon
+        """
+        cells = prod(self.residual.shape) * len(self.weights)
+        return gaussian(up(self.rho(l2_squared)), DiscreteGaussian.approximation_delta(cells, most))
+
+    def of(self, variance: Fraction, cell: int = 0) -> RoundedGaussian:
+        """The noise of what is read off one of the cells, with the variance that a count's would have."""
+        return RoundedGaussian(variance * self.weights[cell] ** 2)
+
+    def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
+        rho = self.rho(l2_squared)
+        return rho <= loss.rho and 2 * rho <= loss.mu_squared and loss.epsilon is None
+
+    def event(self, l1: int, loss: PrivacyLoss) -> Event:
+        return event_of(loss)
+
+    def added(self, cells: Sequence[Sequence[int]], source: NoiseSource) -> list[Column[int | None]]:
+        """The coefficients of all cells with their noise; None in place of those that are not released."""
+        return [self.residual.noisy(cell, weight, source) for cell, weight in zip(cells, self.weights, strict=True)]
+
+    def sample(self, source: NoiseSource, size: int) -> Sequence[int]:
+        raise error(901, "a cube's noise is added to all of its cells together")
+
+    # --- of the marginal that errs least: as exact as any answer is
+
+    @property
+    def _finest(self) -> RoundedGaussian:
+        return RoundedGaussian(self.least)
+
+    def tail(self, m: int) -> Fraction:
+        return self._finest.tail(m)
+
+    def half_width(self, level: Fraction) -> int:
+        return self._finest.half_width(level)
+
+    def half_width_of_sum(self, copies: int, level: Fraction) -> int:
+        return self._finest.half_width_of_sum(copies, level)
+
+    def half_width_of_weights(self, weights: Sequence[float], level: Fraction) -> float:
+        return self._finest.half_width_of_weights(weights, level)
+
+    def at(self, points: Floats) -> Floats:
+        return self._finest.at(points)
+
+    @property
+    def squared_scale(self) -> Fraction:
+        return max(self.residual.squared.values()) * self.weights[0] ** 2
+
+    def describe(self) -> str:
+        low, high = (sqrt(end(self.residual.squared.values())) * self.weights[0] for end in (min, max))
+        return f"residual discrete Gaussian, sigma {low:.6g} to {high:.6g}"

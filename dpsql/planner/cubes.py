@@ -1,0 +1,221 @@
+"""cubes: Bounded -> Compiled. A cube is one release of a block, whose noise is that of its coefficients (mechanisms/residual.py).
+
+What one unit can change
+  1. The block is that of SELECT keys, COUNT(*), ... GROUP BY keys, with declared keys alone: rows with other keys are dropped,
+     and a unit with more than K rows is cut to K, as in any statement.
+  2. A row is in one cell of the cube. There it adds 1 to the number of rows and, of each value, at most W to the centred sum or
+     1 to the number of rows without one (aggregates/centred.py).
+  3. Each of these statistics is released as the coefficients of its cells. Over their deviations, squared, they add up to the
+     same for every cell, and for K rows to at most K^2 times that: rho, in closed form.
+  4. The rho of several statistics is the sum of theirs. With k values the number of rows has 1 / (sqrt k + 1) of it, and each
+     value 1 / (k + sqrt k).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import isqrt, prod
+
+from dpsql.aggregates.base import Limits, Statistic
+from dpsql.aggregates.centred import Centred
+from dpsql.aggregates.count import Rows
+from dpsql.aggregates.record import Aggregate, value_key
+from dpsql.core.errors import Error, error
+from dpsql.core.loss import EpsilonDelta, total
+from dpsql.expressions.scalar import Scalar, tree_of
+from dpsql.mechanisms.calibration import NO_MU
+from dpsql.mechanisms.cube_noise import ResidualGaussian
+from dpsql.mechanisms.reach import largest_rho
+from dpsql.mechanisms.residual import MOST_AXES, residual
+from dpsql.plan.compiled import Compiled
+from dpsql.plan.releases import Bounded, BoundedBlock, NoisyStatistic, Plan, Release
+from dpsql.plan.resolved import Block
+from dpsql.planner.cube_terms import CubeTerms
+from dpsql.planner.lower import lower
+from dpsql.planner.measure import Identities, depends_on
+from dpsql.planner.partition import entries
+from dpsql.planner.pricing import WIDEST_SCALE, accounts_for_rho, too_wide
+from dpsql.planner.request import FOR_GRIDS
+from dpsql.schema.model import Schema
+from dpsql.sql.trees import VERSION, fingerprint
+
+WIDEST_OF_CUBE = 2**20
+"""Most quanta between the bounds of a value: its noise is many times as wide as rounding to them."""
+_PARTS = 10**6
+_LESS = 1 - Fraction(1, 2**50)
+"""Room for what is charged to be rounded up."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedCube:
+    """A cube up to its noise.
+
+    noise  of each statistic of its release
+    """
+
+    compiled: Compiled
+    noise: tuple[ResidualGaussian, ...]
+
+
+def calibrate_cube(
+    bounded: Bounded, terms: CubeTerms, written: str, schema: Schema, identities: Identities
+) -> CalibratedCube:
+    """The release of a cube at its price, and its engine SQL. Raises 104, 106, 201, 202, 303, 304, 502.
+
+    written  the statement, for the history
+    """
+    price = terms.price(schema)
+    if not accounts_for_rho(schema.privacy):
+        what = "a cube costs rho, and this dataset adds up epsilon alone"
+        raise error(104, what, hint='its owner may write accounting = "auto" or "zcdp" in a new ledger\'s schema')
+    part = _only_block(bounded)
+    ways = _ways(part.block, terms)
+    of = depends_on(part.block, schema)
+    statistics = list(_statistics(part.block))
+    noise = _noise(part, statistics, ways, largest_rho(price) * _LESS)
+    release = _measured(part, statistics, noise, price.delta * FOR_GRIDS / len(statistics), schema)
+    name = _fingerprint(part, release, ways, price, identities.of(of))
+    release = replace(release, fingerprint=name, entries=entries(part.block.source, schema), tables=of)
+    post_query = replace(bounded.post_query, written=written, traced=False)
+    compiled = Compiled(Plan((release,), post_query, release.loss, price), (lower(release),))
+    return CalibratedCube(compiled, noise)
+
+
+def _only_block(bounded: Bounded) -> BoundedBlock:
+    if len(bounded.blocks) != 1 or bounded.bounds:
+        what = "a cube is made of one SELECT over people's rows, and this is made of several"
+        raise error(104, what, hint="write SELECT keys, COUNT(*) FROM t GROUP BY CUBE (keys)")
+    part = bounded.blocks[0]
+    block = part.block
+    for place, key in enumerate(block.keys):
+        if key.values is None:
+            raise error(303, "the keys of a cube are declared", hint="declare a domain for the column", span=key.span)
+        if block.is_selected(place):
+            raise error(303, "the keys of a cube are declared", hint="leave this key out", span=key.span)
+    if not block.keys or not block.aggregates:
+        what = "a cube has keys, and numbers of their groups"
+        raise error(104, what, hint="write SELECT key, COUNT(*) FROM t GROUP BY CUBE (key)")
+    if len(block.keys) > MOST_AXES:
+        raise error(304, f"a cube has at most {MOST_AXES} keys", hint="leave some out", span=block.keys[MOST_AXES].span)
+    for aggregate in block.aggregates:
+        _check_additive(aggregate)
+    # what a cube is of is rows: which groups a unit is in is no matter
+    limits = Limits(part.limits.rows, part.limits.rows)
+    return replace(part, limits=limits if part.enforced else part.limits)
+
+
+def _check_additive(aggregate: Aggregate) -> None:
+    """Raises 106 for what no cube holds."""
+    if aggregate.record.of_cube is None:
+        raise _not_held(aggregate, "COUNT(*), COUNT(x), SUM(x) and AVG(x)")
+    if aggregate.condition is not None:
+        raise _not_held(aggregate, "numbers of all of its rows, without FILTER")
+    if aggregate.argument is not None and aggregate.argument.unit_bounds is not None:
+        raise _not_held(aggregate, "sums within the bounds of a value, not of a person's total")
+
+
+def _not_held(aggregate: Aggregate, what: str) -> Error:
+    hint = "leave it out of the cube, and ask it as a statement"
+    return error(106, f"a cube holds {what}", hint=hint, span=aggregate.span)
+
+
+def _ways(block: Block, terms: CubeTerms) -> int:
+    return min(len(block.keys), terms.ways or len(block.keys))
+
+
+def values_of(block: Block) -> dict[Hashable, Aggregate]:
+    """The values that sums are needed of, each with an aggregate of it."""
+    found: dict[Hashable, Aggregate] = {}
+    for aggregate in block.aggregates:
+        if aggregate.argument is not None:
+            found.setdefault(value_key(aggregate.argument), aggregate)
+    return found
+
+
+def centred(aggregate: Aggregate, value: Scalar) -> Centred:
+    """The statistic of a value in a cube. Raises 201."""
+    return Centred(aggregate.term(value, WIDEST_OF_CUBE))
+
+
+@dataclass(frozen=True, slots=True)
+class CubePart:
+    """A statistic of a cube, and the most that a row adds to each of its cells; the first cell's is the largest."""
+
+    statistic: Statistic
+    weights: tuple[int, ...]
+
+
+def _statistics(block: Block) -> Iterator[CubePart]:
+    yield CubePart(Rows(None), (1,))
+    for aggregate in values_of(block).values():
+        assert aggregate.argument is not None
+        one = centred(aggregate, aggregate.argument)
+        yield CubePart(one, one.weights)
+
+
+def _shares(values: int) -> list[Fraction]:
+    """Shares of rho: of the number of rows, and of each value.
+
+    Why  with them the errors of all, each over the most that a row moves it, are as small together as one vector's (rule 67)
+    """
+    if not values:
+        return [Fraction(1)]
+    root = Fraction(isqrt(values * _PARTS**2), _PARTS)
+    first = 1 / (root + 1)
+    return [first, *[(1 - first) / values] * values]
+
+
+def _noise(
+    part: BoundedBlock, statistics: Sequence[CubePart], ways: int, rho: Fraction
+) -> tuple[ResidualGaussian, ...]:
+    """Raises 202 where it would be too wide."""
+    shape = tuple(len(key.values or ()) for key in part.block.keys)
+    found = tuple(
+        ResidualGaussian(residual(shape, ways, rho * share, part.limits.rows), one.weights)
+        for one, share in zip(statistics, _shares(len(statistics) - 1), strict=True)
+    )
+    most = prod(max(1, n * (n - 1)) for n in shape)
+    if any(one.squared_scale * most > WIDEST_SCALE**2 for one in found):
+        raise too_wide()
+    return found
+
+
+def _measured(
+    part: BoundedBlock,
+    statistics: Sequence[CubePart],
+    noise: Sequence[ResidualGaussian],
+    for_grid: Fraction,
+    schema: Schema,
+) -> Release:
+    """The release of a cube.
+
+    for_grid  [probability] the most that the grid of each statistic's noise may spend; where it needs more, no mu is claimed
+    """
+    measures: list[NoisyStatistic] = []
+    for i, (one, own) in enumerate(zip(statistics, noise, strict=True)):
+        sensitivity = one.statistic.sensitivity(part.limits)
+        loss = own.loss(sensitivity.l2_squared, schema.privacy.budget.epsilon)
+        if loss.delta > for_grid:
+            loss = replace(loss, delta=Fraction(0), mu_squared=NO_MU)
+        measures.append(NoisyStatistic(f"m{i}", one.statistic, sensitivity, own, loss))
+    return Release(part, tuple(measures), None, (), total(m.loss for m in measures), "", is_cube=True)
+
+
+def _fingerprint(part: BoundedBlock, release: Release, ways: int, price: EpsilonDelta, identity: str) -> str:
+    """Fingerprint of the question: no variance, which follows from it."""
+    block, source = part.block, part.block.source
+    return fingerprint(
+        source.read(),
+        VERSION,
+        "cube",
+        tree_of(source.unit.column) if source.unit is not None else None,
+        frozenset(condition.tree for condition in source.where),
+        tuple((key.scalar.tree, key.values) for key in block.keys),
+        (part.limits.rows, part.enforced),
+        tuple(measure.statistic.identity for measure in release.measures),
+        ways,
+        f"{price.epsilon} {price.delta}",
+        identity,
+    )

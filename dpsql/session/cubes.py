@@ -1,0 +1,294 @@
+"""Statements about cubes: CREATE PRIVATE CUBE, REFRESH, DROP, SHOW CUBES, and EXPLAIN of what buys one.
+
+A cube is bought as any release is: judged, charged, run and stored, and what is stored is given again free. Only then it has its name:
+whoever is stopped before that asks the same again, and has it for the one charge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+
+from dpsql.accounting.amounts import at_least
+from dpsql.accounting.cubes import CubeStatistic, StoredCube
+from dpsql.answers.cube_columns import width_of
+from dpsql.answers.cube_view import marginal_errors
+from dpsql.answers.look_up import Missing
+from dpsql.answers.questions import RowsKey
+from dpsql.answers.reusing import Reused
+from dpsql.core import cancellation
+from dpsql.core.errors import Error, error
+from dpsql.core.escaping import harmless
+from dpsql.core.loss import NO_LOSS
+from dpsql.core.wording import counted, listed, number
+from dpsql.mechanisms.residual import Axes, subsets
+from dpsql.plan.compiled import Compiled, CompiledRelease
+from dpsql.plan.releases import Release
+from dpsql.plan.tables import PublicTable
+from dpsql.planner.cube_terms import NamedCube
+from dpsql.planner.cubes import CalibratedCube, calibrate_cube, values_of
+from dpsql.planner.explain import explain_cube
+from dpsql.planner.explain.released import asked as in_sql
+from dpsql.planner.explain.words import Words
+from dpsql.planner.options import Options
+from dpsql.planner.parse import CreateCube, parse
+from dpsql.planner.planning import bound
+from dpsql.planner.qualified import in_main
+from dpsql.planner.resolve import resolve
+from dpsql.release.buying import Bought
+from dpsql.release.staging import Accuracies, Columns
+from dpsql.schema import spent
+from dpsql.schema.mistakes import printable
+from dpsql.session.planned import Planned
+from dpsql.session.result import Answer
+from dpsql.session.world import World
+
+_DROPPED: Columns = (("dropped", "VARCHAR"),)
+MOST_SHOWN = 64
+"""Marginals whose errors are told."""
+
+
+def asked(statement: CreateCube | NamedCube, world: World) -> PlannedCube | Answer:
+    """A cube up to its noise; of DROP the answer."""
+    with cancellation.current().planning():
+        if isinstance(statement, CreateCube):
+            planned = plan(statement, world)
+            known = world.stored.cubes.names.get(statement.name)
+            if known is not None and known.fingerprint != planned.cube.fingerprint:
+                what = f"there is a cube {printable(known.name)} already, of another question or version of the data"
+                raise error(105, what, hint=f"write REFRESH CUBE {known.name}, or another name")
+            return planned
+        named = _known(statement, world)
+        return _dropped(named, world) if statement.verb == "DROP" else plan(_again(named), world)
+
+
+def explain(statement: CreateCube | NamedCube, world: World) -> str:
+    """The plan of a cube that is to be bought. Raises 103 for DROP."""
+    if isinstance(statement, NamedCube):
+        if statement.verb == "DROP":
+            raise error(103, "DROP CUBE is free, and gives nothing back", hint="write DROP CUBE and its name")
+        statement = _again(_known(statement, world))
+    planned = plan(statement, world)
+    cube = planned.cube
+    is_stored = not world.stored.look_up(planned.plan, False).missing
+    lines = list(_told(cube, is_stored))
+    guarded = map(harmless, world.guard.lines(planned.planned.judged, planned.plan.plan.releases))
+    return "\n".join([*map(harmless, lines), explain_cube(planned.plan, world.schema), *guarded])
+
+
+def missing(statement: CreateCube | NamedCube, world: World) -> tuple[Missing, ...]:
+    """The releases of a cube that would be bought now; none for DROP."""
+    if isinstance(statement, NamedCube):
+        known = _known(statement, world)
+        if statement.verb == "DROP":
+            return ()
+        statement = _again(known)
+    return world.stored.look_up(plan(statement, world).plan, False).missing
+
+
+def columns(statement: CreateCube | NamedCube, world: World) -> Columns:
+    """The columns of the answer, free."""
+    if isinstance(statement, NamedCube):
+        known = _known(statement, world)
+        return _DROPPED if statement.verb == "DROP" else _errors(known)[0]
+    return _errors(plan(statement, world).cube)[0]
+
+
+def read_off(planned: Planned, world: World) -> list[str]:
+    """Lines of EXPLAIN where a statement is read off cubes; nothing where it is bought, or stored itself."""
+    options = planned.query.settled
+    if planned.query.options.fresh or not options.reads_cubes:
+        return []
+    found = ((part, world.stored.cube_of(part, planned.plan)) for part in planned.plan.releases if part.release.parts)
+    return [line for part, one in found if one is not None for line in _read(part.release, one)]
+
+
+def _read(asked: Release, found: Reused) -> Iterator[str]:
+    """Lines on how exact it is, and how exact it would be if it were bought."""
+    yield f"{asked.name}: read off the cube {printable(found.cube)}, free; /* dpsql: cube=off */ buys it as above"
+    words = Words.of_relation(asked.limited.block.source)
+    aggregates = {a.name: a for a in asked.limited.block.aggregates}
+    bought = {output.name: width_of(asked, output) for output in asked.outputs}
+    for output in found.part.release.outputs:
+        own, other = width_of(found.part.release, output), bought[output.name]
+        if own is not None and other is not None:
+            over = " / n" if own[0] else ""
+            name = in_sql(aggregates[output.name], words)
+            yield f"  {name}: 95 % half-width {number(own[1])}{over}, bought {number(other[1])}{over}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCube:
+    """A cube up to its noise, as the query that it is bought by."""
+
+    planned: Planned
+    cube: StoredCube
+
+    @property
+    def plan(self) -> Compiled:
+        return self.planned.plan
+
+    @property
+    def part(self) -> CompiledRelease:
+        return self.planned.plan.releases[0]
+
+
+def plan(statement: CreateCube, world: World) -> PlannedCube:
+    """A cube up to its noise."""
+    asked = replace(statement.query, options=Options(max_rows=statement.terms.max_rows), session=Options())
+    query = in_main(asked, world.schema)
+    bounded = bound(query, resolve(query, world.schema, world.catalog, world.sandbox), world.schema)
+    judged = world.guard.judge(bounded)
+    made = calibrate_cube(bounded, statement.terms, _written(statement), world.schema, world.identities)
+    return PlannedCube(Planned(query, judged, made.compiled), _cube(statement, made, world))
+
+
+def _written(statement: CreateCube) -> str:
+    return statement.query.sql.strip().rstrip(";").strip()
+
+
+def _again(cube: StoredCube) -> CreateCube:
+    found = parse(cube.statement)
+    if not isinstance(found, CreateCube):
+        raise error(901, "a cube was made by another statement")
+    return found
+
+
+def _known(statement: NamedCube, world: World) -> StoredCube:
+    """Raises 105."""
+    known = world.stored.cubes.names.get(statement.name)
+    if known is None:
+        names = [printable(cube.name) for cube in world.stored.cubes.names.all()]
+        hint = f"the cubes are {', '.join(names)}" if names else "SHOW CUBES lists those there are"
+        raise error(105, f"there is no cube {printable(statement.name)}", hint=hint, span=statement.span)
+    return known
+
+
+# --- buying -------------------------------------------------------------------------------------------------------------
+
+
+def named(planned: PlannedCube, found: Bought, world: World) -> Answer:
+    """A cube that was bought, or was stored already, under its name from now on."""
+    cube, names, count = planned.cube, world.stored.cubes.names, len(found.held.missing)
+    known = names.get(cube.name)
+    if known is None or known.fingerprint != cube.fingerprint:
+        names.keep(cube)
+    columns, rows = _errors(cube)
+    accuracy = Accuracies.nothing(len(columns), len(rows))
+    free = () if count else ("it is stored already: nothing was charged",)
+    return Answer(columns, rows, accuracy, found.receipt, not count, count, (*found.notes, *free), (cube.fingerprint,))
+
+
+def _dropped(known: StoredCube, world: World) -> Answer:
+    """Raises 105 where somebody else made it: what one analyst asks may not take plain answers from others (rule 52)."""
+    if known.analyst != world.analyst.name:
+        what = f"the cube {printable(known.name)} was made by another analyst, and others read it"
+        raise error(105, what, hint="/* dpsql: cube=off */ before a statement leaves it alone")
+    world.stored.cubes.names.drop(known.name)
+    rows: list[tuple[object, ...]] = [(known.name,)]
+    notes = ("what was charged for it stays charged; made again by the same statement on the same data it is free",)
+    accuracy = Accuracies.nothing(1, 1)
+    return Answer(_DROPPED, rows, accuracy, world.receipt(NO_LOSS), notes=notes)
+
+
+# --- what a cube is -----------------------------------------------------------------------------------------------------
+
+
+def _cube(statement: CreateCube, made: CalibratedCube, world: World) -> StoredCube:
+    part = made.compiled.releases[0]
+    release = part.release
+    rows = world.stored.questions.rows(release)
+    block, words = release.limited.block, Words.of_relation(release.limited.block.source)
+    price = made.compiled.plan.price
+    return StoredCube(
+        statement.name,
+        world.analyst.name,
+        _written(statement),
+        world.stored.fingerprint(part),
+        rows.question,
+        tuple(rows.key(key) for key in block.keys),
+        tuple(words.expression(key.scalar) for key in block.keys),
+        release.limited.limits.rows,
+        min(len(block.keys), statement.terms.ways or len(block.keys)),
+        (price.epsilon, price.delta, release.loss.rho),
+        tuple(_statistics(made, words, rows)),
+    )
+
+
+def _statistics(made: CalibratedCube, words: Words, rows: RowsKey) -> Iterator[CubeStatistic]:
+    release = made.compiled.releases[0].release
+    yield CubeStatistic("", "", made.noise[0].weights, made.noise[0].residual)
+    of_values = zip(release.measures[1:], made.noise[1:], strict=True)
+    values = [a.argument for a in values_of(release.limited.block).values() if a.argument is not None]
+    for value, (measure, noise) in zip(values, of_values, strict=True):
+        term = measure.statistic.terms[0]
+        middle = Fraction(term.lower + term.upper, 2) * term.quantum
+        missing = value.nullable or value.sqltype.is_float
+        told, question = words.expression(value), rows.value(value)
+        yield CubeStatistic(question, told, noise.weights, noise.residual, middle, term.quantum, missing)
+
+
+def _marginals(cube: StoredCube) -> list[Axes]:
+    return [axes for axes, _ in zip(subsets(len(cube.keys), cube.ways), range(MOST_SHOWN), strict=False)]
+
+
+def _errors(cube: StoredCube) -> tuple[tuple[tuple[str, str], ...], list[tuple[object, ...]]]:
+    """Each marginal, and the 95 % errors of its numbers of rows and of its sums."""
+    rows: list[tuple[object, ...]] = []
+    for axes in _marginals(cube):
+        keys = ", ".join(cube.told[axis] for axis in sorted(axes))
+        rows.append((keys, prod(cube.shape[axis] for axis in axes), *marginal_errors(cube, axes)))
+    columns = [("keys", "VARCHAR"), ("groups", "BIGINT"), *((f"error of {name}", "DOUBLE") for name in _numbers(cube))]
+    return tuple(columns), rows
+
+
+def _numbers(cube: StoredCube) -> list[str]:
+    return ["COUNT(*)", *(f"SUM({one.told})" for one in cube.statistics[1:])]
+
+
+def _told(cube: StoredCube, is_stored: bool) -> Iterator[str]:
+    """Lines of EXPLAIN."""
+    epsilon, delta, rho = cube.price
+    keys = listed([f"{name} ({n:,})" for name, n in zip(cube.told, cube.shape, strict=True)])
+    yield f"cube {printable(cube.name)}: {counted(prod(cube.shape), 'cell')} by {keys}"
+    yield f"  all groups by at most {cube.ways} of these keys, and what conditions on their values leave of them"
+    if is_stored:
+        yield "price: stored already, so it is free"
+    else:
+        yield (
+            f"price: rho {at_least(rho)}, the most that stays within epsilon {number(epsilon)} and delta {number(delta)}; it has "
+            "no epsilon of its own, so sums of epsilons alone end with it"
+        )
+    for axes in _marginals(cube):
+        told = listed([cube.told[axis] for axis in sorted(axes)]) if axes else "nothing"
+        errors = (
+            f"{name} +-{width:.3g}" for name, width in zip(_numbers(cube), marginal_errors(cube, axes), strict=True)
+        )
+        yield f"  by {told}, {counted(prod(cube.shape[axis] for axis in axes), 'group')}: {', '.join(errors)}"
+
+
+def table(world: World) -> PublicTable:
+    """dpsql.cubes."""
+    rows = [_row(cube, world) for cube in world.stored.cubes.names.all()]
+    columns = spent.TABLES[spent.CUBES]
+    return PublicTable(spent.CUBES, columns, tuple([row[i] for row in rows] for i in range(len(columns))))
+
+
+def _row(cube: StoredCube, world: World) -> Sequence[object]:
+    epsilon, delta, rho = (float(amount) for amount in cube.price)
+    worst = max(marginal_errors(cube, axes)[0] for axes in _marginals(cube))
+    numbers = ", ".join(_numbers(cube))
+    moment = cube.time.partition("+")[0]
+    sizes = (cube.ways, prod(cube.shape))
+    return (cube.name, ", ".join(cube.told), numbers, *sizes, epsilon, delta, rho, worst, moment, _current(cube, world))
+
+
+def _current(cube: StoredCube, world: World) -> bool | None:
+    """True if it is of the data and declarations as they are; None where its statement can no longer be read."""
+    try:
+        part = plan(_again(cube), world).part
+    except Error:
+        return None
+    return world.stored.fingerprint(part) == cube.fingerprint

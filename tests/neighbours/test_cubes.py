@@ -1,0 +1,124 @@
+"""Cubes of data with and without one person: the coefficients, each over its own deviation, are no farther apart than what is charged.
+
+Without noise what is released are the exact coefficients of both databases; 2 rho is at least the sum of the squares of their
+differences, each over the variance that its noise would have had. For a person in whose rows all values are at one bound, it is equal.
+
+Planted: the rows of a person ignored, a value's width told too small, an axis whose values are not told apart in the norm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+import pytest
+
+from dpsql.aggregates.centred import Centred
+from dpsql.core.loss import PrivacyLoss
+from dpsql.mechanisms.residual import Axes, Residual, residual
+from dpsql.session.session import Session
+from tests.support import clinic
+from tests.support.noise import ZeroNoise
+from tests.support.opened import clinic_data
+
+OTHERS: list[clinic.Row] = [(i, i % 8, 1 + i % 4, 5.0 + i, i % 30 if i % 4 else None, None) for i in range(40)]
+CUBES = {
+    "one row": "SELECT site, female, COUNT(*), SUM(income), SUM(weight) FROM patient GROUP BY CUBE (site, female)",
+    "rows": "SELECT year, COUNT(*), SUM(cost), SUM(days) FROM visit GROUP BY CUBE (year)",
+    "joined": "SELECT year, site, COUNT(*), AVG(cost) FROM visit JOIN patient USING (patient_id) GROUP BY CUBE (year, site)",
+    "filtered": "SELECT year, COUNT(days), SUM(days) FROM visit WHERE cost > 20 GROUP BY CUBE (year)",
+}
+HERS: dict[str, list[clinic.Row]] = {
+    "at one bound, in one year": [(900 + i, 9, 2, 50.0, 30, None) for i in range(3)],
+    "more rows than are declared": [(900 + i, 9, 1 + i % 4, 90.0 - i, i, None) for i in range(25)],
+    "values beyond the bounds": [(900, 9, 1, 1e9, 10**6, None), (901, 9, 3, -1e9, -(10**6), None)],
+    "values that are missing": [(900, 9, 4, float("nan"), None, None), (901, 9, 4, 30.0, None, None)],
+    "years off the list": [(900, 9, 7, 30.0, 5, None), (901, 9, None, 30.0, 5, None), (902, 9, 1, 30.0, 5, None)],
+}
+
+
+def _person(number: int) -> clinic.Row:
+    wild = (float("inf"), None) if number == 9 else (float(number), 60.0)
+    return (number, 1 + number % 3, None if number == 9 else True, *wild, 30, None, "a", None, "1995-01-01", None)
+
+
+def opened(visits: list[clinic.Row], people: int) -> Session:
+    data: clinic.Database = {"patient": [_person(i) for i in range(people)], "visit": visits, "item": [], "drug": []}
+    return clinic_data(clinic.schema_text(), data).session(ZeroNoise())
+
+
+def distance(cube: str, hers: list[clinic.Row]) -> tuple[Fraction, PrivacyLoss]:
+    """Half of the squared distance of two releases, each coefficient over its variance; and what was charged."""
+    tables = []
+    charged: PrivacyLoss | None = None
+    statement = f"CREATE PRIVATE CUBE c OPTIONS (epsilon = 1, delta = 1e-6) AS {cube}"
+    for session in (opened(OTHERS, 9), opened([*OTHERS, *hers], 10)):
+        with closing(session):
+            answer = session.execute(statement)
+            known = session._world.stored.cubes.names.get("c")
+            assert known is not None
+            table = session._world.stored.questions.answers.get(known.fingerprint)
+            assert table is not None
+            tables.append([cell.tolist() for cell in table.known()])
+            charged = answer.receipt.loss
+    assert charged is not None
+    weights = [(one.residual, weight) for one in known.statistics for weight in one.weights]
+    found = Fraction(0)
+    for before, after, (made, weight) in zip(*tables, weights, strict=True):
+        for place, one, other in zip(np.ndindex(made.shape), before, after, strict=True):
+            axes = frozenset(i for i, k in enumerate(place) if k)
+            variance = made.squared[axes] * weight**2 * prod(k * (k + 1) for k in place if k)
+            found += Fraction((one - other) ** 2) / (2 * variance)
+    return found, charged
+
+
+def cases() -> Iterator[tuple[str, str]]:
+    yield from ((cube, hers) for cube in CUBES for hers in HERS)
+
+
+@pytest.mark.parametrize(("cube", "hers"), list(cases()))
+def test_one_person_moves_a_cube_by_no_more_than_is_charged(cube: str, hers: str) -> None:
+    found, charged = distance(CUBES[cube], HERS[hers])
+    assert 0 < found <= charged.rho or (found == 0 and cube == "filtered")
+
+
+def test_the_claim_is_reached() -> None:
+    """Three rows of one year, with every value at its upper bound."""
+    found, charged = distance(CUBES["rows"], HERS["at one bound, in one year"])
+    assert float(found) == pytest.approx(float(charged.rho), rel=1e-9)
+
+
+def _reached() -> None:
+    found, charged = distance(CUBES["rows"], HERS["at one bound, in one year"])
+    assert found <= charged.rho * (1 + Fraction(1, 10**9))
+
+
+def test_rows_of_a_person_that_are_ignored_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    _reached()
+    monkeypatch.setattr("dpsql.mechanisms.cube_noise.ResidualGaussian.rho", lambda noise, _: noise.residual.rho(1))
+    monkeypatch.setattr("dpsql.planner.cubes.residual", _of_one_row)
+    with pytest.raises(AssertionError):
+        _reached()
+
+
+def _of_one_row(shape: tuple[int, ...], ways: int, rho: Fraction, rows: int) -> Residual:
+    return residual(shape, ways, rho, 1)
+
+
+def test_a_width_that_is_told_too_small_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Centred, "weights", property(lambda one: (one.term.width // 2, 1)))
+    monkeypatch.setattr("dpsql.mechanisms.cube_noise.ResidualGaussian.rho", lambda noise, _: noise.residual.rho(3))
+    with pytest.raises(AssertionError):
+        _reached()
+
+
+def test_an_axis_that_is_forgotten_in_the_norm_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetting(made: Residual, axes: Axes) -> Fraction:
+        return Fraction(1, 4) if axes else Fraction(1)
+
+    monkeypatch.setattr(Residual, "share", forgetting)
+    with pytest.raises(AssertionError):
+        _reached()
