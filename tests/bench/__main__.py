@@ -20,6 +20,7 @@ from tests.bench import (
     joint,
     large,
     memory,
+    server,
     small,
     start,
     startup,
@@ -46,6 +47,7 @@ PARTS = (
     "cubes",
     "workloads",
     "joint",
+    "server",
 )
 
 
@@ -101,6 +103,8 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
         cubes.measure()
     if "workloads" in parts:
         workloads.compare(options.workloads, options.cache)
+    if "server" in parts:
+        server.measure()
 
 
 def _threads() -> object:
