@@ -1,7 +1,6 @@
 """The declared schema as frozen values.
 
-Reading and writing it is schema/toml.py; nothing here touches a file or the data. A schema that exists is consistent: toml.read_schema
-reports every mistake before it builds one.
+toml.read_schema reports every mistake before it builds one: a schema that exists is consistent. Nothing here touches a file.
 """
 
 from __future__ import annotations
@@ -53,8 +52,7 @@ class Column:
     domain_from  ("table", "column") of a public table that lists the domain, or None; filled in at opening
     length       of text: the most characters that the owner declares, or that a public table holds; None: see `longest`
                  of a list: the most elements, always declared
-    usual        (value or None for NULL, the share of rows that the owner takes to have it): the guard alone counts on it. It is no
-                 part of what a statement means, so stored answers stay where it changes
+    usual        (value or None for NULL, the share of rows that the owner takes to have it): for the guard alone, no part of identities
     elements     of a list: the declared values of its elements; see `Schema.unshown`
     """
 

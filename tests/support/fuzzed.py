@@ -127,10 +127,12 @@ def _spoken(chance: random.Random) -> bytes:
     text, name = chance.choice(TEXTS), chance.choice(("", "a", "b"))
     value = chance.choice((None, b"1", b"", chance.randbytes(8), struct.pack("!q", 3)))
     return chance.choice((
-        message(b"Q", text.encode() + b"\0"), parse(text, name=name), parse(text, chance.choice((0, 23, 25, 1700, 99999)), name=name),
+        message(b"Q", text.encode() + b"\0"), parse(text, name=name),
+        parse(text, chance.choice((0, 23, 25, 1700, 99999)), name=name),
         bind(value, name=name, portal=name), bind(value, formats=(chance.choice((0, 1, 2)),), name=name), bind(name=name),
-        describe(b"S", name), describe(b"P", name), execute(chance.choice((0, 1, 2**31)), name), message(b"C", b"S" + name.encode() + b"\0"),
-        SYNC, FLUSH, message(b"d", b"x"), message(b"F", bytes(8)), message(bytes([chance.randrange(256)]), chance.randbytes(chance.randrange(20))),
+        describe(b"S", name), describe(b"P", name), execute(chance.choice((0, 1, 2**31)), name),
+        message(b"C", b"S" + name.encode() + b"\0"), SYNC, FLUSH, message(b"d", b"x"), message(b"F", bytes(8)),
+        message(bytes([chance.randrange(256)]), chance.randbytes(chance.randrange(20))),
     ))  # fmt: skip
 
 
