@@ -337,6 +337,8 @@ def describe(compiled: Compiled, plain: str | None, catalog: DeclaredTables, san
         named = tuple((name, sqltype) for (name, _), (_, sqltype) in zip(written, named, strict=True))
     if not compiled.releases:
         return named
+    if post_query.listing is not None:
+        return _as_released(compiled, named)
     sandbox.need(post_query.public)
     tables: list[PublicTable] = []
     for part in compiled.releases:
@@ -345,6 +347,15 @@ def describe(compiled: Compiled, plain: str | None, catalog: DeclaredTables, san
     # what binds may still fail on its values, as a text where a list is asked for; a public table may be large
     shown = sandbox.tried(post_query.sql, tables if post_query.public else [typical(table) for table in tables])
     return tuple((name, sqltype) for (name, _), (_, sqltype) in zip(named, shown, strict=False))
+
+
+def _as_released(compiled: Compiled, named: Columns) -> Columns:
+    """The names, with the types of the released columns that are listed: nothing is computed of them that could fail."""
+    post_query = compiled.plan.post_query
+    (part,) = (part for part in compiled.releases if part.release.name == post_query.release)
+    types = dict(empty(part.release, key_types(compiled, part, named)).columns)
+    shown = post_query.listing.columns if post_query.listing is not None else ()
+    return tuple((name, str(types[column])) for (name, _), column in zip(named, shown, strict=False))
 
 
 def _named(plain: str, catalog: DeclaredTables) -> Columns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,15 @@ from dpsql.core.errors import Error
 from dpsql.core.sqltypes import BIGINT, parse_type
 from dpsql.plan.resolved import Listing, PostQuery, SortKey
 from dpsql.plan.tables import PublicTable
+from dpsql.planner.parse import Query, parse
 from dpsql.postprocess import listing
 from dpsql.postprocess.listing import listed
 from dpsql.postprocess.sandbox import Sandbox
-from dpsql.release.staging import Staged
+from dpsql.release.staging import Columns, Staged, describe
 from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.opened import clinic_data, data_of
+from tests.support.planning import compiled_by
 from tests.support.statements import Statement, read
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -102,6 +105,36 @@ def test_accepted_statements_have_the_same_rows_both_ways(statement: Statement, 
     with data_of(EXAMPLES / statement.schema / "schema.toml").without_noise() as session:
         session.execute(statement.sql, statement.parameters)
     assert both.unlike == []
+
+
+def described(session: Session, sql: str, parameters: Sequence[object] = ()) -> tuple[Columns, Columns] | None:
+    """The columns of a list, and those that the sandbox tells of it; None of what is no list."""
+    asked = parse(sql, parameters)
+    compiled = compiled_by(session, asked) if isinstance(asked, Query) else None
+    if compiled is None or compiled.plan.post_query.listing is None:
+        return None
+    computed = replace(compiled.plan, post_query=replace(compiled.plan.post_query, listing=None))
+    world = session._world
+    found = [
+        describe(each, asked.plain, world.catalog, world.sandbox)  # type: ignore[union-attr]
+        for each in (compiled, replace(compiled, plan=computed))
+    ]
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("schema", ["randhie", "nhefs"])
+def test_accepted_lists_have_the_columns_that_the_sandbox_tells(schema: str) -> None:
+    with data_of(EXAMPLES / schema / "schema.toml").without_noise() as session:
+        asked = [one for one in read("accept.sql") if one.schema == schema and not one.sql.startswith("SET")]
+        found = [pair for one in asked if (pair := described(session, one.sql, one.parameters)) is not None]
+    assert found and all(own == told for own, told in found)
+
+
+def test_lists_have_the_columns_that_the_sandbox_tells(session: Session) -> None:
+    more = f"{VALUES}, MIN(born), MAX(age), COUNT(DISTINCT code), VAR_POP(score), MODE(city), SUM(age)"
+    for key in KEYS:
+        pair = described(session, f"{DEARLY} SELECT {key}, {more} FROM patient GROUP BY {key} ORDER BY 1")
+        assert pair is not None and pair[0] == pair[1]
 
 
 @pytest.fixture(scope="module")
