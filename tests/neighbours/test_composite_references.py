@@ -98,6 +98,8 @@ STATEMENTS = [
     "(SELECT 1 FROM mark m WHERE m.shop = l.shop AND m.number = l.number AND m.line_no = l.line_no)",
     "SELECT SUM(r) FROM (SELECT rank() OVER (PARTITION BY shop, number ORDER BY amount) AS r FROM line) WHERE r BETWEEN 0 AND 3",
     "SELECT COUNT(*), SUM(amount) FROM line JOIN shelf USING (shop, line_no) WHERE label <> '01'",
+    "SELECT COUNT(*), SUM(amount) FROM line l, orders o, customer c "
+    "WHERE l.shop = o.store_id AND l.number = o.order_no AND o.customer_id = l.line_no AND l.line_no = c.customer_id",
     # refused, unless a fault takes parts for the whole
     "SELECT COUNT(*) FROM orders o JOIN line l ON l.number = o.order_no",
     "SELECT COUNT(*) FROM orders o WHERE EXISTS (SELECT 1 FROM line l WHERE l.number = o.order_no)",

@@ -13,6 +13,7 @@ from dpsql.expressions.conditional import coalesce
 from dpsql.expressions.conversion import unconverted
 from dpsql.expressions.logic import compare
 from dpsql.expressions.scalar import Scalar, same_key, same_parts
+from dpsql.planner.resolve.implied import implied
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Nested, Scope, scope_of
 from dpsql.planner.resolve.sources import Source, relation
@@ -39,15 +40,16 @@ def connect(
     known = [*conditions, *(common for c in conditions for common in _common(c))]
     used: set[Node] = set()
     while waiting:
-        for part in waiting:
-            equalities = equalities_between(joined, part, known)
-            if can_join(joined, part, equalities):
-                used |= {c.tree for c in known if _is_one_of(c, equalities)}
-                joined = inner_join(joined, part, equalities)
-                waiting = [other for other in waiting if other is not part]
-                break
-        else:
+        part = next((p for p in waiting if can_join(joined, p, equalities_between(joined, p, known))), None)
+        if part is None and (more := implied(known)):
+            known += more
+            continue
+        if part is None:
             raise not_joined(joined, waiting[0], span, clause)
+        equalities = equalities_between(joined, part, known)
+        used |= {c.tree for c in known if _is_one_of(c, equalities)}
+        joined = inner_join(joined, part, equalities)
+        waiting = [other for other in waiting if other is not part]
     return joined, [c for c in conditions if c.tree not in used]
 
 
