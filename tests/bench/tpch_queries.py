@@ -28,6 +28,7 @@ from dpsql.session.opening import ledger_identity, open_session
 from dpsql.session.session import Session
 from tests.bench.memory import MEBIBYTE, _most
 from tests.bench.timing import Pair, Times, fresh, heading, ms, p95, repeated, show, side_by_side
+from tests.bench.workloads import by_row
 from tests.support import tpch
 from tests.support.copies import linked
 from tests.support.planning import compile_statement
@@ -69,7 +70,7 @@ def approved(folder: Path, setting: str, scratch: Path) -> Path:
     path = scratch / setting
     schema = declared(linked(folder, data(path)), setting)
     with _ledger(schema, path) as ledger:
-        if setting == "unverified":
+        if setting in ("unverified", "row"):
             open_dataset(schema, ledger, approve=True).engine.close()
         else:
             owner.check(schema, ledger, prepare=True)
@@ -82,7 +83,9 @@ def data(ledger: Path) -> Path:
 
 
 def declared(folder: Path, setting: str) -> Schema:
-    """The declared schema, with the limits of a setting."""
+    """The declared schema, with the unit and the limits of a setting."""
+    if setting.startswith("row"):
+        return by_row(folder)
     schema = tpch.schema(folder)
     if setting != "cut":
         return schema
