@@ -25,36 +25,36 @@ from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A weighted sum of cells."""
+    """A weighted sum of cells. Weights are DOUBLE: they decide what noisy numbers are put together, never what noise is added."""
 
-    weights: tuple[Fraction, ...]
+    weights: tuple[float, ...]
 
     @staticmethod
-    def of(width: int, weights: Mapping[int, Fraction]) -> Form:
+    def of(width: int, weights: Mapping[int, float]) -> Form:
         """The weights at some places among so many."""
-        return Form(tuple(weights.get(i, Fraction(0)) for i in range(width)))
+        return Form(tuple(weights.get(i, 0.0) for i in range(width)))
 
-    def times(self, factor: Fraction) -> Form:
+    def times(self, factor: float) -> Form:
         return Form(tuple(w * factor for w in self.weights))
 
     def plus(self, other: Form) -> Form:
         return Form(tuple(v + w for v, w in zip(self.weights, other.weights, strict=True)))
 
     @property
-    def square(self) -> Fraction:
+    def square(self) -> float:
         """Its variance, in that of one cell."""
-        return sum((w * w for w in self.weights), Fraction(0))
+        return sum([w * w for w in self.weights], 0.0)
 
     def value(self, cells: Sequence[Sequence[int]]) -> Floats:
         """Of each group. Why  noise is so much larger than the last digit of a DOUBLE that exact sums would tell no more"""
         found = np.zeros(len(cells[0]))
         for weight, cell in zip(self.weights, cells, strict=True):
             if weight:
-                found += np.array(cell, dtype=float) * float(weight)
+                found += np.array(cell, dtype=float) * weight
         return found
 
     def half_width(self, noise: Noise, level: Fraction) -> float:
-        return noise.half_width_of_weights(tuple(float(w) for w in self.weights if w), level)
+        return noise.half_width_of_weights(tuple(w for w in self.weights if w), level)
 
     def at_most(self, noise: Noise, level: Fraction) -> float:
         """The same, or a few percent more, without working out the sum of more than two draws.
@@ -119,28 +119,26 @@ class AvgOfForms(EstimateDefaults):
     def half_width(self, noise: Noise, level: Fraction) -> None:
         return None
 
-    def _at(self, ratio: Fraction) -> Form:
+    def _at(self, ratio: float) -> Form:
         """T - r n: its error over n is that of an average near r."""
         return self.total.plus(self.count.times(-ratio))
 
     @property
     def over_rows(self) -> Fraction:
         """Of the bound where it errs more."""
-        ends = (self._at(Fraction(self.term.lower)), self._at(Fraction(self.term.upper)))
+        ends = (self._at(self.term.lower), self._at(self.term.upper))
         return Fraction(math.sqrt(max(form.square for form in ends))) * self.term.quantum
 
     def errors(self, noise: Noise, level: Fraction) -> tuple[float, ...]:
-        middle = Fraction(self.term.lower + self.term.upper, 2)
         quantum = float(self.term.quantum)
-        ratios = (Fraction(self.term.lower), middle, Fraction(self.term.upper))
+        ratios = (self.term.lower, (self.term.lower + self.term.upper) / 2, self.term.upper)
         return tuple(self._at(ratio).at_most(noise, level) * quantum for ratio in ratios)
 
     def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         total, count = self.total.value(cells), self.count.value(cells)
-        top, below = np.array([float(w) for w in self.total.weights]), np.array([float(w) for w in self.count.weights])
 
         def width(ratio: float) -> float:
-            return noise.half_width_of_weights(tuple((top - ratio * below).tolist()), level)
+            return self._at(ratio).half_width(noise, level)
 
         shown, value, low, high = average(total, count, self.term, width)
         quantum = float(self.term.quantum)

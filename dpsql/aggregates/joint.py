@@ -200,9 +200,9 @@ class Joint(StatisticDefaults):
 
     def expected(self, units: Fraction, rows: Fraction) -> Fraction:
         """The size at which noise of a cell is as large, relative to it, as that of all columns together, in squares."""
-        precise = self.all_rows.square / rows**2
+        precise = self.all_rows.square / float(rows) ** 2
         for i, block in enumerate(self.blocks):
-            precise += self.sum_of(i).square / (rows * block.term.typical) ** 2
+            precise += self.sum_of(i).square / float(rows * block.term.typical) ** 2
         return Fraction(max(1, isqrt(int(_FINE**2 / precise))), _FINE)
 
     @property
@@ -343,41 +343,45 @@ def _forms(shape: _Shape) -> _Forms:
     width = bool(a) + sum(1 + split + gaps for *_, split, gaps in blocks)
     start = int(bool(a))
     starts: list[int] = []
-    # by block, or -1 for the cell of rows: what tells M, and its variance
-    tells: dict[int, tuple[Form, Fraction]] = {}
+    # by block, or -1 for the cell of rows: what tells M
+    tells: dict[int, Form] = {}
     if a:
-        tells[-1] = (Form.of(width, {0: Fraction(1, a)}), Fraction(1, a * a))
+        tells[-1] = Form.of(width, {0: 1 / a})
     for i, (s, low, high, split, gaps) in enumerate(blocks):
         starts.append(start)
         if split:
-            one = Form.of(width, {start + j: Fraction(1, s * (high - low)) for j in range(2 + gaps)})
-            tells[i] = (one, one.square)
+            tells[i] = Form.of(width, {start + j: 1 / (s * (high - low)) for j in range(2 + gaps)})
         start += 1 + split + gaps
-    rows = _averaged(list(tells.values()))
+    rows, precision = _averaged(list(tells.values()))
     counts: list[Form] = []
     sums: list[Form] = []
     for i, (s, low, high, split, gaps) in enumerate(blocks):
         at, weight = starts[i], s * (high - low)
         n = rows
         if gaps:
-            others = [told for place, told in tells.items() if place != i]
-            own_count = Form.of(width, {at: Fraction(1, weight), at + 1: Fraction(1, weight)}) if split else None
-            ways = [(own_count, own_count.square)] if own_count is not None else []
-            if others:
-                less = _averaged(others).plus(Form.of(width, {at + 1 + split: Fraction(-1, weight)}))
-                ways.append((less, less.square))
-            n = _averaged(ways)
-        half = Fraction(1, 2 * s)
+            ways = [Form.of(width, {at: 1 / weight, at + 1: 1 / weight})] if split else []
+            if len(tells) > (i in tells):
+                others = _without(rows, precision, tells[i]) if i in tells else rows
+                ways.append(others.plus(Form.of(width, {at + 1 + split: -1 / weight})))
+            n, _ = _averaged(ways)
+        half = 1 / (2 * s)
         apart = Form.of(width, {at: half, at + 1: -half} if split else {at: half})
         counts.append(n)
-        sums.append(n.times(Fraction(low + high, 2)).plus(apart))
+        sums.append(n.times((low + high) / 2).plus(apart))
     return _Forms(rows, tuple(counts), tuple(sums))
 
 
-def _averaged(told: Sequence[tuple[Form, Fraction]]) -> Form:
-    """Independent estimates of one number, weighted by their precision."""
-    whole = sum((1 / variance for _, variance in told), Fraction(0))
-    first, *rest = [form.times(1 / variance / whole) for form, variance in told]
+def _averaged(told: Sequence[Form]) -> tuple[Form, float]:
+    """Independent estimates of one number, weighted by their precision; and the precision of that."""
+    whole = sum([1 / form.square for form in told], 0.0)
+    first, *rest = [form.times(1 / form.square / whole) for form in told]
     for form in rest:
         first = first.plus(form)
-    return first
+    return first, whole
+
+
+def _without(average: Form, precision: float, one: Form) -> Form:
+    """An average without one of the estimates in it: exactly 0 where that has its weights."""
+    own = 1 / one.square
+    left = average.times(precision / (precision - own)).plus(one.times(-own / (precision - own)))
+    return Form(tuple(0.0 if mine else w for w, mine in zip(left.weights, one.weights, strict=True)))

@@ -16,6 +16,8 @@ from dpsql.aggregates.base import Floats
 from dpsql.aggregates.term import Term
 
 _STEPS = 32
+_EACH = 4
+"""Of so many steps one has its half-width worked out. Why  h is convex as a norm is, so that a straight line between two is no less."""
 _AT_ONCE = 20_000
 Flags = npt.NDArray[np.bool_]
 
@@ -32,7 +34,8 @@ def average(
     shown = np.asarray(count >= 1, dtype=np.bool_)
     value = np.clip(total / np.where(shown, count, 1.0), low, high)
     ratios = np.linspace(low, high, _STEPS + 1)
-    widths = np.array([width(r) for r in ratios.tolist()])
+    known = ratios[::_EACH]
+    widths = np.interp(ratios, known, np.array([width(r) for r in known.tolist()]))
     below, above = value.copy(), value.copy()
     for start in range(0, len(total), _AT_ONCE):
         rows = slice(start, start + _AT_ONCE)

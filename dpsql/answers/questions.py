@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.vectors import Vector, Vectors
@@ -112,7 +113,11 @@ class Questions:
     def _within(self, release: Release, statistic: Statistic, vector: Vector) -> list[Vector]:
         """The same cells under the questions of the statistics that can be read off them."""
         return [
-            replace(vector, question=self.question(release, one), forms=tuple(form.weights for form in forms))
+            replace(
+                vector,
+                question=self.question(release, one),
+                forms=tuple(tuple(map(Fraction, form.weights)) for form in forms),
+            )
             for one, forms in parts_of(statistic, cut=release.limited.enforced)
         ]
 

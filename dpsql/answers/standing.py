@@ -60,7 +60,7 @@ class Wanted:
         """The statistic as a vector holds it."""
         if not vector.forms:
             return self.statistic
-        return PartOfJoint(self.statistic, tuple(map(Form, vector.forms)))
+        return PartOfJoint(self.statistic, tuple(Form(tuple(map(float, form))) for form in vector.forms))
 
     def error(self, vector: Vector, noise: AdditiveNoise) -> float:
         """Error of what is read off a vector, in that of what would be bought."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -63,8 +64,8 @@ def _integrated(sizes: list[float]) -> Callable[[float], float]:
     """
     step = float(_FREQUENCIES[0])
     phi = np.ones_like(_FREQUENCIES)
-    for size in sizes:
-        phi = phi / (1 + (size * _FREQUENCIES[: len(phi)]) ** 2)
+    for size, copies in Counter(sizes).items():
+        phi = phi / (1 + (size * _FREQUENCIES[: len(phi)]) ** 2) ** copies
         phi = phi[: int(np.searchsorted(-phi, -_NOTHING)) + 1]
     t = _FREQUENCIES[: len(phi)]
     weights = phi / t

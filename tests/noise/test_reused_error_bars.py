@@ -8,7 +8,7 @@ but 10^-6 of Binomial(draws, 0.94) would, or, where the intervals are not wide b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,15 +19,18 @@ from scipy.stats import binom
 
 from dpsql.aggregates.apart import AvgOfTwo
 from dpsql.aggregates.avg import AvgOf, SumOfPair
-from dpsql.aggregates.base import Estimate, ReleasedColumn
+from dpsql.aggregates.base import Estimate, Limits, ReleasedColumn
 from dpsql.aggregates.count import CountOf
+from dpsql.aggregates.forms import AvgOfForms, CountOfForm, SumOfForm
 from dpsql.aggregates.formulas import BY_NAME
+from dpsql.aggregates.joint import LAYOUTS, joint
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.of_moments import OfMoments
 from dpsql.aggregates.sum import SumOf
 from dpsql.aggregates.term import Term
+from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import BIGINT, DOUBLE
-from dpsql.expressions.scalar import Scalar
+from dpsql.expressions.scalar import column as scalar_column
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
@@ -35,6 +38,7 @@ from dpsql.mechanisms.side_by_side import SideBySide
 from dpsql.mechanisms.summed import summed
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
+from dpsql.sql.nodes import Column
 from tests.support.opened import data_of
 
 LEVEL = Fraction(95, 100)
@@ -64,7 +68,7 @@ def drawn(chance: np.random.Generator, noise: DiscreteLaplace | DiscreteGaussian
 
 
 def term(lower: int, upper: int) -> Term:
-    scalar = Scalar.__new__(Scalar)  # nothing of it is read by an estimate
+    scalar = scalar_column(Column("t", "x"), BIGINT, UNBOUNDED)
     return Term(scalar, lower, upper, Fraction(1))
 
 
@@ -94,9 +98,33 @@ def added() -> dict[str, Added]:
         "SUM": Added(SumOf(Fraction(1), DOUBLE), (total,), total, 80),
         "COUNT of a pair": Added(CountOf(2, x.width), (a, b), rows, x.width),
         "SUM of a pair": Added(SumOfPair(x, DOUBLE), (a, b), total, x.width),
+        **of_joint(x, y, rows, total),
         "AVG": Added(AvgOf(x), (a, b), total / rows, x.width),
         "VAR_POP": Added(OfMoments(Moments((y,), (2,), None), BY_NAME["var_pop"]), squares, float(np.var(u)), 100**2),
     }
+
+
+def of_joint(x: Term, y: Term, rows: int, total: int) -> dict[str, Added]:
+    """Columns of vectors of both values, x in 28,000 of the rows; pairs for both, and centred cells beside one of rows."""
+    found: dict[str, Added] = {}
+    for name, layout in (("pairs", LAYOUTS[0]), ("centred", LAYOUTS[1])):
+        one = joint([x, y], None, layout, 3)
+        # y has no gaps; a scalar of which nothing is known says that there may be some
+        one = replace(one, blocks=(replace(one.blocks[0], gaps=True), replace(one.blocks[1], gaps=False)))
+        with_x, of_y = rows - 2000, 1_200_000
+        cells = tuple(int(cell[0]) for cell in one.to_cells([[rows], [with_x], [total], [rows], [of_y]]))
+        weight = one.sensitivity(Limits(1, 1)).linf
+        wanted: dict[str, tuple[Estimate, float]] = {
+            "COUNT": (CountOfForm(one.all_rows), rows),
+            "COUNT of some": (CountOfForm(one.count_of(0)), with_x),
+            "SUM": (SumOfForm(one.sum_of(0), Fraction(1), DOUBLE), total),
+            "AVG": (AvgOfForms(one.sum_of(0), one.count_of(0), x), total / with_x),
+            "AVG without gaps": (AvgOfForms(one.sum_of(1), one.count_of(1), y), of_y / rows),
+        }
+        found |= {
+            f"{what} of {name}": Added(estimate, cells, exact, weight) for what, (estimate, exact) in wanted.items()
+        }
+    return found
 
 
 ADDED = added()
