@@ -330,11 +330,15 @@ def test_all_groups_can_be_asked_for(both: Beside) -> None:
         both.session.execute(f"/* dpsql: groups=some */ {asked}")
 
 
-@pytest.mark.parametrize("asked", ["AVG(weight)", "MAX(age)", "SUM(age)", "COUNT(DISTINCT city)"])
-def test_the_count_is_bought_where_it_is_not_asked_for(asked: str, both: Beside) -> None:
+@pytest.mark.parametrize(
+    ("asked", "more"), [("AVG(weight)", 0), ("MAX(age)", 1), ("SUM(age)", 1), ("COUNT(DISTINCT city)", 1)]
+)
+def test_the_count_is_bought_where_it_is_not_asked_for(asked: str, more: int, both: Beside) -> None:
+    """As a statistic of its own, unless the sums hold it already, in one vector: not where a lone sum has no error at this price."""
     sql = f"SELECT COUNT(*), MAX(n) FROM (SELECT site, {asked} AS n {SEVEN})"
     one, other = (both.session.explain(f"/* dpsql: groups={which} */ {sql}") for which in ("present", "all"))
-    assert one.count("measure m") == other.count("measure m") + 1
+    assert one.count("measure m") == other.count("measure m") + more
+    assert more or "one vector" in one
     assert one.count("price: epsilon 1,000") == other.count("price: epsilon 1,000") == 1
 
 
