@@ -51,7 +51,7 @@ person = {{ type = "BIGINT" }}
 {chr(10).join(f"{name} = {{ type = 'INTEGER', bounds = [1, {n}] }}" for name, n in KEYS.items())}
 amount = {{ type = "DOUBLE", bounds = [0, 100] }}
 """
-FILTERS = "SELECT COUNT(*) FROM sales WHERE region IN (1, 2, {}) AND month <= {}"
+FILTERS = "SELECT COUNT(*) FROM sales WHERE region = {} AND month = {}"
 
 
 def measure() -> None:
@@ -126,10 +126,10 @@ def _read(folder: Path) -> None:
     with closing(dpsql.connect(folder / "schema.toml", ledger=":memory:")) as connection:
         connection.execute(sql)
         times = Times()
-        for region in range(3, 9):
+        for region in range(1, 9):
             for month in range(1, 13):
                 text = FILTERS.format(region, month)
-                times.run(lambda text=text: connection.execute(text).fetchall())  # type: ignore[misc]
+                times.run(lambda text=text: _free(connection, text))  # type: ignore[misc]
         print(
             f"a filter that is read off: {ms(median(times.passed))} passed, {ms(median(times.processor))} of processor time; aim 5 ms"
         )
@@ -138,6 +138,12 @@ def _read(folder: Path) -> None:
             errors = [connection.execute(f"/* dpsql: cube={which} */ {text}").errors[-1] for which in ("on", "off")]
             rows.append((text, *(f"{error:.3g}" for error in errors)))
         show(("95 % error", "off the cube, free", "bought at epsilon 0.1"), rows)
+
+
+def _free(connection: dpsql.Connection, sql: str) -> None:
+    answer = connection.execute(sql)
+    answer.fetchall()
+    assert answer.privacy.epsilon == 0 and answer.privacy.cached
 
 
 def _large() -> None:

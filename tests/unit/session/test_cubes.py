@@ -254,6 +254,23 @@ def test_groups_of_few_are_not_shown_by_the_noisy_count() -> None:
         assert all(row[3] is None or int(str(row[3])) >= 20 for row in read.rows)
 
 
+@pytest.mark.parametrize(("epsilon", "compared"), [("0.3", 0), ("5", 1)])
+def test_what_is_read_with_little_noise_is_compared_like_what_is_bought(
+    epsilon: str, compared: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 69: noise that deviates by less than `readable` units could show a difference of two answers."""
+    text = TEXT.replace('mode = "off"', 'mode = "block"\nk = 20').replace("[privacy]", "[privacy]\nunits = 900")
+    with closing(clinic_data(text, DATA).session(ZeroNoise())) as opened:
+        options = f"OPTIONS (epsilon = {epsilon}, delta = 1e-6)"
+        opened.execute(f"CREATE PRIVATE CUBE c {options} AS SELECT site, COUNT(*) FROM patient GROUP BY CUBE (site)")
+        asked: list[int] = []
+        guard = opened._world.guard
+        honest = guard.compare
+        monkeypatch.setattr(guard, "compare", lambda questions: (asked.append(len(questions)), honest(questions))[1])
+        assert is_read(opened.execute("SELECT site, COUNT(*) FROM patient GROUP BY site"))
+        assert asked == [compared]
+
+
 def test_another_analyst_reads_it_and_cannot_drop_it() -> None:
     text = TEXT + "\n[analysts.ann]\n[analysts.bob]\n"
     data = clinic_data(text, DATA)
