@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from dpsql.clients.dbapi.packed import Json, pack, pack_error, packed_rows, read_parameters
+from dpsql.clients.server.catalog import CatalogTables
 from dpsql.clients.server.frames import Message
 from dpsql.core.errors import Error, error
 from dpsql.mechanisms.prices import nominal
@@ -30,6 +31,7 @@ class Answering:
         self._schema = read_schema(schema)
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._set: dict[str, tuple[str, ...]] = {}
+        self._catalogs: dict[str, CatalogTables] = {}
         """Settings that the sessions have now."""
         self._current: Session | None = None
 
@@ -81,6 +83,8 @@ class Answering:
             if len(self._sessions) > MOST_SESSIONS:
                 name, oldest = self._sessions.popitem(last=False)
                 del self._set[name]
+                if name in self._catalogs:
+                    self._catalogs.pop(name).close()
                 oldest.close()
         self._sessions.move_to_end(analyst)
         return self._sessions[analyst]
@@ -102,6 +106,15 @@ class Answering:
 
     def _execute(self, asked: Message, send: Send) -> None:
         session = self._opened()
+        tables = self._catalog(asked)
+        if tables is not None:
+            found = tables.answer(str(asked.get("sql")), list(read_parameters(asked.get("parameters"))))
+            if found is not None:
+                send({"columns": _columns(tuple(found[0])), "count": len(found[1]), "more": True})
+                for rows in packed_rows(found[1]):
+                    send({"rows": list(rows), "more": True})
+                send({})
+                return
         answer = session.execute(str(asked.get("sql")), read_parameters(asked.get("parameters")))
         told = packed_answer(answer)
         if not answer.columns:
@@ -125,15 +138,43 @@ class Answering:
             send(part)
         send({})
 
+    def _catalog(self, asked: Message) -> CatalogTables | None:
+        """The catalog's tables, where a client of PostgreSQL's protocol asks."""
+        if asked.get("catalog") is not True:
+            return None
+        analyst = str(asked.get("analyst"))
+        if analyst not in self._catalogs:
+            self._catalogs[analyst] = CatalogTables(self._opened().schema, analyst)
+        return self._catalogs[analyst]
+
     def _describe(self, asked: Message, send: Send) -> None:
+        tables = self._catalog(asked)
+        found = (
+            tables.answer(str(asked.get("sql")), list(read_parameters(asked.get("parameters"))))
+            if tables is not None
+            else None
+        )
+        if found is not None:
+            send({"columns": _columns(tuple(found[0]))})
+            return
         columns = self._opened().describe(str(asked.get("sql")), read_parameters(asked.get("parameters")))
         send({"columns": _columns(columns)})
 
     def _prepare(self, asked: Message, send: Send) -> None:
+        tables = self._catalog(asked)
+        shape = tables.shape(str(asked.get("sql"))) if tables is not None else None
+        if shape is not None:
+            send({"parameters": [None] * shape[0], "columns": _columns(tuple(shape[1]))})
+            return
         types, columns = self._opened().prepare(str(asked.get("sql")))
         send({"parameters": [None if one is None else str(one) for one in types], "columns": _columns(columns)})
 
     def _types(self, asked: Message, send: Send) -> None:
+        tables = self._catalog(asked)
+        shape = tables.shape(str(asked.get("sql"))) if tables is not None else None
+        if shape is not None:
+            send({"parameters": [None] * shape[0]})
+            return
         types = self._opened().parameter_types(str(asked.get("sql")))
         send({"parameters": [None if one is None else str(one) for one in types]})
 

@@ -172,11 +172,7 @@ class Asking:
         done = habit(sql, client)
         if done is not None:
             return Result([(done.shown[0], "VARCHAR")] if done.shown is not None else None, done=done)
-        try:
-            reply = await self._ask("execute", sql, values, client)
-        except Error as problem:
-            self.log(client, sql, codec.state_of(problem), "")
-            raise
+        reply = await self._ask("execute", sql, values, client)
         cost = reply.head.get("price")
         self.log(client, sql, "00000", str(cost.get("epsilon")) if isinstance(cost, dict) else "")
         _remember(reply.head.get("setting"), sql, client)
@@ -218,13 +214,16 @@ class Asking:
     async def _ask(self, op: str, sql: str, values: Sequence[object], client: ClientState) -> Reply:
         content: Message = {
             "op": op, "analyst": client.user, "sql": sql, "parameters": pack_parameters(values),
-            "settings": list(client.settings.values()),
+            "settings": list(client.settings.values()), "catalog": True,
         }  # fmt: skip
         asked = self.current = Asked()
         limit = client.timeout
         timer = asyncio.get_running_loop().call_later(limit, asked.cancel) if limit is not None else None
         try:
             return await self.pool.ask(content, asked)
+        except Error as problem:
+            self.log(client, sql, codec.state_of(problem), "")
+            raise
         finally:
             self.current = None
             if timer is not None:

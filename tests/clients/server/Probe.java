@@ -8,9 +8,47 @@ public class Probe {
         login.setProperty("user", given[1]);
         login.setProperty("password", given[2]);
         try (Connection connection = DriverManager.getConnection(given[0], login)) {
+            if (given.length == 4 && given[3].equals("metadata")) {
+                metadata(connection.getMetaData());
+            }
             for (int at = 3; at + 1 < given.length; at += 2) {
                 ask(connection, given[at], given[at + 1]);
             }
+        }
+    }
+
+    private interface Asked {
+        ResultSet rows() throws SQLException;
+    }
+
+    /** Some of each list that tools ask for. */
+    private static void metadata(DatabaseMetaData about) {
+        String[] tables = {"TABLE", "VIEW"};
+        list("schemas", about::getSchemas, "TABLE_SCHEM");
+        list("catalogs", about::getCatalogs, "TABLE_CAT");
+        list("types", about::getTableTypes, "TABLE_TYPE");
+        list("tables", () -> about.getTables(null, null, "%", tables), "TABLE_SCHEM", "TABLE_NAME", "TABLE_TYPE");
+        list("columns", () -> about.getColumns(null, "public", "plan", "%"), "COLUMN_NAME", "TYPE_NAME", "NULLABLE");
+        list("keys", () -> about.getPrimaryKeys(null, "public", "plan"), "COLUMN_NAME");
+        list("references", () -> about.getImportedKeys(null, "public", "person"), "FKCOLUMN_NAME");
+        list("indexes", () -> about.getIndexInfo(null, "public", "plan", false, true), "INDEX_NAME");
+        list("type info", about::getTypeInfo, "TYPE_NAME");
+        list("functions", () -> about.getFunctions(null, null, "%"), "FUNCTION_NAME");
+    }
+
+    private static void list(String what, Asked asked, String... names) {
+        try (ResultSet rows = asked.rows()) {
+            List<String> found = new ArrayList<>();
+            while (rows.next()) {
+                List<String> row = new ArrayList<>();
+                for (String name : names) {
+                    row.add(rows.getString(name));
+                }
+                found.add(String.join("|", row));
+            }
+            System.out.println(what + ": " + String.join(", ", found));
+        } catch (SQLException problem) {
+            System.out.println(what + ": ERROR " + problem.getMessage().replace("\n", " "));
         }
     }
 
