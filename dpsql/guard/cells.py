@@ -18,7 +18,7 @@ import numpy.typing as npt
 Keys = npt.NDArray[np.uint32]
 Marks = npt.NDArray[np.void]
 Fine = tuple[tuple[str, tuple[str, ...]], ...]
-"""What tells cells apart that are the same to the sample (thresholds.py)."""
+"""Thresholds and lists that tell cells apart which are the same to the sample (thresholds.py)."""
 
 HASH_BITS = 8
 SKETCH_BITS = 2_048

@@ -25,7 +25,7 @@ MOST_BYTES = 32_000_000
 LATE = 64
 """Statements that are packed together at least."""
 _FOREIGN = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
-"""What a text that is none of ours raises."""
+"""Exceptions that a text raises which is none of ours."""
 
 
 @dataclass(frozen=True, slots=True)

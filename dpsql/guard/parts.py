@@ -22,9 +22,9 @@ MOST = 60
 TRUE, FALSE = Literal(True, BOOLEAN), Literal(False, BOOLEAN)
 _JOINED = ("and", "or", "not")
 _KEPT = ("column", "case", "coalesce", "least", "greatest", "cast", "convert")
-"""What is no NULL of its own making."""
+"""Functions that make no NULL of their own."""
 _LINEAR = ("+", "-", "convert")
-"""What tells as many values apart as it is of."""
+"""Functions that tell as many values apart as they are of."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,7 +22,7 @@ from dpsql.sql.duckdb import printed
 
 _AFTER, _FLIPPED = ("<=", ">"), {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _DAY = Interval(Fraction(0), Fraction(DAY))
-"""What every time of day lies in, whatever is declared."""
+"""Bounds of every time of day, whatever is declared."""
 _SELECTED = ""
 """Stands for the lists, among the names of columns."""
 _AT = "+"

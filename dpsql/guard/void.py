@@ -33,7 +33,7 @@ _COMPARED: dict[str, Callable[[object, object], bool]] = {
 }
 _CONVERTED = ("cast", "convert")
 _CALENDAR = ("cast", "extract")
-"""What is read of a date or time: its day, and what is the same for whole months."""
+"""Functions that are read of a date or time: its day, and what is the same for whole months."""
 DAY = 86_400_000_000
 """[microseconds]"""
 MOST_POINTS = 2_000
@@ -44,7 +44,7 @@ class UnreadError(Exception):
 
 
 _UNREAD = (UnreadError, TypeError, ValueError, ArithmeticError)
-"""What a condition raises whose value at a point is not known here."""
+"""Exceptions of a condition whose value at a point is not known here."""
 
 
 class Proofs:

@@ -10,6 +10,7 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -51,9 +52,20 @@ def _nodes(root: Path) -> Iterator[tuple[str, ast.AST]]:
 
 def questions(root: Path) -> list[str]:
     """Docstrings that begin with a question word, each as the module and its first line."""
-    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    told = [(name, ast.get_docstring(node) or "-") for name, node in _nodes(root) if isinstance(node, kinds)]
+    told = [(name, text) for name, node in _nodes(root) for text in _docstrings(node)]
     return [f"{name}: {text.splitlines()[0]}" for name, text in told if text.split()[0].strip(",:;") in QUESTIONS]
+
+
+def _docstrings(node: ast.AST) -> Iterator[str]:
+    """The docstring of a module, class or function, and those below the constants and fields in it."""
+    if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return
+    yield ast.get_docstring(node) or "-"
+    for named, told in pairwise(node.body):
+        if isinstance(named, ast.Assign | ast.AnnAssign):
+            match told:
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    yield text.strip() or "-"
 
 
 def twice(root: Path) -> dict[str, list[str]]:
@@ -112,9 +124,11 @@ def test_the_code_uses_the_terms_of_the_glossary(term: str) -> None:
 
 def test_what_is_wrong_is_found(tmp_path: Path) -> None:
     (tmp_path / "dpsql").mkdir()
+    (tmp_path / "dpsql" / "constants.py").write_text('MOST = 1\n"""How many there are."""\nLEAST = 0\n"""Fewest."""\n')
     for name in ("one", "two"):
         (tmp_path / "dpsql" / f"{name}.py").write_text('class Tally:\n    """Whether it is one."""\n')
-    assert questions(tmp_path) == ["one.py: Whether it is one.", "two.py: Whether it is one."]
+    assert questions(tmp_path)[0] == "constants.py: How many there are."
+    assert questions(tmp_path)[1:] == ["one.py: Whether it is one.", "two.py: Whether it is one."]
     assert twice(tmp_path) == {"Tally": ["one.py", "two.py"]}
     assert len(old_words(tmp_path)) == 2
 
