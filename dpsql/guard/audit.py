@@ -12,7 +12,7 @@ is below 10 k people.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
-from dpsql.guard.cells import Keys
+from dpsql.guard.cells import HASH_BITS, Keys
 from dpsql.guard.history import BlockQuestion
 from dpsql.guard.leaving_out import Policy
 
@@ -32,43 +32,80 @@ MOST_WATCHED = 256
 """Vectors of one kind that are watched, the latest."""
 SIGMA = 10
 """Times k: a number of people that is known less exactly than this is not exposed."""
-_ZERO = 1e-3
+_ZERO, _RIDGE = 1e-3, 1e-10
+Commons = npt.NDArray[np.float64]
 
 
 @dataclass(slots=True)
 class _Space:
     """The answers of one kind.
 
-    gram     of every two the size of what they have in common
-    watched  vectors of few that are none of what can be worked out so far
+    near     of every two of the latest, the size of what they have in common
+    gram     of every two of the first of the cells, and
+    common   of each of these with each of the first watched
+    watched  vectors of few
     """
 
     cells: list[Keys] = field(default_factory=list)
     spreads: list[float] = field(default_factory=list)
-    gram: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    near: Commons = field(default_factory=lambda: np.zeros((0, 0)))
+    gram: Commons = field(default_factory=lambda: np.zeros((0, 0)))
+    common: Commons = field(default_factory=lambda: np.zeros((0, 0)))
     watched: list[Keys] = field(default_factory=list)
 
     def copy(self) -> _Space:
-        return _Space(list(self.cells), list(self.spreads), self.gram, list(self.watched))
+        kept = self.near, self.gram, self.common
+        return _Space(list(self.cells), list(self.spreads), *kept, list(self.watched))
 
-    def add(self, cell: Keys, spread: float, watched: Iterable[Keys]) -> None:
-        self.watched = [*self.watched, *watched][-MOST_WATCHED:]
-        self.cells, self.spreads = [*self.cells, cell][-MOST_ANSWERS:], [*self.spreads, spread][-MOST_ANSWERS:]
-        size = len(self.cells)
-        grown = np.zeros((size, size))
-        grown[: size - 1, : size - 1] = self.gram[len(self.gram) - size + 1 :, len(self.gram) - size + 1 :]
-        grown[-1, :] = grown[:, -1] = [_common(cell, other) for other in self.cells]
-        self.gram = grown
+    def add(self, cell: Keys, spread: float, policy: Policy) -> None:
+        latest = [*self.cells[-MOST_PAIRS:], cell]
+        self.near = _grown(self.near[-len(latest) + 1 :, -len(latest) + 1 :] if len(latest) > 1 else self.near, latest)
+        self.watched += _few(latest, self.near, policy)
+        self.cells.append(cell)
+        self.spreads.append(spread)
+        late, unwatched = max(len(self.cells) - MOST_ANSWERS, 0), max(len(self.watched) - MOST_WATCHED, 0)
+        self.cells, self.spreads, self.watched = self.cells[late:], self.spreads[late:], self.watched[unwatched:]
+        self.gram, self.common = self.gram[late:, late:], self.common[late:, unwatched:]
 
-    def exposed(self) -> Iterator[tuple[Keys, float]]:
-        """Watched vectors in the span, and how exactly the number of each is known [units that one can move it by]."""
+    def settle(self) -> None:
+        """Compare what was added since it was last asked, which is most where a history was read, with all that is left."""
+        known, seen = len(self.gram), self.common.shape[1]
+        for place in range(known, len(self.cells)):
+            check()
+            self.gram = _grown(self.gram, self.cells[: place + 1])
+        more = [_overlaps(watched, self.cells[:known]) for watched in self.watched[seen:]]
+        common = np.hstack([self.common, np.array(more).reshape(len(more), known).T])
+        rows = [_overlaps(cell, self.watched) for cell in self.cells[known:]]
+        self.common = np.vstack([common, np.array(rows).reshape(len(rows), len(self.watched))])
+
+    def exposed(self, most: float) -> Iterator[Keys]:
+        """Watched vectors in the span whose number is known more exactly than `most` [units that one can move it by].
+
+        Why  the answers are combined with weights of least size. Those of a ridge are nearly these, and are found in a fraction of the
+             time; what they leave and how exact they are decides which vectors are looked at more closely
+        """
         if not self.watched:
             return
-        common = np.array([[_common(w, cell) for w in self.watched] for cell in self.cells], dtype=np.float64)
-        combined = np.linalg.lstsq(self.gram, common, rcond=None)[0]
-        for place, watched in enumerate(self.watched):
-            if len(watched) - combined[:, place] @ common[:, place] <= _ZERO * len(watched):
-                yield watched, float(np.sqrt(((combined[:, place] * np.array(self.spreads)) ** 2).sum()))
+        self.settle()
+        sizes = np.array([len(watched) for watched in self.watched])
+        ridge = _RIDGE * max(float(np.trace(self.gram)), 1.0)
+        combined = np.asarray(
+            np.linalg.solve(self.gram + ridge * np.eye(len(self.gram)), self.common), dtype=np.float64
+        )
+        slack = np.asarray(4 * ridge * (combined**2).sum(axis=0) + 9 * _ZERO * sizes, dtype=np.float64)
+        if not self._close(combined, sizes, slack, 2 * most).any():
+            return
+        combined = np.asarray(np.linalg.lstsq(self.gram, self.common, rcond=None)[0], dtype=np.float64)
+        for place in np.flatnonzero(self._close(combined, sizes, np.zeros(len(sizes)), most)).tolist():
+            yield self.watched[place]
+
+    def _close(
+        self, combined: Commons, sizes: npt.NDArray[np.int64], slack: Commons, most: float
+    ) -> npt.NDArray[np.bool_]:
+        """The watched vectors that combinations leave nothing of, and that they tell more exactly than `most`."""
+        left = sizes - (combined * self.common).sum(axis=0)
+        known = np.sqrt(((combined * np.array(self.spreads)[:, None]) ** 2).sum(axis=0))
+        return np.asarray((left <= _ZERO * sizes + slack) & (known < most))
 
 
 class Audit:
@@ -83,30 +120,21 @@ class Audit:
 
     def check(self, asked: Sequence[BlockQuestion]) -> list[Error]:
         """R4: what a statement would expose together with all before it."""
-        spaces = {kind: space.copy() for kind, space in self._spaces.items()}
+        kinds = {kind for one in asked for kind in one.cells.kinds}
+        for kind in kinds & self._spaces.keys():
+            self._spaces[kind].settle()
+        spaces = {kind: self._spaces[kind].copy() for kind in kinds & self._spaces.keys()}
         for one in asked:
             self._put(spaces, one)
-        for kind in {kind for one in asked for kind in one.cells.kinds}:
+        for kind in kinds:
             check()
-            for watched, known in spaces[kind].exposed():
-                if known < SIGMA * self._policy.k:
-                    return [self._problem(self._policy.people(len(watched)))]
+            for watched in spaces[kind].exposed(SIGMA * self._policy.k):
+                return [self._problem(self._policy.people(len(watched)))]
         return []
 
     def _put(self, spaces: dict[str, _Space], asked: BlockQuestion) -> None:
         for place, kind in enumerate(asked.cells.kinds):
-            space, keys = spaces.setdefault(kind, _Space()), asked.cells.load(place)
-            space.add(keys, asked.spread, self._few(keys, space.cells))
-
-    def _few(self, cell: Keys, others: Sequence[Keys]) -> Iterator[Keys]:
-        """Vectors of few that combinations of two, or of a whole and its parts, make."""
-        latest = sorted(others[-MOST_PAIRS:], key=len, reverse=True)
-        wholes = [cell, *(other for other in latest if _common(other, cell) == len(cell))]
-        found = [_without_parts(whole, [cell, *latest]) for whole in wholes]
-        for other in latest:
-            found += [np.setdiff1d(cell, other, assume_unique=True), np.setdiff1d(other, cell, assume_unique=True)]
-            found.append(np.intersect1d(cell, other, assume_unique=True))
-        yield from (vector for vector in found if len(vector) and self._policy.is_few(len(vector)))
+            spaces.setdefault(kind, _Space()).add(asked.cells.load(place), asked.spread, self._policy)
 
     def _problem(self, people: int) -> Error:
         return error(
@@ -117,14 +145,57 @@ class Audit:
         )
 
 
-def _without_parts(whole: Keys, others: Sequence[Keys]) -> Keys:
-    """Keys of a whole that are left after its disjoint parts, the first parts first."""
-    rest = whole
+def _few(latest: Sequence[Keys], common: Commons, policy: Policy) -> list[Keys]:
+    """Vectors of few that combinations of two with the last, or of a whole and its parts, make.
+
+    common  of every two of them
+    """
+    sizes, last = np.diag(common), len(latest) - 1
+    order = sorted(range(last), key=lambda place: -sizes[place])
+    cell, found = latest[last], []
+    for whole in [last, *(place for place in order if common[place, last] == sizes[last])]:
+        parts = _parts(whole, [last, *order], common)
+        if _is_few(sizes[whole] - sizes[parts].sum(), policy):
+            found.append(np.setdiff1d(latest[whole], np.concatenate([cell[:0], *(latest[i] for i in parts)])))
+    for place in order:
+        other, both = latest[place], common[place, last]
+        if _is_few(sizes[last] - both, policy):
+            found.append(np.setdiff1d(cell, other, assume_unique=True))
+        if _is_few(sizes[place] - both, policy):
+            found.append(np.setdiff1d(other, cell, assume_unique=True))
+        if _is_few(both, policy):
+            found.append(np.intersect1d(cell, other, assume_unique=True))
+    return found
+
+
+def _parts(whole: int, others: Sequence[int], common: Commons) -> list[int]:
+    """Places of disjoint parts of a whole, the first parts first."""
+    sizes, parts = np.diag(common), list[int]()
+    inside = (sizes < sizes[whole]) & (common[whole] == sizes)
     for other in others:
-        if len(other) < len(whole) and _common(other, rest) == len(other):
-            rest = np.setdiff1d(rest, other, assume_unique=True)
-    return rest
+        if inside[other] and not common[other, parts].any():
+            parts.append(other)
+    return parts
 
 
-def _common(one: Keys, other: Keys) -> int:
-    return len(np.intersect1d(one, other, assume_unique=True))
+def _is_few(size: float, policy: Policy) -> bool:
+    return size > 0 and policy.is_few(int(size))
+
+
+def _grown(gram: Commons, cells: Sequence[Keys]) -> Commons:
+    """Commons of what every two of some cells have in common, from those of all but the last."""
+    grown = np.empty((len(cells), len(cells)))
+    grown[:-1, :-1] = gram
+    grown[-1, :] = grown[:, -1] = _overlaps(cells[-1], cells)
+    return grown
+
+
+def _overlaps(cell: Keys, others: Sequence[Keys]) -> Commons:
+    """Number of keys that a cell has in common with each of others."""
+    top = max((int(keys[-1]) >> HASH_BITS for keys in (cell, *others) if len(keys)), default=0)
+    held = np.zeros(top + 1, dtype=np.uint32)
+    # a key may be 0, which stands for none
+    held[cell >> np.uint32(HASH_BITS)] = cell + np.uint32(1)
+    return np.array(
+        [np.count_nonzero(held[o >> np.uint32(HASH_BITS)] == o + np.uint32(1)) for o in others], dtype=np.float64
+    )
