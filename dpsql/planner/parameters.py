@@ -138,7 +138,7 @@ _PIECE = re.compile(
     r"""(?:\b[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|\$(?:[^\W\d]\w*)?\$.*?\$(?:[^\W\d]\w*)?\$)|\$(\d+)""",
     re.DOTALL,
 )
-"""What may hold a dollar that is none of a parameter's, or a parameter with its number."""
+"""Text that may hold a dollar which is none of a parameter's, or a parameter with its number."""
 
 
 def _has_number(tokens: list[Token], position: int) -> bool:

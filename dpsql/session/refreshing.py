@@ -24,7 +24,7 @@ from dpsql.schema.purchases import Purchases
 from dpsql.session.session import Session
 
 BUYER = Analyst(f"{RESERVED}refresh")
-"""Who is charged: nobody's cap, the dataset's total alone."""
+"""The analyst who is charged: nobody's cap, the dataset's total alone."""
 
 
 @dataclass(frozen=True, slots=True)

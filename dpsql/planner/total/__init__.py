@@ -231,4 +231,4 @@ class Texts:
 
 
 _Family = tuple[str, frozenset[str], Bounds, bool]
-"""What a proof is of: a shape, and what else is looked at."""
+"""Subject of a proof: a shape, and what else is looked at."""
