@@ -22,8 +22,8 @@ from tests.support.planning import compile_statement
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_six_sums_beside_count_err_at_most_three_quarters(mechanism: str, accounting: str, units: int | None) -> None:
     """Under Gaussian noise three quarters of the error of sums without gaps, at equal shares. Where the declared number of people gives
-    sums more of the price than COUNT(*), up to 0.78, and 0.43 of that of COUNT(*): (1 + sqrt 6) / 2 is the least that six sums of
-    values from 0 on can have."""
+    sums more of the price than COUNT(*), up to 0.78, and 0.43 of that of COUNT(*): (1 + sqrt 6) / 2 is what these layouts give
+    six sums of values from 0 on."""
     schema = nhefs(accounting, units)
     sums = ", ".join(f"SUM({name})" for name in SIX)
     sql = f"/* dpsql: epsilon=0.5, mechanism={mechanism} */ SELECT COUNT(*), {sums} FROM patients"
