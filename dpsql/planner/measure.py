@@ -89,14 +89,15 @@ def _number(limited: BoundedBlock, way: Statistics, condition: Scalar | None) ->
 def _present(limited: BoundedBlock, way: Statistics) -> NoisyCount:
     """The count by which a group is there: one that is asked for anyway, else the number of people."""
     asked = [one for one in (Rows(None), Units(None)) if one.identity in way.found]
+    people = _people(limited, None)
     joint = next((joint for (condition, _), joint in way.joined.items() if condition is None), None)
-    return way.count(asked[0], None) if asked else way.count(_people(limited, None), joint)
+    return way.count(asked[0], None) if asked else way.count(people, joint if not people.counts_units else None)
 
 
 def _counted(limited: BoundedBlock, few: MinimumCellSize) -> frozenset[Node | None]:
     """The conditions of rows whose number is needed, as that of the people who have them, or as what says that a group is there."""
     found = {tree_of(small.condition) for small in few.small if not _people(limited, small.condition).counts_units}
-    return frozenset(found | ({None} if limited.block.present else set()))
+    return frozenset(found | ({None} if limited.block.present and not _people(limited, None).counts_units else set()))
 
 
 def _fingerprint(asked: Parts, request: Request, identity: str, reads: Mapping[str, str], few: MinimumCellSize) -> str:

@@ -79,4 +79,5 @@ def _cell(value: object) -> object:
     if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
         return value
     number = float(value)
-    return None if number == 0 or not math.isfinite(number) else float(f"{number:.9g}")
+    # what is read off a vector is worked out in floating point
+    return None if abs(number) < 1e-9 or not math.isfinite(number) else float(f"{number:.9g}")
