@@ -9,7 +9,7 @@ from dpsql.aggregates.registry import RECORDS
 from dpsql.expressions.functions import FUNCTIONS as REGISTERED
 
 BEGINNINGS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "RESET", "PIVOT", "VALUES")
-SHOWN = ("TABLES", "FUNCTIONS", "BUDGET", "LEDGER", "ANALYSTS", "GUARD")
+SHOWN = ("TABLES", "FUNCTIONS", "BUDGET", "LEDGER", "ANALYSTS", "GUARD", "VERSIONS", "CUBES")
 CLAUSES = (
     "FROM", "WHERE", "GROUP BY", "HAVING", "QUALIFY", "ORDER BY", "LIMIT", "OFFSET", "UNION", "UNION ALL", "INTERSECT", "EXCEPT",
 )  # fmt: skip
@@ -75,6 +75,7 @@ OPTIONS: dict[str, str] = {
     "weights": "how aggregates share the price, such as 2:1",
     "groups": "all, or present: those that do not seem to be empty",
     "fresh": "ask and pay anew what is stored",
+    "cube": "off: ask anew what a cube could tell",
 }
 OF_ONE_STATEMENT = ("weights", "fresh")
 """Options that SET does not have."""

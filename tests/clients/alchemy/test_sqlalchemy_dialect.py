@@ -684,7 +684,12 @@ def test_tables_are_not_made(engine: sa.engine.Engine) -> None:
 
 def test_a_used_up_budget(tmp_path: Path) -> None:
     unused(RANDHIE.parent, tmp_path)
-    text = (tmp_path / "schema.toml").read_text().replace("epsilon = 4.0", "epsilon = 0.5")
+    text = (
+        (tmp_path / "schema.toml")
+        .read_text()
+        .replace("epsilon = 4.0", "epsilon = 0.5")
+        .replace("cube = { epsilon = 1,", "cube = { epsilon = 0.5,")
+    )
     (tmp_path / "schema.toml").write_text(text)
     engine = sa.create_engine(f"dpsql:///{tmp_path / 'schema.toml'}")
     with engine.connect() as connection:

@@ -169,14 +169,16 @@ def test_options() -> None:
     assert offered("/* a word |") == offered("/* dpsql: fresh */|") == []
     for name in words.OPTIONS:
         if name not in words.OF_ONE_STATEMENT:
-            value = {"mechanism": "auto", "delta": "1e-9", "confidence": "0.9", "groups": "all"}.get(name, "1")
+            value = {"mechanism": "auto", "delta": "1e-9", "confidence": "0.9", "groups": "all", "cube": "off"}.get(
+                name, "1"
+            )
             assert parse(f"SET dp_{name} = {value}").__class__ is Setting
 
 
 def test_keywords() -> None:
     assert offered("|")[:2] == ["SELECT", "WITH"]
     assert offered("sel|") == ["SELECT"]
-    assert offered("SHOW |") == ["TABLES", "FUNCTIONS", "BUDGET", "LEDGER", "ANALYSTS", "GUARD"]
+    assert offered("SHOW |") == ["TABLES", "FUNCTIONS", "BUDGET", "LEDGER", "ANALYSTS", "GUARD", "VERSIONS", "CUBES"]
     assert "GROUP BY" in offered("SELECT site FROM patient gr|")
     assert offered("SELECT COUNT(*) AS |") == []
     assert offered("EXPLAIN |") == ["SELECT", "WITH", "FROM"]
