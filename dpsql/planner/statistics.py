@@ -35,6 +35,8 @@ from dpsql.planner.request import Parts
 from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Node
 
+MOST_TOGETHER = 40
+"""Values of one vector: with their number the planning of every layout grows as its square."""
 _MOST_DRAWN = 20_000_000
 """[numbers] Drawn for one histogram of all declared groups: some ten seconds."""
 ALL_SHOWN: Mapping[str, Node | None] = MappingProxyType({})
@@ -132,9 +134,9 @@ def _sums_beside_rows(aggregates: Sequence[Aggregate]) -> bool:
 
 
 def _may_join(aggregates: Sequence[Aggregate], counted: frozenset[Node | None]) -> bool:
-    """False if no values can share a vector: there are fewer than two, or one and no number of rows beside it."""
+    """False if no values can share a vector: fewer than two, or one and no number of rows beside it, or more than are tried."""
     values = {(value_key(a.values[0]), tree_of(a.condition)) for a in aggregates if a.record.degree == 1 and a.values}
-    return len(values) + bool(counted) > 1
+    return 1 < len(values) + bool(counted) <= MOST_TOGETHER
 
 
 def _counts_rows(aggregate: Aggregate) -> bool:

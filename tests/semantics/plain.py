@@ -14,6 +14,7 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.aggregates.avg import Pair
+from dpsql.aggregates.joint import Joint
 from dpsql.aggregates.sum import Total
 from dpsql.planner.parse import DUCKDB, parse
 from dpsql.session.opening import open_session
@@ -132,8 +133,9 @@ def tolerances(session: Session, sql: str, parameters: Parameters, rows: int, wi
     for part in compiled.releases:
         for output in part.release.outputs:
             statistic = part.release.measures[output.measure].statistic
-            on_grid = isinstance(statistic, Pair | Total) and statistic.term.scalar.sqltype.is_float
-            grid[output.name] = rows * float(statistic.term.quantum) / 2 if on_grid else 0.0  # type: ignore[union-attr]
+            terms = statistic.terms if isinstance(statistic, Pair | Total | Joint) else ()
+            quanta = [float(term.quantum) for term in terms if term.scalar.sqltype.is_float]
+            grid[output.name] = rows * max(quanta, default=0.0) / 2
     most = max(grid.values(), default=0.0) * 100
     direct = compiled.plan.post_query.direct or (None,) * (width if compiled.releases else 0)
     return [grid.get(source[1], 0.0) if source is not None else most for source in direct]
