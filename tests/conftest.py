@@ -1,4 +1,4 @@
-"""What every test has: a state folder of its own, never that of whoever runs the tests, and bundled data that is bound to no ledger."""
+"""Fixtures of every test: a state folder of its own, never the runner's own, and bundled data that is bound to no ledger."""
 
 from __future__ import annotations
 

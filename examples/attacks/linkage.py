@@ -57,7 +57,7 @@ def people() -> tuple[list[Row], np.ndarray]:
 
 
 def matched(known: Sequence[Row], published: Sequence[Row], secrets: Sequence[bool]) -> np.ndarray:
-    """How likely the guess of each person is right that looks up their row: certain where all that fit agree, else a coin."""
+    """The chance that the guess of each person is right that looks up their row: certain where all that fit agree, else a coin."""
     found: dict[Row, list[bool]] = defaultdict(list)
     for row, secret in zip(published, secrets, strict=True):
         found[row].append(secret)
@@ -66,7 +66,7 @@ def matched(known: Sequence[Row], published: Sequence[Row], secrets: Sequence[bo
 
 
 def correct(chances: np.ndarray, secrets: np.ndarray) -> float:
-    """How often a guess that says "yes" with these chances is right."""
+    """The chance that a guess that says "yes" with these chances is right."""
     return float(np.where(secrets, chances, 1 - chances).mean())
 
 

@@ -1,4 +1,4 @@
-"""What the attacks share: a dataset in a folder that is thrown away, legacy protections of counts, and a table with a picture.
+"""Common parts of the attacks: a dataset in a folder that is thrown away, legacy protections of counts, and a table with a picture.
 
 The guard is off and budgets are as large as an attack wants: what protects here is noise at a price, and nothing else.
 """
@@ -27,7 +27,7 @@ LEGACY: dict[str, Protect] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How often an attacker was right. bound: how often at most, by what is promised; None where nothing is."""
+    """An attacker's rate of success. bound: the most that is possible, by what is promised; None where nothing is."""
 
     protection: str
     right: float
@@ -47,7 +47,7 @@ def opened(schema: str, files: dict[str, str]) -> Iterator[Connection]:
 
 
 def bound(epsilon: float, delta: float = 0.0) -> float:
-    """How often an attacker who holds two databases equally likely is right at most: (e^epsilon + delta) / (1 + e^epsilon)."""
+    """The most often that an attacker is right who holds two databases equally likely: (e^epsilon + delta) / (1 + e^epsilon)."""
     return (exp(epsilon) + delta) / (1 + exp(epsilon))
 
 

@@ -57,7 +57,7 @@ class Target:
 
 @dataclasses.dataclass
 class Outcome:
-    """How one attack on all targets went.
+    """The result of one attack on all targets.
 
     right    targets guessed rightly
     pairs    pairs of which both halves were answered
@@ -191,7 +191,7 @@ def trackers(victim: Target) -> Iterator[tuple[str, list[str]]]:
 
 
 def ended(statements: Sequence[str]) -> str:
-    """How the schema as it is, with a new ledger, ends a tracker."""
+    """End a tracker with the schema as it is and a new ledger."""
     with dpsql.connect(FOLDER / "schema.toml", ledger=":memory:") as connection:
         for number, sql in enumerate(statements, 1):
             try:

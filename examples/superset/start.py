@@ -87,7 +87,7 @@ def data(folder: Path) -> Path:
 
 
 def variables(folder: Path, password: str) -> dict[str, str]:
-    """What Superset and this example's settings read from the environment."""
+    """The settings that Superset and this example read from the environment."""
     key = folder / "secret_key"
     if not key.exists():
         key.touch(mode=0o600)

@@ -22,7 +22,7 @@ ANSWER, PRICE = 0.4, 0.5
 
 
 def kept(epsilon: float) -> float:
-    """How likely the truth is told."""
+    """The chance that the truth is told."""
     return exp(epsilon) / (1 + exp(epsilon))
 
 

@@ -1,4 +1,4 @@
-"""What the scripts share: open a bundled dataset, print a statement with its answer, and look up the truth.
+"""Common parts of the scripts: open a bundled dataset, print a statement with its answer, and look up the truth.
 
 The truth comes from DuckDB on the example files, which are public. dpsql itself never shows an exact number about people.
 """

@@ -28,7 +28,7 @@ CLOSED = frozenset(
 _HOLDS_A_NAME = re.compile(
     r"\b(function|mechanism|name|word|this|call|called|spelling)(\.(lower|upper)\(\))?\)?(\.(lower|upper)\(\))?$"
 )
-"""What is compared when it is a name."""
+"""A comparison with a name."""
 _PARTS = frozenset({"year", "quarter", "month", "week", "day", "hour", "minute", "second"})
 
 CLASSES = {
@@ -50,7 +50,7 @@ NAMES = {
     "planner/total/aggregates.py": "the checker's own rules for the few aggregates that are printed (rule 45)",
     "planner/total/walk.py": "the checker believes no record: its second derivation knows the guards that are printed",
 }
-"""Where an open end is still told apart, and why: at most these."""
+"""Places where an open end is still told apart, and why: at most these."""
 
 
 @cache

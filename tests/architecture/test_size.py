@@ -1,4 +1,4 @@
-"""How long modules and functions are: one that grows past the limit holds a second idea, which has a file or a name of its own."""
+"""Limits on modules and functions: one that grows past its limit holds a second idea, which has a file or a name of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST_MODULE = 400
 LONGEST_FUNCTION = 40
 """[lines] of a def, its docstring included."""
 EXCEPTIONS: dict[str, str] = {}
-"""What may be longer, and why: a module, or a module and its function."""
+"""Exceptions, each a module, or a module and its function, with its reason."""
 
 
 def _long(root: Path) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What the code may not do, read from its text: layers, who opens exact sums, no printing, logging or seeding."""
+"""Things that the code may not do, read from its text: layers, who opens exact sums, no printing, logging or seeding."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ WRITERS = {
     "dpsql/planner/explain/released.py": "told to people",
     "dpsql/planner/resolve/grouping_sets.py": "told to people",
 }
-"""Who puts SQL together as text, and what for."""
+"""The modules that put SQL together as text, and for what."""
 TREES = ("expressions", "relations", "aggregates", "planner", "plan", "guard", "sql")
 _WRITTEN = re.compile(
     r"(SELECT|FROM|WHERE|UNION|GROUP BY|ORDER BY|PARTITION BY|CASE WHEN|THEN|CAST\(|EXISTS \() ?\(?\{"
@@ -152,7 +152,7 @@ def test_sql_is_put_together_in_few_places() -> None:
 
 
 def test_trees_have_no_text() -> None:
-    """What is computed and read is a tree: no scalar, relation or node has its text at hand, and none is read back."""
+    """Everything computed and read is a tree: no scalar, relation or node has its text at hand, and none is read back."""
     from dpsql.expressions.scalar import Scalar
     from dpsql.relations.relations import From, Named, Relation
     from dpsql.sql import nodes, queries

@@ -38,21 +38,21 @@ STILL = {"session/opening.py": r"\b[Ss]hell\b"}
 """Modules that mean something else by such a word: the shell of an operating system."""
 
 
-def modules(root: Path) -> Iterator[tuple[str, str]]:
-    """The modules of a package by their names below it, and their texts."""
-    for path in sorted((root / "dpsql").rglob("*.py")):
-        yield str(path.relative_to(root / "dpsql")), path.read_text()
+def modules(root: Path, folder: str = "dpsql") -> Iterator[tuple[str, str]]:
+    """The modules of a folder by their names below it, and their texts."""
+    for path in sorted((root / folder).rglob("*.py")):
+        yield str(path.relative_to(root / folder)), path.read_text()
 
 
-def _nodes(root: Path) -> Iterator[tuple[str, ast.AST]]:
-    for name, text in modules(root):
+def _nodes(root: Path, folder: str = "dpsql") -> Iterator[tuple[str, ast.AST]]:
+    for name, text in modules(root, folder):
         for node in ast.walk(ast.parse(text)):
             yield name, node
 
 
-def questions(root: Path) -> list[str]:
+def questions(root: Path, folder: str = "dpsql") -> list[str]:
     """Docstrings that begin with a question word, each as the module and its first line."""
-    told = [(name, text) for name, node in _nodes(root) for text in _docstrings(node)]
+    told = [(name, text) for name, node in _nodes(root, folder) for text in _docstrings(node)]
     return [f"{name}: {text.splitlines()[0]}" for name, text in told if text.split()[0].strip(",:;") in QUESTIONS]
 
 
@@ -102,8 +102,9 @@ def rooms(root: Path) -> Mapping[str, int]:
     return lines
 
 
-def test_no_docstring_asks_a_question() -> None:
-    assert questions(ROOT) == []
+@pytest.mark.parametrize("folder", ["dpsql", "tests", "examples"])
+def test_no_docstring_asks_a_question(folder: str) -> None:
+    assert questions(ROOT, folder) == []
 
 
 def test_a_class_name_has_one_meaning() -> None:

@@ -1,4 +1,4 @@
-"""What an attacker can see of a statement, on the databases that the attacks compare."""
+"""An attacker's view of a statement, on the databases that the attacks compare."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def opened(data: Database, *, unit: str = "patient", more: str = "", guard: str 
 
 
 def spent(connection: Connection) -> tuple[Fraction, Fraction]:
-    """What is left, read from a statement that is free."""
+    """The epsilon left, read from a statement that is free."""
     privacy = connection.execute("SELECT 1").privacy
     return privacy.remaining, privacy.remaining_delta
 
@@ -133,7 +133,7 @@ def see(connection: Connection, sql: str, parameters: Sequence[object] = (), key
 
 
 def everywhere(statements: Iterable[str], keys: int = 0, guard: str = "off") -> dict[str, list[Seen]]:
-    """What is seen of each statement on D, D', De and Dn."""
+    """The view of each statement on D, D', De and Dn."""
     found: dict[str, list[Seen]] = {sql: [] for sql in statements}
     for data in all_databases().values():
         with opened(data, guard=guard) as connection:

@@ -60,7 +60,7 @@ def test_the_list_is_long_and_names_each_attack_once() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_without_the_guard_every_attack_gets_its_number(schema: str) -> None:
-    """What the engine refuses by itself is no test of the guard."""
+    """A refusal by the engine itself is no test of the guard."""
     data, missing = data_under(schema, "off"), []
     for attack in read_attacks(schema):
         with data.without_noise() as session:
@@ -95,7 +95,7 @@ def _tell(through: Sequence[tuple[str, Attack, str]]) -> None:
 
 
 def _held_alone(schema: str, attack: Attack, sized: bool) -> bool:
-    """Whether it is held where nothing was asked before."""
+    """Tell whether it is held where nothing was asked before."""
     with data_under(schema, "block", sized).without_noise() as session:
         return held(session, attack)
 
@@ -111,7 +111,7 @@ def test_what_one_analyst_asks_decides_nothing_for_another(tmp_path: Path) -> No
 
 
 def _decisions(ledger: Path, hostile: Sequence[str], usual: Sequence[str]) -> list[str]:
-    """How the usual statements are decided, one after another, once the hostile ones were asked."""
+    """The decisions on the usual statements, one after another, once the hostile ones were asked."""
     open_session(declared("nhefs"), None, ledger).close()
     with closing(_opened(HOSTILE, ledger)) as session:
         for sql in hostile:

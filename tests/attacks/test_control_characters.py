@@ -267,7 +267,7 @@ def test_c10_notebooks(schema: Path) -> None:
 
 
 def test_c10_completion(schema: Path) -> None:
-    """What is offered is shown escaped, and written as it is: it is the value."""
+    """An offered value is shown escaped, and written as it is: it is the value."""
     pytest.importorskip("prompt_toolkit")
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document

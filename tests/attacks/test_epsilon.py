@@ -130,7 +130,7 @@ SELECT = (
 
 
 def shown(folder: Path, noise: SystemNoise) -> int:
-    """How many of 100,000 groups of one person are shown."""
+    """The number of groups of one person that are shown, of 100,000."""
     session = open_session(people(folder, [1]), None, ":memory:", noise=noise)
     found = sum(len(session.execute(SELECT.replace("$n", str(run))).rows) for run in range(RUNS))
     session.close()

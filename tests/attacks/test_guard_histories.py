@@ -42,7 +42,7 @@ GONE = 1005
 SHORTEST = 5
 """Letters of a value that is nobody else's by chance."""
 SECRET = "zebra"
-"""What every text of the data begins with that a statement does not name."""
+"""The beginning of every text of the data that a statement does not name."""
 
 UNIT = """
 [dataset]
@@ -116,7 +116,7 @@ BESIDE = {"patient": "patient JOIN visit USING (patient_id)", "visit": "visit JO
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """What the statements of one theme have in common: a table and conditions; and the conditions that they try in turn."""
+    """A theme that statements have in common, a table and conditions; and the conditions that they try in turn."""
 
     table: str
     base: tuple[str, ...]
@@ -369,7 +369,7 @@ def compared(deciding: Mapping[str, Deciding], asked: Sequence[History]) -> list
 
 
 def show(what: str, tally: Counter[str]) -> None:
-    """How often what was decided."""
+    """The number of times that each was decided."""
     listed = ", ".join(f"{code or 'allowed'} {count:,}" for code, count in sorted(tally.items()))
     sys.stdout.write(f"\n{what}: {listed}\n")
 
@@ -423,7 +423,7 @@ def explained(session: Session, sql: str) -> str:
 
 
 def executed(sessions: Mapping[str, Session], history: History) -> Iterator[tuple[Decision, str]]:
-    """What becomes of every statement, and what EXPLAIN said of it before."""
+    """The outcome of every statement, and what EXPLAIN said of it before."""
     for who, sql in history.asked:
         said = refused(sessions, who, sql)
         try:

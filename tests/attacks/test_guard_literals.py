@@ -1,4 +1,4 @@
-"""What the guard decides does not hang on what is written inside a text: SQL words in a literal are letters and nothing else."""
+"""The guard's decision does not hang on what is written inside a text: SQL words in a literal are letters and nothing else."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 def decisions(session: Session, history: Sequence[str], literal: str) -> list[str]:
-    """What becomes of each statement with a text in its place: the code of a refusal, or ""."""
+    """The outcome of each statement with a text in its place: the code of a refusal, or ""."""
     forget(session)
     quoted = "'" + literal.replace("'", "''") + "'"
     found = []

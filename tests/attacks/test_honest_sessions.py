@@ -1,4 +1,4 @@
-"""What the guard takes from analysts who attack nobody, session by session, at the price of each dataset and at its cap."""
+"""The guard's cost to analysts who attack nobody, session by session, at the price of each dataset and at its cap."""
 
 from __future__ import annotations
 

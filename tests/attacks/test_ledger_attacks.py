@@ -84,7 +84,7 @@ def running(folder: Path, body: str, count: int) -> Iterator[list[subprocess.Pop
 
 
 def told(workers: list[subprocess.Popen[str]], text: str = "\n") -> list[str]:
-    """What they say after a line that starts all of them at once."""
+    """The processes' answers after a line that starts all of them at once."""
     for worker in workers:
         assert worker.stdin is not None
         worker.stdin.write(text)

@@ -274,7 +274,7 @@ def test_a18_a_limit_on_rows_of_people_is_refused_behind_a_set_operation(operati
 
 
 def test_a18_windows_over_released_rows_see_noisy_values_only() -> None:
-    """What a window adds up are the numbers that were returned."""
+    """The numbers that a window adds up are those that were returned."""
     with opened(ordinary()) as connection:
         rows = connection.execute(
             "SELECT site, COUNT(*) AS n, SUM(COUNT(*)) OVER () AS s FROM patient GROUP BY site"

@@ -49,7 +49,7 @@ def request(*ran: Event) -> ChargeRequest:
 
 
 def charged(ledger: Ledger, budget: Budget, *ran: Event, most: int = 2000) -> int:
-    """How often the same events are charged."""
+    """Charge the same events so many times."""
     count = 0
     with contextlib.suppress(BudgetError):
         while count < most:
@@ -80,7 +80,7 @@ def within_the_delta(folder: Path) -> None:
 
 
 def as_the_noise(folder: Path) -> None:
-    """What an event adds is at least the divergence of what is drawn."""
+    """The divergence of what is drawn is at most what an event adds."""
     noise, l1 = DiscreteLaplace(Fraction(10)), 2
     event = noise.event(l1, PURE.event(Fraction(l1, 10)).loss)
     at = np.arange(-4000, 4001)
@@ -120,7 +120,7 @@ def by_one_order(folder: Path) -> None:
 
 
 def as_planned(folder: Path) -> None:
-    """What a plan says that runs loses what it is priced at, and the ledger charges that alone."""
+    """A plan's own loss is its price, and the ledger charges that alone."""
     declared = clinic.schema(folder, accounting="rdp")
     sql = "SELECT COUNT(*), SUM(age) FROM patient"
     (part,) = compile_statement(parse(sql), Options(), declared, staging.Types()).releases

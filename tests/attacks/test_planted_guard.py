@@ -53,7 +53,7 @@ def nested_parts_are_forgotten(patch: Patch) -> None:
 
 
 def groups_are_forgotten(patch: Patch) -> None:
-    """What is grouped by has no parts."""
+    """A group key has no parts."""
     known = parts._all
     patch.setattr(parts, "_all", lambda block: known(replace(block, keys=())))
 
@@ -63,12 +63,12 @@ def numbers_are_forgotten(patch: Patch) -> None:
 
 
 def nothing_is_loaded(patch: Patch) -> None:
-    """What was asked before is not read."""
+    """Earlier statements are not read."""
     patch.setattr(Guarding, "_load", lambda self, rows: None)
 
 
 def what_is_packed_hides_the_rest(patch: Patch) -> None:
-    """What no packing holds is taken for packed."""
+    """Everything that no packing holds is taken for packed."""
     patch.setattr(Packs, "recall", lambda self: 1_000)
 
 
@@ -107,7 +107,7 @@ def every_answer_by_itself(patch: Patch) -> None:
 
 
 def parts_are_not_taken_away(patch: Patch) -> None:
-    """What the parts of an answer leave of it is not looked at."""
+    """The remainder that the parts of an answer leave of it is not looked at."""
     patch.setattr(audit, "_parts", lambda *told: [])
 
 

@@ -52,7 +52,7 @@ def _calls() -> Iterator[str]:
 
 
 def _rows(texts: list[str], others: tuple[str, ...]) -> list[tuple[object, ...]]:
-    """What is computed of the rows of TEXTS, one statement, beside some rows of others."""
+    """The value of one statement over the rows of TEXTS, beside some rows of others."""
     items = ", ".join(f"{text} AS c{i}" for i, text in enumerate(texts))
     with duckdb.connect() as engine:
         engine.execute("CREATE TABLE extreme (place INTEGER, l_varchar VARCHAR, r_varchar VARCHAR)")

@@ -29,7 +29,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def _outcomes(world: World, text: str) -> list[str]:
-    """What happens on all rows, without one person, and without anybody."""
+    """The outcomes on all rows, without one person, and without anybody."""
     found = []
     for connection in world.connections:
         try:
@@ -129,7 +129,7 @@ def _tree(text: str) -> object:
 
 
 def test_a_cast_that_may_raise_is_made_in_one_place() -> None:
-    """Where expressions are made only cast_tree decides whether a cast tries. Others that do not are of constants, to DOUBLE, to a
+    """Only cast_tree decides whether a cast tries where expressions are made. Others that do not are of constants, to DOUBLE, to a
     value's own type, or inside a condition that it fits."""
     found = [
         f"{path.name}: {line.strip()}"

@@ -44,7 +44,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def _answer(sql: str, more: str = "") -> int:
-    """What a query gives, of all rows and of one more."""
+    """A query's answer, of all rows and of one more."""
     with duckdb.connect() as engine:
         engine.execute(f"CREATE TABLE t AS {ROWS} {more}")
         (found,) = engine.execute(sql).fetchall()

@@ -47,7 +47,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def _read(world: World, column: str, values: list[str], sqltype: str) -> list[Decimal]:
-    """What a cast gives of such values of a column."""
+    """The values that a cast makes of such values of a column."""
     form = world.built(f"CAST({column} AS {sqltype})")
     assert form is not None
     rows = f"SELECT TRY_CAST(unnest($values) AS {column.removeprefix('l_')}) AS {column}"
@@ -69,7 +69,7 @@ def test_nothing_is_read_as_a_decimal_of_more_digits(world: World, column: str, 
 
 @reads_more_digits
 def test_the_engine_still_reads_more_digits() -> None:
-    """Where no supported version does, the second printing may go."""
+    """The second printing may go once no supported version needs it."""
     assert duckdb.execute("SELECT TRY_CAST('1.5e3' AS DECIMAL(3,0)) = 1500").fetchone() == (True,)
 
 

@@ -129,7 +129,7 @@ WITHIN = [
     "SELECT COUNT(DISTINCT o_id) FROM orders",
     "SELECT COUNT(*) FROM (SELECT o_day FROM orders UNION ALL SELECT grade FROM mark)",
 ]
-"""What never leaves one way to the unit."""
+"""Tables that never leave one way to the unit."""
 
 
 BOTH = [

@@ -68,7 +68,7 @@ def charges(session: Session) -> int:
 
 
 def ended(session: Session, sql: str) -> bool:
-    """Whether a statement was interrupted; then it was charged iff it says so, and nobody waits for it."""
+    """Tell whether a statement was interrupted; then it was charged iff it says so, and nobody waits for it."""
     before = charges(session)
     try:
         session.execute(sql)

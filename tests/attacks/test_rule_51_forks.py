@@ -44,7 +44,7 @@ def connection(schema: Path) -> Iterator[dpsql.Connection]:
 
 
 def in_child(work: Callable[[], str], leave: Callable[[], object] = lambda: os._exit(0)) -> str:
-    """What some work says in a forked process, which must end by itself."""
+    """Do some work in a forked process, which must end by itself, and return what it says."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -71,7 +71,7 @@ def at(price: str, sql: str) -> str:
 
 
 def poisoned(session: Session, price: str, statements: Sequence[str]) -> int:
-    """How many of them are answered."""
+    """The number of them that are answered."""
     return sum(decision(session, at(price, sql)) == "answered" for sql in statements)
 
 

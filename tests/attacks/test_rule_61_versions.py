@@ -119,7 +119,7 @@ GUARDED = DECLARED + "\n[analysts.ann]\n"
 
 
 def approve(folder: Path) -> None:
-    """What `dpsql check` does of the data's version."""
+    """Approve the data's version as `dpsql check` does."""
     declared = read_schema(folder / "schema.toml")
     with closing(Ledger.open(folder / "ledger", ledger_identity(declared))) as ledger:
         open_dataset(declared, ledger, approve=True).close()

@@ -95,7 +95,7 @@ def test_rule_69_the_owner_sees_everybody(schema: Schema) -> None:
 
 
 def test_rule_69_other_declarations_are_decided_by_the_same_statements(schema: Schema) -> None:
-    """What was asked is evaluated on the new sample units, from its text, once."""
+    """Earlier statements are evaluated on the new sample units, from their texts, once."""
     with closing(opened(schema)) as session:
         assert ask(session, PAIR[0]) == "answered"
     changed = declared_anew(schema, "units   = 6000", "units   = 5900")

@@ -513,7 +513,7 @@ ORDER_BOUND = [
 
 @pytest.mark.slow
 def test_rule_10_aggregates_that_see_an_order_are_refused_within_a_unit(tmp_path: Path) -> None:
-    """What is not a function of the multiset of one person's rows, bit for bit, stays out."""
+    """Only functions of the multiset of one person's rows, bit for bit, are let in."""
     refused(
         tmp_path,
         [
@@ -577,7 +577,7 @@ def test_rule_10_one_persons_sums_do_not_depend_on_others_or_order(tmp_path: Pat
 
 
 def test_rule_11_the_cut_is_ordered_by_a_secret_and_the_units_own_groups(tmp_path: Path) -> None:
-    """Which groups of a person are kept changes with the secret, and never with other people."""
+    """The choice of a person's groups changes with the secret, and never with other people."""
     part = compiled(tmp_path, "/* dpsql: max_groups=1 */ SELECT year, COUNT(*) FROM visit GROUP BY year")
     connection = duckdb.connect()
     kept = set()
@@ -609,7 +609,7 @@ def test_rule_11_keys_with_null_still_have_one_order(tmp_path: Path) -> None:
 
 
 def per_unit_rows(folder: Path, sql: str, data: clinic.Database, threads: int = 1) -> str:
-    """What a statement's private block reads, everybody's but PERSON's, as a text that keeps every bit."""
+    """The rows that a statement's private block reads, everybody's but PERSON's, as a text that keeps every bit."""
     source = compiled(folder, sql).release.limited.block.source
     where = " AND ".join(text(c) for c in source.where) or "true"
     connection = duckdb.connect(config={"threads": str(threads)})
@@ -858,7 +858,7 @@ def test_rule_26_the_charge_is_that_of_the_sampler(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("accounting", ["sequential", "advanced"])
 def test_rule_27_gaussian_is_charged_by_its_conversion(accounting: str, tmp_path: Path) -> None:
-    """Where the ledger adds up (epsilon, delta), Gaussian noise is priced in both, and needs a delta."""
+    """Gaussian noise is priced in epsilon and delta where the ledger adds these up, and needs a delta."""
     sql = "/* dpsql: mechanism=gaussian */ SELECT COUNT(*), SUM(days) FROM visit"
     part = compiled(tmp_path, sql, accounting=accounting)
     assert all(isinstance(m.noise, DiscreteGaussian) and m.loss.delta > 0 for m in part.release.measures)
@@ -1024,7 +1024,7 @@ def test_rule_33_a_missing_group_counts_zero(tmp_path: Path) -> None:
 
 
 def test_rule_34_the_guard_decides_once_and_before_the_charge(tmp_path: Path) -> None:
-    """What is wrong with the second release is said before the first is paid for; a released value is an opaque constant."""
+    """A fault of the second release is said before the first is paid for; a released value is an opaque constant."""
     refused(
         tmp_path,
         [
@@ -1181,7 +1181,7 @@ def test_rule_36_private_rows_meet_along_verified_keys_only(tmp_path: Path) -> N
 
 
 def test_rule_36_declared_analysts_need_the_owners_approval(tmp_path: Path) -> None:
-    """Where analysts are declared, opening approves nothing by itself."""
+    """Declared analysts need an approval: opening approves nothing by itself."""
     clinic.write(tmp_path, ordinary())
     clinic.schema(tmp_path)
     path = tmp_path / "patient.toml"
@@ -1219,7 +1219,7 @@ def test_rule_38_estimates_do_not_use_the_datas_size() -> None:
 
 @pytest.mark.slow
 def test_rule_39_functions_without_a_guard_are_refused(tmp_path: Path) -> None:
-    """What DuckDB raises on is either guarded (test_totality.py) or not in the grammar."""
+    """A function on which DuckDB raises is either guarded (test_totality.py) or not in the grammar."""
     calls = [
         "factorial(age)",
         "age << code",
@@ -1270,7 +1270,7 @@ def test_rule_40_the_charge_is_on_disk_before_the_engine_runs(monkeypatch: pytes
 
 
 def tally_of(part: CompiledRelease, data: clinic.Database) -> Counter[tuple[object, ...]]:
-    """How many rows of each group and bucket the engine hands to the release stage, what is cut being cut."""
+    """The number of rows of each group and bucket that the engine hands to the release stage, what is cut being cut."""
     connection = duckdb.connect()
     clinic.fill(connection, data)
     rows = ask(connection, part.histograms[0].sql, "00").fetchall()

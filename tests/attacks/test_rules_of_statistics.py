@@ -41,7 +41,7 @@ def test_rule_19_the_share_of_clamped_rows_is_paid_for(tmp_path: Path) -> None:
 
 
 def test_rule_22_selections_compose_over_the_groups_of_a_unit(tmp_path: Path) -> None:
-    """What a group's choice loses is linear in a unit's rows there, and all of its rows are at most the limit.
+    """A group's choice loses what is linear in a unit's rows there, and all of its rows are at most the limit.
 
     Costs move by at most their bound for each row, so r rows lose r * rate * 2 * bound, and r adds up to at most K.
     """

@@ -88,7 +88,7 @@ def test_every_price_is_answered_or_refused(tmp_path: Path, accounting: str) -> 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("mechanism", ["auto", "laplace", "gaussian"])
 def test_the_largest_prices_run(session: Session, mechanism: str) -> None:
-    """Where no mechanism has an error left, one is taken all the same."""
+    """A price at which no mechanism has an error left still gets one of them."""
     for sql in STATEMENTS[:6]:
         session.execute(f"/* dpsql: epsilon=40000, mechanism={mechanism} */ {sql}")
 
@@ -128,7 +128,7 @@ def test_what_cannot_be_post_processed_is_refused_before_it_is_charged(session: 
 
 
 def test_a_statement_of_typical_values_leaves_no_rows_behind(session: Session) -> None:
-    """What was tried out is not what is answered: groups nobody selected, and groups of nobody."""
+    """A trial is not the answer: groups nobody selected, and groups of nobody."""
     rows = session.execute("/* dpsql: epsilon=0.001 */ SELECT note, COUNT(*) FROM patient GROUP BY note").rows
     assert ("x", 1) not in rows
     assert len(session.execute("SELECT site, COUNT(*) FROM patient GROUP BY site").rows) == 3

@@ -465,7 +465,7 @@ def test_rule_40_a_vector_that_was_edited_is_noticed(tmp_path: Path) -> None:
 
 
 def test_rule_28_a_top_up_claims_no_mu_where_the_grid_has_no_room(tmp_path: Path) -> None:
-    """Where the dataset's epsilon leaves the grid of Gaussian noise no delta, no mu is claimed: not for a difference either."""
+    """No mu is claimed where the dataset's epsilon leaves the grid of Gaussian noise no delta: not for a difference either."""
     sql = "SELECT COUNT(*) FROM patient"
     with opened(tmp_path, ZCDP) as session:
         first = session.execute(gaussian(1, sql)).receipt.loss

@@ -54,7 +54,7 @@ class World:
         return {name: found for (_, name), found in self.scope.columns.items()}
 
     def failures(self, found: list[Scalar]) -> list[str]:
-        """What the engine raises on, and what leaves its hard limits."""
+        """The statements on which the engine raises, and those that leave their hard limits."""
         problems: list[str] = []
         for start in range(0, len(found), BATCH):
             problems += self._failures(found[start : start + BATCH])
@@ -136,7 +136,7 @@ def test_every_operator_over_every_pair_of_types(world: World, part: int) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_functions_of_functions(world: World, seed: int) -> None:
-    """What one function gives is a value that the next one's author did not think of."""
+    """One function gives values that the next one's author did not think of."""
     chance = random.Random(seed)
     levels = [list(world.columns.values())]
     for _ in range(3):
@@ -188,7 +188,7 @@ def _statements(expression: str, built: Scalar) -> Iterator[str]:
 
 
 def _ran(world: World, schema: Schema, sql: str) -> bool:
-    """Whether the planner took the statement; then the engine must, too."""
+    """Tell whether the planner took the statement; then the engine must, too."""
     try:
         compiled = compile_statement(parse(sql), Options(), schema)
     except Error as refused:

@@ -133,7 +133,7 @@ REST = where(f"NOT ({PERSON})")
 
 
 def test_the_two_answers_single_out_one_person(tmp_path: Path) -> None:
-    """Where nobody stands in the way."""
+    """Nobody stands in the way."""
     with opened(placed(tmp_path, text=schema_text("nhefs", mode="off"))) as session:
         assert ask(session, TOTAL).rows[0][0] - ask(session, REST).rows[0][0] == 1  # type: ignore[operator]
 
@@ -775,7 +775,7 @@ BOTH = "person_year y JOIN person p USING (person_id)"
     ],
 )
 def test_rule_34_a_list_of_released_groups_chooses_cells(data: dict[str, Data], sql: str) -> None:
-    """Where all that it is compared with is a group key: the greatest groups of a chart, beside the chart and the total."""
+    """Comparisons with a group key alone: the greatest groups of a chart, beside the chart and the total."""
     with opened(data["randhie"]) as session:
         for before in (f"SELECT COUNT(*) FROM {BOTH}", f"SELECT year, site, COUNT(*) FROM {BOTH} GROUP BY ALL"):
             assert decision(session, before) == "answered"
@@ -939,7 +939,7 @@ def test_the_decision_is_the_same_without_the_data(tmp_path: Path) -> None:
 
 
 def explained(session: Session, sql: str) -> list[str]:
-    """What EXPLAIN says of the guard, or why it is refused."""
+    """EXPLAIN's words on the guard, or the reason why it is refused."""
     try:
         lines = session.explain(sql).splitlines()
     except Error as problem:
@@ -964,7 +964,7 @@ def test_explain_says_what_would_be_decided(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_rule_38_decisions_and_words_are_the_same_on_every_database(tmp_path: Path) -> None:
-    """What a refusal says about numbers of people is what the owner declared."""
+    """The numbers of people in a refusal are those that the owner declared."""
     said = []
     for number, kept in enumerate(["TRUE", f"NOT ({PERSON})", "age < 30", "FALSE"]):
         folder = tmp_path / str(number)
@@ -1175,7 +1175,7 @@ def test_rule_44_a_warning_is_no_suppression(tmp_path: Path) -> None:
 
 
 def test_an_audit_knows_the_small_groups_of_a_breakdown(tmp_path: Path) -> None:
-    """What the shown ones leave of their total."""
+    """The hidden groups' rest is the total without the shown ones."""
     few = "FROM patients WHERE race <> 'white' AND sex = 'male' AND education = '1'"
     with opened(placed(tmp_path, text=schema_text("nhefs", mode="audit"))) as session:
         assert decision(session, f"/* dpsql: epsilon=0.4 */ SELECT COUNT(*) {few}") == "answered"
@@ -1222,7 +1222,7 @@ def test_a_value_that_few_of_one_group_have_is_suppressed_there(data: dict[str, 
 
 
 def test_rule_44_groups_stay_as_rows(tmp_path: Path) -> None:
-    """Which declared keys there are says nothing; their values are NULL where they are of a few."""
+    """The list of declared keys says nothing; their values are NULL where they are of a few."""
     sql = "SELECT marital, COUNT(*) AS n, SUM(age) AS s FROM patients WHERE age BETWEEN 40 AND 41 GROUP BY marital ORDER BY marital"
     with opened(placed(tmp_path)) as session:
         answer = ask(session, sql)

@@ -140,7 +140,7 @@ def test_every_order_of_statements_answers_as_a_fresh_session(tmp_path: Path) ->
 
 
 def test_a_refused_statement_leaves_nothing_behind(tmp_path: Path) -> None:
-    """What was bound before the refusal is forgotten too."""
+    """Everything bound before the refusal is forgotten too."""
     expected = fresh(tmp_path, BOUND[1])
     with opened(tmp_path) as session:
         for broken in (

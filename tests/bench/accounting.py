@@ -1,4 +1,4 @@
-"""How many statements each accountant admits under one total, what joining accountants costs; then ledgers and a dashboard."""
+"""Statements that each accountant admits under one total, and the time of joining accountants; then ledgers and a dashboard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What dpsql takes beside plain DuckDB, one line each, with its aim; and the same of another commit, in turn.
+"""dpsql's times beside plain DuckDB's, one line each, with its aim; and the same of another commit, in turn.
 
 python -m tests.bench.aims CACHE SCALE ROUNDS prints the numbers of this process's dpsql, for `against`.
 """

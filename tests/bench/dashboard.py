@@ -52,7 +52,7 @@ STATEMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one process did: when it began and ended, on the clock of the machine, and the time of each statement [seconds]."""
+    """The work of one process: when it began and ended, on the clock of the machine, and the time of each statement [seconds]."""
 
     begun: float
     ended: float
@@ -155,7 +155,7 @@ def _refreshed(schema: Schema, ledger: Path, refreshes: int, reconnect: int, rea
 
 
 def _spent(schema: Schema, ledger: Path, done: Sequence[Work]) -> tuple[PrivacyLoss, tuple[str, ...]]:
-    """What the ledger says was spent, after checking it as a whole, and the line of the table."""
+    """The ledger's sum of what was spent, after checking it as a whole, and the line of the table."""
     opened = Ledger.open(ledger, ledger_identity(schema))
     charges, spent = opened.verify(), opened.spent()
     opened.close()

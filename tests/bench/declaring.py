@@ -47,7 +47,7 @@ SUPPORTED = re.compile(r"VARCHAR|BOOLEAN|DATE|TIMESTAMP|TIME|DOUBLE|FLOAT|DECIMA
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is said of a workload beside its tables.
+    """Everything that is said of a workload beside its tables.
 
     unit   "row", or "table.column" of a table that is made of the values that the first table has in that column
     units  the public estimate of their number

@@ -1,4 +1,4 @@
-"""What the guard adds to planning; what its decision takes as its history grows, what loading that takes, and the memory that it needs.
+"""The guard's part of planning; its decision's time as its history grows, the time of loading that, and the memory that it needs.
 
 A decision is whom a statement asks about, and the comparison with all that was asked before; planning, charging and the engine are
 left out. The history is made of questions alone: nothing is run, and the charges in the ledger are tied to nothing.
@@ -287,7 +287,7 @@ def _resident() -> int:
 
 
 def _decisions(guarded: Guarded, decisions: int) -> tuple[int, Decided, int]:
-    """How many cells are remembered, the times, and how many were refused."""
+    """The number of cells that are remembered, the times, and the number of refusals."""
     guarding, found, refused = guarded.guarding, Decided(), 0
     plain = guarding.judge
     guarding.judge = guarded.timed(plain)  # type: ignore[method-assign,assignment]

@@ -1,4 +1,4 @@
-"""What a charge and a stored answer take as the ledger grows, and what opening and verifying it take."""
+"""The times of a charge and a stored answer as the ledger grows, and of opening and verifying it."""
 
 from __future__ import annotations
 

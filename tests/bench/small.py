@@ -1,4 +1,4 @@
-"""What does not depend on the size of the data: a small statement over plain, planning, a charge, a stored answer."""
+"""Times that do not depend on the size of the data: a small statement over plain, planning, a charge, a stored answer."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _charges(folder: Path, rounds: int) -> Times:
 
 
 def _syncs(folder: Path, rounds: int) -> Times:
-    """What the disk takes for the least durable write."""
+    """The disk's time for the least durable write."""
     with open(folder / "syncs", "wb", buffering=0) as file:
 
         def sync() -> None:

@@ -1,4 +1,4 @@
-"""Where the time of a statement goes: every stage's own time, without that of the stages inside it."""
+"""The time of a statement by stage: every stage's own time, without that of the stages inside it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PLACES: tuple[tuple[object, str, str], ...] = (
     (dpsql.session.answer, "_finished", "rows and accuracy"),
     (Session, "execute", "the rest"),
 )
-"""What is timed, in the order of a statement: owner, attribute, label."""
+"""The timed functions, in the order of a statement: owner, attribute, label."""
 LABELS = tuple(dict.fromkeys(label for _, _, label in PLACES))
 
 

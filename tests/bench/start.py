@@ -1,4 +1,4 @@
-"""How long a session takes from its command to its first prompt, and its parts."""
+"""The time that a session takes from its command to its first prompt, and its parts."""
 
 from __future__ import annotations
 

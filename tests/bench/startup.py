@@ -1,4 +1,4 @@
-"""How long a new process takes to be ready."""
+"""The time that a new process takes to be ready."""
 
 from __future__ import annotations
 

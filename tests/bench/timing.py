@@ -19,7 +19,7 @@ _ticks = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What a number should be at most; it is printed beside the number, never asserted."""
+    """A limit that a number should keep; it is printed beside the number, never asserted."""
 
     most: float
     unit: str

@@ -244,7 +244,7 @@ def _without_value(part: Part) -> Iterator[str]:
 
 
 def _has_value(found: Answer) -> bool:
-    """Whether any noisy cell is not NULL; where all columns are keys, whether there is a row."""
+    """Tell whether any noisy cell is not NULL; where all columns are keys, whether there is a row."""
     noisy = [i for i, is_noisy in enumerate(found.accuracy.noisy) if is_noisy] or range(len(found.columns))
     return any(row[i] is not None for row in found.rows for i in noisy)
 

@@ -19,7 +19,7 @@ WINS = {"reconstruction": (1.0, 0.95), "membership": (0.8, 0.9), "linkage": (0.9
 
 
 def run(name: str, *options: str) -> dict[str, float]:
-    """How often the attacker is right, by protection."""
+    """The attacker's success, by protection."""
     command = [sys.executable, str(FOLDER / f"{name}.py"), "--quick", *options]
     # the output is UTF-8 whatever the locale of the tests is
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}

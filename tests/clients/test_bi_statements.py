@@ -1,4 +1,4 @@
-"""What dashboards send is answered, for nothing where it is public, and for one price however often it is repeated."""
+"""Dashboards' statements are answered, for nothing where they are public, and for one price however often they are repeated."""
 
 from __future__ import annotations
 

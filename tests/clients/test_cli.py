@@ -33,7 +33,7 @@ TABLE = ("--mode", "table")
 
 
 def dpsql(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """What a program would be told; asked here, since a process of its own takes a second to start."""
+    """Run the command in this process, since one of its own takes a second to start."""
     out, errors, given = (io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8") for text in ("", "", stdin))
     with (
         contextlib.redirect_stdout(out),
@@ -75,7 +75,7 @@ def refused(result: subprocess.CompletedProcess[str], code: str, exit_code: int)
 
 
 def spent(schema: Path) -> str:
-    """What `dpsql budget` says is spent; asked here, since a process of its own takes a second to start."""
+    """The amount that `dpsql budget` says is spent; asked here, since a process of its own takes a second to start."""
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown):
         assert main(["budget", str(schema)]) == 0

@@ -72,7 +72,7 @@ class TestCompliance(dbapi20.DatabaseAPI20Test):  # type: ignore[misc]
         """The tables go with their folder."""
 
     def write(self, booze: list[str], barflys: list[tuple[str, str]]) -> None:
-        """What the suite would insert, before it connects."""
+        """Write the rows that the suite would insert, before it connects."""
         (self.folder / "booze.csv").write_text("\n".join(["name", *booze]) + "\n")
         (self.folder / "barflys.csv").write_text("\n".join(["name,drink", *(",".join(row) for row in barflys)]) + "\n")
 

@@ -1,4 +1,4 @@
-"""What a caller holds reaches no DuckDB object and no exact value, unless by names that start with an underscore."""
+"""A caller's objects reach no DuckDB object and no exact value, unless by names that start with an underscore."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CODE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, t
 
 
 def inside(thing: object) -> Iterator[tuple[str, object]]:
-    """What one object shows: items, the variables of frames, and attributes without an underscore."""
+    """The content of one object: items, the variables of frames, and attributes without an underscore."""
     if isinstance(thing, types.FrameType):
         yield from ((f".{name}", value) for name, value in thing.f_locals.items() if not name.startswith("_"))
     elif isinstance(thing, Mapping):

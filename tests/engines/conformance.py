@@ -1,4 +1,4 @@
-"""What every engine must keep, asked of DuckDB and of another one over the same rows: python -m tests.engines.conformance URL
+"""Promises of every engine, asked of DuckDB and of another one over the same rows: python -m tests.engines.conformance URL
 
 The URL is of a server of the kind of engine that is asked, in which databases may be made. Prints what is equal, what is refused and
 why, and what differs; the exit code is 1 where anything differs.
@@ -41,7 +41,7 @@ class Both:
     other: Session
 
     def ask(self, sql: str, parameters: Parameters = ()) -> str:
-        """What came of a statement: "equal", a refusal by the other engine in its words, or how the two differ."""
+        """The outcome of a statement: "equal", a refusal by the other engine in its words, or how the two differ."""
         found: list[object] = []
         for session in (self.one, self.other):
             try:
@@ -111,7 +111,7 @@ def yardstick(url: str, folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def told(found: Iterable[tuple[str, str]]) -> tuple[Counter[str], list[str]]:
-    """How many statements ended in each way, and those that differ."""
+    """The number of statements that ended in each way, and those that differ."""
     counts: Counter[str] = Counter()
     different = []
     for sql, outcome in found:

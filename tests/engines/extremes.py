@@ -77,7 +77,7 @@ def asked(chance: random.Random | None = None, count: int = 0) -> list[str]:
 
 
 def extremes(url: str, chance: random.Random | None = None, count: int = 0) -> Iterator[tuple[str, str]]:
-    """What came of each."""
+    """The outcome of each."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dpsql-extremes-"))
         opened = stack.enter_context(conformance.both(schema(Path(folder)), url, "extremes"))

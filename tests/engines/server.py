@@ -46,7 +46,7 @@ def programs() -> Path | None:
 
 
 def _user() -> str | None:
-    """Who runs the server: it refuses to be run by root. None: whoever runs this."""
+    """The user who runs the server: it refuses to be run by root. None: whoever runs this."""
     if os.getuid() != 0:
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}

@@ -1,4 +1,4 @@
-"""What the engine of PostgreSQL keeps beside its answers: versions, ends, secrets, errors, the owner's verbs."""
+"""Promises of PostgreSQL's engine beside its answers: versions, ends, secrets, errors, the owner's verbs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_rows_that_moved_are_the_same_version(session: Session, schema: Schema) 
 
 
 def test_the_version_is_checked_in_the_transaction_that_reads(schema: Schema, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing said so before the charge, nothing is released all the same."""
+    """A version that was exchanged after the charge releases nothing all the same."""
     monkeypatch.setattr(PostgresEngine, "unchanged", lambda engine: True)
     with closing(open_session(schema, None, ":memory:", ZeroNoise())) as opened:
         execute(schema, "DELETE FROM patient WHERE patient_id = (SELECT max(patient_id) FROM patient)")

@@ -167,7 +167,7 @@ def test_an_interval_without_bounds_in_double_has_no_hull() -> None:
 
 
 def _breaks(operation: Callable[[Interval, Interval], Interval]) -> bool:
-    """Whether an operation loses a product of the ends of two small intervals."""
+    """Tell whether an operation loses a product of the ends of two small intervals."""
     ends = [(a, b) for a in range(-2, 3) for b in range(a, 3)]
     return any(
         Fraction(x * y) not in operation(domains.interval(*first), domains.interval(*second))

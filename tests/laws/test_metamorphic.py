@@ -1,4 +1,4 @@
-"""What must be equal whatever the data: a whole and its parts, a WITH query and its text, two spellings of one plan."""
+"""Equalities that hold whatever the data: a whole and its parts, a WITH query and its text, two spellings of one plan."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> Schema:
 
 
 def _plan(sql: str, schema: Schema) -> tuple[object, ...]:
-    """What is stored, what is paid and what can be moved: everything that decides a plan but the names in it."""
+    """Everything that decides a plan but the names in it: what is stored, what is paid and what can be moved."""
     compiled: Compiled = compile_statement(parse(sql), Options(), schema)
     releases = [part.release for part in compiled.releases]
     return (

@@ -1,4 +1,4 @@
-"""What a plan costs: never more than asked, the sum of its measures, and the same for other spellings of the same statement."""
+"""The price of a plan: never more than asked, the sum of its measures, and the same for other spellings of the same statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scalar says about its values is true of every value that DuckDB computes for it.
+"""A scalar's statements about its values are true of every value that DuckDB computes for it.
 
 On rows inside their declarations: the value is in `domain`, and NULL only where `nullable`. On any rows: the engine does not raise, the
 value is inside `limits`, and integral scalars are integers. Every operand of an expression is checked, the smallest first.
@@ -173,7 +173,7 @@ _FLOAT = _ROUNDED | {"+", "-", "*", "%", "convert", "cast", "round", "literal"}
 
 
 def rounding(part: Scalar) -> Fraction:
-    """How far DOUBLE arithmetic may leave an interval that is exact on real numbers; 0 where nothing is rounded."""
+    """The distance that DOUBLE arithmetic may leave from an interval that is exact on real numbers; 0 where nothing is rounded."""
     widest = Fraction(0)
     for inner in part.walk():
         if inner.sqltype.is_float and inner.function in _FLOAT and not _whole_operands(inner):
@@ -191,7 +191,7 @@ def rounding(part: Scalar) -> Fraction:
 
 
 def _whole_operands(part: Scalar) -> bool:
-    """Whether DOUBLE holds the result exactly: integers of moderate size, not divided."""
+    """Tell whether DOUBLE holds the result exactly: integers of moderate size, not divided."""
     if (
         part.function in ("/", "pow", "sqrt", "ln", "log10", "log2", "exp", "cbrt", "degrees", "radians", "epoch")
         or part.sqltype.name == "FLOAT"
@@ -349,7 +349,7 @@ def test_an_explicit_clamp_bounds_an_unbounded_column(scopes: dict[str, Scope]) 
 
 
 def _found(connection: duckdb.DuckDBPyConnection, scopes: dict[str, Scope], texts: list[str]) -> bool:
-    """Whether the laws are broken somewhere for these expressions on a few databases."""
+    """Tell whether the laws are broken somewhere for these expressions on a few databases."""
     for seed in range(12):
         clinic.fill(connection, clinic.database(random.Random(seed), wild=False))
         try:

@@ -75,7 +75,7 @@ def on(kind: Kind = "exponential", rows: int = UNIT) -> Terms:
 
 
 class Asked(ZeroNoise):
-    """What each choice of a release is made of."""
+    """The parts of each choice of a release."""
 
     def __init__(self) -> None:
         self.choices: list[tuple[list[int], list[int], Fraction]] = []

@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
 
 
 def totality(count: int, clauses: int, seed: int) -> int:
-    """How many problems the fuzzer finds; each is printed once it is found."""
+    """The number of problems that the fuzzer finds; each is printed once it is found."""
     found, began = 0, time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         world = World(Path(folder))

@@ -147,7 +147,7 @@ def database(chance: random.Random) -> Database:
 
 
 def owner(data: Database, table: str, row: Row) -> object:
-    """Whose a row is, by walking the references; None for nobody."""
+    """The owner of a row, by walking the references; None for nobody."""
     if table == "customer":
         return row[0]
     if table == "orders":

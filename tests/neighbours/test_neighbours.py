@@ -13,7 +13,7 @@ from tests.support.nested_neighbours import NestedCases
 
 SEEDS = (0, 1, 2, 3, 4, 5, 7, 8)
 LEAST = 1
-"""How often each construct must be checked for each seed; so in all of them at least as often as there are seeds."""
+"""Checks that each construct needs for each seed; so in all of them at least as many as there are seeds."""
 MOST = 2400
 """After how many cases a construct that did not come up is missed."""
 

@@ -609,7 +609,7 @@ def no_limits_on_joined_tables(patch: Patch) -> None:
 
 
 def exists_is_always_constant(patch: Patch) -> None:
-    """What EXISTS is linked by may differ from row to row of a unit."""
+    """The column that links EXISTS may differ from row to row of a unit."""
     patch.setattr(subqueries, "_fixed", lambda condition, inner: True)
 
 

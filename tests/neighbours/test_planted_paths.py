@@ -85,7 +85,7 @@ def the_declared_path_is_dropped(patch: Patch) -> None:
 
 
 def the_last_step_of_a_path_is_dropped(patch: Patch) -> None:
-    """What is one step from the unit is taken for the unit: an order's number for its buyer."""
+    """A value one step from the unit is taken for the unit: an order's number for its buyer."""
     original = Schema.unit_column
 
     def near(self: Schema, table: Table) -> str | None:

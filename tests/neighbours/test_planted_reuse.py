@@ -60,7 +60,7 @@ def conditions(folder: Path) -> None:
 
 
 def versions(folder: Path) -> None:
-    """Who is gone from the data is gone from the count."""
+    """People gone from the data are gone from the count."""
     session = opened(folder)
     (before,) = ask(session, "SELECT COUNT(*) FROM patient", "0.2")
     session.close()
@@ -82,7 +82,7 @@ def cut_groups(folder: Path) -> None:
 
 
 def differences(folder: Path) -> None:
-    """What is sharpened costs the difference in rho."""
+    """A refinement costs the difference in rho."""
     session = opened(folder)
     for epsilon in ("0.5", "1", "3"):
         ask(session, "SELECT COUNT(*) FROM patient", epsilon, "gaussian")

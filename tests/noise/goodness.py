@@ -1,4 +1,4 @@
-"""How well samples fit a distribution of integers: Pearson's chi-square over cells of at least two per cent each.
+"""Goodness of fit of samples to a distribution of integers: Pearson's chi-square over cells of at least two per cent each.
 
 Below scale 1 a cell may hold 3 in 1,000, since there is little but zero. With 76 expected in such a cell, the chance
 of a p-value below 10^-9 is 5 * 10^-8 at most, by the Poisson distribution.

@@ -163,7 +163,7 @@ REFINED = [("_FIRST_BITS", 1), ("_FIRST_BITS", 8), ("_SLIP", 0.5)]
 def test_choices_that_need_more_bits_or_digits_have_the_same_probabilities(
     monkeypatch: pytest.MonkeyPatch, name: str, value: float, kind: Kind
 ) -> None:
-    """What the first look leaves open is settled without bias."""
+    """A case that the first look leaves open is settled without bias."""
     settle, settled = exact_choice._settled, []
 
     def counted(contenders: Sequence[exact_choice._Contender]) -> int:

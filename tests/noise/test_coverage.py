@@ -1,4 +1,4 @@
-"""How often 95 % intervals hold the exact value of the clamped data, for every statistic, size and price.
+"""The share of 95 % intervals that hold the exact value of the clamped data, for every statistic, size and price.
 
 Each setting draws 2,000 releases of one dataset. It fails where fewer hit than all but 10^-6 of Binomial(draws, 0.94) would, or, where
 an upper limit applies, more than all but 10^-6 of Binomial(draws, 0.965): with true rates of 95 % the chance of either is below 10^-6
@@ -190,7 +190,7 @@ def exact_values(columns: Sequence[str], size: int) -> list[float]:
 
 
 def narrow_noise(part: CompiledRelease) -> bool:
-    """Whether some noise is so narrow that no half-width is near 95 %."""
+    """Tell whether some noise is so narrow that no half-width is near 95 %."""
     return any(measure.noise.half_width(LEVEL) <= 15 for measure in part.release.measures)
 
 

@@ -155,7 +155,7 @@ def counts(*cells: tuple[int, int, int]) -> Counts:
 
 
 def sums(found: Counts, price: Fraction, runs: int) -> Integers:
-    """What is released of a group, in one integer."""
+    """The single integer that is released of a group."""
     totals, clamps = AutoSum(BYTES).release([found] * runs, terms(price), NOISE)
     return np.array(clamps) * 10**6 + np.array(totals)
 

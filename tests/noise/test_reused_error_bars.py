@@ -1,4 +1,4 @@
-"""How often the 95 % intervals of what is read off stored answers hold the exact value.
+"""The share of 95 % intervals of values read off stored answers that hold the exact value.
 
 What is added up, divided or averaged has other noise than what is bought, so its intervals are counted here: of released cells that
 are drawn around known ones, and of a whole session in which 1,000 groups are 1,000 draws. A setting fails where fewer hit than all
@@ -53,7 +53,7 @@ def check(hits: int, draws: int, what: object, *, wide: bool = False) -> None:
 
 
 def hits(column: ReleasedColumn, exact: float) -> tuple[int, int]:
-    """How many of the known intervals hold the exact value, and how many there are."""
+    """The number of known intervals that hold the exact value, and the number of them all."""
     known = [e for e in (column.intervals[i] for i in range(len(column.values))) if e is not None]
     return sum(low - 1e-9 <= exact <= high + 1e-9 for low, high in known), len(known)
 

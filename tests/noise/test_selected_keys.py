@@ -26,7 +26,7 @@ SCALE = 10
 
 
 def shown(people: int) -> tuple[int, int]:
-    """How many of the draws show the group, and how many of those intervals hold its number of people."""
+    """The number of draws that show the group, and of those intervals that hold its number of people."""
     measure, selection = selecting("m0", Units(None), Limits(1, 1), EPSILON, PRICING)
     h = measure.noise.half_width(LEVEL)
     released = [z for z in measure.noise.sample(SystemNoise(), DRAWS) if people + z >= selection.tau]

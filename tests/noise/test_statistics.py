@@ -1,4 +1,4 @@
-"""What is released of values themselves and of moments: statistic and rate, against exact probabilities and the promised loss.
+"""Releases of values themselves and of moments: statistic and rate, against exact probabilities and the promised loss.
 
 The samplers are tested in test_choice.py and test_distribution.py. Here it is asked whether the costs, weights, rates and scales that
 statistics hand to them are those of the definition, for units of one row and of three. 38 p-values, each refused below 10^-9, and 31
@@ -54,7 +54,7 @@ FAULT = Fraction(13, 10)
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NOISE = SystemNoise()
 Rows = dict[int, int]
-"""How many rows of a group have each value."""
+"""The number of rows of a group that have each value."""
 
 
 def grid(buckets: int) -> Grid:
@@ -75,7 +75,7 @@ def counts(rows: Rows) -> Counts:
 
 @dataclass(frozen=True)
 class Choice:
-    """What one choice is made of."""
+    """The parts of one choice."""
 
     costs: Integers
     weights: Integers
@@ -114,7 +114,7 @@ class Scripted(ZeroNoise):
 
 
 def choice(tallied: OverHistogram, rows: Rows, on: Terms, *before: int) -> Choice:
-    """What a release of one group chooses from once it has chosen the positions `before`."""
+    """The options of a release of one group once it has chosen the positions `before`."""
     scripted = Scripted(*before)
     tallied.release([counts(rows)], on, scripted)
     return scripted.choices[len(before)]
@@ -159,7 +159,7 @@ def quantile_cost(rows: Rows, value: int, q: Fraction) -> int:
 
 
 def extreme_cost(rows: Rows, value: int, largest: bool, t: int, buckets: int) -> int:
-    """How many ranks t lies outside of the value's own, t more rows being at the far end."""
+    """The number of ranks by which t lies outside of the value's own, t more rows being at the far end."""
     end = 0 if largest else buckets - 1
     below, here, above = around({**rows, end: rows.get(end, 0) + t}, value)
     beyond = above if largest else below
@@ -428,7 +428,7 @@ MOMENTS = {
     "REGR_SLOPE(w, v)": 4**2 * 2,
     "CORR(v, w)": 4**2 * 2**2,
 }
-"""What one row moves all cells of each together, by the widths and degrees."""
+"""The amount by which one row moves all cells of each together, by the widths and degrees."""
 
 
 def compiled(folder: Path, columns: str, table: str) -> CompiledRelease:

@@ -176,7 +176,7 @@ def test_half_widths_of_weighted_sums_are_upper_bounds(noise: TruncatedLaplace, 
 
 @pytest.mark.parametrize("noise", [*SHAPES, *EDGES], ids=name)
 def test_quantiles_are_those_of_the_noise_up_to_a_step(noise: TruncatedLaplace) -> None:
-    """Where P(Z <= z) is reached is z or a neighbour of it; the cells of continuous noise differ a little in mass."""
+    """The point where P(Z <= z) is reached is z or a neighbour of it; the cells of continuous noise differ a little in mass."""
     points = probabilities(noise)
     sums = np.cumsum([float(p) for p in points.values()])
     levels = np.array([1e-30, 1e-6, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1 - 1e-6])

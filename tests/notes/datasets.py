@@ -67,6 +67,6 @@ def _opened(name: str) -> Opened:
 
 
 def copy_to(folder: Path) -> None:
-    """What a reader at the top of the repository has: the examples, without anybody's ledger, and the clinic."""
+    """Copy what a reader at the top of the repository has: the examples, without anybody's ledger, and the clinic."""
     unused(ROOT / "examples", folder / "examples")
     unused(ROOT / "tests/notes/clinic", folder / "clinic")

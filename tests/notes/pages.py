@@ -34,7 +34,7 @@ class Fence:
 
     @property
     def argument(self) -> str:
-        """What follows the kind: a code, or parameters as a Python literal."""
+        """The words after the kind: a code, or parameters as a Python literal."""
         return " ".join(self.info.split(maxsplit=2)[2:])
 
     @property

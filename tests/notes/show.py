@@ -1,4 +1,4 @@
-"""What each kind of fence must hold, from what the code does now."""
+"""The text that each kind of fence must hold, from what the code does now."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def sensitivities(compiled: Compiled) -> str:
 
 
 def schema_mistakes(case: Case) -> list[str]:
-    """What is wrong with a schema snippet, read as an addition to the page's schema; a snippet with [dataset] stands alone."""
+    """The mistakes of a schema snippet, read as an addition to the page's schema; a snippet with [dataset] stands alone."""
     written = tomllib.loads(case.fence.body, parse_float=Decimal)
     if "dataset" not in written:
         written = _merged(tomllib.loads(FILES[case.schema].read_text(encoding="utf-8"), parse_float=Decimal), written)

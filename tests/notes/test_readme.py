@@ -54,7 +54,7 @@ def _arguments(words: list[str]) -> list[str]:
 
 
 def is_here(words: list[str]) -> bool:
-    """Whether what a command asks about comes with the repository; else it stands for the reader's own."""
+    """Tell whether a command's file comes with the repository; else it stands for the reader's own."""
     return Path(words[1] if words[0] in VERBS else words[0]).exists()
 
 

@@ -45,7 +45,7 @@ def test_a_code_is_raised_somewhere(code: int) -> None:
 
 @cache
 def executed() -> str:
-    """What the fences of grammar_notes show, which test_notes.py executes."""
+    """The fences of grammar_notes that test_notes.py executes."""
     found = [fence for case in all_cases() for fence in (case.fence, *case.shown)]
     return "\n".join(f"{fence.info}\n{fence.body}" for fence in found)
 

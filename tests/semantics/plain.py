@@ -152,7 +152,7 @@ def close(found: object, expected: object, allowed: float) -> bool:
 
 
 def same(found: list[Row], expected: list[Row], allowed: list[float], *, ordered: bool) -> bool:
-    """Whether the rows agree, in their order or in any."""
+    """Tell whether the rows agree, in their order or in any."""
     if len(found) != len(expected):
         return False
     if not ordered:

@@ -340,7 +340,7 @@ SESSIONS: Mapping[str, Sequence[tuple[str, str]]] = {
 
 @dataclass(slots=True)
 class Run:
-    """What became of one session.
+    """The outcome of one session.
 
     hidden  cells that are NULL because their noisy number of people is small
     """

@@ -295,7 +295,7 @@ BY_TOLERANCE = (
     "dp_randomized_response",
     "MODE(",
 )
-"""What is on a grid, chosen or turned round at random: tests/semantics/test_spread_and_rank.py has the tolerance of each."""
+"""Aggregates on a grid, chosen or turned round at random: tests/semantics/test_spread_and_rank.py has the tolerance of each."""
 
 
 @pytest.mark.few(3)

@@ -138,7 +138,7 @@ def test_what_is_computed_across_rows_has_no_interval(session: Session) -> None:
     ],
 )
 def test_text_choices_and_what_is_computed_of_choices_have_no_interval(session: Session, item: str) -> None:
-    """What is chosen of a tally stays as it is when noise is drawn again: an interval from there would leave out its error."""
+    """A choice from a histogram stays as it is when noise is drawn again: an interval from there would leave out its error."""
     answer = session.execute(f"SELECT {item}, COUNT(*) FROM patient WHERE age > 0")
     assert [row[0] for row in answer.accuracy] == [None]
 

@@ -107,7 +107,7 @@ def test_a_row_moves_one_bucket_under_row_level_privacy(tmp_path: Path) -> None:
 
 
 def test_nan_and_null_are_in_no_bucket(tmp_path: Path) -> None:
-    """Where NULL is declared it is a group of its own, with NaN in it; else such rows are in no group at all."""
+    """A declared NULL is a group of its own, with NaN in it; else such rows are in no group at all."""
     data = crowded(5)
     people = [list(row) for row in data["patient"]]
     for i, (income, weight) in enumerate([(float("nan"), float("nan")), (None, None), (float("inf"), float("inf"))]):

@@ -1,4 +1,4 @@
-"""What is read off a stored vector of several values: what plain SQL answers, without noise; and what is too inexact for that."""
+"""Values read off a stored vector of several values: those of plain SQL, without noise; and those too inexact for that."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Beside:
     plain: duckdb.DuckDBPyConnection
 
     def check(self, sql: str) -> list[str]:
-        """What EXPLAIN says of the groups, after the rows were compared."""
+        """EXPLAIN's words on the groups, after the rows were compared."""
         found, expected = self.session.execute(sql).rows, self.plain.execute(sql).fetchall()
         assert sorted(map(repr, found)) == sorted(map(repr, expected)), f"{sql}\n{found}\n{expected}"
         return [line.strip() for line in self.session.explain(sql).splitlines() if "group" in line]

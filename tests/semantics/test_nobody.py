@@ -1,4 +1,4 @@
-"""What the declarations decide is not sold: the answer is that of plain SQL on no rows, free, and says why."""
+"""Cells that the declarations decide are not sold: the answer is that of plain SQL on no rows, free, and says why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What binds closer: an expression without parentheses is read as DuckDB reads it, on every supported version of the parser."""
+"""Precedence: an expression without parentheses is read as DuckDB reads it, on every supported version of the parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read off stored answers is what plain SQL answers, without noise: added up, divided, or given again; and what is never."""
+"""Values read off stored answers are those of plain SQL, without noise: added up, divided, or given again; and what never is."""
 
 from __future__ import annotations
 
@@ -383,7 +383,7 @@ def test_rule_41_avg_is_made_of_the_sum_and_the_count_of_the_same_value(
 def test_rule_41_a_geometric_mean_is_made_of_logarithms_alone(
     session: Session, plain: duckdb.DuckDBPyConnection
 ) -> None:
-    """What was bought of the values themselves says nothing of it; the sum and the count of their logarithms do."""
+    """The values' own answers say nothing of it; the sum and the count of their logarithms do."""
     for sql in ("SELECT SUM(w + 1) FROM person", "SELECT COUNT(w + 1) FROM person"):
         assert not free(session.execute(sql))
     assert free(session.execute("SELECT AVG(w + 1) FROM person"))
@@ -423,7 +423,7 @@ def test_rule_41_what_is_left_out_of_the_finer_keys_stays_left_out(tmp_path: Pat
 
 
 def test_rule_41_a_sum_of_what_was_limited_says_so(session: Session) -> None:
-    """Where rows are cut, the finer groups keep other rows of a unit than all of them together would."""
+    """Cut rows make finer groups keep other rows of a unit than all of them together would."""
     session.execute("/* dpsql: max_rows=1, epsilon=50 */ SELECT kind, SUM(cost) FROM visit GROUP BY kind")
     answer = session.execute("/* dpsql: max_rows=1, epsilon=50 */ SELECT SUM(cost) FROM visit")
     anew = session.execute("/* dpsql: max_rows=1, epsilon=50, fresh */ SELECT SUM(cost) FROM visit")

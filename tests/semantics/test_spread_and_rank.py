@@ -202,7 +202,7 @@ def test_moments_of_two_values(level: str, pair: Pair, condition: str, request: 
 
 
 def margin(both: Beside, function: str, pair: Pair, condition: str, part: CompiledRelease) -> float:
-    """What the grids of both values may change."""
+    """The change that the grids of both values may make."""
     q = quanta(part)
     words = (f"stddev_pop({pair.y})", f"stddev_pop({pair.x})", f"regr_slope({pair.y}, {pair.x})", f"avg({pair.x})")
     present = f"{condition[:-1]} AND " if condition else " FILTER (WHERE "

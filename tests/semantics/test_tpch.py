@@ -27,7 +27,7 @@ from tests.support.statements import useful
 
 Row = tuple[object, ...]
 KEYS = {1: 2, 4: 1, 8: 1, 9: 2, 12: 1, 13: 1, 22: 1}
-"""How many columns, the first ones, are the keys of groups of which some may be empty; the others have none, or show no groups."""
+"""The number of columns, the first ones, that are keys of groups that may be empty; the others have none, or show no groups."""
 SEVERAL_RELEASES = (17, 22)
 SINGLE = re.compile(r"\bgroups?\b.*\b(person|people|customers?|orders?)\b", re.IGNORECASE)
 
@@ -173,7 +173,7 @@ def sum_of_nothing_is_zero(sql: str) -> str:
 
 
 def empty(cells: Row) -> bool:
-    """Whether these are the aggregates of nobody: counts and sums of 0, means of NULL, and 0 / 0 for a share."""
+    """Tell whether these are the aggregates of nobody: counts and sums of 0, means of NULL, and 0 / 0 for a share."""
     return all(
         cell is None or (isinstance(cell, int | float | Decimal) and (cell == 0 or cell != cell)) for cell in cells
     )

@@ -64,7 +64,7 @@ class Browser:
         return self.until(lambda: next((e for e in self.all(css) if e.is_displayed()), None))
 
     def named(self, words: str) -> WebElement:
-        """What has exactly these words."""
+        """The elements with exactly these words."""
         path = f"//*[normalize-space(text())='{words}']"
         return self.until(
             lambda: next((e for e in self._driver.find_elements(By.XPATH, path) if e.is_displayed()), None)
@@ -101,11 +101,11 @@ class Browser:
         return self.all("[data-test=chart-container]")
 
     def errors(self) -> list[str]:
-        """What the panels of errors on the page say."""
+        """The texts of the panels of errors on the page."""
         return [panel.text for panel in self.all("[role=alert]") if panel.text]
 
     def drawn(self, charts: int) -> bool:
-        """Whether so many charts are on the page, each with something in it and none still loading."""
+        """Tell whether so many charts are on the page, each with something in it and none still loading."""
         found = self.charts()
         loading = self.all(".loading, [data-test=loading-indicator]")
         return len(found) == charts and not loading and all(c.find_elements(By.CSS_SELECTOR, DRAWN) for c in found)
@@ -141,7 +141,7 @@ class Browser:
         return list(self._driver.execute_script(found, css))
 
     def samples(self, chart: int) -> str:
-        """What the Samples tab of a chart says."""
+        """The rows of the Samples tab of a chart."""
         self.open(f"/explore/?slice_id={chart}")
         self.named("Samples").click()
         return str(self.until(lambda: next((e.text for e in self.all("pre") if e.text), None)))

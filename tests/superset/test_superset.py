@@ -57,13 +57,13 @@ class Running:
             return float(connection.execute("SELECT spent_epsilon FROM dpsql.budget").fetchone()[0])
 
     def statements(self) -> list[dict[str, object]]:
-        """What Superset sent, with its price or refusal."""
+        """Superset's statements, with their prices or refusals."""
         lines = (self.folder / "statements.jsonl").read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines]
 
 
 class Clock:
-    """What took how long."""
+    """The time that each step took."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
@@ -246,7 +246,7 @@ def the_engine_fails(superset: Running, window: Browser) -> None:
 
 
 def kinds(statements: list[dict[str, object]]) -> set[str]:
-    """What became of the statements; all but the first four are faults."""
+    """The number of statements by outcome; all but the first four are faults."""
     paid: set[object] = set()
     found = set()
     for statement in statements:

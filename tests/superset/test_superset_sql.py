@@ -1,4 +1,4 @@
-"""What Superset sends is what sqlglot writes of what it read: it must mean what was typed."""
+"""The statements of Superset are written by sqlglot from what it read: they must mean what was typed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What several tests need: noise that is not random, small datasets, generated statements, the statement lists."""
+"""Common parts of several tests: noise that is not random, small datasets, generated statements, the statement lists."""

@@ -1,4 +1,4 @@
-"""What a ledger adds up of losses, as its accountants would have it where nothing but the loss is known."""
+"""A ledger's sum of losses, as its accountants would have it where nothing but the loss is known."""
 
 from __future__ import annotations
 

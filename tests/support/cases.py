@@ -1,4 +1,4 @@
-"""Which cases of a parametrized test the README's command runs; `.ci/run` runs all of them."""
+"""The cases of a parametrized test that the README's command runs; `.ci/run` runs all of them."""
 
 from __future__ import annotations
 

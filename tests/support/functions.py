@@ -9,7 +9,7 @@ from dpsql.expressions.functions import FUNCTIONS
 from dpsql.expressions.functions.record import Function
 
 TEXTS, NUMBERS, DATES = "ab", "xy", "de"
-"""What the arguments of examples are called."""
+"""The names of the arguments of examples."""
 OF_VALUES = tuple(function for function in FUNCTIONS if not re.search(r"\bl\b", function.example))
 """All but those of lists, which tests/semantics/test_lists.py asks: l is a list of text."""
 _ARGUMENT = re.compile(rf"'[^']*'|\b[{TEXTS}{NUMBERS}{DATES}]\b")

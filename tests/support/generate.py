@@ -34,7 +34,7 @@ KEYS = {
 }  # fmt: skip
 UNITS = {"patient": "patient_id", "visit": "patient_id"}
 LISTED = {"patient": ["site", "female", "city"], "visit": ["year"], "item": ["drug"]}
-"""What has a finite list of values."""
+"""Columns with a finite list of values."""
 OF_ONE = ["VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV"]
 OF_TWO = ["CORR", "COVAR_POP", "COVAR_SAMP", "REGR_SLOPE", "REGR_INTERCEPT", "REGR_R2"]
 

@@ -116,7 +116,7 @@ def priced(schema: Schema, price: EpsilonDelta) -> Schema:
 
 
 def refusals(data: Data, session: HonestSession, k: int) -> list[Refusal]:
-    """What is refused of a session that is asked without noise, each beside all that was asked before it."""
+    """The refusals of a session that is asked without noise, each beside all that was asked before it."""
     with closing(data.session(ZeroNoise())) as opened:
         errors = [_refused(opened, asked.sql) for asked in session.asked]
     if not any(errors):
@@ -182,7 +182,7 @@ def people(dataset: str, sql: str) -> frozenset[Row]:
 
 @cache
 def width(dataset: str, sql: str) -> int:
-    """How many columns tell the rows of a query apart: one where they are units."""
+    """The number of columns that tell the rows of a query apart: one where they are units."""
     return len(plain(dataset).execute(f"DESCRIBE {sql}").fetchall())
 
 
@@ -232,8 +232,8 @@ def _made_of(condition: exp.Expression) -> Iterator[exp.Expression]:
 
 @cache
 def measures(sql: str) -> frozenset[str]:
-    """What a statement adds up, as far as two of them can be subtracted: counts from counts, sums and averages from those of the same
-    columns, any other aggregate from itself."""
+    """The amounts that a statement adds up, as far as two of them can be subtracted: counts from counts, sums and averages from
+    those of the same columns, any other aggregate from itself."""
     if not sql.upper().startswith(("SELECT", "WITH", "FROM", "PIVOT", "/*")):
         return frozenset()
     return frozenset(_measure(found) for found in parse_one(sql, read="duckdb").find_all(exp.AggFunc))

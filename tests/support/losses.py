@@ -1,4 +1,4 @@
-"""What mechanisms lose at least, from their parameters, by textbook formulas in floats: beside dpsql's own, exact and rounded up.
+"""Least losses of mechanisms, from their parameters, by textbook formulas in floats: beside dpsql's own, exact and rounded up.
 
 Every release is charged at least that, in every measure. rho of a pure mechanism is epsilon tanh(epsilon / 2), that of the exponential
 mechanism epsilon^2 / 8, that of Gaussian noise L2^2 / (2 sigma^2) (rule 26); mu of Gaussian noise is L2 / sigma, and that of a
@@ -37,7 +37,7 @@ class Least:
     mu_squared: float
 
     def exceeds(self, loss: PrivacyLoss) -> bool:
-        """Whether a loss is less than this in any measure."""
+        """Tell whether a loss is less than this in any measure."""
         epsilon = inf if loss.epsilon is None else float(loss.epsilon)
         pairs = ((self.epsilon, epsilon), (self.rho, float(loss.rho)), (self.mu_squared, float(loss.mu_squared)))
         return any(charged < least * _ROUNDING for least, charged in pairs)

@@ -126,7 +126,7 @@ TARGETS = {
     "l_id": ("line", "l_id"),
     "p_id": ("person", "p_id"),
 }
-"""Where a reference leads, by its column."""
+"""The target of a reference, by its column."""
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,7 @@ def _mark(chance: random.Random, line: object, wild: bool) -> Row:
 
 
 def owners(data: Database, market: Market, table: str) -> list[object]:
-    """Whose each row of a table is, by the table's path; None where the path leads nowhere."""
+    """The owner of each row of a table, by the table's path; None where the path leads nowhere."""
     owned: list[object] = [row[NAMES[table].index("p_id")] for row in data[table]] if table == "person" else []
     for row in data[table] if table != "person" else ():
         here, found = (table, row), None

@@ -13,7 +13,7 @@ FORMS = (
     "semi", "anti", "correlated", "per unit", "distinct", "window", "union all", "count distinct", "pivot", "public", "rollup",
     "both ways", "row level",
 )  # fmt: skip
-"""What a statement can have; a test can say how often each was really checked."""
+"""Forms of statements; a test can say how often each was really checked."""
 
 KEYS: dict[str, dict[str, str]] = {
     "person": {"p_id": "person"},

@@ -184,7 +184,7 @@ def _vectors(
 def _history(
     folder: Path, shape: Market, kind: str, versions: tuple[Database, ...], asking: list[str]
 ) -> list[tuple[object, ...]]:
-    """What an analyst sees beside numbers and privately selected groups: outcomes, prices and what was stored, version by version.
+    """An analyst's view beside numbers and privately selected groups: outcomes, prices and what was stored, version by version.
 
     Raises Violation where a version shows something of the one before it.
     """
@@ -211,7 +211,7 @@ def _history(
 
 
 def _cuts(sql: str, shape: Market) -> bool:
-    """Whether the ledger's own secret may decide which rows stay, so that two ledgers differ."""
+    """Tell whether the ledger's own secret may decide which rows stay, so that two ledgers differ."""
     return any(name in sql for name in ("orders", "line", "mark", "parcel"))
 
 

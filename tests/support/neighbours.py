@@ -227,7 +227,7 @@ def _check_selection(part: CompiledRelease, sql: str) -> None:
 
 
 def _check_inside(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> None:
-    """Where every column is inside its declaration, so is every expression: the clamp changes nothing, no key is lost."""
+    """Every column inside its declaration means every expression is: the clamp changes nothing, no key is lost."""
     source = part.release.limited.block.source
     where = " AND ".join([text(c) for c in source.where]) or "true"
     for term in _terms(part):

@@ -25,7 +25,7 @@ CONSTRUCTS = (
 
 
 LISTED = (".site", ".female", ".city", ".year", ".drug")
-"""How the keys end that have a finite list of values."""
+"""The ends of the names of keys that have a finite list of values."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What stands in FROM of a generated nested statement: tables, and joins of them."""
+"""Items in FROM of a generated nested statement: tables, and joins of them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _outside(text: str) -> str:
 
 @dataclass(slots=True)
 class Sources:
-    """What FROM reads; what derived tables and conditions are is added by the classes that follow.
+    """Items that FROM reads; derived tables and conditions are added by the classes that follow.
 
     One generated statement; `used` holds the constructs that it has.
     """
@@ -107,7 +107,7 @@ class Sources:
     # --- joins --------------------------------------------------------------------------------------------------------
 
     def source(self, depth: int) -> Rows:
-        """What a FROM clause reads."""
+        """An item of a FROM clause."""
         options = [self.table, self.pair, self.pair, self.with_public, self.three, self.merged]
         if depth > 0:
             options += [lambda: self.derived(depth), lambda: self.derived(depth), lambda: self.derived_pair(depth)]

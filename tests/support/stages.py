@@ -77,7 +77,7 @@ def schema_of(level: str) -> Schema:
 
 
 def shown(stage: str, case: Case) -> tuple[str, ...]:
-    """What the stage makes of a statement."""
+    """The stage's own form of a statement."""
     try:
         return tuple(STAGES[stage](case.sql, schema_of(case.level)))
     except Error as refused:
@@ -141,7 +141,7 @@ def _block(block: Block) -> Iterator[str]:
 
 
 def _relation(relation: Relation, depth: int = 0) -> Iterator[str]:
-    """What made it, and of what; how many rows of a unit it can have."""
+    """The relation's maker and its inputs; how many rows of a unit it can have."""
     unit = relation.unit
     rows = "public" if unit is None else "a unit a row" if unit.column is None else f"{unit.max_rows} rows of a unit"
     tables = ", ".join(table.name for table in relation.tables)

@@ -1,4 +1,4 @@
-"""What the neighbour test needs of a session, without one: declared tables in a connection, types of public queries, input tables."""
+"""The parts of a session that the neighbour test needs, without one: declared tables, types of public queries, input tables."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Types:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """What the engine hands on of one release."""
+    """The rows of one release that the engine hands on."""
 
     sums: ExactTable | None
     tallies: tuple[ExactTable, ...]

@@ -58,7 +58,7 @@ def read(name: str) -> list[Statement]:
 
 
 def useful(problem: Error) -> bool:
-    """Whether the first line of a refusal is one that a person can act on, and nobody else's words."""
+    """Tell whether the first line of a refusal is one that a person can act on, and nobody else's words."""
     first = str(problem).split("\n")[0]
     foreign = ("sqlglot", "duckdb", "traceback", "\x1b", "exception", "exp.", "none")
     code = int(problem.code.removeprefix("DPSQL-"))

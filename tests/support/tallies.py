@@ -73,7 +73,7 @@ def compare(part: CompiledRelease, one: list[Found], other: list[Found], sql: st
 
 
 def check_choices(part: CompiledRelease, sql: str) -> None:
-    """What is chosen is chosen on the limits that are enforced; what it loses: losses.py."""
+    """Check that a choice is made on the limits that are enforced; its loss: losses.py."""
     for chosen in part.release.chosen:
         if chosen.terms.limits != part.release.limited.limits:
             raise Violation(f"{chosen.name} is chosen on other limits than are enforced in {sql}")

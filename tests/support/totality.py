@@ -146,7 +146,7 @@ class World:
             return None
 
     def problems(self, forms: Sequence[Form], everywhere: bool) -> list[str]:
-        """What is refused, what the engine raises on, and what leaves the limits that were derived for it.
+        """The refusals, the errors that the engine raises, and the values that leave the limits that were derived for them.
 
         everywhere  whether it also runs with guards around every operator, which must change nothing
         """
@@ -206,7 +206,7 @@ class World:
 
 
 def is_inside(text: str | None, limits: Interval) -> bool:
-    """Whether a number as the engine shows it lies in its hard limits; NULL does."""
+    """Tell whether a number as the engine shows it lies in its hard limits; NULL does."""
     if text is None or text in ("nan", "inf", "-inf"):
         return text is None
     # a DOUBLE or FLOAT is shown by the shortest digits that read as it: exact is what they read as
@@ -216,7 +216,7 @@ def is_inside(text: str | None, limits: Interval) -> bool:
 
 
 def expressions(world: World, seed: int, count: int) -> list[str]:
-    """What is wrong with `count` random expressions."""
+    """The problems of `count` random expressions."""
     made, problems = world.forms(random.Random(seed)), []
     for part, start in enumerate(range(0, count, BATCH)):
         forms = [next(made) for _ in range(min(BATCH, count - start))]
@@ -229,7 +229,7 @@ def expressions(world: World, seed: int, count: int) -> list[str]:
 
 
 def statements(world: World, seed: int, count: int) -> tuple[int, list[str]]:
-    """How many statements were taken, and what is wrong with them: `count` expressions, each in every clause."""
+    """The number of statements that were taken, and their problems: `count` expressions, each in every clause."""
     made, taken, problems = world.forms(random.Random(seed)), 0, []
     for _ in range(count):
         form = next(made)

@@ -32,9 +32,9 @@ FEW = 5
 FIRST, LAST = datetime.date(1998, 1, 1), datetime.date(2002, 12, 31)
 SALES = {"sr": ("store_sales", "ss"), "cr": ("catalog_sales", "cs"), "wr": ("web_sales", "ws")}
 SOLD = ("item_sk", "ticket_number", "order_number")
-"""What a return has in common with its sale."""
+"""The columns that a return has in common with its sale."""
 TWIN = 1_000_000
-"""What the twin's tickets have been raised by."""
+"""The amount by which the twin's tickets have been raised."""
 Row = dict[str, object]
 
 
@@ -105,7 +105,7 @@ def _rows(
 
 
 def _twins(row: Row) -> list[Row]:
-    """What one customer has, and what the next one has alike."""
+    """The rows that one customer has, and the next one alike."""
     held = [column for column in row if column.endswith("customer_sk")]
     # who pays for a sale is also who it is sent to; customers come in pairs, of which the first has an odd number
     one = int(str(row[held[0]]))
@@ -115,7 +115,7 @@ def _twins(row: Row) -> list[Row]:
 
 
 def _values(column: Column | None, kind: str, constants: set[str]) -> list[str]:
-    """What a column is drawn from: the constants that it may hold, and a few others."""
+    """The values that a column is drawn from: the constants that it may hold, and a few others."""
     if kind == "VARCHAR":
         listed = column.domain.values if column is not None and isinstance(column.domain, Categories) else ()
         return [str(value) for value in listed] or [*sorted(constants)[:10], "other"]

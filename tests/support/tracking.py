@@ -54,7 +54,7 @@ EPSILON = Fraction(10)
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """What isolates a few people.
+    """A pair of statements that isolates a few people.
 
     people_sql  their ids, over the true data
     reads       what the attacker works out, over the answers
@@ -168,7 +168,7 @@ def _drawn(table: str, column: Column, schema: Schema) -> str:
 
 
 def many_as_declared(schema: str, attack: Attack, k: int) -> bool:
-    """Whether the few are k people or more by the declarations, which is all that is public."""
+    """Tell whether the few are k people or more by the declarations, which is all that is public."""
     return len(declared_data(schema).execute(attack.people_sql).fetchmany(k)) >= k
 
 
@@ -222,7 +222,7 @@ def held(session: Session, attack: Attack) -> bool:
 
 
 def read_out(attack: Attack, answers: Sequence[Answer]) -> object:
-    """What the attacker works out of all the answers; None where too few cells are shown for it."""
+    """The attacker's number, worked out of all the answers; None where too few cells are shown for it."""
     with duckdb.connect() as paper:
         for name, answer in zip(ANSWERS, answers, strict=False):
             _write_down(paper, name, answer)

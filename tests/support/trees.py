@@ -13,11 +13,11 @@ from dpsql.sql.trees import rewritten, walk
 
 X = Column("", "x")
 SECRET = "$cut"
-"""How the secret stands in the engine SQL."""
+"""The name of the secret in the engine SQL."""
 
 
 def text(scalar: Scalar) -> str:
-    """What the engine is asked for."""
+    """The query that the engine is asked."""
     return printed(scalar.tree)
 
 
@@ -41,7 +41,7 @@ def or_zero(tree: Node) -> Node:
 
 
 def told(identity: Hashable) -> str:
-    """What a statistic or a tally is of, for people."""
+    """The input of a statistic or a histogram, for people."""
     match identity:
         case (("rows" | "units") as kind, condition):
             return f"{kind}({_told(condition)})"

@@ -1,4 +1,4 @@
-"""What versions of the engine do otherwise: marks of tests that plant a fault which only some of them show."""
+"""Differences between versions of the engine: marks of tests that plant a fault which only some of them show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check of sensitivities raises."""
+"""The error that a check of sensitivities raises."""
 
 from __future__ import annotations
 

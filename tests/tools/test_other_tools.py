@@ -134,7 +134,7 @@ def notebook(engine: sa.engine.Engine, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def bars(axes: Any) -> list[tuple[float, float]]:
-    """Where the middle of each bar stands, and its height."""
+    """The middle of each bar, and its height."""
     found = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in axes.patches]
     axes.figure.clear()
     return found
@@ -224,7 +224,7 @@ def test_great_expectations(place: Place, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def app(url: str) -> None:
-    """What AppTest runs, in a namespace of its own."""
+    """The script that AppTest runs, in a namespace of its own."""
     import streamlit as st
 
     visits = st.connection("visits", type="sql", url=url)

@@ -44,7 +44,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What one library answered to one cell: errors, or why there are none."""
+    """One library's answer to one cell: errors, or why there are none."""
 
     errors: np.ndarray
     said: str
@@ -200,7 +200,7 @@ def _shown(answer: Answered, task: Task) -> str:
 
 
 def _unanswered(rows: list[Row], names: list[str]) -> None:
-    """What was said in place of an answer, each only once."""
+    """The reasons in place of an answer, each only once."""
     said: dict[tuple[str, str, str], None] = {}
     for row in rows:
         for name in names:

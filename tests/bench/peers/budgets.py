@@ -1,4 +1,4 @@
-"""What is asked of a library's accounting, and how its script answers: how many statements of a cycle fit one budget.
+"""The question to a library's accounting, and the answer of its script: how many statements of a cycle fit one budget.
 
 Every peer has an environment of its own, so its script imports this file as a neighbour: only the standard library here.
 
@@ -79,7 +79,7 @@ def serve(ways: Mapping[str, Opens], distributions: Sequence[str], notes: Sequen
 
 
 def _answered(request: Request, admits: Admits, refresh: int) -> int:
-    """How many statements of the endless cycle fit, each asked and paid so many times."""
+    """The number of statements of the endless cycle that fit, each asked and paid so many times."""
     statements = itertools.islice(itertools.cycle(request.cycle), MOST)
     for answered, index in enumerate(statements):
         if not all(admits(request.questions[index]) for _ in range(refresh)):

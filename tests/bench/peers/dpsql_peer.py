@@ -63,7 +63,7 @@ EXPRESSIONS = {
     "mode": "MODE(category)",
 }
 SHARE = re.compile(r"its interval takes .* of its price")
-"""What EXPLAIN says of a price that does not go into the answer alone."""
+"""EXPLAIN's words on a price that does not go into the answer alone."""
 _ticks = itertools.count(1)
 
 

@@ -16,7 +16,7 @@ from budgets import Question, Total
 
 SPACE = dp.vector_domain(dp.atom_domain(T="i64")), dp.symmetric_distance()
 ROWS = [1, 2, 3]
-"""What is asked about: a price does not depend on it."""
+"""Rows to ask about: a price does not depend on them."""
 
 
 def pure(total: Total) -> Sequence[budgets.Admits]:

@@ -23,7 +23,7 @@ STATEMENTS = {
     "mean": "SELECT AVG(value) AS v FROM s.t",
 }
 DELTAS = (1e-15, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7)
-"""What is tried for the delta of a Privacy object: some of its mechanisms charge it, and its odometer puts no more aside."""
+"""Candidates for the delta of a Privacy object: some of its mechanisms charge it, and its odometer puts no more aside."""
 
 
 def odometers(total: Total) -> Sequence[budgets.Admits]:
@@ -72,7 +72,7 @@ def _reader(epsilon: float, delta: float, upper: float, gaussian: bool = False) 
 
 
 def _of_gaussian() -> str:
-    """What becomes of its Gaussian mechanism."""
+    """The fate of its Gaussian mechanism."""
     try:
         count = _reader(0.1, 1e-9, 1, gaussian=True)
         width = count.get_simple_accuracy(STATEMENTS["count"], budgets.ALPHA)[-1]

@@ -1,4 +1,4 @@
-"""What is asked of every library: data, tasks, exact answers and errors; and how a peer's script answers.
+"""The questions to every library: data, tasks, exact answers and errors; and how a peer's script answers.
 
 Every peer has an environment of its own, so its script imports this file as a neighbour: only the standard library and numpy here.
 One row is one person, neighbours differ by one row that is added or removed, and bounds are public.
@@ -23,7 +23,7 @@ import numpy as np
 SEED = 20240229
 EPSILONS = (0.1, 1.0)
 DELTA = 1e-9
-"""What unknown keys cost besides epsilon."""
+"""The delta that unknown keys cost beside epsilon."""
 SIZES = (1_000, 20_000, 1_000_000)
 ITEMS = 2_000
 
@@ -77,7 +77,7 @@ class Data:
 
     @cached_property
     def by_category(self) -> np.ndarray:
-        """How many rows each category of 1, 2, ... has."""
+        """The number of rows of each category 1, 2, ..."""
         return np.bincount(self.category, minlength=self.categories + 1)[1:]
 
     @cached_property
@@ -140,7 +140,7 @@ def _error(task: Task, data: Data, answer: Any) -> float:
 
 
 def _group_error(data: Data, found: Mapping[int, float]) -> float:
-    """How far the shown counts are from the exact ones, all groups together; a group that is not shown counts as 0."""
+    """The distance of the shown counts from the exact ones, all groups together; a group that is not shown counts as 0."""
     exact = data.by_item
     return sum(abs(found.get(item, 0) - exact.get(item, 0)) for item in exact.keys() | found.keys()) / data.rows
 

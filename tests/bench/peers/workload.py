@@ -1,4 +1,4 @@
-"""How many statements one budget answers at equal error: dpsql beside the accounting of other libraries.
+"""Statements that one budget answers at equal error: dpsql beside the accounting of other libraries.
 
 python -m tests.bench.peers.workload --cache FOLDER
 
@@ -102,7 +102,7 @@ def _first() -> dict[str, str]:
 
 
 def _request(connection: Connection) -> Request:
-    """What the others are asked."""
+    """The question to the others."""
     (mean, people), *_ = duckdb.execute(
         f"SELECT avg(income), count(*) FROM read_parquet('{EXAMPLES / 'randhie' / 'person.parquet'}')"
     ).fetchall()

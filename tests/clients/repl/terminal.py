@@ -83,7 +83,7 @@ class Terminal:
         return self.screen.display[self.screen.cursor.y].rstrip()
 
     def is_ready(self) -> bool:
-        """Whether an empty prompt waits."""
+        """Tell whether an empty prompt waits."""
         return self.line == self.prompt and self.screen.cursor.x > len(self.prompt)
 
     # --- what is done ---------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class Terminal:
         return self.answered()
 
     def answered(self) -> str:
-        """What is on the screen above the next prompt."""
+        """The lines on the screen above the next prompt."""
         self.until(lambda: self.is_ready() and self.screen.cursor.y > 0)
         return self.text[: self.text.rindex(self.prompt)].rstrip()
 

@@ -1,4 +1,4 @@
-"""What a statement would cost, before it is paid; and a session without prompt_toolkit."""
+"""The price of a statement, before it is paid; and a session without prompt_toolkit."""
 
 from __future__ import annotations
 

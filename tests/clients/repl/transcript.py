@@ -33,7 +33,7 @@ def session(page: Path = PAGE) -> Fence:
 
 
 def entered(body: str) -> list[str]:
-    """What was written at the prompts."""
+    """The lines that were written at the prompts."""
     found: list[str] = []
     for line in body.split("\n"):
         if line.startswith(PROMPT):

@@ -24,7 +24,7 @@ JARS = ("/usr/share/java/postgresql.jar",)
 
 
 def same_rows(inside: dpsql.Connection, sql: str, given: list[object], found: list[tuple[object, ...]]) -> None:
-    """What was stored when the driver bought it is what the process reads."""
+    """The process reads the answers that were stored when the driver bought them."""
     cursor = inside.execute(sql, given)
     assert cursor.privacy.releases == 0
     assert [tuple(row) for row in found] == cursor.fetchall()

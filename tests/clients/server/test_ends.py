@@ -95,7 +95,7 @@ def test_statement_timeout(server: Served, client: RawClient) -> None:
 
 
 def test_a_client_that_goes_away(server: Served) -> None:
-    """What it asked is finished, and stored: asked again it is free."""
+    """Finish and store the answer that it asked for: asked again it is free."""
     sql = "SELECT COUNT(*) AS n, AVG(income) AS a FROM person WHERE income > 31"
     one = RawClient(server.port)
     one.login()

@@ -1,4 +1,4 @@
-"""What charges nothing leaves the ledger as it is: Parse, Describe, refusals, failed logins, catalogs."""
+"""Everything that charges nothing leaves the ledger as it is: Parse, Describe, refusals, failed logins, catalogs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_failed_logins(server: Served, user: str, password: str, database: str) 
 
 
 def test_each_analyst_has_their_own_budget(server: Served) -> None:
-    """Who asks is settled by the login: nothing that is said afterwards changes it."""
+    """The login settles who asks: nothing that is said afterwards changes it."""
     with RawClient(server.port) as one:
         one.login("bob")
         for sql in ("SET ROLE alice", "SET SESSION AUTHORIZATION alice", "SET session_authorization = 'alice'"):

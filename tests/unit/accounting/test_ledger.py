@@ -91,7 +91,7 @@ def test_prices_add_up_exactly(
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(LOSSES, st.sampled_from(["ann", "bob"])), max_size=10), st.sampled_from(ACCOUNTINGS))
 def test_order_does_not_matter(charges: list[tuple[PrivacyLoss, str]], accounting: str) -> None:
-    """What is spent, and what is left by any accounting, depends on what was charged alone."""
+    """The amounts spent and left, by any accounting, depend on what was charged alone."""
     found = []
     if accounting in ("sequential", "advanced"):
         charges = [(one, analyst) for one, analyst in charges if one.epsilon is not None]

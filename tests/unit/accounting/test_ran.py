@@ -1,4 +1,4 @@
-"""What ran for a charge is kept with it, reads back, and loses what was charged; rows of earlier layouts say it in words."""
+"""The events of a charge are kept with it, read back, and lose what was charged; rows of earlier layouts say it in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was spent as rows: who sees which, what is left in statements, and sums that agree with the ledger."""
+"""Spending as rows: who sees which, what is left in statements, and sums that agree with the ledger."""
 
 from __future__ import annotations
 

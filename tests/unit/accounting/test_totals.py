@@ -164,7 +164,7 @@ def test_scopes_combine_by_sum_and_by_the_larger(one: Sums, other: Sums, first: 
 
 
 def within(one: Sums, other: Sums) -> bool:
-    """Whether each amount is at most the other's."""
+    """Tell whether each amount is at most the other's."""
     pairs = zip(one.amounts, other.amounts, strict=True)
     return all(most is None or (amount is not None and amount <= most) for amount, most in pairs)
 

@@ -42,7 +42,7 @@ def terms(epsilon: Fraction = Fraction(1), rows: int = 1) -> Terms:
 
 
 def counted(values: list[int]) -> Counts:
-    """What the engine makes of some values in quanta."""
+    """The number that the engine makes of some values in quanta."""
     found: dict[int, list[int]] = {}
     for v in values:
         code = abs(v).bit_length() * (1 if v > 0 else -1)

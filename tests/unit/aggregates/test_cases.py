@@ -1,4 +1,4 @@
-"""What each aggregate releases, how far one unit moves it, with what noise: tests/fixtures/aggregates, a file each."""
+"""Releases of each aggregate, how far one unit moves them, with what noise: tests/fixtures/aggregates, a file each."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def by_frequency(lists: Lists, group: int) -> dict[int, int]:
 
 
 def counts(lists: Lists, order: Callable[[Lists, int], dict[int, int]], take: Taking) -> list[int]:
-    """What is counted in each group."""
+    """The counts of each group."""
     found = []
     for group in range(len(next(iter(lists.values()), []))):
         numbers = order(lists, group)
@@ -130,7 +130,7 @@ def compiled(folder: Path, sql: str, unit: str = "patient") -> CompiledRelease:
 
 
 def taken(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, sql: str) -> dict[tuple[KeyValue, ...], int]:
-    """What is counted in each group, from engine SQL."""
+    """The counts of each group, from engine SQL."""
     columns = fetch.columns(ask(connection, sql, "5e"), part.key_columns + 3)
     keys, numbers = columns[: part.key_columns], columns[part.key_columns :]
     return _taken(ExactTable(tuple(map(base.key_column, keys)), tuple(map(base.integers, numbers))))

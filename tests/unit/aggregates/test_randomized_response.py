@@ -75,7 +75,7 @@ def test_reports_move_between_the_two_numbers_and_keep_their_sum() -> None:
 
 
 def test_without_noise_as_many_are_turned_round_as_on_average() -> None:
-    """What is shown without noise is the exact number up to whole reports."""
+    """The number shown without noise is the exact one up to whole reports."""
     asked, on = responses(), terms(Fraction(2))
     cells = asked.release([counted(300, 700)], on, ZeroNoise())
     assert ResponsesOf(asked).column(cells, on, Fraction(95, 100)).values == [pytest.approx(300, abs=3)]

@@ -1,4 +1,4 @@
-"""What may take long runs once, in one thread after the other, however Ctrl-C comes between."""
+"""Work that may take long runs once, in one thread after the other, however Ctrl-C comes between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where something stands in a statement, and the carets under it."""
+"""Places in a statement, and the carets under them."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ def test_empty_tables_open(tmp_path: Path, ledger: Ledger) -> None:
 
 
 def facts(schema: Schema, ledger: Ledger, approve: bool = False) -> frozenset[str]:
-    """What the ledger knows of the version that is opened."""
+    """The ledger's knowledge of the version that is opened."""
     dataset = open_dataset(schema, ledger, approve=approve)
     dataset.engine.close()
     return read_record(ledger, dataset.version, declared(schema)).facts

@@ -1,4 +1,4 @@
-"""What is close to an earlier answer is found, and nothing else is refused."""
+"""Answers close to an earlier one are found, and nothing else is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is packed decides as what it was packed of, and both as the rule says; what was edited is read anew, never skipped."""
+"""Packed history decides as its origin does, and both as the rule says; what was edited is read anew, never skipped."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def variances(every: Sequence[Asked]) -> dict[Cell, float]:
 
 
 def by_the_rule(history: Sequence[Asked], now: Asked) -> bool:
-    """Whether a statement is refused, without any short cut."""
+    """Tell whether a statement is refused, without any short cut."""
     keys = {cell: found for cell, found, _, _ in released([*history, now])}
     own = {cell: variance for cell, variance in variances([*history, now]).items() if cell in variances([now])}
     for cell, variance in own.items():
@@ -157,7 +157,7 @@ def schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Schema:
 
 
 def ask(schema: Schema, sql: str, analyst: str | None = "ann") -> str:
-    """What becomes of a statement that is the first of a process."""
+    """The outcome of a statement that is the first of a process."""
     with closing(open_session(schema, analyst, schema.folder / "ledger", ZeroNoise())) as session:
         try:
             session.execute(f"/* dpsql: epsilon=0.5 */ {sql}")

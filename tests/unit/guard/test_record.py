@@ -1,4 +1,4 @@
-"""What is kept of a statement reads back as it was, and what an earlier version wrote is told apart."""
+"""Records of statements read back as they were, and those of an earlier version are told apart."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_repeatable_noise_still_has_about_the_right_size() -> None:
 
 @pytest.mark.parametrize("sigma", [4, 5, 8, 16, 32, 64])
 def test_the_distance_from_the_rounded_continuous_noise(sigma: int) -> None:
-    """What is proved of all sigma, where it is large enough to be computed; and it is not far from the truth."""
+    """The bound is proved of all sigma, where it is large enough to be computed; and it is not far from the truth."""
     j = np.arange(-20 * sigma, 20 * sigma + 1)
     discrete = np.exp(-((j / sigma) ** 2) / 2)
     continuous = norm.cdf((j + 0.5) / sigma) - norm.cdf((j - 0.5) / sigma)

@@ -60,7 +60,7 @@ def test_a_pure_loss_is_that_of_a_bit(order: Fraction, epsilon: Fraction) -> Non
 @SOME
 @given(orders, st.fractions(0, 20, max_denominator=10**6), st.fractions(0, 20, max_denominator=10**6))
 def test_a_pure_loss_grows_and_covers_its_parts(order: Fraction, one: Fraction, other: Fraction) -> None:
-    """What is released in parts of one epsilon and of another adds up to no more than a release of both."""
+    """A release in parts of one epsilon and of another adds up to no more than a release of both."""
     apart, together = renyi.of_pure(order, one) + renyi.of_pure(order, other), renyi.of_pure(order, one + other)
     assert apart <= together * (1 + Fraction(1, 2**60)) + Fraction(1, 10**15)
     assert renyi.of_pure(order, one) <= together * (1 + Fraction(1, 2**60)) + Fraction(1, 10**15)
@@ -125,7 +125,7 @@ def test_discrete_laplace_of_extreme_scales(order: Fraction, l1: str, scale: str
 @pytest.mark.parametrize("order", ORDERS, ids=str)
 @pytest.mark.parametrize(("l0", "epsilon"), [(1, "1"), (3, "1"), (10, "2")])
 def test_truncated_laplace_beside_its_delta(order: Fraction, l0: int, epsilon: str) -> None:
-    """What both of two neighbours can give is, for each count, at most that far apart; the rest is the delta."""
+    """Outputs that both of two neighbours can give are, for each count, at most that far apart; the rest is the delta."""
     noise = TruncatedLaplace.for_loss(l0, EpsilonDelta(Fraction(epsilon), Fraction(1, 10**6)))
     event = noise.event(l0, conversions.pure(Fraction(epsilon), Fraction(1, 10**6)))
     at = np.arange(-noise.most, noise.most + 2)
@@ -195,7 +195,7 @@ def test_of_an_earlier_charge_the_least_that_its_numbers_say(order: Fraction) ->
     orders, st.sampled_from(sorted(KINDS)), st.integers(1, 20), st.fractions(Fraction(1, 10), 50, max_denominator=20)
 )
 def test_no_kind_adds_more_than_its_loss_says(order: Fraction, name: str, l1: int, scale: Fraction) -> None:
-    """What a kind knows more only makes it less; and it is never nothing where a loss is."""
+    """Knowledge of a kind only makes its loss less; and it is never nothing where a loss is."""
     kind = KINDS[name]
     values = {"l1": Fraction(l1), "scale": scale, "most": Fraction(9), "delta": Fraction(1, 10**9)}
     rho = conversions.pure(l1 / scale).rho

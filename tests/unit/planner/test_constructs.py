@@ -50,7 +50,7 @@ _SQL = {
 
 
 def spoken(problem: Error) -> str:
-    """What a person reads, without the functions that are named: those are SQL."""
+    """The words that a person reads, without the functions that are named: those are SQL."""
     return re.sub(r"\w+\(\)", "", problem.message)
 
 

@@ -1,4 +1,4 @@
-"""Which noise is taken: by name, or the better one; and by what private keys are selected."""
+"""The choice of noise: by name, or the better one; and by what private keys are selected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the price of a release is divided among its parts: exact, from the text and the declared schema, never worse than equally."""
+"""The division of a release's price among its parts: exact, from the text and the declared schema, never worse than equally."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def release(sql: str, schema: Schema) -> Release:
 
 
 def losses(sql: str, schema: Schema) -> list[str]:
-    """What each part costs of an epsilon of 1."""
+    """The cost of each part, of an epsilon of 1."""
     return [str(part.loss.epsilon) for part in release(sql, schema).parts]
 
 
@@ -165,7 +165,7 @@ def test_private_keys_have_no_declared_size(schema: Schema) -> None:
 
 
 def test_what_is_expected_is_at_least_its_half_width(schema: Schema) -> None:
-    """Where noise is larger than everything that is there, no part is worth more than another."""
+    """Noise larger than everything that is there makes no part worth more than another."""
     sql = "/* dpsql: epsilon=0.00001 */ SELECT COUNT(*) FILTER (WHERE female), dp_sum(age, lower := 0, upper := 50) FROM patient"
     first, second = (part.loss.epsilon for part in release(sql, schema).parts)
     assert first + second == Fraction(1, 10**5)

@@ -76,7 +76,7 @@ CHAINS = {
 @pytest.mark.few(1)
 @pytest.mark.parametrize("kind", CHAINS)
 def test_a_column_that_is_made_of_itself_twice_thirty_times(kind: str) -> None:
-    """What is known of a column is known of what it was made of, each part once: not once for every way that leads there."""
+    """Facts about a column are those about its parts, each part once: not once for every way that leads there."""
     queries = ["c0 AS (SELECT person_id, site AS x FROM person)"]
     queries += [f"c{i + 1} AS ({CHAINS[kind].format(i)})" for i in range(30)]
     session = open_session(EXAMPLE, None, ":memory:")
@@ -91,7 +91,7 @@ def test_an_alias_that_is_made_of_itself_twice_thirty_times() -> None:
 
 @pytest.mark.slow
 def test_a_pivot_of_four_hundred_columns() -> None:
-    """What was written out for a long list is no doubling."""
+    """A long list that was written out is no doubling."""
     values = ", ".join(str(i) for i in range(400))
     sql = f"PIVOT (SELECT CAST(age AS INTEGER) AS age, year FROM person_year) ON age IN ({values}) USING COUNT(*) GROUP BY year"
     assert "release_0" in open_session(EXAMPLE, None, ":memory:").explain(sql)

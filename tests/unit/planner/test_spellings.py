@@ -165,7 +165,7 @@ CALLS = [
     ],
 )
 def test_no_aggregate_slips_into_another_or_a_condition(declared: Schema, sql: str, call: str) -> None:
-    """Whether the parser has a node for it, or it is called by name."""
+    """An aggregate is known whether the parser has a node for it or it is called by name."""
     with pytest.raises(Error) as refused:
         release(declared, sql.format(call))
     assert refused.value.code == "DPSQL-109", str(refused.value)

@@ -1,4 +1,4 @@
-"""What parsing, resolving, bounding and calibrating make of statements: tests/fixtures/{parse,resolve,bound,calibrate}."""
+"""Results of parsing, resolving, bounding and calibrating: tests/fixtures/{parse,resolve,bound,calibrate}."""
 
 from __future__ import annotations
 

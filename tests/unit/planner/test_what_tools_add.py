@@ -1,4 +1,4 @@
-"""What tools add to a statement that says nothing of groups: HAVING COUNT(*) > 0, FETCH, and equality that knows of NULL."""
+"""Additions of tools that say nothing of groups: HAVING COUNT(*) > 0, FETCH, and equality that knows of NULL."""
 
 from __future__ import annotations
 

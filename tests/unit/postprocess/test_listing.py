@@ -59,7 +59,7 @@ UNLIKE = (
     "SELECT site, COUNT(*) FROM patient GROUP BY site LIMIT 1 + 1",
     "SELECT a.n FROM (SELECT site, COUNT(*) AS n FROM patient GROUP BY site) AS a JOIN (SELECT 1 AS x) AS b ON a.site = b.x",
 )
-"""What the sandbox has to compute."""
+"""Statements that the sandbox has to compute."""
 
 
 class Both:

@@ -1,4 +1,4 @@
-"""How relations are made of one another, and how many rows one unit can have in each: tests/fixtures/relations."""
+"""Relations made of one another, and how many rows one unit can have in each: tests/fixtures/relations."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def again(schema: Schema) -> Schema:
-    """What the written text reads as."""
+    """The schema that the written text reads as."""
     with tempfile.TemporaryDirectory() as folder:
         return replace(read(Path(folder), to_toml(schema)), folder=schema.folder)
 

@@ -60,7 +60,7 @@ def bought(folder: Path, told: Callable[[str], None] = lambda text: None) -> lis
 
 
 def charged(folder: Path) -> dict[str, Fraction]:
-    """What refreshes were charged, by version."""
+    """The charges of refreshes, by version."""
     found: dict[str, Fraction] = {}
     with ledger(folder) as held:
         for entry in held.history(BUYER.name):

@@ -145,7 +145,7 @@ def _is_owners(statement: str) -> bool:
 
 
 def renew(connection: dpsql.Connection) -> None:
-    """What the owner changed is seen by a session that is opened then."""
+    """Reopen the session: the owner's changes are seen by one that is opened then."""
     if connection.version != OWNER.version:
         connection._session.close()
         connection._session = open_session(OWNER.publish(), None, ":memory:")

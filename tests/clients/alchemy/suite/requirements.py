@@ -1,4 +1,4 @@
-"""What SQLAlchemy's suite may ask of dpsql, where that differs from what it asks of any database."""
+"""The features that SQLAlchemy's suite may ask of dpsql, where they differ from those of any database."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ Row = tuple[object, ...]
 
 @dataclass
 class Result:
-    """What a cursor is to whoever writes its rows."""
+    """A cursor, as whoever writes its rows sees it."""
 
     names: Sequence[str]
     rows: Sequence[Row]

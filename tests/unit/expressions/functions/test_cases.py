@@ -1,4 +1,4 @@
-"""What each function is in the engine, its type and what it can be: tests/fixtures/functions, a file a family."""
+"""Each function in the engine, its type and its values: tests/fixtures/functions, a file a family."""
 
 from __future__ import annotations
 

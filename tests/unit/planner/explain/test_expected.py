@@ -1,4 +1,4 @@
-"""What the declared number of people tells of a release stands in EXPLAIN and beside the answer; it refuses nothing."""
+"""Expectations of a release from the declared number of people stand in EXPLAIN and beside the answer; they refuse nothing."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_the_shape() -> None:
 
 
 def test_a_number_is_compared_as_a_number() -> None:
-    """Where DuckDB compares texts, so that 2 finds no 2.0."""
+    """DuckDB compares texts here, so that 2 finds no 2.0."""
     found = answer(
         connection(5), DUCKDB.generate(unpivoted(tree_of("PIVOT t ON x IN (2) USING COUNT(*) GROUP BY f"), listed))
     )

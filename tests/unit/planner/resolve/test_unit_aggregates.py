@@ -1,4 +1,4 @@
-"""What is exact within one unit, by GROUP BY and in windows: which of its declared bounds hold there, and what is refused."""
+"""Aggregates that are exact within one unit, by GROUP BY and in windows: which declared bounds hold there, and what is refused."""
 
 from __future__ import annotations
 
