@@ -22,7 +22,8 @@ from dpsql.relations.joins import Equality, equates_units
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import ledger_identity
-from tests.support.market import BUYERS, CROSSED, SOLD, TWO, Database, Market, Row, Ways, person_key, without, write
+from tests.support.market import BUYERS, CROSSED, SOLD, TWO, Database, Market, Row, Ways
+from tests.support.market_rows import person_key, without, write
 from tests.support.planning import compile_statement
 
 MANY = 300

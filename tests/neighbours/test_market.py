@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import market
+from tests.support import market, market_rows
 from tests.support.cases import some
 from tests.support.market import BUYERS, CROSSED, TWO, Market
 from tests.support.market_cases import MarketCases
@@ -63,13 +63,13 @@ def test_a_neighbour_is_made_by_walking_the_path() -> None:
         "parcel": [(1, 1, 1.0), (2, 1, 1.0)],
         "region": [],
     }
-    assert market.owners(data, Market(ways=BUYERS), "orders") == [ann, None, 999]
-    assert market.owners(data, Market(ways=BUYERS), "line") == [ann, None, None, None]
-    assert market.owners(data, Market(ways=BUYERS), "mark") == [ann, None, None]
-    assert market.owners(data, Market(ways=TWO), "line") == [bob, ann, bob, ann]
-    assert market.owners(data, Market(ways=TWO), "mark") == [bob, ann, None]
-    assert market.owners(data, Market(ways=CROSSED), "line") == [bob, ann, None, None]
-    gone = market.without(data, Market(ways=BUYERS), ann)
+    assert market_rows.owners(data, Market(ways=BUYERS), "orders") == [ann, None, 999]
+    assert market_rows.owners(data, Market(ways=BUYERS), "line") == [ann, None, None, None]
+    assert market_rows.owners(data, Market(ways=BUYERS), "mark") == [ann, None, None]
+    assert market_rows.owners(data, Market(ways=TWO), "line") == [bob, ann, bob, ann]
+    assert market_rows.owners(data, Market(ways=TWO), "mark") == [bob, ann, None]
+    assert market_rows.owners(data, Market(ways=CROSSED), "line") == [bob, ann, None, None]
+    gone = market_rows.without(data, Market(ways=BUYERS), ann)
     assert [len(gone[t]) for t in ("person", "card", "orders", "line", "mark", "parcel")] == [1, 0, 2, 3, 2, 1]
-    stays = market.without(data, Market(ways=TWO), bob)
+    stays = market_rows.without(data, Market(ways=TWO), bob)
     assert [len(stays[t]) for t in ("person", "card", "orders", "line", "mark", "parcel")] == [1, 1, 3, 2, 2, 2]

@@ -13,7 +13,8 @@ from dpsql.dataset import owner
 from dpsql.mechanisms.prices import nominal
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import default_ledger, ledger_identity
-from tests.support.served import RawClient, Served, errors, fields, rows
+from tests.support.raw_client import RawClient, errors, fields, rows
+from tests.support.served import Served
 
 SQL = "SELECT COUNT(*) AS n_{client}_{number} FROM person WHERE {condition}"
 

@@ -8,20 +8,8 @@ import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.served import (
-    FLUSH,
-    SYNC,
-    RawClient,
-    Served,
-    bind,
-    children,
-    describe,
-    execute,
-    message,
-    parse,
-    rows,
-    startup,
-)
+from tests.support.raw_client import FLUSH, SYNC, RawClient, bind, describe, execute, message, parse, rows, startup
+from tests.support.served import Served, children
 
 TEXTS = (
     "SELECT COUNT(*) FROM plan", "SELECT $1::INTEGER", "SHOW BUDGET", "BEGIN", "COMMIT", "SET application_name = 'x'", "",

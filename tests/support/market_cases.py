@@ -23,10 +23,11 @@ from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.engines.duckdb.views import unit_view
 from dpsql.plan.compiled import Compiled
 from dpsql.schema.model import ROW, Column, Schema, Table
-from tests.support import market, tallies
+from tests.support import market, market_rows, tallies
+from tests.support.differences import check_noise, check_selection, compare_all
 from tests.support.market import COLUMNS, UNITS, Database, Market
 from tests.support.market_sql import asked
-from tests.support.neighbours import ACCOUNTINGS, _check_noise, _check_selection, _compare_all, accepted
+from tests.support.neighbours import ACCOUNTINGS, accepted
 from tests.support.nested_neighbours import _check_charges, _check_locality, _check_unique
 from tests.support.vectors import exact
 
@@ -77,10 +78,10 @@ class MarketCases:
                 self.disagreeing += 1
 
     def _round(self, chance: random.Random, shape: Market, schema: Schema, pair: Pair) -> None:
-        data = market.database(chance, shape, wild=chance.random() < 0.8)
+        data = market_rows.database(chance, shape, wild=chance.random() < 0.8)
         neighbour, gone = somebody_gone(chance, shape, data)
-        market.fill(pair[0], shape, data)
-        market.fill(pair[1], shape, shuffled(chance, neighbour))
+        market_rows.fill(pair[0], shape, data)
+        market_rows.fill(pair[1], shape, shuffled(chance, neighbour))
         for _ in range(A_ROUND):
             sql, used = asked(chance, row_level=shape.level == "row")
             compiled = accepted(sql, schema)
@@ -105,10 +106,10 @@ def check(sql: str, compiled: Compiled, pair: Pair, gone: object, schema: Schema
     _check_charges(compiled, sql)
     for part in (p for p in compiled.releases if p.release.parts):
         one, other = (exact(connection, part, sql) for connection in pair)
-        _compare_all(part, one, other, sql)
-        _check_noise(part, sql)
+        compare_all(part, one, other, sql)
+        check_noise(part, sql)
         tallies.check_choices(part, sql)
-        _check_selection(part, sql)
+        check_selection(part, sql)
         _check_unique(pair[0], part.release.limited.block.source, sql)
         if schema.privacy.unit != ROW:
             _check_locality(pair, part, gone, sql)
@@ -121,7 +122,7 @@ def opened(shape: Market, schema: Schema) -> Iterator[Pair]:
     pair[1].execute("PRAGMA verify_parallelism")
     try:
         for connection in pair:
-            market.fill(connection, shape, {name: [] for name in COLUMNS})
+            market_rows.fill(connection, shape, {name: [] for name in COLUMNS})
             for table in schema.tables:
                 if not table.public and schema.privacy.unit != ROW and schema.unit_column(table) is None:
                     connection.execute(unit_view(schema, table))
@@ -153,14 +154,16 @@ def _type(text: str) -> SqlType:
 def somebody_gone(chance: random.Random, shape: Market, data: Database) -> tuple[Database, object]:
     """A neighbour, and who is gone, as DuckDB shows them: often who has most rows, now and then one that no row of person is of."""
     if shape.level == "row":
-        return (market.without_row(data, chance.randrange(len(data["person"]))) if data["person"] else data), None
-    rows = Counter(o for name in COLUMNS if name != "region" for o in market.owners(data, shape, name) if o is not None)
+        return (market_rows.without_row(data, chance.randrange(len(data["person"]))) if data["person"] else data), None
+    rows = Counter(
+        o for name in COLUMNS if name != "region" for o in market_rows.owners(data, shape, name) if o is not None
+    )
     if not rows:
         return data, None
     heaviest = rows.most_common(1)[0][0]
     gone = chance.choice([*sorted(rows, key=str), heaviest, heaviest])
     shown = Decimal(str(gone)) if shape.type.startswith("DECIMAL") else gone
-    return market.without(data, shape, gone), shown
+    return market_rows.without(data, shape, gone), shown
 
 
 def shuffled(chance: random.Random, data: Database) -> Database:

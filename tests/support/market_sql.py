@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.support.generate import statistic
+from tests.support.market import CONDITIONS, GROUPS, KEYS, NUMBERS
 
 FORMS = (
     "plain", "inner", "left", "right", "full", "comma", "using", "natural", "self", "three", "in", "not in", "exists", "not exists",
@@ -14,40 +15,6 @@ FORMS = (
     "both ways", "row level",
 )  # fmt: skip
 """Forms of statements; a test can say how often each was really checked."""
-
-KEYS: dict[str, dict[str, str]] = {
-    "person": {"p_id": "person"},
-    "card": {"p_id": "person"},
-    "orders": {"o_id": "orders", "o_buyer": "person", "o_seller": "person"},
-    "line": {"l_id": "line", "o_id": "orders", "l_seller": "person"},
-    "mark": {"l_id": "line"},
-    "parcel": {"o_id": "orders"},
-}
-"""The columns of each table that are a key or refer to one, and whose."""
-NUMBERS = {
-    "person": ["age", "wealth", "rate"],
-    "card": ["ceiling"],
-    "orders": ["price", "o_day"],
-    "line": ["quantity"],
-    "mark": ["size", "grade"],
-    "parcel": ["mass", "number"],
-}
-GROUPS = {
-    "person": ["region"],
-    "card": ["kind"],
-    "orders": ["o_day"],
-    "line": ["l_kind"],
-    "mark": ["grade"],
-    "parcel": ["number"],
-}
-CONDITIONS = {
-    "person": ["region = 2", "age > 40", "wealth > 0", "rate IS NOT NULL"],
-    "card": ["kind = 'a'", "ceiling < 250"],
-    "orders": ["o_day > 1", "price > 0", "o_day IN (1, 2)"],
-    "line": ["l_kind = 'x'", "l_kind IS NULL", "quantity > 10"],
-    "mark": ["grade = 1", "size > 2", "size IS NULL"],
-    "parcel": ["number = 1", "mass < 20"],
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,12 @@ from dpsql.release.noisy import _sums as exact_sums
 from dpsql.schema.model import Schema
 from dpsql.session.opening import ledger_identity, open_session
 from dpsql.session.session import Session
-from tests.support import market, staging
+from tests.support import market, market_rows, staging
+from tests.support.differences import compare_all
 from tests.support.market import UNITS, Database, Market
 from tests.support.market_cases import opened, shuffled, somebody_gone
 from tests.support.market_sql import asked
-from tests.support.neighbours import _compare_all, accepted
+from tests.support.neighbours import accepted
 from tests.support.noise import ZeroNoise
 from tests.support.vectors import Exact, Vectors
 from tests.support.violation import Violation
@@ -61,7 +62,7 @@ class StoredCases:
             self.ran[f"{kind}{' prepared' if prepared else ''}"] += self.checked - before
 
     def _one(self, chance: random.Random, shape: Market, kind: str, prepared: bool) -> None:
-        data = market.database(chance, shape, wild=chance.random() < 0.5)
+        data = market_rows.database(chance, shape, wild=chance.random() < 0.5)
         neighbour, _ = somebody_gone(chance, shape, data)
         # some databases have no release
         self.databases += 1
@@ -72,13 +73,13 @@ class StoredCases:
             ) as other,
             opened(shape, one.schema) as (plain, _),
         ):
-            market.fill(plain, shape, _as_read(data, kind))
+            market_rows.fill(plain, shape, _as_read(data, kind))
             for _ in range(A_DATABASE):
                 sql, _ = asked(chance, row_level=shape.level == "row")
                 compiled = accepted(sql, one.schema)
                 for part in _parts(compiled):
                     found = cells(one, part)
-                    _compare_all(part, Exact(found, []), Exact(cells(other, part), []), sql)
+                    compare_all(part, Exact(found, []), Exact(cells(other, part), []), sql)
                     if found != _plain(plain, part):
                         raise Violation(
                             f"{kind} files, prepared {prepared}, give other sums than the plain tables in {sql}"
@@ -90,10 +91,10 @@ class StoredCases:
         chance = random.Random(f"changing {self.seed}")
         while self.histories < count:
             shape, kind = _shape(chance, "person"), chance.choice(KINDS)
-            first, second = (market.database(chance, shape, wild=False) for _ in range(2))
-            gone = market.person_key(shape, chance.randrange(3))
+            first, second = (market_rows.database(chance, shape, wild=False) for _ in range(2))
+            gone = market_rows.person_key(shape, chance.randrange(3))
             asking = [sql for sql in (asked(chance)[0] for _ in range(7)) if "ROLLUP" not in sql]
-            without = tuple(market.without(data, shape, gone) for data in (first, second))
+            without = tuple(market_rows.without(data, shape, gone) for data in (first, second))
             if (without[0] == without[1]) != (first == second):
                 # that the contents changed between two publications is public (rule 37)
                 continue
@@ -127,7 +128,7 @@ def _schema(folder: Path, shape: Market, kind: str) -> Schema:
 def stored(folder: Path, shape: Market, data: Database, kind: str, prepared: bool) -> Iterator[Dataset]:
     """The opened dataset over files that hold this database, checked by its owner."""
     folder.mkdir()
-    market.write(folder, shape, data, kind)
+    market_rows.write(folder, shape, data, kind)
     schema = _schema(folder, shape, kind)
     ledger = Ledger.open(folder / "market.ledger", ledger_identity(schema))
     try:
@@ -192,7 +193,7 @@ def _history(
     seen: list[tuple[object, ...]] = []
     session: Session | None = None
     for number, data in enumerate(versions):
-        market.write(folder, shape, data, kind)
+        market_rows.write(folder, shape, data, kind)
         if session is not None:
             seen.append((number, "still open", _seen(session, "SELECT AVG(age) FROM person")[0][0]))
             session.close()

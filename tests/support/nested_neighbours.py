@@ -17,15 +17,8 @@ from dpsql.relations.relations import Relation
 from dpsql.schema.model import Schema
 from dpsql.sql.duckdb import printed
 from tests.support import clinic, losses, staging, tallies
-from tests.support.neighbours import (
-    ACCOUNTINGS,
-    _check_noise,
-    _check_selection,
-    _compare_all,
-    _modest,
-    _neighbour,
-    accepted,
-)
+from tests.support.differences import check_noise, check_selection, compare_all
+from tests.support.neighbours import ACCOUNTINGS, accepted, modest, neighbour_of
 from tests.support.nested import nested
 from tests.support.vectors import Cells, Tables, exact, vectors
 from tests.support.violation import Violation
@@ -56,7 +49,7 @@ class NestedCases:
         """Check cases until `count` were accepted in all; what is run again goes on. Raises Violation."""
         chance = self.chance
         schemas = [
-            _modest(staging.schema(self.folder, unit=self.unit, accounting=accounting)) for accounting in ACCOUNTINGS
+            modest(staging.schema(self.folder, unit=self.unit, accounting=accounting)) for accounting in ACCOUNTINGS
         ]
         with _Bench(schemas[0], chance) as bench:
             while self.checked < count:
@@ -103,7 +96,7 @@ class _Bench:
         """Other databases, and another person gone."""
         wild = clinic.database(self.chance, wild=self.chance.random() < 0.8)
         for name, pair, data in (("wild", self.wild, wild), ("declared", self.declared, _declared_only(self.chance))):
-            neighbour = _neighbour(data, self.chance, self.schema)
+            neighbour = neighbour_of(data, self.chance, self.schema)
             left = {row[0] for row in neighbour["patient"]}
             self.gone[name] = next((row[0] for row in data["patient"] if row[0] not in left), None)
             clinic.fill(pair[0], data)
@@ -141,10 +134,10 @@ class _Bench:
         self._bound(sql, compiled, pair)
         for part in (p for p in compiled.releases if p.release.parts):
             one, other = (exact(connection, part, sql) for connection in pair)
-            _compare_all(part, one, other, sql)
-            _check_noise(part, sql)
+            compare_all(part, one, other, sql)
+            check_noise(part, sql)
             tallies.check_choices(part, sql)
-            _check_selection(part, sql)
+            check_selection(part, sql)
             _check_unique(pair[0], part.release.limited.block.source, sql)
             if self.schema.privacy.unit != "row":
                 _check_locality(pair, part, self.gone[name], sql)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from tests.support.served import RawClient, Served, dataset, served
+from tests.support.raw_client import RawClient
+from tests.support.served import Served, dataset, served
 
 
 @pytest.fixture(scope="package")

@@ -12,7 +12,8 @@ import pytest
 import dpsql
 from dpsql.clients.server.catalog import CatalogTables, translated
 from dpsql.core.errors import Error
-from tests.support.served import PASSWORD, RawClient, Served, dump, errors, rows
+from tests.support.raw_client import RawClient, errors, rows
+from tests.support.served import PASSWORD, Served, dump
 
 TABLES = ["person", "person_year", "plan"]
 JAR = Path("/usr/share/java/postgresql.jar")

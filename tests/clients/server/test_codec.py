@@ -35,7 +35,8 @@ from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span
 from dpsql.planner.placeholders import inferred, samples
 from dpsql.schema.toml import read_schema
-from tests.support.served import ROOT, ClientProof
+from tests.support.raw_client import ClientProof
+from tests.support.served import ROOT
 
 SCHEMA = read_schema(ROOT / "examples" / "randhie" / "schema.toml")
 VALUES = {

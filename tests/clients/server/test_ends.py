@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.served import RawClient, Served, dataset, errors, message, rows, served, until
+from tests.support.raw_client import RawClient, errors, message, rows
+from tests.support.served import Served, dataset, served, until
 
 PUBLIC = "SELECT COUNT(*) FROM " + ", ".join(f"plan AS p{i}" for i in range(9))
 """Free, and takes minutes."""

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.served import (
-    FLUSH,
-    SYNC,
-    RawClient,
-    Served,
-    bind,
-    describe,
-    dump,
-    errors,
-    execute,
-    parse,
-)
+from tests.support.raw_client import FLUSH, SYNC, RawClient, bind, describe, errors, execute, parse
+from tests.support.served import Served, dump
 
 SQL = "SELECT site, COUNT(*) AS n FROM person WHERE income > $1 GROUP BY site"
 NEW = "SELECT COUNT(*) AS n FROM person WHERE income > 12345 AND site = 3"

@@ -18,17 +18,8 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.clients.server import login, reaching
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import default_ledger, ledger_identity
-from tests.support.served import (
-    ROOT,
-    RawClient,
-    Served,
-    errors,
-    fields,
-    message,
-    rows,
-    served,
-    startup,
-)
+from tests.support.raw_client import RawClient, errors, fields, message, rows, startup
+from tests.support.served import ROOT, Served, served
 
 # --- limits ---------------------------------------------------------------------------------------------------------------
 
