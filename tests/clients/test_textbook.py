@@ -55,6 +55,28 @@ SAID = {
         "4        0.4    1.492   1.492",
         "0.4 for a household: +-30",
     ),
+    "accountants": (
+        "30  laplace            10           3           4           3           7          10",
+        "300  gaussian            0           0       1,074       1,229       1,074       1,155",
+    ),
+    "union_bound": (
+        "-- 606 counts at epsilon 0.1, scale 10",
+        "the bar of each, +-30",
+        "all together, +-94",
+        "100,000: +-145",
+    ),
+    "leaderboard": (
+        "1,000 random submissions about 300 people",
+        "exact                        0",
+        "epsilon 1                  169",
+    ),
+    "learning": (
+        "814 people to learn from, 13 weights",
+        "without noise   0.8",
+        "  output  ",
+        "  objective  ",
+        "  descent  ",
+    ),
 }
 
 
