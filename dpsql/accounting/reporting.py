@@ -27,7 +27,7 @@ from dpsql.core.escaping import harmless, harmless_json
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.mechanisms.prices import nominal
 from dpsql.schema import spent
-from dpsql.schema.advice import of_declarations
+from dpsql.schema.advice import guess, of_declarations
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import ROW, Privacy, Schema
 
@@ -100,7 +100,7 @@ class BudgetReport:
                 f"  promise    this ledger's is kept by {self.kept_by} accounting, and nothing is answered under another; the above "
                 f"is what {self.privacy.accounting} says of the same charges"
             )
-        return [*lines, promise]
+        return [*lines, promise, f"  a guess    {guess(self.privacy)}"]
 
     def _others(self) -> Iterable[list[str]]:
         for scope, title in _TITLES.items():

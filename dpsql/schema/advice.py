@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import ceil, exp
 
+from dpsql.core.loss import EpsilonDelta
+from dpsql.core.wording import number
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import ROW, Privacy, Schema
 from dpsql.schema.write import exact
@@ -20,6 +23,32 @@ WIDE = 10
 def of_declarations(schema: Schema) -> list[str]:
     """Warnings of a promise that says less than it may seem to."""
     return [*_delta(schema.privacy), *_epsilon(schema.privacy), *_unlimited(schema)]
+
+
+def guessed(total: EpsilonDelta) -> Fraction:
+    """[probability] The most often that a guess is right whether a unit is in the data, of who held both equally likely: rounded up to
+    a thousandth.
+
+    Why     let S be the answers after which "in" is guessed: right with (P(S) + 1 - Q(S)) / 2, where P(S) <= e^epsilon Q(S) + delta
+            and 1 - Q(S) <= e^epsilon (1 - P(S)) + delta. The largest such sum has both equal: 1 - Q(S) = P(S), at
+            (e^epsilon + delta) / (1 + e^epsilon)
+    Source  Wasserman, Zhou 2010, A Statistical Framework for Differential Privacy; Kairouz, Oh, Viswanath 2015
+
+    >>> guessed(EpsilonDelta(Fraction(1), Fraction(0)))
+    Fraction(183, 250)
+    """
+    odds = exp(min(float(total.epsilon), 700.0))
+    return min(Fraction(1), Fraction(ceil(1000 * ((odds + float(total.delta)) / (1 + odds)) + 1e-9), 1000))
+
+
+def guess(privacy: Privacy) -> str:
+    """The promise of the total as a test of hypotheses, in words."""
+    who = "a row" if privacy.unit == ROW else "a person"
+    window = "" if privacy.window is None else f", after the answers of one {privacy.window}"
+    most = number(100 * guessed(privacy.budget))
+    return (
+        f"whether {who} is in the data can be guessed right at most {most} % of the time{window}; a coin is right 50 %"
+    )
 
 
 def _delta(privacy: Privacy) -> list[str]:

@@ -11,7 +11,7 @@ from tests.notes import engine_texts
 from tests.notes.datasets import opened
 from tests.notes.pages import NOTES, Case, all_cases, cases, pages
 from tests.notes.show import message, refusal, schema_mistakes, shown
-from tests.notes.transcript import desk, replayed
+from tests.notes.transcript import as_written, desk, replayed
 from tests.support import stages
 from tests.support.sql_lines import on_lines, on_one_line
 
@@ -116,3 +116,9 @@ def test_a_page_is_rewritten_without_the_frames_of_an_exception() -> None:
         assert replayed(f">>> int('x')\n{expected}another", names).startswith(
             f">>> int('x')\n{expected}invalid literal"
         )
+
+
+def test_what_varies_stays_as_it_is_written() -> None:
+    written = "total  4\n  2  ...  default\n  1  ...  default"
+    now = "total  5\na guess  98 %\n  2  15:44  default\n  1  15:43  default"
+    assert as_written(now, written) == "total  5\na guess  98 %\n  2  ...  default\n  1  ...  default"

@@ -62,8 +62,18 @@ def _commands(body: str) -> Iterator[tuple[str, str]]:
 def _entry(command: str, written: str, names: Names) -> str:
     text = "\n".join(line[2:] for line in command.split("\n"))
     output = "\n".join(line.rstrip() for line in _run(shlex.split(text), names).strip("\n").split("\n"))
-    kept = written if _CHECKER.check_output(written + "\n", output + "\n", OPTIONS) else output
+    kept = written if _CHECKER.check_output(written + "\n", output + "\n", OPTIONS) else as_written(output, written)
     return f"{command}\n{kept}" if kept else command
+
+
+def as_written(output: str, written: str) -> str:
+    """An output that changed, with the lines that a line with `...` stands for as they were written, each in its turn."""
+    varying = [line for line in written.split("\n") if "..." in line]
+    lines = output.split("\n")
+    for i, line in enumerate(lines):
+        if varying and _CHECKER.check_output(varying[0] + "\n", line + "\n", OPTIONS) and varying[0].strip() != "...":
+            lines[i] = varying.pop(0)
+    return "\n".join(lines)
 
 
 def _run(words: list[str], names: Names) -> str:
@@ -116,6 +126,6 @@ def _python(body: str, names: Names) -> str:
     for number, example in enumerate(test.examples):
         source = example.source.rstrip("\n").split("\n")
         lines += [f">>> {source[0]}", *(f"... {line}".rstrip() for line in source[1:])]
-        printed = recorder.outputs.get(number, example.want).rstrip("\n")
+        printed = as_written(recorder.outputs.get(number, example.want), example.want).rstrip("\n")
         lines += printed.split("\n") if printed else []
     return "\n".join(line.rstrip() for line in lines)

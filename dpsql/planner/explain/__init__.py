@@ -23,6 +23,7 @@ from dpsql.planner.explain.story import story
 from dpsql.planner.explain.words import Words
 from dpsql.planner.partition import in_words
 from dpsql.planner.shares import expected
+from dpsql.schema.advice import guess
 from dpsql.schema.model import Schema
 from dpsql.sql.trees import tables
 
@@ -170,7 +171,7 @@ def price(compiled: Compiled, schema: Schema) -> list[str]:
             lines.append(f"  {release.name} is charged to those whose {column} is {values} alone")
     if household is not None:
         lines.append(f"  a household of {household} together: {_loss_of_several(plan.loss, household)}")
-    return lines
+    return [*lines, f"  the total promised: {guess(schema.privacy)}"]
 
 
 def _loss(loss: PrivacyLoss) -> str:

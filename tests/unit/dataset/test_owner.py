@@ -243,6 +243,7 @@ def test_the_budget_reads_no_data(tmp_path: Path, ledger: Ledger) -> None:
         "  spent      epsilon 0, delta 0",
         "  remaining  epsilon 4, delta 5e-07 for one more statement; 56 more of epsilon 0.1 fit",
         "  promise    auto accounting, kept by pure, zcdp, gdp",
+        "  a guess    whether a person is in the data can be guessed right at most 98.3 % of the time; a coin is right 50 %",
     ]
 
 

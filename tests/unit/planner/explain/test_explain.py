@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 from dpsql.core.domains import UNBOUNDED, interval
+from dpsql.core.loss import EpsilonDelta
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, INTEGER, VARCHAR, decimal
 from dpsql.expressions.buckets import Buckets, width_bucket
 from dpsql.expressions.scalar import column
@@ -19,6 +20,7 @@ from dpsql.planner.explain import explain
 from dpsql.planner.explain.words import Words
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
+from dpsql.schema.advice import guess
 from dpsql.schema.model import Schema
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
@@ -343,7 +345,7 @@ def session() -> Iterator[Session]:
 def facts(text: str) -> str:
     """A plan without the SQL that runs, up to the reasons."""
     lines = text.partition("\nanswered because:")[0].splitlines()
-    return "\n".join(line for line in lines if not line.strip().startswith(SQL))
+    return "\n".join(line for line in lines if not line.strip().startswith((*SQL, "the total promised")))
 
 
 @pytest.mark.parametrize("sql", PLANS, ids=range(len(PLANS)))
@@ -380,6 +382,23 @@ def test_what_is_free_takes_one_line(sql: str, line: str, session: Session) -> N
     text = session.explain(sql).splitlines()
     assert text[0] == line
     assert all(other.startswith("sql: ") for other in text[1:])
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({}, "a person is in the data can be guessed right at most 98.3 % of the time; a coin is right 50 %"),
+        ({"budget": EpsilonDelta(Fraction(1), Fraction(0))}, "right at most 73.2 % of the time; a coin"),
+        ({"window": "week"}, "of the time, after the answers of one week; a coin"),
+        ({"unit": "row"}, "whether a row is in the data"),
+    ],
+)
+def test_what_is_promised_is_told_as_a_guess(changed: dict[str, object], told: str, session: Session) -> None:
+    """(e^epsilon + delta) / (1 + e^epsilon) of the total, under the price of what is charged."""
+    assert told in guess(replace(session.schema.privacy, **changed))  # type: ignore[arg-type]
+    line = f"  the total promised: {guess(session.schema.privacy)}"
+    assert line in session.explain("SELECT COUNT(*) FROM person").splitlines()
+    assert line not in session.explain("SELECT * FROM plan").splitlines()
 
 
 def average(schema: Schema, sql: str) -> str:
