@@ -101,13 +101,19 @@ class WorkerLink:
         return found
 
     async def ask(self, content: Message, asked: Asked, seconds: float) -> Reply:
-        """Raises dpsql's errors, Lost where it ended or takes too long."""
+        """Raises dpsql's errors, Lost where it ended, takes too long, or answers something else.
+
+        Why  what was sent is answered, whoever waits for it: nothing is sent of what was cancelled before, and an answer says of what
+             it is, so that nobody is given another's
+        """
         self._number += 1
-        self._writer.write(frames.written({**content, "number": self._number}))
         asked.begun(self)
         try:
+            self._writer.write(frames.written({**content, "number": self._number}))
             async with asyncio.timeout(seconds):
                 reply = Reply(await frames.receive_async(self._reader))
+                if reply.head.pop("number", None) != self._number:
+                    raise Lost
                 more = reply.head.get("more")
                 while more:
                     part = await frames.receive_bytes(self._reader)

@@ -78,11 +78,20 @@ class Turns:
         threading.Thread(target=self._listen, daemon=True).start()
         while (asked := self._asked.get()) is not None:
             try:
-                self._answer(asked, lambda part: frames.send(self._link, part))
+                self._answer(asked, self._numbered(asked))
             finally:
                 with self._turn:
                     self._running = None
         raise Lost
+
+    def _numbered(self, asked: Message) -> Callable[[Message], None]:
+        """Sender of the parts of an answer, the first with the number of what it answers."""
+        number = [asked.get("number")]
+
+        def send(part: Message) -> None:
+            frames.send(self._link, {"number": number.pop(), **part} if number else part)
+
+        return send
 
     def _listen(self) -> None:
         try:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
+import socket
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from dpsql.clients.server import frames
+from dpsql.clients.server.frames import Lost
+from dpsql.clients.server.pool import Asked, Reply, WorkerLink
 from tests.support.raw_client import RawClient, errors, message, rows
-from tests.support.served import Served, dataset, served, until
+from tests.support.served import WAIT_SECONDS, Served, dataset, served, until
 
 PUBLIC = "SELECT COUNT(*) FROM " + ", ".join(f"plan AS p{i}" for i in range(9))
 """Free, and takes minutes."""
@@ -93,6 +98,43 @@ def test_statement_timeout(server: Served, client: RawClient) -> None:
     assert errors(client.query(PUBLIC))[0]["M"] == "interrupted; nothing was charged"
     client.query("RESET statement_timeout")
     assert rows(client.query("SHOW statement_timeout")) == [["0"]]
+
+
+def test_a_statement_that_is_cancelled_before_it_begins_leaves_no_answer_behind(
+    server: Served, client: RawClient
+) -> None:
+    """Nothing of it ran, nothing was charged, and whoever is served by its worker next gets an answer of their own."""
+    with RawClient(server.port) as other:
+        other.login("bob")
+        before = len(server.charges())
+        client.query("SET statement_timeout = '1us'")
+        for at in range(4):
+            found = errors(client.query(f"SELECT COUNT(*) FROM person WHERE income > {900 + at}"))
+            assert [one["M"] for one in found] == ["interrupted; nothing was charged"]
+            assert rows(other.query("SELECT COUNT(*) FROM plan")) == [["18"]]
+        assert len(server.charges()) == before
+
+
+@pytest.mark.parametrize(("number", "is_given"), [(1, True), (0, False), (None, False)])
+def test_an_answer_to_something_else_is_given_to_nobody(number: int | None, is_given: bool) -> None:
+    """The worker is taken for lost, and ended with what it still holds."""
+
+    async def ask() -> Reply:
+        own, other = socket.socketpair()
+        own.setblocking(False)
+        reader, writer = await asyncio.open_unix_connection(sock=own)
+        frames.send(other, {"columns": [], **({} if number is None else {"number": number})})
+        try:
+            return await WorkerLink(0, reader, writer).ask({"op": "price"}, Asked(), WAIT_SECONDS)
+        finally:
+            writer.close()
+            other.close()
+
+    if is_given:
+        assert asyncio.run(ask()).head == {"columns": []}
+    else:
+        with pytest.raises(Lost):
+            asyncio.run(ask())
 
 
 def test_a_client_that_goes_away(server: Served) -> None:
