@@ -19,6 +19,8 @@ _STEPS = 32
 _EACH = 4
 """Of so many steps one has its half-width worked out. Why  h is convex as a norm is, so that a straight line between two is no less."""
 _AT_ONCE = 20_000
+_LEAST = 2.0**-20
+"""What a count may lack of 1. Why  of one row and noise that is 0 a weighted sum of cells is 1 up to the rounding of its weights"""
 Flags = npt.NDArray[np.bool_]
 
 
@@ -31,7 +33,7 @@ def average(
     width  h(r) for a ratio r [quanta]
     """
     low, high = float(term.lower), float(term.upper)
-    shown = np.asarray(count >= 1, dtype=np.bool_)
+    shown = np.asarray(count > 1 - _LEAST, dtype=np.bool_)
     value = np.clip(total / np.where(shown, count, 1.0), low, high)
     ratios = np.linspace(low, high, _STEPS + 1)
     known = ratios[::_EACH]

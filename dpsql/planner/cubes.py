@@ -26,6 +26,7 @@ from dpsql.core.errors import Error, error
 from dpsql.core.loss import EpsilonDelta, total
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.mechanisms.calibration import NO_MU
+from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.mechanisms.cube_noise import ResidualGaussian
 from dpsql.mechanisms.reach import largest_rho
 from dpsql.mechanisms.residual import MOST_AXES, residual
@@ -74,13 +75,22 @@ def calibrate_cube(
     ways = _ways(part.block, terms)
     of = depends_on(part.block, schema)
     statistics = list(_statistics(part.block))
-    noise = _noise(part, statistics, ways, largest_rho(price) * _LESS)
+    noise = _noise(part, statistics, ways, _rho(price) * _LESS)
     release = _measured(part, statistics, noise, price.delta * FOR_GRIDS / len(statistics), schema)
     name = _fingerprint(part, release, ways, price, identities.of(of))
     release = replace(release, fingerprint=name, entries=entries(part.block.source, schema), tables=of)
     post_query = replace(bounded.post_query, written=written, traced=False)
     compiled = Compiled(Plan((release,), post_query, release.loss, price), (lower(release),))
     return CalibratedCube(compiled, noise)
+
+
+def _rho(price: EpsilonDelta) -> Fraction:
+    """The rho that a price of epsilon and delta buys.
+
+    Why  with a delta that is large beside its epsilon the conversion gives more than the rho that any price of this epsilon stands for,
+         which is the most that a statement may cost
+    """
+    return min(largest_rho(price), rho_at_most(price.epsilon))
 
 
 def _only_block(bounded: Bounded) -> BoundedBlock:

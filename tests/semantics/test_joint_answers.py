@@ -10,8 +10,10 @@ import pytest
 
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
+from tests.semantics.plain import UNLIMITED
 from tests.semantics.test_reusing import same, write
-from tests.support.opened import data_of
+from tests.support import clinic
+from tests.support.opened import clinic_data, data_of
 
 NOTE = "read off a stored answer with other columns"
 
@@ -107,3 +109,15 @@ def test_columns_of_one_vector_have_one_noise(session: Session) -> None:
     found = held.accuracy[0][0]
     assert own is not None and found is not None
     assert found.ends == pytest.approx(own.ends, rel=1e-6)
+
+
+@pytest.mark.parametrize("other", ["age", "age * 2", "score", "site"])
+def test_an_average_over_one_row_is_there_without_noise(other: str) -> None:
+    """What its cells say of the number of rows is 1 up to the rounding of their weights."""
+    people: list[clinic.Row] = [
+        (i, 1 + i, None, (-50.0, 48.5, 100.0)[i], 60.0, 10 * (i + 1), "20.00", "a", None, "1995-01-01", None) for i in range(3)
+    ]  # fmt: skip
+    data: clinic.Database = {"patient": people, "visit": [], "item": [], "drug": []}
+    with clinic_data(UNLIMITED, data).without_noise() as session:
+        found = session.execute(f"SELECT site, AVG(income), AVG({other}) FROM patient GROUP BY site").rows
+    assert [row[1] for row in found] == pytest.approx([-50.0, 48.5, 100.0])

@@ -12,6 +12,7 @@ import pytest
 
 from dpsql.accounting.answers import Answers
 from dpsql.core.errors import Error
+from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.session.opening import open_session
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
@@ -402,3 +403,16 @@ def test_bars_cover_what_is_true() -> None:
                             covered += low <= float(str(value)) <= high
                             total += 1
     assert total == 280 and 222 <= covered < 280
+
+
+@pytest.mark.parametrize(
+    "terms", ["epsilon = 1e-7, delta = 1e-6", "epsilon = 1, delta = 0.39", "epsilon = 3000, delta = 0.3"]
+)
+def test_a_delta_that_is_large_beside_its_epsilon_buys_no_more_than_the_epsilon_stands_for(terms: str) -> None:
+    """It is bought, and costs no more rho than any statement of its epsilon may."""
+    with closing(clinic_data(TEXT, DATA).session(ZeroNoise())) as session:
+        made = session.execute(
+            f"CREATE PRIVATE CUBE c OPTIONS ({terms}) AS SELECT site, COUNT(*) FROM patient GROUP BY CUBE (site)"
+        )
+        epsilon = Fraction(terms.split()[2].rstrip(","))
+        assert 0 < made.receipt.loss.rho <= rho_at_most(epsilon)
