@@ -20,7 +20,7 @@ _EACH = 4
 """Of so many steps one has its half-width worked out. Why  h is convex as a norm is, so that a straight line between two is no less."""
 _AT_ONCE = 20_000
 _LEAST = 2.0**-20
-"""What a count may lack of 1. Why  of one row and noise that is 0 a weighted sum of cells is 1 up to the rounding of its weights"""
+"""Rounding of a count. Why  of one row and noise that is 0 a weighted sum of cells is 1 up to that of its weights"""
 Flags = npt.NDArray[np.bool_]
 
 

@@ -137,6 +137,26 @@ LARGE = {
 }
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT dp_sum(age, lower := 0, upper := {}) FROM patient",
+        "SELECT QUANTILE_CONT(age, {}) FROM patient",
+        "SELECT COUNT(*) FROM patient WHERE born > DATE '2000-01-01' + INTERVAL -{} DAY",
+        "SELECT site, COUNT(*) FROM patient GROUP BY {}",
+        "SELECT site, COUNT(*) FROM patient GROUP BY 1 ORDER BY {}",
+        "SELECT SUBSTRING(city, -{}), COUNT(*) FROM patient GROUP BY 1",
+        "CREATE PRIVATE CUBE c OPTIONS (epsilon = {}) AS SELECT site, COUNT(*) FROM patient GROUP BY CUBE (site)",
+    ],
+)
+@pytest.mark.parametrize("number", ["1e999999999", "1e-999999999", "1" * 5000, f"0.{'1' * 5000}"])
+def test_a_number_beyond_every_type_is_refused_before_anything_computes_with_it(sql: str, number: str) -> None:
+    """A few characters that name more digits than there is memory for."""
+    with pytest.raises(Error) as raised:
+        parse(sql.format(number))
+    assert raised.value.code == "DPSQL-106"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_any_size_ends_in_bounded_time(name: str, session: Session) -> None:
