@@ -7,7 +7,7 @@ import re
 import struct
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation, localcontext
 
 from dpsql.clients.dbapi.types import ResultType
 from dpsql.clients.server.pgtypes import PgType, pg_type
@@ -202,6 +202,8 @@ def read_parameter(value: bytes | None, kind: PgType, binary: bool, place: int) 
     )
 
 
+_MOST_GROUPS = 200
+"""Of four digits each, more than DOUBLE's range has: with many thousands the front would be busy for seconds, and nobody served."""
 _TRUTHS = {"t": True, "true": True, "on": True, "yes": True, "y": True, "1": True,
            "f": False, "false": False, "off": False, "no": False, "n": False, "0": False}  # fmt: skip
 
@@ -226,14 +228,17 @@ def _after(count: int) -> timedelta:
 
 def _read_numeric(value: bytes) -> Decimal:
     count, weight, sign, scale = struct.unpack_from("!HhHH", value)
+    if count > _MOST_GROUPS:
+        raise ValueError
     digits = struct.unpack(f"!{count}H", value[8:])
     if sign not in (0, 0x4000) or any(digit > 9999 for digit in digits):
         raise ValueError
     whole = 0
     for digit in digits:
         whole = whole * 10_000 + digit
-    found = Decimal(whole).scaleb(4 * (weight + 1 - count))
-    return (-found if sign else found).quantize(Decimal(1).scaleb(-scale)) if whole else Decimal(0)
+    with localcontext(prec=4 * _MOST_GROUPS):
+        found = Decimal(whole).scaleb(4 * (weight + 1 - count))
+        return (-found if sign else found).quantize(Decimal(1).scaleb(-scale)) if whole else Decimal(0)
 
 
 _FROM_TEXT: dict[str, Callable[[bytes], object]] = {

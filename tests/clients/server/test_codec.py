@@ -77,6 +77,21 @@ def test_parameters_that_are_none(value: bytes, name: str, binary: bool) -> None
 
 
 @pytest.mark.parametrize(
+    ("groups", "is_read"), [(10, True), (200, True), (201, False), (30_000, False), (65_000, False)]
+)
+def test_a_number_of_very_many_digits_is_refused_before_it_is_computed(groups: int, is_read: bool) -> None:
+    """One that a type of ours could have is read to its last digit."""
+    weight = min(groups - 1, 32_767)
+    value = struct.pack("!HhHh", groups, weight, 0, 0) + struct.pack(f"!{groups}H", 1, *([7] * (groups - 1)))
+    if is_read:
+        assert read_parameter(value, BY_NAME["numeric"], True, 1) == Decimal("1" + "0007" * (groups - 1))
+    else:
+        with pytest.raises(Error) as raised:
+            read_parameter(value, BY_NAME["numeric"], True, 1)
+        assert raised.value.code == "DPSQL-108"
+
+
+@pytest.mark.parametrize(
     ("sqltype", "value", "text"),
     [
         ("BIGINT[]", [1, None, -3], "{1,NULL,-3}"),
