@@ -121,31 +121,36 @@ class Term:
         if self.is_integer:
             whole = Cast(x, BIGINT, tries=False)
             return _clamp(x, whole, whole_number(self.lower), whole_number(self.upper)) if self.clamped else whole
-        return self._grid(Cast(x, DOUBLE, tries=False) if self.scalar.sqltype.name != "DOUBLE" else x)
-
-    def _grid(self, x: Node) -> Node:
-        """DOUBLE: BETWEEN first, it is the fast case and false for NaN; the clamp is repeated after the cast."""
-        low, high = (Literal(bound * self.quantum, DOUBLE) for bound in (self.lower, self.upper))
-        inverse = 1 / self.quantum
-        whole = inverse.denominator == 1
-        on_grid = Binary("*" if whole else "/", x, Literal(inverse if whole else self.quantum, DOUBLE))
-        lower, upper = whole_number(self.lower), whole_number(self.upper)
-        inside: Node = Cast(Bare(on_grid), BIGINT, tries=False)
-        if not self._is_exact:
-            inside = Call("GREATEST", (lower, Call("LEAST", (upper, inside))))
-        above = Chain("AND", (Bare(Binary(">", x, high)), Bare(Not(Call("isnan", (x,))))))
-        between, below = Bare(Between(x, low, high)), Bare(Binary("<", x, low))
-        return Bare(Case(((between, inside), (below, lower), (Bare(above), upper))))
-
-    @property
-    def _is_exact(self) -> bool:
-        """True if dividing by the quantum rounds nothing: then a value between the bounds cannot leave them by the cast."""
-        q = self.quantum
-        power = q.numerator & (q.numerator - 1) == 0 and q.denominator & (q.denominator - 1) == 0
-        return power and max(abs(self.lower), abs(self.upper)) < 2**52 and 2**-900 < q < 2**900
+        double = Cast(x, DOUBLE, tries=False) if self.scalar.sqltype.name != "DOUBLE" else x
+        return _on_grid(double, self.lower, self.upper, self.quantum)
 
     def _decimal(self, quanta: int) -> Node:
         return Literal(quanta * self.quantum, self.scalar.sqltype)
+
+
+@lru_cache(maxsize=256)
+def _on_grid(x: Node, least: int, most: int, quantum: Fraction) -> Node:
+    """The clamped quanta of a DOUBLE: BETWEEN first, it is the fast case and false for NaN; the clamp is repeated after the cast.
+
+    Why  the same is written for the count, for the sum and for verified data: it is kept by all that it depends on
+    """
+    low, high = (Literal(bound * quantum, DOUBLE) for bound in (least, most))
+    inverse = 1 / quantum
+    whole = inverse.denominator == 1
+    on_grid = Binary("*" if whole else "/", x, Literal(inverse if whole else quantum, DOUBLE))
+    lower, upper = whole_number(least), whole_number(most)
+    inside: Node = Cast(Bare(on_grid), BIGINT, tries=False)
+    if not _is_exact(least, most, quantum):
+        inside = Call("GREATEST", (lower, Call("LEAST", (upper, inside))))
+    above = Chain("AND", (Bare(Binary(">", x, high)), Bare(Not(Call("isnan", (x,))))))
+    between, below = Bare(Between(x, low, high)), Bare(Binary("<", x, low))
+    return Bare(Case(((between, inside), (below, lower), (Bare(above), upper))))
+
+
+def _is_exact(least: int, most: int, quantum: Fraction) -> bool:
+    """True if dividing by the quantum rounds nothing: then a value between the bounds cannot leave them by the cast."""
+    power = all(part & (part - 1) == 0 for part in (quantum.numerator, quantum.denominator))
+    return power and max(abs(least), abs(most)) < 2**52 and 2**-900 < quantum < 2**900
 
 
 def _clamp(x: Node, inside: Node, low: Node, high: Node) -> Node:

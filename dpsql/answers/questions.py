@@ -16,12 +16,12 @@ from dpsql.aggregates.record import value_key
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.mechanisms.kept import noise_of
 from dpsql.plan.compiled import CompiledRelease
-from dpsql.plan.releases import Release
+from dpsql.plan.releases import BoundedBlock, Release
 from dpsql.plan.resolved import GroupKey
 from dpsql.plan.tables import KeyValue
 from dpsql.planner.lower.cutting import groups_kept
 from dpsql.planner.measure import Identities
-from dpsql.sql.trees import fingerprint, numbered, spelled
+from dpsql.sql.trees import Spelling, numbered, spelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,8 @@ class Questions:
     def __init__(self, answers: Answers, vectors: Vectors, identities: Identities, scope: AnswerScope) -> None:
         self.answers, self.vectors, self.scope = answers, vectors, scope
         self._identities = identities
+        self._begun: tuple[BoundedBlock, Spelling] | None = None
+        self._known: tuple[Release, tuple[str, ...], StatisticsKey | None] | None = None
 
     def kept(self, part: CompiledRelease) -> list[Vector]:
         """Vectors of the cells of a release, for those that come after."""
@@ -124,6 +126,12 @@ class Questions:
     def asked(self, part: CompiledRelease) -> StatisticsKey | None:
         """Identity of the question of a release; None where keys are selected privately, cells may be suppressed, or
         released values take part."""
+        known = self._known
+        if known is None or known[0] is not part.release or known[1] != part.bounds:
+            known = self._known = part.release, part.bounds, self._asked(part)
+        return known[2]
+
+    def _asked(self, part: CompiledRelease) -> StatisticsKey | None:
         release = part.release
         block, limits = release.limited.block, release.limited.limits
         if release.selection is not None or release.suppressed or part.bounds or block.lists or not release.measures:
@@ -148,16 +156,18 @@ class Questions:
         return self._hash(release, (key.scalar.tree, key.values))
 
     def _hash(self, release: Release, what: Hashable) -> str:
-        source, limited = release.limited.block.source, release.limited
-        return fingerprint(
-            source.read(),
-            tree_of(source.unit.column) if source.unit is not None else None,
-            frozenset(condition.tree for condition in source.where),
-            (limited.limits.rows, limited.enforced),
-            what,
-            self._identities.of(release.tables),
-            self.scope.of(release),
+        return self._rows(release.limited).fingerprint(
+            what, self._identities.of(release.tables), self.scope.of(release)
         )
+
+    def _rows(self, limited: BoundedBlock) -> Spelling:
+        """The rows of a block and what one unit may contribute, of the block that was asked about last without spelling them anew."""
+        if self._begun is None or self._begun[0] is not limited:
+            source = limited.block.source
+            unit = tree_of(source.unit.column) if source.unit is not None else None
+            where = frozenset(condition.tree for condition in source.where)
+            self._begun = limited, Spelling(source.read(), unit, where, (limited.limits.rows, limited.enforced))
+        return self._begun[1]
 
     def own(self, part: CompiledRelease, fingerprint: str) -> CompiledRelease:
         """A stored release with the noise that it was drawn with: what "auto" would take now may be another."""

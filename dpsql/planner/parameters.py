@@ -14,6 +14,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.core.domains import LARGEST_DOUBLE
 from dpsql.core.errors import error
+from dpsql.planner.calls import every
 
 Parameters = Sequence[object] | Mapping[str, object]
 
@@ -47,7 +48,11 @@ def bind(tree: exp.Expression, parameters: Parameters, now: datetime) -> exp.Exp
 
 def names_the_moment(tree: exp.Expression) -> bool:
     """True if a tree names the current date or time."""
-    return any(_is_today(node) or _is_now(node) for node in tree.walk())
+    return any(_is_today(node) or _is_now(node) for node in every(tree, *_MOMENTS))
+
+
+_MOMENTS = exp.CurrentDate, exp.CurrentTimestamp, exp.Anonymous
+"""Nodes that may name the moment."""
 
 
 def _is_today(node: object) -> bool:

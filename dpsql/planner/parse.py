@@ -16,7 +16,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.core.errors import error
 from dpsql.core.spans import Span
-from dpsql.planner.calls import check_calls, hidden, listing, respelt, restored, with_tops
+from dpsql.planner.calls import check_calls, every, hidden, listing, respelt, restored, with_tops
 from dpsql.planner.cube_terms import CubeTerms, NamedCube, check_alone, read_named, read_terms
 from dpsql.planner.grammar import check_nodes
 from dpsql.planner.options import Options, read_comment, read_piece, set_option
@@ -167,7 +167,7 @@ def _query(sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping
     tree = _tree(sql, numbered(topped))
     own = respelt(tree) or len(tokens) < len(written) or any(t.token_type == TokenType.TOP for t in topped)
     check_nodes(tree)
-    own = own or tree.find(exp.Placeholder, exp.Parameter, exp.PropertyEQ) is not None
+    own = own or bool(every(tree, exp.Placeholder, exp.Parameter, exp.PropertyEQ))
     plain = None if own else sql[written[0].start : written[-1].end + 1]
     timed = names_the_moment(tree)
     bound = bind(tree, parameters, now)
@@ -359,7 +359,7 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
         tree = tree.this
     restored(tree)
     _keep_words(tree, sql)
-    for node in list(tree.find_all(exp.Fetch, exp.ApproxDistinct, exp.ApproxTopK)):
+    for node in every(tree, exp.Fetch, exp.ApproxDistinct, exp.ApproxTopK):
         meant = _meant(node)
         if meant is not None:
             meant.meta.update(node.meta)

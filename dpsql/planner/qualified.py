@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
+from dpsql.planner.calls import every
 from dpsql.planner.parse import Query
 from dpsql.planner.resolve.catalog import CATALOG, ambiguous
 from dpsql.schema import qualifiers, spent
@@ -52,7 +53,7 @@ def in_main(parsed: Query, schema: Schema) -> Query:
 
     Raises 105 for a column behind words that mean nothing, and for a name that means several tables.
     """
-    queries = {cte.alias.lower() for cte in parsed.tree.find_all(exp.CTE)}
+    queries = {cte.alias.lower() for cte in every(parsed.tree, exp.CTE)}
     if not _is_other(parsed.tree, schema, queries):
         return parsed
     tree = parsed.tree.copy()
@@ -64,7 +65,7 @@ def in_main(parsed: Query, schema: Schema) -> Query:
 
 def _is_other(tree: exp.Expression, schema: Schema, queries: set[str]) -> bool:
     """True if anything is named other than by a whole declared name without a point."""
-    for node in tree.find_all(exp.Table, exp.Column):
+    for node in every(tree, exp.Table, exp.Column):
         if node.args.get("db") is not None:
             return True
         if isinstance(node, exp.Table) and node.name.lower() not in queries:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
+from typing import Generic, TypeVar
 
 from dpsql.core.domains import hull
 from dpsql.core.errors import error
@@ -16,6 +18,23 @@ from dpsql.sql.nodes import Column as ColumnNode
 from dpsql.sql.nodes import Node
 from dpsql.sql.queries import Table as TableNode
 
+Declared = TypeVar("Declared")
+
+
+class Same(Generic[Declared]):
+    """A declaration by which something is kept: equal to itself alone, so that what other declarations made is never taken."""
+
+    __slots__ = ("one",)
+
+    def __init__(self, one: Declared) -> None:
+        self.one = one
+
+    def __hash__(self) -> int:
+        return id(self.one)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.one is self.one
+
 
 def scan(schema: Schema, table: Table, alias: str, source: str = "") -> Relation:
     """The rows of one declared private table.
@@ -27,6 +46,13 @@ def scan(schema: Schema, table: Table, alias: str, source: str = "") -> Relation
     """
     if table.public:
         raise error(901, "a public table has no privacy unit")
+    return _scan(Same(schema), Same(table), alias, source)
+
+
+@lru_cache(maxsize=256)
+def _scan(of: Same[Schema], whose: Same[Table], alias: str, source: str) -> Relation:
+    """The scan, made once for these very declarations."""
+    schema, table = of.one, whose.one
     columns, one = _private_columns(schema, table, alias, source), schema.one_row_per_unit(table)
     here = TableNode(table.name, alias)
     if schema.privacy.unit == ROW:

@@ -125,9 +125,20 @@ def fingerprint(source: Node, *parts: Hashable) -> str:
     >>> fingerprint(rows, Column("p", "site")) == fingerprint(other, Column("p", "site"))
     False
     """
-    names = numbered(source)
-    text = "\n".join([spelled(source), *(spelled(part, names) for part in parts)])
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+    return Spelling(source, *parts).fingerprint()
+
+
+class Spelling:
+    """Text of a source and of some of what is asked of it, spelled once for several questions that begin with it."""
+
+    def __init__(self, source: Node, *parts: Hashable) -> None:
+        self._names = numbered(source)
+        self._text = "\n".join([spelled(source), *(spelled(part, self._names) for part in parts)])
+
+    def fingerprint(self, *parts: Hashable) -> str:
+        """The hash as `fingerprint` gives it of all parts in one."""
+        text = "\n".join([self._text, *(spelled(part, self._names) for part in parts)])
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def numbered(source: Node) -> Mapping[str, str]:

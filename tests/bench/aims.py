@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,13 +22,15 @@ import duckdb
 import dpsql
 from dpsql.clients.dbapi.connection import Connection
 from tests.bench.small import EXAMPLES, example
-from tests.bench.timing import Aim, fresh, heading, p95, repeated, show, side_by_side
+from tests.bench.timing import Aim, Times, fresh, heading, p95, repeated, show, side_by_side
 from tests.bench.tpch_queries import approved, data, declared, planning_times
 from tests.support import tpch
 
 ROOT = Path(__file__).parents[2]
-Numbers = dict[str, float]
-"""By the name of a line: milliseconds over plain DuckDB, or times as long; lines that were refused are missing."""
+Number = tuple[float, float]
+"""As time passes, and in processor time: milliseconds over plain DuckDB, or times as long."""
+Numbers = dict[str, Number]
+"""By the name of a line; lines that were refused are missing."""
 REVENUE = """SELECT n_name, SUM(l_extendedprice * (1 - l_discount)) AS revenue FROM lineitem JOIN orders ON l_orderkey = o_orderkey
 JOIN customer ON o_custkey = c_custkey JOIN nation ON c_nationkey = n_nationkey GROUP BY n_name"""
 PARTS = "SELECT l_partkey, COUNT(*) AS n FROM lineitem GROUP BY l_partkey"
@@ -78,7 +80,8 @@ def compare(cache: Path, scale: str, rounds: int, against: str | None) -> None:
 
 def _least(found: list[Numbers]) -> Numbers:
     """The smallest of several turns; of the lines that were answered in all of them."""
-    return {line: min(each[line] for each in found) for line in AIMS if all(line in each for each in found)}
+    lines = [line for line in AIMS if all(line in each for each in found)]
+    return {line: (min(each[line][0] for each in found), min(each[line][1] for each in found)) for line in lines}
 
 
 def _show(found: dict[str, Numbers]) -> None:
@@ -86,12 +89,12 @@ def _show(found: dict[str, Numbers]) -> None:
     body = []
     for line, aim in AIMS.items():
         cells = (_cell(numbers.get(line), aim) for numbers in found.values())
-        body.append((line, *cells, aim.verdict(last[line]) if line in last else ""))
-    show(("", *found, ""), body)
+        body.append((line, *itertools.chain(*cells), aim.verdict(last[line][0]) if line in last else ""))
+    show(("", *itertools.chain(*((name, "processor") for name in found)), ""), body)
 
 
-def _cell(number: float | None, aim: Aim) -> str:
-    return "refused" if number is None else f"{number:,.2f}{aim.unit}"
+def _cell(number: Number | None, aim: Aim) -> tuple[str, str]:
+    return ("refused", "") if number is None else (f"{number[0]:,.2f}{aim.unit}", f"{number[1]:,.2f}{aim.unit}")
 
 
 @contextmanager
@@ -117,7 +120,7 @@ def _numbers(cache: Path, scale: str, rounds: int) -> Numbers:
         found = _large(folder, Path(scratch), rounds)
         found.update(_small(Path(scratch), 20 * rounds))
         times = planning_times(folder, rounds)
-        found.update({"planning, p50": median(times) * 1e3, "planning, p95": p95(times) * 1e3})
+        found.update({"planning, p50": _of_times(times, median), "planning, p95": _of_times(times, p95)})
     return found
 
 
@@ -136,7 +139,7 @@ def _large(folder: Path, scratch: Path, rounds: int) -> Numbers:
     return found
 
 
-def _beside(connection: Connection, plain: duckdb.DuckDBPyConnection, sql: str, aim: Aim, rounds: int) -> float | None:
+def _beside(connection: Connection, plain: duckdb.DuckDBPyConnection, sql: str, aim: Aim, rounds: int) -> Number | None:
     """The number of one line; None where the statement is refused, which is told and ends no other line."""
     ours = lambda: connection.execute(fresh(sql, 8.0)).fetchall()  # noqa: E731
     try:
@@ -144,7 +147,12 @@ def _beside(connection: Connection, plain: duckdb.DuckDBPyConnection, sql: str, 
     except dpsql.Error as refused:
         print(f"not answered: {sql}: {refused}", file=sys.stderr)
         return None
-    return pair.ratio if aim.unit == "x" else median(pair.over.passed) * 1e3
+    return (pair.ratio, pair.processor_ratio) if aim.unit == "x" else _of_times(pair.over, median)
+
+
+def _of_times(times: Times, summary: Callable[[Sequence[float]], float]) -> Number:
+    """[ms]"""
+    return summary(times.passed) * 1e3, summary(times.processor) * 1e3
 
 
 def _small(scratch: Path, rounds: int) -> Numbers:
@@ -170,8 +178,8 @@ def _small(scratch: Path, rounds: int) -> Numbers:
         firsts = repeated(lambda: connection.execute(next(shapes)).fetchall(), min(rounds, len(_shapes()) - 3))
         again = repeated(spelled, rounds)
     plain.close()
-    found = median(pair.over.passed), p95(pair.over.passed), median(firsts.passed), median(again.passed)
-    return {name: seconds * 1e3 for name, seconds in zip(SMALL, found, strict=False)}
+    found = (pair.over, median), (pair.over, p95), (firsts, median), (again, median)
+    return {name: _of_times(*each) for name, each in zip(SMALL, found, strict=False)}
 
 
 def _shapes() -> list[str]:

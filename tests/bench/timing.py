@@ -102,8 +102,9 @@ def ms(seconds: float) -> str:
 
 
 def fresh(sql: str, epsilon: float) -> str:
-    """The statement at a price never asked before: no stored answer fits, and the engine's work is the same."""
-    return f"/* dpsql: epsilon={epsilon + next(_ticks) * 1e-7:.7f} */ {sql}"
+    """The statement at a price never asked before, and with no stored answer in its place: what is shared with columns of one vector
+    would be read off it at any price."""
+    return f"/* dpsql: epsilon={epsilon + next(_ticks) * 1e-7:.7f}, fresh */ {sql}"
 
 
 def heading(text: str) -> None:

@@ -198,9 +198,10 @@ def _planning(folder: Path, rounds: int = 40) -> None:
     show(("query", "p50", "p95", ""), [*body, _planning_line("all 22", every, "")])
 
 
-def planning_times(folder: Path, rounds: int) -> list[float]:
-    """Of all 22 together [seconds]."""
-    return [t for times, _ in _planned_all(folder, rounds).values() for t in times.passed]
+def planning_times(folder: Path, rounds: int) -> Times:
+    """Of all 22 together."""
+    found = [times for times, _ in _planned_all(folder, rounds).values()]
+    return Times([t for times in found for t in times.passed], [t for times in found for t in times.processor])
 
 
 def _planned_all(folder: Path, rounds: int) -> dict[int, tuple[Times, str]]:

@@ -52,7 +52,7 @@ def test_another_commit_is_measured_beside(
     def of(path: Path, cache: Path, scale: str, rounds: int) -> aims.Numbers:
         asked.append(path)
         assert (path / "dpsql" / "__init__.py").exists()
-        return dict.fromkeys(aims.AIMS, 1.0)
+        return dict.fromkeys(aims.AIMS, (1.0, 1.0))
 
     monkeypatch.setattr(aims, "_of", of)
     _run("aims", tmp_path, monkeypatch, "--against", "HEAD")

@@ -23,6 +23,7 @@ from sqlglot import exp
 from dpsql.core.domains import UNBOUNDED, Categories
 from dpsql.core.errors import Error, error
 from dpsql.plan.resolved import PostQuery, PublicTuples, PublicTypes, Resolved
+from dpsql.planner.calls import every
 from dpsql.planner.options import ALL
 from dpsql.planner.parse import DUCKDB, Query
 from dpsql.planner.resolve.catalog import quoted_columns, reads_catalog, spending_tables
@@ -76,17 +77,21 @@ def _resolve(asked: Query, schema: Schema, types: PublicTypes | None, lists: Pub
         text, notes = DUCKDB.generate(free[0], comments=False), free[1]
         plain = _text(without_own_functions(tree))
         return Resolved((), (), PostQuery(text, plain, (), (), traced=False, empty=True, catalog=catalog, notes=notes))
-    plain = _text(without_own_functions(tree))
-    if tree.find(exp.Pivot) is not None:
+    shown = without_own_functions(tree)
+    plain, is_own = _text(shown), shown is not tree
+    if every(tree, exp.Pivot):
         listed = partial(declared_values, schema)
         tree, plain = unpivoted(tree, listed), _text(without_own_functions(with_values(tree, listed)))
-    statement = Statement(schema, types, lists, asked.settled.groups == ALL, tree, written=sum(1 for _ in tree.walk()))
+        is_own = True
+    statement = Statement(
+        schema, types, lists, asked.settled.groups == ALL, tree, written=len(every(tree, exp.Expression))
+    )
     statement.query = partial(query, statement)
     found = statement.query(tree, Env(top=True))
     if isinstance(found, Private):
         raise rows_of_people(found, tree)
     post_query = _post_query(statement, found, plain)
-    written = _text(asked.tree)
+    written = _text(asked.tree) if is_own else plain
     notes = tuple(dict.fromkeys(statement.notes))
     post_query = replace(post_query, written=written if written != plain else None, notes=notes)
     needed = statement.needed(found.tree)
@@ -116,7 +121,7 @@ def declared_values(
 
 def _text(tree: exp.Expression) -> str:
     # Comments stay behind: another parser may read their ends differently.
-    return DUCKDB.generate(tree, copy=False, comments=False)
+    return DUCKDB.generate(tree, comments=False)
 
 
 def _post_query(statement: Statement, found: Public, plain: str) -> PostQuery:

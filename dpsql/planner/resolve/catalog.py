@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span, span_of
+from dpsql.planner.calls import every
 from dpsql.planner.parse import Catalog
 from dpsql.schema import qualifiers, spent
 from dpsql.schema.model import Schema
@@ -143,7 +144,7 @@ def _check_columns(tree: exp.Expression, tables: list[str]) -> None:
 
 def _read(tree: exp.Expression) -> Iterator[exp.Table]:
     """The tables of a statement that are no WITH queries of it."""
-    named = list(tree.find_all(exp.Table, exp.CTE))
+    named = every(tree, exp.Table, exp.CTE)
     queries = {node.alias.lower() for node in named if isinstance(node, exp.CTE)}
     return (n for n in named if isinstance(n, exp.Table) and (n.db or n.name.lower() not in queries))
 

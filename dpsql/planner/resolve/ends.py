@@ -16,6 +16,7 @@ from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.plan.resolved import Block
 from dpsql.plan.tables import ROW_NUMBER, end_column, intervals_table, redrawn_table
+from dpsql.planner.calls import every
 from dpsql.planner.grammar import END_NAMES, name_of
 from dpsql.planner.resolve.syntax import is_query, parts_of, unaliased
 
@@ -75,7 +76,7 @@ def end(node: exp.Anonymous, value: exp.Expression, pending: str, aggregates: Se
 
 def named_after(tree: exp.Select, pending: str, name: str) -> exp.Select:
     """The query with the pending release, and the tables beside it, under the release's name."""
-    for node in tree.find_all(exp.Table, exp.Column):
+    for node in every(tree, exp.Table, exp.Column):
         part = "this" if isinstance(node, exp.Table) else "table"
         if node.args.get(part) is not None and pending in node.args[part].name:
             node.set(part, exp.to_identifier(node.args[part].name.replace(pending, name), quoted=True))

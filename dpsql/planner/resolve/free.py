@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dpsql.core.domains import Categories, Interval, Value
 from dpsql.core.sqltypes import SqlType
+from dpsql.planner.calls import every
 from dpsql.planner.resolve.catalog import reads_catalog_only
 from dpsql.planner.resolve.syntax import all_of, flat_conjuncts, parts_of, unaliased, without_own_functions
 from dpsql.schema.model import Column, Schema, Table
@@ -40,7 +41,7 @@ def free_answer(tree: exp.Expression, schema: Schema) -> tuple[exp.Expression, t
            the declared names are public. A subquery outside FROM and WHERE could still read a public table's rows, so it is none.
     Names  are not looked up here: an undeclared table is told by the caller before, or does not bind on the empty tables.
     """
-    if tree.find(exp.Pivot) is not None:
+    if every(tree, exp.Pivot):
         return None
     if reads_catalog_only(tree, schema):
         return tree.copy(), ()

@@ -13,7 +13,7 @@ from dpsql.expressions import arithmetic, buckets, casting, conditional, divisio
 from dpsql.expressions.functions import BY_NAME, calendar, documents, numbers, patterns, text
 from dpsql.expressions.literals import NULL, boolean_literal, number_literal, text_literal
 from dpsql.expressions.scalar import Scalar
-from dpsql.planner.calls import arguments, function_of
+from dpsql.planner.calls import arguments, every, function_of
 from dpsql.planner.grammar import unsupported
 from dpsql.planner.resolve.intervals import Build, apart, interval_of, moved, period_of, shifted
 from dpsql.planner.resolve.syntax import flat
@@ -201,7 +201,7 @@ def _constant(node: exp.Expression) -> Scalar:
 
 def check_buckets(tree: exp.Expression) -> None:
     """Refuse (106) a width_bucket of a statement without buckets, over released rows too: nothing may fail after the charge."""
-    for node in tree.find_all(exp.WidthBucket):
+    for node in every(tree, exp.WidthBucket):
         problem: Error | None = None
         try:
             _buckets(node)

@@ -22,6 +22,7 @@ from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import BIGINT, SqlType
 from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.plan.resolved import GroupKey, InputTable, KeyList
+from dpsql.planner.calls import every
 from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.limit import as_listed, travels_as_text
 from dpsql.planner.resolve.key_inputs import MOST_WRITTEN, side_by_side
@@ -288,7 +289,7 @@ def _around(node: exp.Select) -> exp.Select | None:
 
 def _computes(node: exp.Select, keys: Sequence[GroupKey], lists: Sequence[KeyList], *, around: bool) -> bool:
     shown = [*node.expressions, *(node.args[part] for part in ("qualify", "order") if node.args.get(part))]
-    parts = [part for one in shown for part in one.walk()]
+    parts = [part for one in shown for part in every(one, exp.Expression)]
     if around and (any(node.args.get(part) for part in _OVER_ROWS) or any(map(is_aggregate, parts))):
         return True
     return any(isinstance(part, exp.Window) for part in parts) or _is_cut(node, keys, lists)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.planner.calls import is_unnest
+from dpsql.planner.calls import every, is_unnest
 from dpsql.planner.resolve.catalog import CATALOG, CATALOG_TABLES, no_table
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import is_query, parts_of
@@ -152,7 +152,7 @@ def _with_query(statement: Statement, cte: Cte) -> Private | Public:
 
 def check_tables(tree: exp.Expression, schema: Schema) -> None:
     """Raise 105 for a table that is neither declared nor a WITH query of the statement, nor of the catalog or of what was spent."""
-    named = list(tree.find_all(exp.Table, exp.CTE))
+    named = every(tree, exp.Table, exp.CTE)
     queries = {node.alias.lower() for node in named if isinstance(node, exp.CTE)}
     for node in named:
         if not isinstance(node, exp.Table) or is_unnest(node.this):

@@ -18,7 +18,7 @@ from dpsql.expressions.lengths import LONGEST_BOUND
 from dpsql.expressions.scalar import Scalar, column, tree_of
 from dpsql.plan.resolved import Block, InputTable, PublicTuples, PublicTypes
 from dpsql.plan.tables import ROW_NUMBER, PublicTable, end_column, intervals_table, redrawn_table
-from dpsql.planner.calls import function_of
+from dpsql.planner.calls import every, function_of
 from dpsql.planner.grammar import record_of
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.provenance import chooses, shows
@@ -186,7 +186,7 @@ class Statement:
 
     def sized(self, query: Public) -> Public:
         """The query, unless WITH queries that read each other twice have made it too large (107)."""
-        for count, _ in enumerate(query.tree.walk()):
+        for count, _ in enumerate(every(query.tree, exp.Expression)):
             if count > self.written + MOST_NODES:
                 raise error(
                     107, "the statement grows too large when its WITH queries are written out", hint="read each once"
@@ -196,7 +196,7 @@ class Statement:
     def reads(self, tree: exp.Expression) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(declared public tables, blocks and input tables) that a public query reads."""
         check()
-        names = {node.name for node in tree.find_all(exp.Table) if not node.db or node.db.lower() == MAIN}
+        names = {node.name for node in every(tree, exp.Table) if not node.db or node.db.lower() == MAIN}
         own = {block.name for block in self.blocks} | {bound.name for bound in self.bounds}
         own |= {table(block.name) for block in self.blocks for table in (intervals_table, redrawn_table)}
         declared = {t.name for t in (self.schema.table(n) for n in names - own) if t is not None}

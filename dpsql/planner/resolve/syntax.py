@@ -10,7 +10,7 @@ from dpsql.aggregates.registry import BY_SPELLING
 from dpsql.core.errors import Error
 from dpsql.core.spans import span_of
 from dpsql.planner import calls
-from dpsql.planner.calls import is_unnest
+from dpsql.planner.calls import every, is_unnest
 from dpsql.planner.grammar import END_NAMES, OF_PEOPLE
 
 
@@ -78,7 +78,7 @@ def _as_written(node: exp.Expression) -> exp.Expression:
 
 def without_own_functions(tree: exp.Expression) -> exp.Expression:
     """A copy for the engine, which names and types dp_sum(x, ...) as SUM(x), and the others as a DOUBLE of their name; what it does not
-    read as it is written has a name of its own."""
+    read as it is written has a name of its own. The tree itself where nothing is replaced."""
 
     def replaced(node: exp.Expression) -> exp.Expression:
         call = node.this if isinstance(node, exp.Filter) else node
@@ -105,7 +105,11 @@ def without_own_functions(tree: exp.Expression) -> exp.Expression:
             return _called(exp.Cast(this=exp.Null(), to=exp.DataType.build("DOUBLE")), node)
         return node
 
-    return tree.transform(replaced)
+    return tree if all(replaced(node) is node for node in every(tree, *_OWN)) else tree.transform(replaced)
+
+
+_OWN = exp.Anonymous, exp.Count, exp.Distinct, exp.Filter, exp.LogicalAnd, exp.LogicalOr
+"""Nodes in place of which the engine may read something else."""
 
 
 def _of_engine(word: str) -> str:

@@ -35,7 +35,7 @@ from dpsql.sql.nodes import (
     Star,
 )
 from dpsql.sql.queries import Derived, Item, Join, Select, Table, UnionAll
-from dpsql.sql.trees import rewritten, tables, walk
+from dpsql.sql.trees import Spelling, fingerprint, rewritten, tables, walk
 
 A, B = Column("t", "a"), Column("t", 'b"c')
 CONSTANTS = [
@@ -122,3 +122,10 @@ def test_a_constant_is_read_as_what_it_is(constant: Node) -> None:
         assert found == constant.value
     if isinstance(constant, Literal) and constant.type == VARCHAR:
         assert found == constant.value
+
+
+def test_what_is_spelled_once_has_the_hash_of_all_in_one() -> None:
+    source, parts = Table("person", "p"), (Column("p", "site"), frozenset({Column("p", "age")}), (1, "x", None))
+    begun = Spelling(source, *parts[:1])
+    assert begun.fingerprint(*parts[1:]) == fingerprint(source, *parts) != begun.fingerprint()
+    assert begun.fingerprint(*parts[1:]) == Spelling(source, *parts).fingerprint()
